@@ -1,0 +1,285 @@
+"""The error tree, grouped by what a handler would do.
+
+    FrazilError
+    ├── ConflictError                  somebody else was faster; rebase or retry
+    │   └── RebaseFailedError          the changes do not go together
+    ├── NotFoundError                  (also a KeyError)
+    │   ├── NodeNotFoundError
+    │   ├── SnapshotNotFoundError
+    │   ├── RefNotFoundError
+    │   └── RepositoryNotFoundError
+    ├── AlreadyExistsError
+    ├── ReadOnlyError
+    ├── InvalidInputError              (also a ValueError)
+    ├── SessionStateError              not allowed in this state
+    ├── StorageError                   the store failed or is misconfigured
+    ├── FormatError                    a damaged, foreign or newer file
+    └── InternalError
+
+Every error carries a stable `kind` code and the `facts` it was raised with, and pickles,
+because errors cross process borders.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class ErrorKind(StrEnum):
+    """Stable codes that tell failures apart without one class for each."""
+
+    COMMIT_CONFLICT = "commit-conflict"
+    BRANCH_UPDATE_CONFLICT = "branch-update-conflict"
+    REBASE_FAILED = "rebase-failed"
+    CONFIG_UPDATED = "config-updated"
+    REPO_INFO_UPDATED = "repo-info-updated"
+    UPDATE_ATTEMPTS_EXHAUSTED = "update-attempts-exhausted"
+    GC_DELETES_FAILING = "gc-deletes-failing"
+
+    NODE_NOT_FOUND = "node-not-found"
+    ANCESTOR_NODE_NOT_FOUND = "ancestor-node-not-found"
+    CHUNK_NOT_FOUND = "chunk-not-found"
+    KEY_NOT_FOUND = "key-not-found"
+    SNAPSHOT_NOT_FOUND = "snapshot-not-found"
+    NO_SNAPSHOT_AT_TIME = "no-snapshot-at-time"
+    REF_NOT_FOUND = "ref-not-found"
+    BRANCH_NOT_FOUND = "branch-not-found"
+    TAG_NOT_FOUND = "tag-not-found"
+    REPOSITORY_NOT_FOUND = "repository-not-found"
+    MANIFEST_INFO_NOT_FOUND = "manifest-info-not-found"
+
+    NODE_ALREADY_EXISTS = "node-already-exists"
+    BRANCH_ALREADY_EXISTS = "branch-already-exists"
+    TAG_ALREADY_EXISTS = "tag-already-exists"
+    TAG_PREVIOUSLY_DELETED = "tag-previously-deleted"
+    MOVE_WONT_OVERWRITE = "move-wont-overwrite"
+
+    READ_ONLY_SESSION = "read-only-session"
+    READ_ONLY_STORE = "read-only-store"
+    READ_ONLY_STORAGE = "read-only-storage"
+    READ_ONLY_REPOSITORY = "read-only-repository"
+
+    INVALID_KEY = "invalid-key"
+    INVALID_CHUNK_INDEX = "invalid-chunk-index"
+    ZERO_LENGTH_CHUNK = "zero-length-chunk"
+    INVALID_MANIFEST_SPLIT_INDEX = "invalid-manifest-split-index"
+    INVALID_REF_TYPE = "invalid-ref-type"
+    INVALID_REF_NAME = "invalid-ref-name"
+    INVALID_SNAPSHOT_ID = "invalid-snapshot-id"
+    INVALID_PATH = "invalid-path"
+    BAD_KEY_PREFIX = "bad-key-prefix"
+    BAD_METADATA = "bad-metadata"
+    BAD_PREFIX = "bad-prefix"
+    NOT_AN_ARRAY = "not-an-array"
+    NOT_A_GROUP = "not-a-group"
+    INVALID_BYTE_RANGE = "invalid-byte-range"
+    INVALID_COMMIT_CONFIGURATION = "invalid-commit-configuration"
+    INVALID_ARRAY_METADATA = "invalid-array-metadata"
+    INVALID_FEATURE_FLAG = "invalid-feature-flag"
+    INVALID_VIRTUAL_REF = "invalid-virtual-ref"
+    INVALID_CREDENTIALS = "invalid-credentials"
+    NO_CONTAINER_FOR_VIRTUAL_CHUNK = "no-container-for-virtual-chunk"
+    UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER = "unauthorized-virtual-chunk-container"
+    EMPTY_PREFIX_CREATION = "empty-prefix-creation"
+    PARENT_DIRECTORY_NOT_CLEAN = "parent-directory-not-clean"
+    BAD_SNAPSHOT_CHAIN_FOR_DIFF = "bad-snapshot-chain-for-diff"
+
+    COMMIT_NOT_ALLOWED = "commit-not-allowed"
+    MERGE_NOT_ALLOWED = "merge-not-allowed"
+    CANNOT_FORK_READ_ONLY_SESSION = "cannot-fork-read-only-session"
+    REARRANGE_SESSION_ONLY = "rearrange-session-only"
+    NON_REARRANGE_SESSION = "non-rearrange-session"
+    MOVE_INTO_SELF_OR_DESCENDANT = "move-into-self-or-descendant"
+    MOVE_DESTINATION_PARENT_MISSING = "move-destination-parent-missing"
+    MOVE_DESTINATION_PARENT_NOT_GROUP = "move-destination-parent-not-group"
+    NO_CHANGES_TO_COMMIT = "no-changes-to-commit"
+    NO_AMEND_FOR_INITIAL_COMMIT = "no-amend-for-initial-commit"
+    NOT_ON_BRANCH = "not-on-branch"
+    NO_SNAPSHOT = "no-snapshot"
+    CANNOT_DELETE_MAIN = "cannot-delete-main"
+    UNCOMMITTED_CHANGES = "uncommitted-changes"
+    MERGE_FAILED = "merge-failed"
+    NOT_ALLOWED = "not-allowed"
+    UNIMPLEMENTED = "unimplemented"
+    REBASE_TX_LOG_PRUNED = "rebase-tx-log-pruned"
+    FEATURE_FLAG_DISABLED = "feature-flag-disabled"
+    TAG_ERROR = "tag-error"
+    INVALID_REPOSITORY_MIGRATION = "invalid-repository-migration"
+
+    OBJECT_NOT_FOUND = "object-not-found"
+    OBJECT_STORE = "object-store"
+    IO = "io"
+    STORAGE_CONFIG = "storage-config"
+    CANNOT_PARSE_URL = "cannot-parse-url"
+    BAD_REDIRECT = "bad-redirect"
+    SEMAPHORE_ACQUIRE = "semaphore-acquire"
+    THROTTLED = "throttled"
+    STORAGE_OTHER = "storage-other"
+    VIRTUAL_CHUNK_FETCH = "virtual-chunk-fetch"
+    VIRTUAL_CHUNK_MODIFIED = "virtual-chunk-modified"
+    INVALID_OBJECT_SIZE = "invalid-object-size"
+
+    SERIALIZATION = "serialization"
+    DESERIALIZATION = "deserialization"
+    CONFIG_DESERIALIZATION = "config-deserialization"
+    INVALID_FILE_FORMAT = "invalid-file-format"
+    UNSUPPORTED_SPEC_VERSION = "unsupported-spec-version"
+    UNSUPPORTED_OPERATION_FOR_VERSION = "unsupported-operation-for-version"
+    SNAPSHOT_TIMESTAMP = "snapshot-timestamp"
+    DUPLICATE_SNAPSHOT_ID = "duplicate-snapshot-id"
+
+    CONCURRENCY = "concurrency"
+    FLUSH = "flush"
+    PARTIAL_VALUES_PANIC = "partial-values-panic"
+    CONFLICTING_PATH_NOT_FOUND = "conflicting-path-not-found"
+    INCONSISTENT_MANIFESTS = "inconsistent-manifests"
+    POISON_LOCK = "poison-lock"
+    PICKLE = "pickle"
+    UNKNOWN = "unknown"
+
+
+class FrazilError(Exception):
+    """Base of all our errors; `facts` holds what a program may inspect."""
+
+    default_kind: ClassVar[ErrorKind] = ErrorKind.UNKNOWN
+
+    def __init__(
+        self, message: str = "", *, kind: ErrorKind | None = None, **facts: object
+    ) -> None:
+        super().__init__(message)
+        self.kind: ErrorKind = kind or self.default_kind
+        self.facts = facts
+
+    @property
+    def message(self) -> str:
+        """What went wrong, with the facts."""
+        return str(self)
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{name}={value}" for name, value in self.facts.items())
+        return f"{self.args[0]} ({shown})" if shown else str(self.args[0])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.args[0], str(self.kind), self.facts, self.__dict__)
+
+
+def _rebuild(
+    cls: type[FrazilError],
+    message: str,
+    kind: str,
+    facts: dict[str, object],
+    state: dict[str, object],
+) -> FrazilError:
+    error = cls.__new__(cls, message)
+    FrazilError.__init__(error, message, kind=ErrorKind(kind), **facts)
+    error.__dict__.update(state)
+    return error
+
+
+class ConflictError(FrazilError):
+    """Somebody else changed the branch or the repository first."""
+
+    default_kind = ErrorKind.COMMIT_CONFLICT
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        kind: ErrorKind | None = None,
+        expected_parent: str | None = None,
+        actual_parent: str | None = None,
+        **facts: object,
+    ) -> None:
+        super().__init__(message, kind=kind, **facts)
+        self.expected_parent = expected_parent
+        self.actual_parent = actual_parent
+
+
+class RebaseFailedError(ConflictError):
+    """The session's changes conflict with commits made since it began."""
+
+    default_kind = ErrorKind.REBASE_FAILED
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        snapshot: str = "",
+        conflicts: tuple[object, ...] | list[object] = (),
+        **facts: object,
+    ) -> None:
+        super().__init__(message, kind=ErrorKind.REBASE_FAILED, **facts)
+        self.snapshot = snapshot
+        self.conflicts = list(conflicts)
+
+
+class NotFoundError(FrazilError, KeyError):
+    """Something that was asked for does not exist."""
+
+    default_kind = ErrorKind.KEY_NOT_FOUND
+    __str__ = FrazilError.__str__  # KeyError would show the quoted repr
+
+
+class NodeNotFoundError(NotFoundError):
+    """No group, array or chunk at this path."""
+
+    default_kind = ErrorKind.NODE_NOT_FOUND
+
+
+class SnapshotNotFoundError(NotFoundError):
+    """No snapshot with this id, or none at this time."""
+
+    default_kind = ErrorKind.SNAPSHOT_NOT_FOUND
+
+
+class RefNotFoundError(NotFoundError):
+    """No branch or tag with this name."""
+
+    default_kind = ErrorKind.REF_NOT_FOUND
+
+
+class RepositoryNotFoundError(NotFoundError):
+    """No repository at this location."""
+
+    default_kind = ErrorKind.REPOSITORY_NOT_FOUND
+
+
+class AlreadyExistsError(FrazilError):
+    """What was to be created exists already."""
+
+    default_kind = ErrorKind.NODE_ALREADY_EXISTS
+
+
+class ReadOnlyError(FrazilError):
+    """A write through something that may only be read."""
+
+    default_kind = ErrorKind.READ_ONLY_SESSION
+
+
+class InvalidInputError(FrazilError, ValueError):
+    """An argument, key, index or metadata document is wrong."""
+
+    default_kind = ErrorKind.INVALID_KEY
+
+
+class SessionStateError(FrazilError):
+    """Not allowed in the present state of the session or repository."""
+
+    default_kind = ErrorKind.NOT_ALLOWED
+
+
+class StorageError(FrazilError):
+    """The store failed, is unreachable or is misconfigured."""
+
+    default_kind = ErrorKind.OBJECT_STORE
+
+
+class FormatError(FrazilError):
+    """A stored file is damaged, foreign or newer than we know."""
+
+    default_kind = ErrorKind.INVALID_FILE_FORMAT
+
+
+class InternalError(FrazilError):
+    """A broken promise inside Frazil: a bug worth reporting."""

@@ -1,0 +1,97 @@
+"""The 39-byte header of every binary file, and its zstd body (format reference 2.1, 2.2)."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import zstandard
+
+from frazil.errors import ErrorKind, FormatError
+
+MAGIC: Final = "ICE🧊CHUNK".encode()
+HEADER: Final = struct.Struct("<12s24sBBB")
+WRITER: Final = b"frazil-0.1.0"
+ZSTD: Final = 1
+MAX_BODY: Final = 2**31 - 1
+"""FlatBuffers cannot be larger; a frame that unpacks to more is damage or an attack."""
+
+
+class FileKind(IntEnum):
+    """Type byte of a file."""
+
+    SNAPSHOT = 1
+    MANIFEST = 2
+    ATTRIBUTES = 3
+    TRANSACTION_LOG = 4
+    CHUNK = 5
+    REPO_INFO = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A file taken out of its wrapping."""
+
+    spec: int
+    kind: FileKind
+    writer: str
+    body: bytes
+
+
+def seal(body: bytes | memoryview, kind: FileKind, *, spec: int, level: int = 3) -> bytes:
+    """Compress a body and put the header before it."""
+    packed = zstandard.ZstdCompressor(level=level, write_content_size=True).compress(body)
+    return HEADER.pack(MAGIC, WRITER.ljust(24), spec, kind, ZSTD) + packed
+
+
+def unseal(blob: bytes, expected: FileKind | None, *, key: str) -> Envelope:
+    """Check the header and return the unpacked body.
+
+    Raises:
+        FormatError: the file is truncated, foreign, of another kind or spec, or unpacks to
+            more than a FlatBuffer may hold.
+    """
+    if len(blob) < HEADER.size:
+        raise FormatError("file is shorter than its header", key=key, size=len(blob))
+    magic, writer, spec, kind, packing = HEADER.unpack_from(blob)
+    if magic != MAGIC:
+        raise FormatError("not an Icechunk file: wrong magic bytes", key=key)
+    if spec not in (1, 2):
+        raise FormatError(
+            "file has a spec version this library does not know",
+            kind=ErrorKind.UNSUPPORTED_SPEC_VERSION,
+            key=key,
+            spec=spec,
+        )
+    if expected is not None and kind != expected:
+        raise FormatError(
+            "file is of another kind than expected", key=key, expected=expected.name, found=kind
+        )
+    if kind not in FileKind._value2member_map_:
+        raise FormatError("unknown file kind", key=key, found=kind)
+    if packing != ZSTD:
+        raise FormatError("unknown compression", key=key, compression=packing)
+    body = unpack(memoryview(blob)[HEADER.size :], limit=MAX_BODY, key=key)
+    return Envelope(spec, FileKind(kind), writer.rstrip(b" \0").decode(errors="replace"), body)
+
+
+def unpack(packed: bytes | memoryview, *, limit: int, key: str) -> bytes:
+    """Decompress zstd frames, with or without declared size, up to `limit` bytes."""
+    try:
+        declared = zstandard.frame_content_size(packed)
+        if declared > limit:
+            raise FormatError("unpacks to more than is allowed", key=key, limit=limit)
+        if declared >= 0:
+            body = zstandard.ZstdDecompressor().decompress(packed, max_output_size=limit)
+        else:
+            with zstandard.ZstdDecompressor().stream_reader(
+                packed, read_across_frames=True
+            ) as stream:
+                body = stream.read(limit + 1)
+    except zstandard.ZstdError as error:
+        raise FormatError(f"damaged zstd data: {error}", key=key) from error
+    if len(body) > limit:
+        raise FormatError("unpacks to more than is allowed", key=key, limit=limit)
+    return body

@@ -1,0 +1,125 @@
+"""Object and node ids, their Crockford text, and node paths (format reference 2.3, 3.2)."""
+
+from __future__ import annotations
+
+import secrets
+from typing import ClassVar, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import ErrorKind, InvalidInputError
+
+ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_DIGIT: Final = {c: i for i, c in enumerate(ALPHABET)} | {
+    c.lower(): i for i, c in enumerate(ALPHABET)
+}
+_DIGIT.update({"I": 1, "i": 1, "L": 1, "l": 1, "O": 0, "o": 0})
+_ALPHABET_BYTES: Final = np.frombuffer(ALPHABET.encode(), np.uint8)
+
+
+def crockford(raw: bytes) -> str:
+    """Spell bytes in Crockford base32, most significant bit first, zero bits appended."""
+    bits = len(raw) * 8
+    digits = -(-bits // 5)
+    value = int.from_bytes(raw, "big") << (digits * 5 - bits)
+    return "".join([ALPHABET[(value >> shift) & 31] for shift in range(digits * 5 - 5, -5, -5)])
+
+
+def crockford_many(raw: npt.NDArray[np.uint8]) -> list[str]:
+    """Spell many 12-byte ids at once; `raw` has shape (n, 12)."""
+    n = len(raw)
+    if n == 0:
+        return []
+    padded = np.zeros((n, 15), np.uint8)
+    padded[:, :12] = raw
+    group = padded.reshape(n, 3, 5).astype(np.uint64)
+    word = np.zeros((n, 3), np.uint64)
+    for byte in range(5):
+        word = (word << np.uint64(8)) | group[:, :, byte]
+    shifts = np.arange(35, -1, -5).astype(np.uint64)
+    digits = ((word[:, :, None] >> shifts) & np.uint64(31)).astype(np.uint8)
+    text = np.ascontiguousarray(_ALPHABET_BYTES[digits.reshape(n, 24)[:, :20]])
+    return [name.decode() for name in text.view("S20").ravel().tolist()]
+
+
+class ObjectId(bytes):
+    """Random bytes of a fixed width; `str()` gives the Crockford text used in keys."""
+
+    width: ClassVar[int] = 12
+    bad_text: ClassVar[ErrorKind] = ErrorKind.INVALID_SNAPSHOT_ID
+
+    @classmethod
+    def random(cls) -> Self:
+        """Make a fresh id."""
+        return cls(secrets.token_bytes(cls.width))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the text form, leniently as the format allows: any case, I and L for 1, O for 0."""
+        bits = cls.width * 8
+        digits = -(-bits // 5)
+        if len(text) != digits or any(c not in _DIGIT for c in text):
+            raise InvalidInputError(
+                f"{text!r} is not the text of a {cls.width}-byte id", kind=cls.bad_text
+            )
+        value = 0
+        for c in text:
+            value = value << 5 | _DIGIT[c]
+        return cls((value >> (digits * 5 - bits)).to_bytes(cls.width, "big"))
+
+    def __str__(self) -> str:
+        return crockford(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
+
+class SnapshotId(ObjectId):
+    """Names a snapshot and its transaction log."""
+
+
+class ManifestId(ObjectId):
+    """Names a manifest."""
+
+
+class ChunkId(ObjectId):
+    """Names a chunk object, which may hold one chunk or many."""
+
+
+class NodeId(ObjectId):
+    """Names a group or array for its whole life, through updates and moves."""
+
+    width = 8
+
+
+INITIAL_SNAPSHOT_ID: Final = SnapshotId.parse("1CECHNKREP0F1RSTCMT0")
+
+
+def node_path(text: str) -> str:
+    """Check an absolute node path and return it without a trailing slash.
+
+    Raises:
+        InvalidInputError: the path is relative or has an empty, `.` or `..` segment.
+    """
+    if text == "/":
+        return text
+    path = text.removesuffix("/")
+    if not path.startswith("/") or any(part in ("", ".", "..") for part in path[1:].split("/")):
+        raise InvalidInputError(f"invalid node path {text!r}", kind=ErrorKind.INVALID_PATH)
+    return path
+
+
+def parent_path(path: str) -> str:
+    """Return the path of the group that would hold this node."""
+    return path.rpartition("/")[0] or "/"
+
+
+def child_path(parent: str, name: str) -> str:
+    """Join a node path and a name."""
+    return f"/{name}" if parent == "/" else f"{parent}/{name}"
+
+
+def is_below(path: str, ancestor: str) -> bool:
+    """Tell whether `path` lies strictly below `ancestor`."""
+    return path != ancestor and (ancestor == "/" or path.startswith(ancestor + "/"))

@@ -1,0 +1,1 @@
+"""What a repository is: records without I/O."""

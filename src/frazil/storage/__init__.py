@@ -1,0 +1,1 @@
+"""Keys to bytes: one contract, several backends."""

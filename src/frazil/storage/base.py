@@ -1,0 +1,206 @@
+"""The storage contract, and the answers a store gives.
+
+Keys are relative to the repository root and use `/`. Absent objects and lost races are
+answers, not exceptions; everything else that goes wrong is a `StorageError`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from typing import Final, TypeAlias, TypeVar
+
+from frazil.model.config import StorageSettings
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+POOL_THREADS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a store returned for one state of one object; opaque outside its backend."""
+
+    etag: str | None
+    generation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """An object's bytes and the version they belong to."""
+
+    data: bytes
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The object still has the version the caller knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A conditional write that took effect."""
+
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class LostRace:
+    """A conditional write that did not, because the object was not as expected."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An object seen in a listing; `created_at` is the store's own time of last change."""
+
+    key: str
+    size_bytes: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """Outcome of a bulk delete; a key that was not there counts as deleted."""
+
+    keys: int
+    bytes: int = 0
+    failed: tuple[tuple[str, str], ...] = ()
+    """(key, reason)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What a store may keep beside the bytes; informative only."""
+
+    content_type: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    is_chunk: bool = False
+    """chunks may go to another storage class than metadata"""
+
+
+PLAIN: Final = Attributes()
+
+
+class Storage(ABC):
+    """A place that holds the objects of one repository (or of one virtual container)."""
+
+    @abstractmethod
+    def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
+        """Return the object, or bytes `start:end` of it; None when it does not exist.
+
+        A range that begins inside the object but goes past its end gives what is there.
+        A negative `start` without `end` asks for a suffix.
+        """
+
+    @abstractmethod
+    def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
+        """Return the object with its version; `Unchanged` when it still has version `known`."""
+
+    @abstractmethod
+    def put(self, key: str, data: Bytes, attributes: Attributes = PLAIN) -> None:
+        """Write the object, whatever was there."""
+
+    @abstractmethod
+    def put_if(
+        self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
+    ) -> Written | LostRace:
+        """Write only if the object still has version `expected`; None: it must not exist.
+
+        An uncertain outcome (lost reply) is resolved by reading back, so that `LostRace`
+        always means that somebody else's bytes are there.
+        """
+
+    @abstractmethod
+    def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
+        """Copy an object if its version is still `expected`."""
+
+    @abstractmethod
+    def head(self, key: str) -> Listed | None:
+        """Tell size and time of an object, or None."""
+
+    @abstractmethod
+    def list(self, prefix: str = "") -> Iterator[Listed]:
+        """Yield the objects below a prefix that ends in `/` (or is empty), sorted by key."""
+
+    @abstractmethod
+    def delete_many(self, keys: Sequence[str]) -> Deleted:
+        """Delete objects; missing ones are fine."""
+
+    @property
+    @abstractmethod
+    def can_write(self) -> bool:
+        """Whether this storage accepts writes at all."""
+
+    @abstractmethod
+    def default_settings(self) -> StorageSettings:
+        """The settings this backend uses where the configuration is silent."""
+
+    @abstractmethod
+    def with_settings(self, settings: StorageSettings) -> Storage:
+        """The same place, used with other settings."""
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """Where this is, without secrets."""
+
+    # --- with a default that backends may better ---
+
+    def get_many(
+        self, ranges: Sequence[tuple[str, int | None, int | None]]
+    ) -> list[bytes | None]:
+        """Many `get`s at once, in order."""
+        return fan_out(lambda item: self.get(*item), ranges)
+
+    def put_many(self, items: Iterable[tuple[str, Bytes]], attributes: Attributes = PLAIN) -> None:
+        """Many `put`s at once."""
+        fan_out(lambda item: self.put(item[0], item[1], attributes), list(items))
+
+    def make_durable(self, keys: Sequence[str]) -> None:
+        """Return once these objects would survive a power cut; object stores need nothing."""
+
+    def is_empty(self) -> bool:
+        """Whether no object at all is here."""
+        return next(iter(self.list("")), None) is None
+
+    @property
+    def allows_empty_prefix(self) -> bool:
+        """Whether a new repository may be made at the root of this storage."""
+        return True
+
+
+_in_pool = threading.local()
+
+
+@cache
+def pool() -> ThreadPoolExecutor:
+    """The one thread pool; made on first use, and anew in a forked process."""
+
+    def mark() -> None:
+        _in_pool.yes = True
+
+    return ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="frazil", initializer=mark)
+
+
+os.register_at_fork(after_in_child=pool.cache_clear)
+
+
+def fan_out(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Do `work` on every item, side by side; the first failure is raised.
+
+    Inside a pool thread the work is done in line: waiting there for the pool could deadlock.
+    """
+    if len(items) < 2 or getattr(_in_pool, "yes", False):
+        return [work(item) for item in items]
+    return list(pool().map(work, items))
