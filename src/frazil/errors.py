@@ -22,6 +22,7 @@ because errors cross process borders.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import ClassVar
 
@@ -143,13 +144,17 @@ class FrazilError(Exception):
     """Base of all our errors; `facts` holds what a program may inspect."""
 
     default_kind: ClassVar[ErrorKind] = ErrorKind.UNKNOWN
+    hint: ClassVar[str | None] = None
+    """what the reader may try, shown as a note below the traceback"""
 
     def __init__(
-        self, message: str = "", *, kind: ErrorKind | None = None, **facts: object
+        self, message: str = "", kind: ErrorKind | str | None = None, **facts: object
     ) -> None:
         super().__init__(message)
-        self.kind: ErrorKind = kind or self.default_kind
+        self.kind = ErrorKind(kind) if kind else self.default_kind
         self.facts = facts
+        if self.hint:
+            self.add_note(self.hint)
 
     @property
     def message(self) -> str:
@@ -159,6 +164,10 @@ class FrazilError(Exception):
     def __str__(self) -> str:
         shown = ", ".join(f"{name}={value}" for name, value in self.facts.items())
         return f"{self.args[0]} ({shown})" if shown else str(self.args[0])
+
+    def __repr__(self) -> str:
+        name = "IcechunkError" if type(self) is FrazilError else type(self).__name__
+        return f'icechunk.{name}(message="{self}", kind="{self.kind}")'
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.args[0], str(self.kind), self.facts, self.__dict__)
@@ -184,16 +193,22 @@ class ConflictError(FrazilError):
 
     def __init__(
         self,
-        message: str = "",
-        *,
-        kind: ErrorKind | None = None,
         expected_parent: str | None = None,
         actual_parent: str | None = None,
+        message: str | None = None,
+        kind: ErrorKind | str | None = None,
         **facts: object,
     ) -> None:
-        super().__init__(message, kind=kind, **facts)
+        expected, actual = _optional(expected_parent), _optional(actual_parent)
+        text = f"Failed to commit, expected parent: {expected}, actual parent: {actual}"
+        super().__init__(message or text, kind=kind, **facts)
         self.expected_parent = expected_parent
         self.actual_parent = actual_parent
+
+
+def _optional(text: str | None) -> str:
+    """A perhaps absent id, spelled as programs written for the official package expect."""
+    return "None" if text is None else f'Some("{text}")'
 
 
 class RebaseFailedError(ConflictError):
@@ -203,13 +218,13 @@ class RebaseFailedError(ConflictError):
 
     def __init__(
         self,
-        message: str = "",
-        *,
         snapshot: str = "",
-        conflicts: tuple[object, ...] | list[object] = (),
+        conflicts: Sequence[object] = (),
+        message: str | None = None,
         **facts: object,
     ) -> None:
-        super().__init__(message, kind=ErrorKind.REBASE_FAILED, **facts)
+        text = f"Rebase failed on snapshot {snapshot}: {len(conflicts)} conflicts found"
+        super().__init__(None, None, message or text, ErrorKind.REBASE_FAILED, **facts)
         self.snapshot = snapshot
         self.conflicts = list(conflicts)
 
@@ -243,6 +258,7 @@ class RepositoryNotFoundError(NotFoundError):
     """No repository at this location."""
 
     default_kind = ErrorKind.REPOSITORY_NOT_FOUND
+    hint = "Check the location; Repository.create makes a new repository there."
 
 
 class AlreadyExistsError(FrazilError):

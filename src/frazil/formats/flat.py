@@ -21,12 +21,13 @@ U64: Final = struct.Struct("<Q")
 class Buffer:
     """The body of one file; `key` names the file in errors."""
 
-    __slots__ = ("data", "key", "size")
+    __slots__ = ("_vtables", "data", "key", "size")
 
     def __init__(self, data: bytes | memoryview, key: str) -> None:
         self.data = data
         self.key = key
         self.size = len(data)
+        self._vtables: dict[int, tuple[int, ...]] = {}
 
     def fail(self, problem: str) -> FormatError:
         """Make the error for damage found in this file."""
@@ -45,6 +46,24 @@ class Buffer:
             raise self.fail("bytes outside the file")
         return bytes(self.data[at : at + length])
 
+    def text(self, at: int) -> str:
+        """Read a string."""
+        try:
+            return self.slice(at + 4, self.read(U32, at)).decode()
+        except UnicodeDecodeError as error:
+            raise self.fail("text is not UTF-8") from error
+
+    def vtable(self, at: int) -> tuple[int, ...]:
+        """Size of a table and the places of its fields; tables mostly share their vtables."""
+        known = self._vtables.get(at)
+        if known is None:
+            size = self.read(U16, at)
+            if size < 4 or size % 2:
+                raise self.fail("impossible vtable")
+            known = struct.unpack(f"<{size // 2 - 1}H", self.slice(at + 2, size - 2))
+            self._vtables[at] = known
+        return known
+
     def root(self) -> Table:
         """The root table."""
         return Table(self, self.read(U32, 0))
@@ -56,21 +75,16 @@ class Table:
     __slots__ = ("_slots", "buffer", "position", "size")
 
     def __init__(self, buffer: Buffer, position: int) -> None:
-        vtable = position - buffer.read(I32, position)
-        vtable_size = buffer.read(U16, vtable)
-        if vtable_size < 4 or vtable_size % 2:
-            raise buffer.fail("impossible vtable")
-        self.size = buffer.read(U16, vtable + 2)
+        self._slots = buffer.vtable(position - buffer.read(I32, position))
+        self.size = self._slots[0]
         if position + self.size > buffer.size:
             raise buffer.fail("table outside the file")
-        count = (vtable_size - 4) // 2
-        self._slots = struct.unpack(f"<{count}H", buffer.slice(vtable + 4, 2 * count))
         self.buffer = buffer
         self.position = position
 
     def at(self, slot: int) -> int | None:
         """Position of a field, or None when it is absent."""
-        offset = self._slots[slot] if slot < len(self._slots) else 0
+        offset = self._slots[slot + 1] if slot + 1 < len(self._slots) else 0
         return self.position + offset if offset else None
 
     def number(self, slot: int, form: struct.Struct, default: int = 0) -> int:
@@ -136,13 +150,8 @@ class Table:
 
     def text(self, slot: int) -> str | None:
         """A string field."""
-        raw = self.blob(slot)
-        if raw is None:
-            return None
-        try:
-            return raw.decode()
-        except UnicodeDecodeError as error:
-            raise self.buffer.fail("text is not UTF-8") from error
+        at = self.target(slot)
+        return None if at is None else self.buffer.text(at)
 
     def required_text(self, slot: int, name: str) -> str:
         """A string field that must be there."""

@@ -7,26 +7,28 @@ all columns are numpy arrays of one length, and text columns are numbers into a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import Final, TypeAlias, overload
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.errors import ErrorKind, InternalError
 from frazil.ids import ChunkId
+from frazil.model.lookup import ABSENT as ABSENT
+from frazil.model.lookup import Lookup, ascending_order, is_ascending, lookup_for
 from frazil.model.nodes import Coordinates, Extents
+from frazil.model.strings import NO_STRINGS as NO_STRINGS
+from frazil.model.strings import Strings as Strings
+from frazil.model.strings import gather_runs, merge_pools
 
 U8: TypeAlias = npt.NDArray[np.uint8]
 U32: TypeAlias = npt.NDArray[np.uint32]
 U64: TypeAlias = npt.NDArray[np.uint64]
 I32: TypeAlias = npt.NDArray[np.int32]
 Rows: TypeAlias = npt.NDArray[np.intp]
-
-ABSENT: Final = -1
-DENSE_CELLS: Final = 64 << 20
-"""Largest grid looked up through a dense row index; 4 bytes a cell."""
 
 
 class ChunkType(IntEnum):
@@ -75,43 +77,17 @@ class InlineRef:
 ChunkRef: TypeAlias = NativeRef | VirtualRef | InlineRef
 
 
-class Strings(Sequence[str]):
-    """An immutable pool of texts in one UTF-8 buffer: `data[ends[i-1]:ends[i]]` is text i."""
-
-    def __init__(self, data: bytes, ends: npt.NDArray[np.int64]) -> None:
-        self.data = data
-        self.ends = ends
-
-    @classmethod
-    def of(cls, texts: Iterable[str]) -> Strings:
-        """Pack texts."""
-        encoded = [text.encode() for text in texts]
-        ends = np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), dtype=np.int64)
-        return cls(b"".join(encoded), ends)
-
-    def __len__(self) -> int:
-        return len(self.ends)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        start = int(self.ends[index - 1]) if index else 0
-        return str(self.data[start : int(self.ends[index])], "utf-8")
-
-    def __iter__(self) -> Iterator[str]:
-        start = 0
-        for end in self.ends.tolist():
-            yield str(self.data[start:end], "utf-8")
-            start = end
-
-
-NO_STRINGS: Final = Strings(b"", np.zeros(0, np.int64))
+COLUMNS: Final = (
+    "coords",
+    "kind",
+    "offset",
+    "length",
+    "chunk_id",
+    "location",
+    "etag",
+    "last_modified",
+)
+"""Names of the columns of a `ChunkTable`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +113,7 @@ class ChunkTable:
     """seconds since 1970, 0 for none"""
     locations: Sequence[str] = NO_STRINGS
     etags: Sequence[str] = NO_STRINGS
-    inline_data: bytes | memoryview = b""
-    _index: dict[str, object] = field(default_factory=dict, repr=False)
+    inline_data: bytes = b""
 
     # --- making tables ---
 
@@ -159,13 +134,13 @@ class ChunkTable:
         n = len(coords)
         return cls(
             coords=np.ascontiguousarray(coords, np.uint32),
-            kind=np.full(n, ChunkType.native, np.uint8),
+            kind=constant(ChunkType.native, np.uint8, n),
             offset=_column(offset, n),
             length=_column(length, n),
             chunk_id=chunk_id,
-            location=np.full(n, ABSENT, np.int32),
-            etag=np.full(n, ABSENT, np.int32),
-            last_modified=np.zeros(n, np.uint32),
+            location=constant(ABSENT, np.int32, n),
+            etag=constant(ABSENT, np.int32, n),
+            last_modified=constant(0, np.uint32, n),
         )
 
     @classmethod
@@ -185,12 +160,12 @@ class ChunkTable:
         n = len(coords)
         return cls(
             coords=np.ascontiguousarray(coords, np.uint32),
-            kind=np.full(n, ChunkType.virtual, np.uint8),
+            kind=constant(ChunkType.virtual, np.uint8, n),
             offset=_column(offset, n),
             length=_column(length, n),
-            chunk_id=np.zeros((n, 12), np.uint8),
+            chunk_id=constant(0, np.uint8, n, 12),
             location=location,
-            etag=np.full(n, ABSENT, np.int32) if etag is None else etag,
+            etag=constant(ABSENT, np.int32, n) if etag is None else etag,
             last_modified=np.broadcast_to(np.asarray(last_modified, np.uint32), (n,)),
             locations=locations,
             etags=etags,
@@ -288,82 +263,148 @@ class ChunkTable:
 
     def find(self, coords: Coordinates) -> int:
         """Row of a chunk, or -1."""
-        if len(coords) != self.ndim:
-            return ABSENT
-        return int(self.find_many(np.array([coords], np.int64).reshape(1, self.ndim))[0])
+        return self._lookup.row(coords) if len(coords) == self.ndim else ABSENT
 
     def find_many(self, coords: npt.NDArray[np.integer]) -> Rows:
         """Rows of many chunks, -1 where there is none; `coords` is (m, ndim)."""
-        n = len(self)
-        if n == 0:
-            return np.full(len(coords), ABSENT, np.intp)
-        if self.ndim == 0:
-            return np.zeros(len(coords), np.intp)
-        low, sizes = self._box
-        local = coords.astype(np.int64) - low
-        inside = ((local >= 0) & (local < sizes)).all(axis=1)
-        keys = self._keys
-        wanted = local @ _strides(sizes)
-        rows = np.searchsorted(keys, wanted)
-        rows[rows == n] = 0
-        found: Rows = np.where(inside & (keys[rows] == wanted), rows, ABSENT)
-        return found
+        return self._lookup.rows(coords)
 
     @cached_property
-    def _box(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        low = self.coords.min(axis=0).astype(np.int64)
-        return low, self.coords.max(axis=0).astype(np.int64) - low + 1
+    def _lookup(self) -> Lookup:
+        return lookup_for(self.coords)
 
-    @cached_property
-    def _keys(self) -> npt.NDArray[np.int64]:
-        low, sizes = self._box
-        keys: npt.NDArray[np.int64] = (self.coords.astype(np.int64) - low) @ _strides(sizes)
-        return keys
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     # --- deriving ---
 
-    def take(self, rows: Rows | npt.NDArray[np.bool_]) -> ChunkTable:
+    def take(self, rows: Rows | npt.NDArray[np.bool_] | slice) -> ChunkTable:
         """The chosen rows, which must be ascending; text pools are shared."""
-        return ChunkTable(
-            coords=self.coords[rows],
-            kind=self.kind[rows],
-            offset=self.offset[rows],
-            length=self.length[rows],
-            chunk_id=self.chunk_id[rows],
-            location=self.location[rows],
-            etag=self.etag[rows],
-            last_modified=self.last_modified[rows],
-            locations=self.locations,
-            etags=self.etags,
-            inline_data=self.inline_data,
-        )
+        return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
 
     def within(self, extents: Extents) -> ChunkTable:
         """The rows whose coordinates lie in a box."""
         if not extents or not len(self):
             return self
-        low = np.array([start for start, _ in extents], np.int64)
-        high = np.array([end for _, end in extents], np.int64)
-        inside = ((self.coords >= low) & (self.coords < high)).all(axis=1)
-        return self if inside.all() else self.take(inside)
+        start, stop = np.searchsorted(self.coords[:, 0], extents[0])
+        table = self.take(slice(start, stop)) if stop - start < len(self) else self
+        inside = np.ones(len(table), bool)
+        for axis, (low, high) in enumerate(extents[1:], 1):
+            column = table.coords[:, axis]
+            inside &= (column >= low) & (column < high)
+        return table if inside.all() else table.take(inside)
+
+    def compact(self) -> ChunkTable:
+        """The same rows without the texts and inline bytes that no row uses."""
+        location, locations = _compact_texts(self.location, self.locations)
+        etag, etags = _compact_texts(self.etag, self.etags)
+        inline = np.flatnonzero(self.kind == ChunkType.inline)
+        offset, data = self.offset, self.inline_data
+        if int(self.length[inline].sum()) != len(data):
+            lengths = self.length[inline].astype(np.int64)
+            data, ends = gather_runs(data, self.offset[inline].astype(np.int64), lengths)
+            offset = self.offset.copy()
+            offset[inline] = ends - lengths
+        return replace(
+            self,
+            offset=offset,
+            location=location,
+            locations=locations,
+            etag=etag,
+            etags=etags,
+            inline_data=data,
+        )
+
+
+def constant(value: int, dtype: npt.DTypeLike, *shape: int) -> npt.NDArray[Any]:
+    """A read-only column with one value everywhere; it takes no memory."""
+    return np.broadcast_to(np.array(value, dtype), shape)
 
 
 def _column(values: npt.ArrayLike, n: int) -> U64:
     return np.broadcast_to(np.asarray(values, np.uint64), (n,))
 
 
-def _strides(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """C-order strides of a box, in cells."""
-    strides = np.ones(len(sizes), np.int64)
-    strides[:-1] = np.cumprod(sizes[:0:-1])[::-1]
-    return strides
+def _compact_texts(numbers: I32, pool: Sequence[str]) -> tuple[I32, Sequence[str]]:
+    used = np.zeros(len(pool) + 1, bool)  # one more, for the -1 of rows without text
+    used[numbers] = True
+    used = used[:-1]
+    if used.all():
+        return numbers, pool
+    renumber = np.append(np.cumsum(used, dtype=np.int32) - 1, ABSENT).astype(np.int32)
+    return renumber[numbers], Strings.of(pool).take(np.flatnonzero(used))
 
 
 def concat(tables: Sequence[ChunkTable], ndim: int) -> ChunkTable:
-    """Unite tables with distinct coordinates into one, in order."""
-    raise NotImplementedError
+    """Unite tables with distinct coordinates into one, in order.
+
+    Raises:
+        InternalError: two rows have the same coordinates.
+    """
+    tables = sorted(
+        (table for table in tables if len(table)), key=lambda table: table.coords[0].tolist()
+    )
+    if not tables:
+        return ChunkTable.empty(ndim)
+    if len(tables) == 1:
+        return tables[0]
+    joined = _join(tables)
+    order = ascending_order(joined.coords)
+    if order is None:
+        return joined
+    joined = joined.take(order)
+    if not is_ascending(joined.coords):
+        raise InternalError("two references for one chunk", kind=ErrorKind.INCONSISTENT_MANIFESTS)
+    return joined
+
+
+def _join(tables: Sequence[ChunkTable]) -> ChunkTable:
+    """Put tables one after the other, in the order given."""
+    columns = {name: np.concatenate([getattr(table, name) for table in tables]) for name in COLUMNS}
+    locations, location_numbers = merge_pools([table.locations for table in tables])
+    etags, etag_numbers = merge_pools([table.etags for table in tables])
+    start = moved = 0
+    for table, new_locations, new_etags in zip(tables, location_numbers, etag_numbers, strict=True):
+        rows = slice(start, start + len(table))
+        for name, numbers in (("location", new_locations), ("etag", new_etags)):
+            if numbers is not None:
+                columns[name][rows] = np.append(numbers, np.int32(ABSENT))[columns[name][rows]]
+        if moved:
+            is_inline = table.kind == ChunkType.inline
+            columns["offset"][rows] += is_inline * np.uint64(moved)
+        start += len(table)
+        moved += len(table.inline_data)
+    return ChunkTable(
+        **columns,
+        locations=locations,
+        etags=etags,
+        inline_data=b"".join(table.inline_data for table in tables),
+    )
 
 
 def overlay(base: ChunkTable, changes: ChunkTable, dropped: U32) -> ChunkTable:
     """`base` without the rows at the coordinates of `changes` and `dropped`, plus `changes`."""
-    raise NotImplementedError
+    if not len(base):
+        return changes
+    replaced = base.find_many(changes.coords)
+    gone = base.find_many(dropped)
+    gone = gone[gone >= 0]
+    if not len(gone) and (replaced >= 0).all():
+        return _replace_rows(base, changes, replaced)
+    keep = np.ones(len(base), bool)
+    keep[gone] = False
+    keep[replaced[replaced >= 0]] = False
+    return concat([base if keep.all() else base.take(keep), changes], base.ndim)
+
+
+def _replace_rows(base: ChunkTable, changes: ChunkTable, rows: Rows) -> ChunkTable:
+    """`base` with the references of some rows exchanged, the order staying the same."""
+    if not len(rows):
+        return base
+    joined = _join([base, changes])
+    columns = {}
+    for name in COLUMNS:
+        column = getattr(joined, name)
+        column[rows] = column[len(base) :]
+        columns[name] = column[: len(base)]
+    return replace(joined, **columns)

@@ -7,6 +7,7 @@ answers, not exceptions; everything else that goes wrong is a `StorageError`.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,18 +17,23 @@ from datetime import datetime
 from functools import cache
 from typing import Final, TypeAlias, TypeVar
 
+from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.model.config import StorageSettings
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
+Found: TypeAlias = list[bytes | None]
 POOL_THREADS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a store returned for one state of one object; opaque outside its backend."""
+    """What a store returned for one state of one object; opaque outside its backend.
+
+    Of two fetches that return equal versions the bytes are the same.
+    """
 
     etag: str | None
     generation: str | None = None
@@ -99,8 +105,9 @@ class Storage(ABC):
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
         """Return the object, or bytes `start:end` of it; None when it does not exist.
 
-        A range that begins inside the object but goes past its end gives what is there.
-        A negative `start` without `end` asks for a suffix.
+        A range that begins inside the object but goes past its end gives what is there; one
+        that begins beyond the end is a `StorageError`. A negative `start` without `end` asks
+        for a suffix, `end` without `start` for a beginning.
         """
 
     @abstractmethod
@@ -157,17 +164,15 @@ class Storage(ABC):
 
     # --- with a default that backends may better ---
 
-    def get_many(
-        self, ranges: Sequence[tuple[str, int | None, int | None]]
-    ) -> list[bytes | None]:
+    def get_many(self, ranges: Sequence[tuple[str, int | None, int | None]]) -> Found:
         """Many `get`s at once, in order."""
         return fan_out(lambda item: self.get(*item), ranges)
 
     def put_many(self, items: Iterable[tuple[str, Bytes]], attributes: Attributes = PLAIN) -> None:
         """Many `put`s at once."""
-        fan_out(lambda item: self.put(item[0], item[1], attributes), list(items))
+        fan_out(lambda item: self.put(item[0], item[1], attributes), [*items])
 
-    def make_durable(self, keys: Sequence[str]) -> None:
+    def make_durable(self, keys: Sequence[str]) -> None:  # noqa: B027 - a default, not a gap
         """Return once these objects would survive a power cut; object stores need nothing."""
 
     def is_empty(self) -> bool:
@@ -180,6 +185,54 @@ class Storage(ABC):
         return True
 
 
+def byte_span(size: int, start: int | None, end: int | None) -> tuple[int, int]:
+    """Turn a requested range into offsets inside an object of `size` bytes.
+
+    Raises:
+        InvalidInputError: the range makes no sense for any object.
+        StorageError: it begins beyond the end of this one.
+    """
+    check_range(start, end)
+    if start is not None and start < 0:
+        return max(0, size + start), size
+    first = start or 0
+    if first > size:
+        raise StorageError(
+            "range begins beyond the end of the object",
+            kind=ErrorKind.INVALID_OBJECT_SIZE,
+            start=first,
+            size=size,
+        )
+    return first, size if end is None else min(end, size)
+
+
+def check_range(start: int | None, end: int | None) -> None:
+    """Refuse ranges that no object can answer."""
+    if end is None or (end >= 0 and (start is None or 0 <= start <= end)):
+        return
+    raise InvalidInputError(
+        "invalid byte range", kind=ErrorKind.INVALID_BYTE_RANGE, start=start, end=end
+    )
+
+
+def check_key(key: str) -> None:
+    """Refuse keys that could name something else, or something outside the root."""
+    if _KEY.fullmatch(key) is None:
+        raise InvalidInputError("invalid object key", kind=ErrorKind.INVALID_KEY, key=repr(key))
+
+
+def check_prefix(prefix: str) -> None:
+    """Refuse listing prefixes that are neither empty nor a key followed by `/`."""
+    if prefix and (not prefix.endswith("/") or _KEY.fullmatch(prefix[:-1]) is None):
+        raise InvalidInputError(
+            "a listing prefix is empty or ends in /",
+            kind=ErrorKind.BAD_KEY_PREFIX,
+            prefix=repr(prefix),
+        )
+
+
+_SEGMENT: Final = r"(?!\.{1,2}(?:/|\Z))[^/\0]+"
+_KEY: Final = re.compile(f"{_SEGMENT}(?:/{_SEGMENT})*")
 _in_pool = threading.local()
 
 

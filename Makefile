@@ -1,0 +1,51 @@
+# Every target makes the environment it needs; nothing outside this folder is touched.
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench peer soak lock clean venv peers
+
+PY := .venv/bin/python
+WORKERS ?= 2
+ARGS ?=
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | \
+		while IFS='	' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+
+demo: venv ## write, version and read back a small weather data set on local disk
+	@$(PY) examples/demo.py $(ARGS)
+
+test: lint peers ## ruff, mypy and all tests but the soak ones (WORKERS=2, ARGS=pytest arguments)
+	$(PY) -m pytest -m "not soak" -n $(WORKERS) $(ARGS)
+
+lint: venv ## ruff and mypy
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+format: venv ## put every file into ruff's layout
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+bench: venv peers ## compare with the official package on this machine
+	$(PY) -m bench $(ARGS)
+
+peer: venv peers ## only the tests against the official packages, 1.1.21 and 2.3.0
+	$(PY) -m pytest -m peer -n $(WORKERS) $(ARGS)
+
+soak: venv peers ## the long races, crashes and state machines
+	FRAZIL_HYPOTHESIS=thorough $(PY) -m pytest -m soak $(ARGS)
+
+lock: ## choose the newest versions that fit and write the lock files anew
+	@scripts/lock
+
+clean: ## remove environments, caches and build results
+	rm -rf .venv .venv-peer1 .venv-peer2 .venv-peer*.missing build dist
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+venv:
+	@scripts/venv .venv requirements.lock 3.11 3.14 --project
+
+# The official packages need different Pythons: 1.1.21 is tested with 3.11, 2.3.0 with 3.12 or newer.
+peers:
+	@scripts/venv .venv-peer1 requirements-peer1.lock 3.11 3.11 --optional
+	@scripts/venv .venv-peer2 requirements-peer2.lock 3.12 3.14 --optional

@@ -1,0 +1,78 @@
+"""Frazil: transactional, versioned storage for Zarr arrays, in the Icechunk format.
+
+Names are loaded on first use, so that `import frazil` costs next to nothing; `__init__.pyi`
+tells them to type checkers.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+__version__: Final = "0.1.0"
+
+_NAMES: Final = {
+    "frazil.errors": (
+        "AlreadyExistsError ConflictError ErrorKind FormatError FrazilError InternalError "
+        "InvalidInputError NodeNotFoundError NotFoundError ReadOnlyError RebaseFailedError "
+        "RefNotFoundError RepositoryNotFoundError SessionStateError SnapshotNotFoundError "
+        "StorageError"
+    ),
+    "frazil.logs": "initialize_logs set_logs_filter shutdown_telemetry",
+    "frazil.model.chunks": "ChunkType",
+    "frazil.model.config": (
+        "Attribution CachingConfig ChecksumAlgorithm CompressionAlgorithm "
+        "CompressionConfig FeatureFlag ManifestConfig ManifestPreloadCondition "
+        "ManifestPreloadConfig ManifestSplitCondition ManifestSplitDimCondition "
+        "ManifestSplittingConfig ManifestVirtualChunkLocationCompressionConfig "
+        "ObjectStoreConfig RepoUpdateRetryConfig RepositoryConfig S3Options "
+        "StorageConcurrencySettings StorageRetriesSettings StorageSettings "
+        "StorageTimeoutSettings VirtualChunkContainer VirtualChunkSpec"
+    ),
+    "frazil.model.graph": "AncestryGraph",
+    "frazil.model.history": "RepoAvailability",
+    "frazil.model.values": (
+        "BasicConflictSolver ChunkStorageStats CommitMethod Conflict ConflictDetector "
+        "ConflictSolver ConflictType Diff GCSummary ManifestFileInfo RepoStatus "
+        "SessionMode SnapshotInfo SpecVersion Update UpdateType VersionSelection"
+    ),
+    "frazil.repository": "Repository",
+    "frazil.session.session": "ForkSession Session",
+    "frazil.storage.base": "Storage",
+    "frazil.storage.constructors": (
+        "azure_storage azure_store gcs_storage gcs_store hf_storage http_storage "
+        "http_store in_memory_storage local_filesystem_storage local_filesystem_store "
+        "r2_storage redirect_storage s3_object_store_storage s3_storage s3_store "
+        "tigris_storage"
+    ),
+    "frazil.storage.credentials": (
+        "AzureCredentials AzureRefreshableCredential AzureStaticCredentials Credentials "
+        "GcsBearerCredential GcsCredentials GcsStaticCredentials HttpAccess "
+        "LocalFileSystemAccess S3Credentials S3StaticCredentials "
+        "azure_anonymous_credentials azure_credentials azure_from_env_credentials "
+        "azure_refreshable_credentials azure_static_credentials containers_credentials "
+        "gcs_anonymous_credentials gcs_credentials gcs_from_env_credentials "
+        "gcs_refreshable_credentials gcs_static_credentials s3_anonymous_credentials "
+        "s3_credentials s3_from_env_credentials s3_refreshable_credentials "
+        "s3_static_credentials"
+    ),
+    "frazil.store": "FrazilStore",
+    "frazil.upgrade": "upgrade_repository",
+}
+"""public names by the module they live in"""
+
+_HOME: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'frazil' has no attribute {name!r}")
+    found: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""The one mutable thing of a repository: where its branches point."""

@@ -1,0 +1,249 @@
+"""What every commit protocol offers, and the loop they share.
+
+A commit writes its files first and then moves the branch with one conditional write. The
+protocols differ only in what that write is.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from frazil.errors import ConflictError, ErrorKind, FormatError, SessionStateError
+from frazil.formats.generation import Generation
+from frazil.ids import ObjectId, SnapshotId
+from frazil.model.config import StorageRetriesSettings
+from frazil.model.history import (
+    JSON,
+    Metadata,
+    Micros,
+    SnapshotEntry,
+    Status,
+    UpdateEntry,
+)
+
+MAIN: Final = "main"
+OVERWRITTEN: Final = "overwritten/"
+YEAR_3000_MS: Final = 32_503_680_000_000
+IMMEDIATE_RETRIES: Final = 5
+CLOCK_PATIENCE_MICROS: Final = 2_000_000
+"""How far another writer's clock may be ahead before we refuse instead of waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A finished snapshot that is to become the tip of a branch."""
+
+    branch: str
+    base: SnapshotId
+    """the tip the session started from"""
+    entry: SnapshotEntry
+    amends: bool = False
+
+
+class RefStore(ABC):
+    """Branches, tags and history of one repository."""
+
+    generation: Generation
+
+    # --- reading ---
+
+    @abstractmethod
+    def branches(self) -> Mapping[str, SnapshotId]:
+        """All branches and their tips."""
+
+    @abstractmethod
+    def tags(self) -> Mapping[str, SnapshotId]:
+        """All tags and their snapshots."""
+
+    @abstractmethod
+    def branch_tip(self, name: str) -> SnapshotId:
+        """Tip of a branch.
+
+        Raises:
+            RefNotFoundError: there is no such branch.
+        """
+
+    @abstractmethod
+    def tag_target(self, name: str) -> SnapshotId:
+        """Snapshot of a tag.
+
+        Raises:
+            RefNotFoundError: there is no such tag.
+        """
+
+    @abstractmethod
+    def entry(self, snapshot_id: SnapshotId) -> SnapshotEntry:
+        """What history knows of a snapshot.
+
+        Raises:
+            SnapshotNotFoundError: history does not know it.
+        """
+
+    @abstractmethod
+    def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
+        """A snapshot and its ancestors, newest first."""
+
+    @abstractmethod
+    def stored_config(self) -> JSON | None:
+        """The stored configuration as a plain map."""
+
+    # --- changing ---
+
+    @abstractmethod
+    def require_online(self) -> None:
+        """Refuse when the repository does not take changes.
+
+        Raises:
+            ReadOnlyError: it does not.
+        """
+
+    @abstractmethod
+    def publish(self, publication: Publication) -> None:
+        """Make a snapshot the tip of a branch.
+
+        Raises:
+            ConflictError: the branch has moved since the session began.
+        """
+
+    @abstractmethod
+    def register_detached(self, entry: SnapshotEntry) -> None:
+        """Make a snapshot known that no branch points to."""
+
+    @abstractmethod
+    def create_branch(self, name: str, target: SnapshotId) -> None:
+        """Make a branch."""
+
+    @abstractmethod
+    def reset_branch(self, name: str, target: SnapshotId, expected: SnapshotId | None) -> None:
+        """Point a branch to another snapshot, if it still is at `expected`."""
+
+    @abstractmethod
+    def delete_branch(self, name: str) -> None:
+        """Delete a branch."""
+
+    @abstractmethod
+    def create_tag(self, name: str, target: SnapshotId) -> None:
+        """Make a tag."""
+
+    @abstractmethod
+    def delete_tag(self, name: str) -> None:
+        """Delete a tag; its name cannot be used again."""
+
+    @abstractmethod
+    def save_config(self, config: JSON) -> None:
+        """Replace the stored configuration."""
+
+    # --- abilities of the repo object; others refuse ---
+
+    def status(self) -> Status:
+        """Availability of the repository."""
+        raise self._unsupported("repository status")
+
+    def set_status(self, status: Status) -> None:
+        """Change the availability."""
+        raise self._unsupported("repository status")
+
+    def metadata(self) -> Metadata:
+        """Attributes of the repository."""
+        raise self._unsupported("repository metadata")
+
+    def set_metadata(self, metadata: Metadata, *, merge: bool) -> Metadata:
+        """Replace or overlay the attributes, and return the result."""
+        raise self._unsupported("repository metadata")
+
+    def flags(self) -> tuple[frozenset[int], frozenset[int]]:
+        """Feature flags set on and set off."""
+        raise self._unsupported("feature flags")
+
+    def set_flag(self, flag: int, value: bool | None) -> None:
+        """Set a feature flag; None returns it to its default."""
+        raise self._unsupported("feature flags")
+
+    def updates(self) -> Iterator[UpdateEntry]:
+        """The operations log, newest first."""
+        raise self._unsupported("the operations log")
+
+    def _unsupported(self, what: str) -> FormatError:
+        return FormatError(
+            f"{what} needs spec version 2, this repository has version "
+            f"{self.generation.spec}; upgrade it first",
+            kind=ErrorKind.UNSUPPORTED_SPEC_VERSION,
+        )
+
+
+def attempts(settings: StorageRetriesSettings) -> Iterator[int]:
+    """Count attempts, sleeping between them: the first few at once, then longer and longer.
+
+    Raises:
+        ConflictError: none of the attempts was the last one needed.
+    """
+    tries = settings.max_tries or 100
+    initial = (50 if settings.initial_backoff_ms is None else settings.initial_backoff_ms) / 1000
+    longest = (
+        30_000 if settings.max_backoff_ms is None else settings.max_backoff_ms
+    ) / 1000
+    for attempt in range(tries):
+        if attempt > IMMEDIATE_RETRIES:
+            pause = min(longest, initial * 2 ** min(attempt - IMMEDIATE_RETRIES - 1, 30))
+            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+        yield attempt
+    raise ConflictError(
+        message="the repository kept changing; every attempt to update it lost the race",
+        kind=ErrorKind.UPDATE_ATTEMPTS_EXHAUSTED,
+        attempts=tries,
+    )
+
+
+def later_than(previous: Micros, what: str) -> Micros:
+    """The present time, strictly after `previous`.
+
+    A clock that is a little behind is waited for; one that is far behind is an error, because
+    others rely on times that increase.
+
+    Raises:
+        FormatError: `previous` lies too far in the future.
+    """
+    now = now_micros()
+    if previous - now > CLOCK_PATIENCE_MICROS:
+        raise FormatError(
+            f"the clock of this machine is behind the time of {what}; correct the clock",
+            kind=ErrorKind.SNAPSHOT_TIMESTAMP,
+            behind_s=round((previous - now) / 1e6, 1),
+        )
+    while now <= previous:
+        time.sleep((previous - now + 1) / 1e6)
+        now = now_micros()
+    return now
+
+
+def now_micros() -> Micros:
+    """The present time."""
+    return time.time_ns() // 1000
+
+
+def backup_name(key: str, now: Micros) -> str:
+    """Name of a backup of a mutable object, below `overwritten/`; newer ones sort first."""
+    return f"{key}.{YEAR_3000_MS - now // 1000:014d}.{ObjectId.random()}"
+
+
+def moved(base: SnapshotId, found: SnapshotId | None, branch: str) -> ConflictError:
+    """The error for a branch that is not where the session left it."""
+    return ConflictError(
+        message=f"failed to commit: branch {branch!r} has moved since the session began, "
+        f"expected parent {base}, actual parent {found}; rebase the session and commit again",
+        expected_parent=str(base),
+        actual_parent=str(found) if found is not None else None,
+    )
+
+
+def refuse_main(name: str) -> None:
+    """Refuse to delete the main branch."""
+    if name == MAIN:
+        raise SessionStateError(
+            "the main branch cannot be deleted", kind=ErrorKind.CANNOT_DELETE_MAIN
+        )

@@ -1,0 +1,255 @@
+"""Commit protocol of v1: one small file per ref, replaced by compare-and-swap (reference 4.4, 5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from frazil.commit.base import (
+    MAIN,
+    OVERWRITTEN,
+    Publication,
+    RefStore,
+    attempts,
+    backup_name,
+    moved,
+    now_micros,
+    refuse_main,
+)
+from frazil.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ErrorKind,
+    FormatError,
+    InvalidInputError,
+    RefNotFoundError,
+    SnapshotNotFoundError,
+)
+from frazil.formats.config_codec import config_map_from_yaml, config_map_to_yaml
+from frazil.formats.generation import V1
+from frazil.formats.ref_files import (
+    REFS,
+    branch_key,
+    decode_ref,
+    encode_ref,
+    parse_ref_key,
+    tag_key,
+    tombstone_key,
+)
+from frazil.ids import SnapshotId
+from frazil.model.config import RepositoryConfig
+from frazil.model.history import JSON, Snapshot, SnapshotEntry
+from frazil.storage.assets import Assets
+from frazil.storage.base import Attributes, Fetched, LostRace, Storage, fan_out
+
+CONFIG_KEY: Final = "config.yaml"
+JSON_FILE: Final = Attributes(content_type="application/json")
+YAML_FILE: Final = Attributes(content_type="application/yaml")
+
+
+class RefFileRefs(RefStore):
+    """Refs as files, history through the parent links of the snapshot files."""
+
+    generation = V1
+
+    def __init__(self, storage: Storage, assets: Assets, config: RepositoryConfig) -> None:
+        self._storage = storage
+        self._assets = assets
+        self._retries = config.update_retries()
+        self._encoded = storage.percent_encodes_names
+
+    # --- reading ---
+
+    def branches(self) -> Mapping[str, SnapshotId]:
+        names = [name for kind, name in self._names() if kind == "branch"]
+        tips = fan_out(self._find_branch, names)
+        return {name: tip for name, tip in zip(names, tips, strict=True) if tip is not None}
+
+    def tags(self) -> Mapping[str, SnapshotId]:
+        names = [name for kind, name in self._names() if kind == "tag"]
+        targets = fan_out(self._find_tag, names)
+        return {name: id_ for name, id_ in zip(names, targets, strict=True) if id_ is not None}
+
+    def branch_tip(self, name: str) -> SnapshotId:
+        found = self._find_branch(name)
+        if found is None:
+            raise RefNotFoundError(f"no branch {name!r}: ref not found")
+        return found
+
+    def tag_target(self, name: str) -> SnapshotId:
+        found = self._find_tag(name)
+        if found is None:
+            raise RefNotFoundError(f"no tag {name!r}: ref not found")
+        return found
+
+    def entry(self, snapshot_id: SnapshotId) -> SnapshotEntry:
+        return entry_of(self._assets.snapshot(snapshot_id))
+
+    def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
+        first = self.entry(snapshot_id)
+        return self._walk(first)
+
+    def _walk(self, entry: SnapshotEntry) -> Iterator[SnapshotEntry]:
+        seen: set[SnapshotId] = set()
+        while True:
+            yield entry
+            seen.add(entry.id)
+            if entry.parent_id is None:
+                return
+            if entry.parent_id in seen:
+                raise FormatError("history runs in a circle", snapshot=entry.id)
+            entry = self.entry(entry.parent_id)
+
+    def stored_config(self) -> JSON | None:
+        blob = self._storage.get(CONFIG_KEY)
+        return None if blob is None else config_map_from_yaml(blob, key=CONFIG_KEY)
+
+    def deleted_tags(self) -> list[tuple[str, SnapshotId | None]]:
+        """Tombstoned tags and what they pointed to."""
+        names = sorted({name for kind, name in self._names() if kind == "tag"})
+        gone = [name for name in names if self._is_tombstoned(name)]
+        return [(name, self._read(tag_key(name, encoded=self._encoded))) for name in gone]
+
+    def _names(self) -> list[tuple[str, str]]:
+        """(kind, name) of every ref folder, once each."""
+        keys = (item.key for item in self._storage.list(REFS))
+        return sorted({parse_ref_key(key, encoded=self._encoded) for key in keys})
+
+    def _read(self, key: str) -> SnapshotId | None:
+        blob = self._storage.get(key)
+        return None if blob is None else decode_ref(blob, key=key)
+
+    def _find_branch(self, name: str) -> SnapshotId | None:
+        return self._read(self._branch_key(name))
+
+    def _find_tag(self, name: str) -> SnapshotId | None:
+        _check_name(name)
+        if self._is_tombstoned(name):
+            return None
+        return self._read(tag_key(name, encoded=self._encoded))
+
+    def _is_tombstoned(self, name: str) -> bool:
+        return self._storage.head(tombstone_key(name, encoded=self._encoded)) is not None
+
+    def _branch_key(self, name: str) -> str:
+        _check_name(name)
+        return branch_key(name, encoded=self._encoded)
+
+    # --- changing ---
+
+    def require_online(self) -> None:
+        """v1 repositories are always online."""
+
+    def publish(self, publication: Publication) -> None:
+        if publication.amends:
+            raise self._unsupported("amend")
+        self._swap(publication.branch, publication.base, publication.entry.id)
+
+    def _swap(self, branch: str, base: SnapshotId, new: SnapshotId) -> None:
+        """Move a branch from `base` to `new`."""
+        key = self._branch_key(branch)
+        for _ in attempts(self._retries):
+            found = self._storage.fetch(key)
+            if not isinstance(found, Fetched):
+                raise RefNotFoundError(f"no branch {branch!r}: ref not found")
+            tip = decode_ref(found.data, key=key)
+            if tip == new:
+                return  # an earlier attempt landed; only its reply was lost
+            if tip != base:
+                raise moved(base, tip, branch)
+            outcome = self._storage.put_if(key, encode_ref(new), found.version, JSON_FILE)
+            if not isinstance(outcome, LostRace):
+                return
+
+    def register_detached(self, entry: SnapshotEntry) -> None:
+        """v1 keeps no list of snapshots; the file is enough."""
+
+    def create_branch(self, name: str, target: SnapshotId) -> None:
+        self._require_snapshot(target)
+        outcome = self._storage.put_if(self._branch_key(name), encode_ref(target), None, JSON_FILE)
+        if isinstance(outcome, LostRace):
+            raise ConflictError(
+                message=f"branch update conflict: branch {name!r} already exists",
+                kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
+                actual_parent=str(self.branch_tip(name)),
+            )
+
+    def reset_branch(self, name: str, target: SnapshotId, expected: SnapshotId | None) -> None:
+        self._require_snapshot(target)
+        tip = self.branch_tip(name)
+        if expected is not None and tip != expected:
+            raise ConflictError(
+                message=f"branch update conflict: expected {name!r} at {expected}, found {tip}",
+                kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
+                expected_parent=str(expected),
+                actual_parent=str(tip),
+            )
+        if tip != target:
+            self._swap(name, tip, target)
+
+    def delete_branch(self, name: str) -> None:
+        refuse_main(name)
+        self.branch_tip(name)
+        self._storage.delete_many([self._branch_key(name)])
+
+    def create_tag(self, name: str, target: SnapshotId) -> None:
+        _check_name(name)
+        self._require_snapshot(target)
+        key = tag_key(name, encoded=self._encoded)
+        if isinstance(self._storage.put_if(key, encode_ref(target), None, JSON_FILE), LostRace):
+            raise AlreadyExistsError(
+                f"tag {name!r} already exists, or was deleted: tag names cannot be used again",
+                kind=ErrorKind.TAG_ALREADY_EXISTS,
+            )
+
+    def delete_tag(self, name: str) -> None:
+        self.tag_target(name)
+        key = tombstone_key(name, encoded=self._encoded)
+        if isinstance(self._storage.put_if(key, b"", None), LostRace):
+            raise RefNotFoundError(f"no tag {name!r}: ref not found")
+
+    def save_config(self, config: JSON) -> None:
+        blob = config_map_to_yaml(config)
+        found = self._storage.fetch(CONFIG_KEY)
+        version = found.version if isinstance(found, Fetched) else None
+        if version is not None:
+            backup = OVERWRITTEN + backup_name(CONFIG_KEY, now_micros())
+            self._storage.copy_if(CONFIG_KEY, backup, version)
+        if isinstance(self._storage.put_if(CONFIG_KEY, blob, version, YAML_FILE), LostRace):
+            raise ConflictError(
+                message="the stored configuration was changed by somebody else; reopen and save again",
+                kind=ErrorKind.CONFIG_UPDATED,
+            )
+
+    def _require_snapshot(self, snapshot_id: SnapshotId) -> None:
+        try:
+            self._assets.snapshot(snapshot_id)
+        except SnapshotNotFoundError as error:
+            raise SnapshotNotFoundError(
+                "snapshot not found in this repository", snapshot=snapshot_id
+            ) from error
+
+
+def entry_of(snapshot: Snapshot) -> SnapshotEntry:
+    """The history entry of a snapshot file that names its parent."""
+    return SnapshotEntry(
+        id=snapshot.id,
+        parent_id=snapshot.parent_id,
+        flushed_at=snapshot.flushed_at,
+        message=snapshot.message,
+        metadata=snapshot.metadata,
+    )
+
+
+def create_main(storage: Storage, target: SnapshotId) -> bool:
+    """Create the main branch; False means that a repository exists already."""
+    key = branch_key(MAIN, encoded=storage.percent_encodes_names)
+    return not isinstance(storage.put_if(key, encode_ref(target), None, JSON_FILE), LostRace)
+
+
+def _check_name(name: str) -> None:
+    if "/" in name or not name:
+        raise InvalidInputError(
+            f"invalid ref name {name!r}: it must not be empty or contain '/'",
+            kind=ErrorKind.INVALID_REF_NAME,
+        )

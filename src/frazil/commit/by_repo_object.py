@@ -1,0 +1,404 @@
+"""Commit protocol of v2: one `repo` object is replaced by compare-and-swap (reference 4.3, 5).
+
+The object that is replaced is first copied below `overwritten/`, which keeps the operations log
+complete.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from frazil.commit.base import (
+    MAIN,
+    OVERWRITTEN,
+    Publication,
+    RefStore,
+    attempts,
+    backup_name,
+    later_than,
+    moved,
+    now_micros,
+    refuse_main,
+)
+from frazil.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ErrorKind,
+    FormatError,
+    ReadOnlyError,
+    RefNotFoundError,
+    RepositoryNotFoundError,
+    SessionStateError,
+    SnapshotNotFoundError,
+)
+from frazil.formats.generation import V2
+from frazil.formats.repo_info import decode_repo_info, encode_repo_info
+from frazil.ids import SnapshotId
+from frazil.model import history
+from frazil.model.config import RepositoryConfig
+from frazil.model.flags import CREATE_TAG, DELETE_TAG, is_enabled
+from frazil.model.history import (
+    JSON,
+    Metadata,
+    RepoAvailability,
+    RepoInfo,
+    SnapshotEntry,
+    Status,
+    UpdateEntry,
+    UpdateKind,
+)
+from frazil.model.repo_rules import with_update
+from frazil.storage.assets import file_attributes
+from frazil.storage.base import Fetched, LostRace, Storage, Unchanged, Version, Written
+
+REPO_KEY: Final = "repo"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of the repo object: what happened, and the fields that differ."""
+
+    kind: UpdateKind
+    fields: Mapping[str, Any]
+
+
+def create_repo_object(storage: Storage, info: RepoInfo, level: int) -> Written | LostRace:
+    """Write the first repo object; losing means that a repository exists already."""
+    return storage.put_if(
+        REPO_KEY, encode_repo_info(info, level=level), None, file_attributes("repo-info", 2)
+    )
+
+
+class RepoObjectRefs(RefStore):
+    """Refs, history and all else that v2 keeps in the repo object."""
+
+    generation = V2
+
+    def __init__(self, storage: Storage, config: RepositoryConfig) -> None:
+        self._storage = storage
+        self._level = config.compression_level()
+        self._retries = config.update_retries()
+        self._log_limit = config.updates_per_repo_info_file()
+        self._lock = threading.Lock()
+        self._known: tuple[Version, RepoInfo] | None = None
+
+    # --- the object itself ---
+
+    def info(self) -> RepoInfo:
+        """The repo object as it is now."""
+        return self._read()[1]
+
+    def _read(self) -> tuple[Version, RepoInfo]:
+        """Read the object, or learn that it is still the one we know."""
+        known = self._known
+        found = self._storage.fetch(REPO_KEY, known[0] if known else None)
+        match found:
+            case Unchanged():
+                assert known is not None
+                return known
+            case Fetched(data, version):
+                fresh = (version, decode_repo_info(data, key=REPO_KEY))
+                self._known = fresh
+                return fresh
+            case None:
+                raise RepositoryNotFoundError("the repo object is gone", url=self._storage.url)
+
+    def edit(self, change: Callable[[RepoInfo], Edit | None], *, any_status: bool = False) -> None:
+        """Apply a pure change until it wins; the change may run many times.
+
+        `change` gets the present state and returns None when there is nothing to do.
+        """
+        for _ in attempts(self._retries):
+            version, info = self._read()
+            if not any_status:
+                require_online(info)
+            edit = change(info)
+            if edit is None:
+                return
+            if self._replace(version, info, edit):
+                return
+
+    def _replace(self, version: Version, info: RepoInfo, edit: Edit) -> bool:
+        newest = info.latest_updates[0].updated_at if info.latest_updates else 0
+        now = later_than(newest, "the last repository update")
+        backup = backup_name(REPO_KEY, now)
+        new = with_update(info, edit.kind, now, backup, self._log_limit, **edit.fields)
+        blob = encode_repo_info(new, level=self._level)
+        if isinstance(self._storage.copy_if(REPO_KEY, OVERWRITTEN + backup, version), LostRace):
+            self._known = None
+            return False
+        outcome = self._storage.put_if(REPO_KEY, blob, version, file_attributes("repo-info", 2))
+        match outcome:
+            case Written(written):
+                self._known = (written, new)
+                return True
+            case LostRace():
+                self._known = None
+                return False
+
+    # --- reading ---
+
+    def branches(self) -> Mapping[str, SnapshotId]:
+        return self.info().branches
+
+    def tags(self) -> Mapping[str, SnapshotId]:
+        return self.info().tags
+
+    def branch_tip(self, name: str) -> SnapshotId:
+        return _branch(self.info(), name)
+
+    def tag_target(self, name: str) -> SnapshotId:
+        found = self.info().tags.get(name)
+        if found is None:
+            raise RefNotFoundError(f"no tag {name!r}: ref not found")
+        return found
+
+    def entry(self, snapshot_id: SnapshotId) -> SnapshotEntry:
+        return _entry(self.info(), snapshot_id)
+
+    def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
+        snapshots = self.info().snapshots
+        if snapshot_id not in snapshots:
+            raise _no_snapshot(snapshot_id)
+        return (snapshots[known] for known in snapshots.ancestry(snapshot_id))
+
+    def stored_config(self) -> JSON | None:
+        return self.info().config
+
+    # --- changing ---
+
+    def require_online(self) -> None:
+        require_online(self.info())
+
+    def publish(self, publication: Publication) -> None:
+        entry, branch = publication.entry, publication.branch
+
+        def change(info: RepoInfo) -> Edit | None:
+            tip = _branch(info, branch)
+            if tip == entry.id:
+                return None  # an earlier attempt landed; only its reply was lost
+            if tip != publication.base:
+                raise moved(publication.base, tip, branch)
+            kind: UpdateKind = (
+                history.CommitAmended(branch, tip, entry.id)
+                if publication.amends
+                else history.NewCommit(branch, entry.id)
+            )
+            return Edit(
+                kind,
+                {
+                    "snapshots": _added(info, entry),
+                    "branches": {**info.branches, branch: entry.id},
+                },
+            )
+
+        self.edit(change)
+
+    def register_detached(self, entry: SnapshotEntry) -> None:
+        self.edit(
+            lambda info: None
+            if entry.id in info.snapshots
+            else Edit(
+                history.NewDetachedSnapshot(entry.id), {"snapshots": _added(info, entry)}
+            )
+        )
+
+    def create_branch(self, name: str, target: SnapshotId) -> None:
+        def change(info: RepoInfo) -> Edit:
+            if name in info.branches:
+                raise AlreadyExistsError(
+                    f"branch {name!r} already exists", kind=ErrorKind.BRANCH_ALREADY_EXISTS
+                )
+            _entry(info, target)
+            return Edit(history.BranchCreated(name), {"branches": {**info.branches, name: target}})
+
+        self.edit(change)
+
+    def reset_branch(self, name: str, target: SnapshotId, expected: SnapshotId | None) -> None:
+        def change(info: RepoInfo) -> Edit:
+            tip = _branch(info, name)
+            _entry(info, target)
+            if expected is not None and tip != expected:
+                raise ConflictError(
+                    message=f"branch update conflict: expected {name!r} at {expected}, found {tip}",
+                    kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
+                    expected_parent=str(expected),
+                    actual_parent=str(tip),
+                )
+            return Edit(
+                history.BranchReset(name, tip), {"branches": {**info.branches, name: target}}
+            )
+
+        self.edit(change)
+
+    def delete_branch(self, name: str) -> None:
+        refuse_main(name)
+
+        def change(info: RepoInfo) -> Edit:
+            tip = _branch(info, name)
+            rest = {other: id_ for other, id_ in info.branches.items() if other != name}
+            return Edit(history.BranchDeleted(name, tip), {"branches": rest})
+
+        self.edit(change)
+
+    def create_tag(self, name: str, target: SnapshotId) -> None:
+        def change(info: RepoInfo) -> Edit:
+            require_flag(info, CREATE_TAG)
+            if name in info.deleted_tags:
+                raise AlreadyExistsError(
+                    f"tag {name!r} was deleted before, and tag names cannot be used again",
+                    kind=ErrorKind.TAG_PREVIOUSLY_DELETED,
+                )
+            if name in info.tags:
+                raise AlreadyExistsError(
+                    f"tag {name!r} already exists", kind=ErrorKind.TAG_ALREADY_EXISTS
+                )
+            _entry(info, target)
+            return Edit(history.TagCreated(name), {"tags": {**info.tags, name: target}})
+
+        self.edit(change)
+
+    def delete_tag(self, name: str) -> None:
+        def change(info: RepoInfo) -> Edit:
+            require_flag(info, DELETE_TAG)
+            target = info.tags.get(name)
+            if target is None:
+                raise RefNotFoundError(f"no tag {name!r}: ref not found")
+            rest = {other: id_ for other, id_ in info.tags.items() if other != name}
+            return Edit(
+                history.TagDeleted(name, target),
+                {"tags": rest, "deleted_tags": info.deleted_tags | {name}},
+            )
+
+        self.edit(change)
+
+    def save_config(self, config: JSON) -> None:
+        self.edit(lambda _: Edit(history.ConfigChanged(), {"config": config}))
+
+    # --- abilities of the repo object ---
+
+    def status(self) -> Status:
+        return self.info().status
+
+    def set_status(self, status: Status) -> None:
+        self.edit(
+            lambda _: Edit(history.RepoStatusChanged(status), {"status": status}), any_status=True
+        )
+
+    def metadata(self) -> Metadata:
+        return self.info().metadata
+
+    def set_metadata(self, metadata: Metadata, *, merge: bool) -> Metadata:
+        result: Metadata = metadata
+
+        def change(info: RepoInfo) -> Edit:
+            nonlocal result
+            result = {**info.metadata, **metadata} if merge else dict(metadata)
+            return Edit(history.MetadataChanged(), {"metadata": result})
+
+        self.edit(change)
+        return result
+
+    def flags(self) -> tuple[frozenset[int], frozenset[int]]:
+        info = self.info()
+        return info.enabled_feature_flags or frozenset(), info.disabled_feature_flags or frozenset()
+
+    def set_flag(self, flag: int, value: bool | None) -> None:
+        def change(info: RepoInfo) -> Edit:
+            enabled = (info.enabled_feature_flags or frozenset()) - {flag}
+            disabled = (info.disabled_feature_flags or frozenset()) - {flag}
+            if value is True:
+                enabled |= {flag}
+            elif value is False:
+                disabled |= {flag}
+            return Edit(
+                history.FeatureFlagChanged(flag, value),
+                {"enabled_feature_flags": enabled, "disabled_feature_flags": disabled},
+            )
+
+        self.edit(change)
+
+    def updates(self) -> Iterator[UpdateEntry]:
+        info = self.info()
+        while True:
+            yield from info.latest_updates
+            if info.repo_before_updates is None:
+                return
+            key = OVERWRITTEN + info.repo_before_updates
+            blob = self._storage.get(key)
+            if blob is None:
+                return  # backups may be cleaned away; the log then ends here
+            older = decode_repo_info(blob, key=key)
+            if older.latest_updates and older.latest_updates[0].updated_at >= (
+                info.latest_updates[-1].updated_at
+            ):
+                raise FormatError("the operations log runs in a circle", key=key)
+            info = older
+
+
+def _branch(info: RepoInfo, name: str) -> SnapshotId:
+    found = info.branches.get(name)
+    if found is None:
+        raise RefNotFoundError(f"no branch {name!r}: ref not found")
+    return found
+
+
+def _entry(info: RepoInfo, snapshot_id: SnapshotId) -> SnapshotEntry:
+    found = info.snapshots.get(snapshot_id)
+    if found is None:
+        raise _no_snapshot(snapshot_id)
+    return found
+
+
+def _no_snapshot(snapshot_id: SnapshotId) -> SnapshotNotFoundError:
+    return SnapshotNotFoundError("snapshot not found in this repository", snapshot=snapshot_id)
+
+
+def _added(info: RepoInfo, entry: SnapshotEntry) -> Any:
+    if entry.id in info.snapshots:
+        raise FormatError(
+            "a snapshot with this id exists already",
+            kind=ErrorKind.DUPLICATE_SNAPSHOT_ID,
+            snapshot=entry.id,
+        )
+    return info.snapshots.with_entry(entry)
+
+
+def require_online(info: RepoInfo) -> None:
+    """Refuse changes unless the repository is online."""
+    status = info.status
+    if status.availability != RepoAvailability.online:
+        reason = f": {status.reason}" if status.reason else ""
+        raise ReadOnlyError(
+            f"the repository is {status.availability.name.replace('_', '-')}{reason}",
+            kind=ErrorKind.READ_ONLY_REPOSITORY,
+        )
+
+
+def require_flag(info: RepoInfo, flag: int) -> None:
+    """Refuse an action whose feature flag is off."""
+    if not is_enabled(flag, info.enabled_feature_flags, info.disabled_feature_flags):
+        raise SessionStateError(
+            "this action is switched off by a feature flag of the repository",
+            kind=ErrorKind.FEATURE_FLAG_DISABLED,
+            flag=flag,
+        )
+
+
+def first_repo_info(entry: SnapshotEntry, table: Any, config: JSON | None) -> RepoInfo:
+    """The repo object of a repository that has just been created."""
+    now = now_micros()
+    return RepoInfo(
+        spec_version=2,
+        tags={},
+        branches={MAIN: entry.id},
+        deleted_tags=frozenset(),
+        snapshots=table,
+        status=Status(RepoAvailability.online, now),
+        metadata={},
+        latest_updates=(UpdateEntry(history.RepoInitialized(), now),),
+        config=config,
+    )

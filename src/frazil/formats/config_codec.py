@@ -1,0 +1,457 @@
+"""The stored configuration (format reference 3.8), as a plain map and as `config.yaml`.
+
+All keys are written, unset ones as null; missing keys are unset and unknown ones are ignored.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from frazil.errors import ErrorKind, FormatError, InvalidInputError
+from frazil.formats import plain_yaml
+from frazil.formats.plain_yaml import Variant
+from frazil.model.config import (
+    CachingConfig,
+    ChecksumAlgorithm,
+    CompressionAlgorithm,
+    CompressionConfig,
+    ManifestConfig,
+    ManifestPreloadCondition,
+    ManifestPreloadConfig,
+    ManifestSplitCondition,
+    ManifestSplitDimCondition,
+    ManifestSplittingConfig,
+    ManifestVirtualChunkLocationCompressionConfig,
+    ObjectStoreConfig,
+    RepositoryConfig,
+    RepoUpdateRetryConfig,
+    S3Options,
+    StorageConcurrencySettings,
+    StorageRetriesSettings,
+    StorageSettings,
+    StorageTimeoutSettings,
+    VirtualChunkContainer,
+)
+from frazil.model.history import JSON
+from frazil.model.settings import Settings, u32
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R", bound=Settings)
+C = TypeVar("C", ManifestSplitCondition, ManifestPreloadCondition)
+
+_MAX_DEPTH: Final = 64
+
+_KEYS: Final[Mapping[type[Settings], tuple[str, ...]]] = {
+    RepositoryConfig: (
+        "inline_chunk_threshold_bytes",
+        "get_partial_values_concurrency",
+        "compression",
+        "max_concurrent_requests",
+        "max_concurrent_decodes",
+        "caching",
+        "storage",
+        "virtual_chunk_containers",
+        "manifest",
+        "previous_file",
+        "repo_update_retries",
+        "num_updates_per_repo_info_file",
+    ),
+    CompressionConfig: ("algorithm", "level"),
+    CachingConfig: (
+        "num_snapshot_nodes",
+        "num_chunk_refs",
+        "num_transaction_changes",
+        "num_bytes_attributes",
+        "num_bytes_chunks",
+    ),
+    StorageSettings: (
+        "concurrency",
+        "retries",
+        "timeouts",
+        "unsafe_use_conditional_update",
+        "unsafe_use_conditional_create",
+        "unsafe_use_metadata",
+        "storage_class",
+        "metadata_storage_class",
+        "chunks_storage_class",
+        "minimum_size_for_multipart_upload",
+    ),
+    StorageConcurrencySettings: (
+        "max_concurrent_requests_for_object",
+        "ideal_concurrent_request_size",
+    ),
+    StorageRetriesSettings: ("max_tries", "initial_backoff_ms", "max_backoff_ms"),
+    StorageTimeoutSettings: (
+        "connect_timeout_ms",
+        "read_timeout_ms",
+        "operation_timeout_ms",
+        "operation_attempt_timeout_ms",
+    ),
+    ManifestConfig: (
+        "preload",
+        "splitting",
+        "virtual_chunk_location_compression",
+        "max_concurrent_manifest_fetches_during_commit",
+    ),
+    ManifestPreloadConfig: ("max_total_refs", "preload_if", "max_arrays_to_scan"),
+    ManifestSplittingConfig: ("split_sizes",),
+    ManifestVirtualChunkLocationCompressionConfig: (
+        "min_num_chunks",
+        "dictionary_max_training_samples",
+        "dictionary_max_size_bytes",
+        "compression_level",
+    ),
+    RepoUpdateRetryConfig: ("default",),
+    S3Options: (
+        "region",
+        "endpoint_url",
+        "anonymous",
+        "allow_http",
+        "force_path_style",
+        "network_stream_timeout_seconds",
+        "requester_pays",
+        "checksum_algorithm",
+    ),
+    VirtualChunkContainer: ("name", "url_prefix", "store"),
+}
+
+_CHECKSUMS: Final = {
+    ChecksumAlgorithm.Crc32: "crc32",
+    ChecksumAlgorithm.Crc32c: "crc32c",
+    ChecksumAlgorithm.Crc64Nvme: "crc64_nvme",
+    ChecksumAlgorithm.Sha1: "sha1",
+    ChecksumAlgorithm.Sha256: "sha256",
+}
+_S3_STORES: Final[Mapping[str, Callable[[S3Options], object]]] = {
+    "s3": ObjectStoreConfig.S3,
+    "s3_compatible": ObjectStoreConfig.S3Compatible,
+    "tigris": ObjectStoreConfig.Tigris,
+}
+
+
+# --- out ---
+
+
+def config_to_map(config: RepositoryConfig) -> dict[str, JSON]:
+    """The configuration as maps, lists and scalars."""
+    made = _untagged(_encode(config))
+    assert isinstance(made, dict)
+    return made
+
+
+def config_to_yaml(config: RepositoryConfig) -> bytes:
+    """The configuration as a `config.yaml` file."""
+    return plain_yaml.dump(_encode(config))
+
+
+def config_map_to_yaml(config: Mapping[str, JSON]) -> bytes:
+    """A plain map as a `config.yaml` file."""
+    return config_to_yaml(config_from_map(config))
+
+
+def _untagged(value: object) -> JSON:
+    if isinstance(value, Variant):
+        return {value.name: _untagged(value.payload)}
+    if isinstance(value, Mapping):
+        return {key: _untagged(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_untagged(item) for item in value]
+    return value
+
+
+def _encode(value: object) -> object:
+    if isinstance(value, Settings):
+        return {name: _encode(getattr(value, name)) for name in _KEYS[type(value)]}
+    if isinstance(value, CompressionAlgorithm):
+        return "zstd"
+    if isinstance(value, ChecksumAlgorithm):
+        return _CHECKSUMS[value]
+    if isinstance(value, ManifestSplitCondition | ManifestPreloadCondition):
+        return _encode_condition(value)
+    if isinstance(value, ObjectStoreConfig):
+        return _encode_store(value)
+    if isinstance(value, tuple):  # split sizes, the only tuple there is
+        return [[_encode(condition), _encode_sizes(sizes)] for condition, sizes in value]
+    if isinstance(value, Mapping):
+        return {key: _encode(item) for key, item in value.items()}
+    return value
+
+
+def _encode_sizes(sizes: tuple[tuple[object, int], ...]) -> list[object]:
+    return [{"condition": _encode_dim(dim), "num_chunks": size} for dim, size in sizes]
+
+
+def _encode_dim(dim: object) -> object:
+    if isinstance(dim, ManifestSplitDimCondition.Axis):
+        return Variant("Axis", dim.axis)
+    if isinstance(dim, ManifestSplitDimCondition.DimensionName):
+        return Variant("DimensionName", dim.regex)
+    return "Any"
+
+
+def _encode_condition(condition: ManifestSplitCondition | ManifestPreloadCondition) -> object:
+    if condition.op in ("and", "or"):
+        return Variant(condition.op, [_encode(part) for part in condition.parts])
+    if condition.op in ("path_matches", "name_matches"):
+        return Variant(condition.op, {"regex": condition.regex})
+    if isinstance(condition, ManifestPreloadCondition) and condition.op == "num_refs":
+        low, high = condition.from_refs, condition.to_refs
+        bounds = {
+            "from": "Unbounded" if low is None else Variant("Included", low),
+            "to": "Unbounded" if high is None else Variant("Excluded", high),
+        }
+        return Variant("num_refs", bounds)
+    return condition.op
+
+
+def _encode_store(store: object) -> object:
+    match store:
+        case ObjectStoreConfig.LocalFileSystem(path=path):
+            return Variant("local_file_system", path)
+        case ObjectStoreConfig.Http(opts=opts, headers=headers):
+            extra = {} if headers is None else {"headers": dict(headers)}
+            return Variant("http", {**(opts or {}), **extra})
+        case ObjectStoreConfig.Gcs(opts=opts):
+            return Variant("gcs", dict(opts or {}))
+        case ObjectStoreConfig.Azure(opts=opts):
+            return Variant("azure", dict(opts or {}))
+        case ObjectStoreConfig.InMemory():
+            return "in_memory"
+    for name, kind in _S3_STORES.items():
+        if type(store) is kind:
+            return Variant(name, _encode(getattr(store, "options", None)))
+    raise InvalidInputError(f"unknown store {store!r}", kind=ErrorKind.SERIALIZATION)
+
+
+# --- in ---
+
+
+def config_from_map(data: Mapping[str, JSON] | None, *, key: str = "config") -> RepositoryConfig:
+    """Read a plain map.
+
+    Raises:
+        FormatError: a value of the wrong type or outside its range; `where` names it.
+    """
+    return _record(RepositoryConfig, {} if data is None else data, _Place(key, ""))
+
+
+def config_from_yaml(data: bytes, *, key: str = "config.yaml") -> RepositoryConfig:
+    """Read a `config.yaml` file of any age."""
+    return config_from_map(plain_yaml.load(data, key=key), key=key)
+
+
+def config_map_from_yaml(data: bytes, *, key: str = "config.yaml") -> dict[str, JSON]:
+    """Read a `config.yaml` file of any age into a plain map of today's form."""
+    return config_to_map(config_from_yaml(data, key=key))
+
+
+class _Place:
+    """Where we are in a file, for messages."""
+
+    def __init__(self, key: str, path: str, depth: int = 0) -> None:
+        self.key, self.path, self.depth = key, path, depth
+
+    def below(self, step: object) -> _Place:
+        path = f"{self.path}.{step}" if self.path else str(step)
+        if self.depth >= _MAX_DEPTH:
+            raise self.damage("nested too deeply")
+        return _Place(self.key, path, self.depth + 1)
+
+    def damage(self, problem: str) -> FormatError:
+        return FormatError(
+            f"unusable configuration: {problem}",
+            kind=ErrorKind.CONFIG_DESERIALIZATION,
+            key=self.key,
+            where=self.path[:200] or "top",
+        )
+
+
+Reader = Callable[[Any, _Place], object]
+
+
+def _record(cls: type[R], data: JSON, place: _Place) -> R:
+    if not isinstance(data, Mapping):
+        raise place.damage("expected a map")
+    made = cls()
+    for name in _KEYS[cls]:
+        raw = data.get(name)
+        if raw is None:
+            continue
+        here = place.below(name)
+        reader = _READERS.get((cls, name))
+        try:
+            setattr(made, name, raw if reader is None else reader(raw, here))
+        except (TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, FormatError):
+                raise
+            raise here.damage(str(error)[:200]) from error
+    return made
+
+
+def _algorithm(raw: JSON, place: _Place) -> CompressionAlgorithm:
+    if raw != "zstd":
+        raise place.damage("unknown compression algorithm")
+    return CompressionAlgorithm.Zstd
+
+
+def _checksum(raw: JSON, place: _Place) -> ChecksumAlgorithm:
+    for algorithm, name in _CHECKSUMS.items():
+        if raw == name:
+            return algorithm
+    raise place.damage("unknown checksum algorithm")
+
+
+def _variant(raw: JSON, place: _Place) -> tuple[str, JSON]:
+    """Name and payload of a value of an enumeration."""
+    if isinstance(raw, str):
+        return raw, None
+    if isinstance(raw, Mapping) and len(raw) == 1:
+        [(name, payload)] = raw.items()
+        return str(name), payload
+    raise place.damage("expected a name or a map of one key")
+
+
+def _condition(cls: type[C], raw: JSON, place: _Place) -> C:
+    name, payload = _variant(raw, place)
+    if name in ("and", "or"):
+        if not isinstance(payload, list):
+            raise place.damage("expected a list of conditions")
+        here = place.below(name)
+        parts = [_condition(cls, part, here.below(i)) for i, part in enumerate(payload)]
+        return cls.and_conditions(parts) if name == "and" else cls.or_conditions(parts)
+    if name in ("path_matches", "name_matches"):
+        regex = payload.get("regex") if isinstance(payload, Mapping) else None
+        if not isinstance(regex, str):
+            raise place.damage("expected a regex")
+        return cls.path_matches(regex) if name == "path_matches" else cls.name_matches(regex)
+    if cls is ManifestSplitCondition and name == "any_array":
+        return cls(name)
+    if cls is ManifestPreloadCondition and name in ("true", "false"):
+        return cls(name)
+    if cls is ManifestPreloadCondition and name == "num_refs" and isinstance(payload, Mapping):
+        low = _bound(payload.get("from"), place.below("from"), exclusive_adds=True)
+        high = _bound(payload.get("to"), place.below("to"), exclusive_adds=False)
+        return cls(name, from_refs=low, to_refs=high)
+    raise place.damage(f"unknown condition {name[:40]!r}")
+
+
+def _bound(raw: JSON, place: _Place, *, exclusive_adds: bool) -> int | None:
+    """A bound in the form we keep: the lower one inclusive, the upper one exclusive."""
+    name, payload = ("Unbounded", None) if raw is None else _variant(raw, place)
+    if name == "Unbounded":
+        return None
+    if name not in ("Included", "Excluded"):
+        raise place.damage("unknown bound")
+    return u32(payload) + int((name == "Excluded") == exclusive_adds)
+
+
+def _split_sizes(raw: JSON, place: _Place) -> list[tuple[ManifestSplitCondition, list[object]]]:
+    if not isinstance(raw, list):
+        raise place.damage("expected a list of rules")
+    return [_rule(rule, place.below(i)) for i, rule in enumerate(raw)]
+
+
+def _rule(raw: JSON, place: _Place) -> tuple[ManifestSplitCondition, list[object]]:
+    if not isinstance(raw, list) or len(raw) != 2 or not isinstance(raw[1], list):
+        raise place.damage("expected a condition and a list of sizes")
+    condition = _condition(ManifestSplitCondition, raw[0], place.below(0))
+    return condition, [_size(item, place.below(1)) for item in raw[1]]
+
+
+def _size(raw: JSON, place: _Place) -> tuple[object, JSON]:
+    if not isinstance(raw, Mapping):
+        raise place.damage("expected a map")
+    name, payload = _variant(raw.get("condition"), place)
+    size = raw.get("num_chunks")
+    if name == "Any":
+        return ManifestSplitDimCondition.Any(), size
+    if name == "Axis":
+        return ManifestSplitDimCondition.Axis(payload), size
+    if name == "DimensionName":
+        return ManifestSplitDimCondition.DimensionName(payload), size
+    raise place.damage("unknown dimension condition")
+
+
+def _containers(raw: JSON, place: _Place) -> dict[str, VirtualChunkContainer]:
+    """Containers by prefix; what could never serve a chunk is left out."""
+    if not isinstance(raw, Mapping):
+        raise place.damage("expected a map")
+    made: dict[str, VirtualChunkContainer] = {}
+    for label, item in raw.items():
+        here = place.below(label)
+        if not isinstance(item, Mapping):
+            raise here.damage("expected a map")
+        prefix, name = item.get("url_prefix"), item.get("name")
+        if not isinstance(prefix, str):
+            raise here.damage("expected a url_prefix")
+        if not isinstance(name, str | None):
+            raise here.damage("expected a name")
+        if not prefix.endswith("/"):  # as early versions wrote it
+            prefix += "/"
+        store = _store(item.get("store"), here.below("store"))
+        container = VirtualChunkContainer(prefix, store, name)  # type: ignore[arg-type]
+        try:
+            container.check()
+        except InvalidInputError as error:
+            log.warning("ignoring a stored virtual chunk container: %s", error)
+            continue
+        made[prefix] = container
+    return made
+
+
+def _store(raw: JSON, place: _Place) -> object:
+    name, payload = _variant(raw, place)
+    if name in _S3_STORES:
+        return _S3_STORES[name](_record(S3Options, payload or {}, place))
+    if name == "in_memory":
+        return ObjectStoreConfig.InMemory()
+    if name == "local_file_system" and isinstance(payload, str):
+        return ObjectStoreConfig.LocalFileSystem(payload)
+    if name not in ("gcs", "azure", "http"):
+        raise place.damage("unknown store")
+    if payload is not None and not isinstance(payload, Mapping):
+        raise place.damage("expected a map of options")
+    options = dict(payload or {})
+    if name == "http":
+        headers = options.pop("headers", None)
+        sent = None if headers is None else _texts(headers, place)
+        return ObjectStoreConfig.Http(_texts(options, place) or None, sent)
+    made = _texts(options, place) or None
+    return ObjectStoreConfig.Gcs(made) if name == "gcs" else ObjectStoreConfig.Azure(made)
+
+
+def _texts(raw: JSON, place: _Place) -> dict[str, str]:
+    if not isinstance(raw, Mapping) or not all(isinstance(item, str) for item in raw.values()):
+        raise place.damage("expected a map of texts")
+    return dict(raw)
+
+
+def _nested(cls: type[R]) -> Reader:
+    return partial(_record, cls)
+
+
+_READERS: Final[Mapping[tuple[type[Settings], str], Reader]] = {
+    (RepositoryConfig, "compression"): _nested(CompressionConfig),
+    (RepositoryConfig, "caching"): _nested(CachingConfig),
+    (RepositoryConfig, "storage"): _nested(StorageSettings),
+    (RepositoryConfig, "virtual_chunk_containers"): _containers,
+    (RepositoryConfig, "manifest"): _nested(ManifestConfig),
+    (RepositoryConfig, "repo_update_retries"): _nested(RepoUpdateRetryConfig),
+    (CompressionConfig, "algorithm"): _algorithm,
+    (StorageSettings, "concurrency"): _nested(StorageConcurrencySettings),
+    (StorageSettings, "retries"): _nested(StorageRetriesSettings),
+    (StorageSettings, "timeouts"): _nested(StorageTimeoutSettings),
+    (ManifestConfig, "preload"): _nested(ManifestPreloadConfig),
+    (ManifestConfig, "splitting"): _nested(ManifestSplittingConfig),
+    (ManifestConfig, "virtual_chunk_location_compression"): _nested(
+        ManifestVirtualChunkLocationCompressionConfig
+    ),
+    (ManifestPreloadConfig, "preload_if"): partial(_condition, ManifestPreloadCondition),
+    (ManifestSplittingConfig, "split_sizes"): _split_sizes,
+    (RepoUpdateRetryConfig, "default"): _nested(StorageRetriesSettings),
+    (S3Options, "checksum_algorithm"): _checksum,
+}

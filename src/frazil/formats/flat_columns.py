@@ -1,0 +1,152 @@
+"""One field of many FlatBuffers tables at once, as numpy columns (format reference 3.1).
+
+The tables may have any vtables. Every position is checked against the file before it is read,
+and a file that points to the same bytes from many places is refused once the sum would exceed
+what a writer could have meant.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.formats.flat import Buffer, Table
+
+I64: TypeAlias = npt.NDArray[np.int64]
+U64: TypeAlias = npt.NDArray[np.uint64]
+U8: TypeAlias = npt.NDArray[np.uint8]
+Raw: TypeAlias = npt.NDArray[np.bytes_]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+MAX_SHARING: Final = 64
+"""How often, on average, bytes of a file may be pointed to before it counts as an attack."""
+
+
+class Spans(NamedTuple):
+    """A vector field of each table: first item and number of items; `starts` is 0 if absent."""
+
+    starts: I64
+    counts: I64
+
+    def slices(self, data: bytes) -> list[bytes]:
+        """The bytes of each vector of bytes."""
+        pairs = zip(self.starts.tolist(), (self.starts + self.counts).tolist(), strict=True)
+        return [data[a:b] for a, b in pairs]
+
+
+def spread(spans: Spans, width: int) -> I64:
+    """Positions of all items of all vectors, one after the other."""
+    before = np.cumsum(spans.counts) - spans.counts
+    total = int(spans.counts.sum())
+    first = np.repeat(spans.starts - width * before, spans.counts)
+    return first + width * np.arange(total, dtype=np.int64)
+
+
+def numbers_at(buffer: Buffer, at: I64, form: str) -> npt.NDArray[np.int64]:
+    """Read a number of up to four bytes at each position."""
+    return _gather(buffer, at, form).astype(np.int64)
+
+
+def _gather(buffer: Buffer, at: I64, form: str) -> npt.NDArray[np.generic]:
+    dtype = np.dtype(form)
+    room = buffer.size - dtype.itemsize + 1
+    if len(at) and (int(at.min()) < 0 or int(at.max()) >= room):
+        raise buffer.fail("offset outside the file")
+    # A view with a stride of one byte reads at any position, aligned or not.
+    view = np.ndarray((max(room, 0),), dtype, buffer=buffer.data, strides=(1,))
+    return view[at]
+
+
+class TableColumns:
+    """Tables at given positions; slot numbers are those of the schema."""
+
+    __slots__ = ("_vtable_sizes", "_vtables", "buffer", "positions")
+
+    def __init__(self, buffer: Buffer, positions: I64) -> None:
+        self.buffer = buffer
+        self.positions = positions
+        self._vtables = positions - numbers_at(buffer, positions, "<i4")
+        self._vtable_sizes = numbers_at(buffer, self._vtables, "<u2")
+        if (self._vtable_sizes < 4).any() or (self._vtable_sizes & 1).any():
+            raise buffer.fail("impossible vtable")
+        sizes = numbers_at(buffer, self._vtables + 2, "<u2")
+        if len(positions) and int((positions + sizes).max()) > buffer.size:
+            raise buffer.fail("table outside the file")
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def rows(self, rows: Mask) -> TableColumns:
+        """Only the tables where the mask is true."""
+        return TableColumns(self.buffer, self.positions[rows])
+
+    def places(self, slot: int, name: str | None = None) -> I64:
+        """Positions of a field, 0 where it is absent; `name` makes it required."""
+        here = self._vtable_sizes > 4 + 2 * slot
+        offsets = np.zeros(len(self), np.int64)
+        offsets[here] = numbers_at(self.buffer, self._vtables[here] + (4 + 2 * slot), "<u2")
+        if name is not None and not offsets.all():
+            raise self.buffer.fail(f"missing required field {name}")
+        offsets[offsets != 0] += self.positions[offsets != 0]
+        return offsets
+
+    def numbers(self, slot: int, form: str, default: int = 0) -> I64:
+        """A scalar field of up to four bytes."""
+        at = self.places(slot)
+        values = np.full(len(self), default, np.int64)
+        values[at != 0] = numbers_at(self.buffer, at[at != 0], form)
+        return values
+
+    def longs(self, slot: int) -> U64:
+        """A u64 field."""
+        at = self.places(slot)
+        values = np.zeros(len(self), np.uint64)
+        values[at != 0] = _gather(self.buffer, at[at != 0], "<u8")
+        return values
+
+    def ids(self, slot: int, width: int, name: str) -> Raw:
+        """An id field that must be there, as fixed-width bytes."""
+        return _gather(self.buffer, self.places(slot, name), f"S{width}").astype(f"S{width}")
+
+    def targets(self, slot: int, name: str | None = None) -> I64:
+        """Where an offset field points to, 0 where it is absent."""
+        at = self.places(slot, name)
+        at[at != 0] += numbers_at(self.buffer, at[at != 0], "<u4")
+        return at
+
+    def vectors(self, slot: int, width: int, name: str | None = None) -> Spans:
+        """A vector field, checked to lie in the file."""
+        at = self.targets(slot, name)
+        counts = np.zeros(len(self), np.int64)
+        counts[at != 0] = numbers_at(self.buffer, at[at != 0], "<u4")
+        at[at != 0] += 4
+        if len(at) and int((at + counts * width).max()) > self.buffer.size:
+            raise self.buffer.fail("vector outside the file")
+        if int(counts.sum()) * width > MAX_SHARING * self.buffer.size:
+            raise self.buffer.fail("the same bytes are used too often")
+        return Spans(at, counts)
+
+    def texts(self, slot: int, name: str | None = None) -> Spans:
+        """A string field, checked to end in a NUL."""
+        spans = self.vectors(slot, 1, name)
+        ends = (spans.starts + spans.counts)[spans.starts != 0]
+        if numbers_at(self.buffer, ends, "u1").any():
+            raise self.buffer.fail("text without an end")
+        return spans
+
+    def children(self, slot: int, name: str | None = None) -> tuple[TableColumns, I64]:
+        """A field that is a vector of tables: all those tables, and how many each one has."""
+        spans = self.vectors(slot, 4, name)
+        if int(spans.counts.sum()) > self.buffer.size:
+            raise self.buffer.fail("the same tables are used too often")
+        at = spread(spans, 4)
+        return TableColumns(self.buffer, at + numbers_at(self.buffer, at, "<u4")), spans.counts
+
+
+def table_columns(root: Table, slot: int, name: str) -> TableColumns:
+    """All tables of a vector field of one table."""
+    start, count = root.required_vector(slot, 4, name)
+    at = start + 4 * np.arange(count, dtype=np.int64)
+    return TableColumns(root.buffer, at + numbers_at(root.buffer, at, "<u4"))

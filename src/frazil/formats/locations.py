@@ -1,0 +1,232 @@
+"""Virtual locations compressed with a zstd dictionary (format reference 4.10)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Final, Protocol, overload
+
+import numpy as np
+import zstandard
+
+from frazil.errors import FormatError
+from frazil.model.strings import I64, U8, Strings, opaque_items
+
+MAX_LOCATION: Final = 1024
+"""Longest location that readers unpack; longer ones are written as they are."""
+MAX_DICTIONARY: Final = 1 << 20
+MAX_UNPACKED: Final = 2**31 - 1
+SHORT_LOCATION: Final = 8
+SMALLEST_DICTIONARY: Final = 256
+FRAME_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+ONE_BYTE_SIZE: Final = 0x23
+TWO_BYTE_SIZE: Final = 0x63
+SHORTEST_FRAME: Final = 12
+"""Header of 10 bytes or more, and at least one block header."""
+
+
+class LocationCompression(Protocol):
+    """When and how locations are compressed; None leaves a setting at its default."""
+
+    @property
+    def min_num_chunks(self) -> int | None:
+        """References a manifest must have; 1000."""
+
+    @property
+    def dictionary_max_training_samples(self) -> int | None:
+        """Locations the dictionary is trained on; 100."""
+
+    @property
+    def dictionary_max_size_bytes(self) -> int | None:
+        """Size of the dictionary; 2048."""
+
+    @property
+    def compression_level(self) -> int | None:
+        """Level of zstd; 3."""
+
+
+class PackedStrings(Strings):
+    """A pool of texts that are unpacked when they are asked for.
+
+    One text costs a microsecond. The first use of the whole pool unpacks all of it.
+    """
+
+    def __init__(self, packed: bytes, packed_ends: I64, dictionary: bytes, key: str) -> None:
+        self._packed = packed
+        self._packed_ends = packed_ends
+        self._dictionary = dictionary
+        self._key = key
+        self._lock = threading.Lock()  # a zstd context serves one thread at a time
+
+    def __len__(self) -> int:
+        return len(self._packed_ends)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        start = int(self._packed_ends[index - 1]) if index else 0
+        frame = self._packed[start : int(self._packed_ends[index])]
+        with self._lock:
+            raw = unpack_location(frame, self._unpacker, self._key)
+        return decode_location(raw, self._key)
+
+    @property
+    def data(self) -> bytes:
+        """All texts, one after the other."""
+        return self._plain.data
+
+    @property
+    def ends(self) -> I64:
+        """Where each text ends in `data`."""
+        return self._plain.ends
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._plain)
+
+    @cached_property
+    def _unpacker(self) -> zstandard.ZstdDecompressor:
+        return unpacker(self._dictionary, self._key)
+
+    @cached_property
+    def _plain(self) -> Strings:
+        context = unpacker(self._dictionary, self._key)
+        texts = _unpack_all(self._packed, self._packed_ends, context, self._key)
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        data = b"".join(texts)
+        if not data.isascii():
+            for text in texts:
+                decode_location(text, self._key)
+        return Strings(data, np.cumsum(lengths, dtype=np.int64))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Contexts of zstd do not pickle.
+        return PackedStrings, (self._packed, self._packed_ends, self._dictionary, self._key)
+
+
+def unpacker(dictionary: bytes, key: str) -> zstandard.ZstdDecompressor:
+    """Make a decompressor for the locations of one manifest.
+
+    Raises:
+        FormatError: the dictionary is damaged.
+    """
+    if len(dictionary) > MAX_DICTIONARY:
+        raise FormatError("location dictionary is too large", key=key, size=len(dictionary))
+    if not dictionary:
+        return zstandard.ZstdDecompressor()
+    try:
+        trained = zstandard.ZstdCompressionDict(dictionary)
+        context = zstandard.ZstdDecompressor(dict_data=trained)
+    except zstandard.ZstdError as error:
+        raise FormatError(f"damaged location dictionary: {error}", key=key) from error
+    return context
+
+
+def unpack_location(frame: bytes, context: zstandard.ZstdDecompressor, key: str) -> bytes:
+    """Unpack one location, of at most 1024 bytes."""
+    try:
+        declared = zstandard.frame_content_size(frame)
+        if declared > MAX_LOCATION:
+            raise FormatError("location is longer than is allowed", key=key, size=declared)
+        if declared >= 0:
+            return context.decompress(frame)
+        with context.stream_reader(frame) as stream:
+            text = stream.read(MAX_LOCATION + 1)
+    except zstandard.ZstdError as error:
+        raise FormatError(f"damaged location: {error}", key=key) from error
+    if len(text) > MAX_LOCATION:
+        raise FormatError("location is longer than is allowed", key=key)
+    return text
+
+
+def decode_location(raw: bytes, key: str) -> str:
+    """Read a location as text."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError("location is not UTF-8", key=key) from error
+
+
+def _unpack_all(
+    packed: bytes, ends: I64, context: zstandard.ZstdDecompressor, key: str
+) -> list[bytes]:
+    """Unpack many locations, within the limit of each and of all together."""
+    starts = np.append(0, ends[:-1]) if len(ends) else ends
+    sizes = _declared_sizes(np.frombuffer(packed, np.uint8), starts, ends)
+    if sizes is None or "multi_decompress_to_buffer" not in zstandard.backend_features:
+        slices = zip(starts.tolist(), ends.tolist(), strict=True)
+        unpacked = (unpack_location(packed[a:b], context, key) for a, b in slices)
+        return list(_bounded(unpacked, key))
+    if int(sizes.max()) > MAX_LOCATION or int(sizes.sum()) > MAX_UNPACKED:
+        raise FormatError("locations unpack to more than is allowed", key=key)
+    segments = np.stack([starts, ends - starts], axis=1).astype("<u8")
+    try:
+        whole = zstandard.BufferWithSegments(packed, segments.tobytes())
+        parts = context.multi_decompress_to_buffer(whole)
+        return [parts[i].tobytes() for i in range(len(parts))]
+    except zstandard.ZstdError as error:
+        raise FormatError(f"damaged location: {error}", key=key) from error
+
+
+def _bounded(texts: Iterable[bytes], key: str) -> Iterator[bytes]:
+    total = 0
+    for text in texts:
+        total += len(text)
+        if total > MAX_UNPACKED:
+            raise FormatError("locations unpack to more than is allowed", key=key)
+        yield text
+
+
+def _declared_sizes(packed: U8, starts: I64, ends: I64) -> I64 | None:
+    """Content sizes from the frame headers, if all frames are of the common short form.
+
+    That form is what writers of this format make: magic, descriptor, dictionary id of 4 bytes,
+    and the size in one byte, or in two from 256 on.
+    """
+    if not len(starts) or int((ends - starts).min()) < SHORTEST_FRAME:
+        return None
+    head = opaque_items(packed, SHORTEST_FRAME)[starts].view(np.uint8).reshape(-1, SHORTEST_FRAME)
+    if (head[:, :4] != np.frombuffer(FRAME_MAGIC, np.uint8)).any():
+        return None
+    form = head[:, 4]
+    is_long = form == TWO_BYTE_SIZE
+    if not (is_long | (form == ONE_BYTE_SIZE)).all():
+        return None
+    size = head[:, 9].astype(np.int64)
+    return np.where(is_long, size + head[:, 10].astype(np.int64) * 256 + 256, size)
+
+
+def train(samples: Sequence[str], settings: LocationCompression) -> bytes | None:
+    """Train a dictionary on locations; None when they are not worth it."""
+    size = settings.dictionary_max_size_bytes or 2048
+    wanted = settings.dictionary_max_training_samples or 100
+    step = max(1, len(samples) // wanted)
+    texts = [samples[i].encode() for i in range(0, len(samples), step)][:wanted]
+    if size < SMALLEST_DICTIONARY or sum(len(t) < SHORT_LOCATION for t in texts) * 2 >= len(texts):
+        return None
+    # The trainer wants at least 8 samples, and clearly more text than the dictionary it makes.
+    repeats = max(1, -(-8 // len(texts)), -(-size * 2 // sum(map(len, texts))))
+    try:
+        return zstandard.train_dictionary(size, [*(texts * repeats)]).as_bytes()
+    except zstandard.ZstdError:
+        return None
+
+
+def pack(texts: Strings, dictionary: bytes, level: int) -> Strings:
+    """Compress each text into a frame of its own; the result is a pool of frames, not of texts."""
+    context = zstandard.ZstdCompressor(
+        level=level,
+        dict_data=zstandard.ZstdCompressionDict(dictionary),
+        write_content_size=True,
+        write_checksum=False,
+        write_dict_id=True,
+    )
+    frames = [context.compress(text.encode()) for text in texts]
+    ends = np.cumsum([len(frame) for frame in frames], dtype=np.int64)
+    return Strings(b"".join(frames), ends)

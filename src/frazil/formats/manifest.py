@@ -1,0 +1,152 @@
+"""Manifests: the chunk references of arrays (format reference 3.3).
+
+A manifest is decoded in two steps. Opening it checks the envelope and the list of arrays; the
+columns of an array are made when they are first needed. Until then a single chunk is found by
+binary search in the bytes themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Self
+
+from frazil.formats.blocks import LINK, Field, Writer
+from frazil.formats.envelope import FileKind, seal, unseal
+from frazil.formats.flat import Buffer
+from frazil.formats.locations import LocationCompression
+from frazil.formats.refs import decode_refs, encode_refs, find_ref, plan_packing
+from frazil.ids import ManifestId, NodeId
+from frazil.model.chunks import ABSENT, ChunkRef, ChunkTable
+from frazil.model.nodes import Coordinates
+
+FINDS_PER_DECODE: Final = 500
+"""References whose columns are made in the time of one search in the bytes."""
+
+
+class Manifest:
+    """The references of some arrays, each array decoded when it is first used."""
+
+    __slots__ = ("_arrays", "_buffer", "_dictionary", "_finds", "_tables", "id", "spec")
+
+    def __init__(self, id: ManifestId, spec: int, tables: Mapping[NodeId, ChunkTable]) -> None:
+        self.id = id
+        self.spec = spec
+        self._tables = dict(sorted(tables.items()))
+        self._arrays: dict[NodeId, tuple[int, int]] = {}
+        self._buffer = Buffer(b"", "")
+        self._dictionary = b""
+        self._finds: dict[NodeId, int] = {}
+
+    @classmethod
+    def lazily(cls, spec: int, buffer: Buffer) -> Self:
+        """A manifest over its bytes; checks everything but the references."""
+        root = buffer.root()
+        made = cls(ManifestId(root.required_bytes(0, 12, "id")), spec, {})
+        total, last = 0, b""
+        for array in root.tables(1, "arrays"):
+            node = NodeId(array.required_bytes(0, 8, "node_id"))
+            start, count = array.required_vector(1, 4, "refs")
+            total += count
+            if node <= last:
+                raise buffer.fail("arrays are not in ascending order")
+            if total * 4 > buffer.size:
+                raise buffer.fail("more references than the file can hold")
+            made._arrays[node] = start, count
+            last = node
+        made._buffer = buffer
+        made._dictionary = root.blob(2) or b""
+        return made
+
+    def nodes(self) -> tuple[NodeId, ...]:
+        """Arrays with references here, ascending."""
+        return tuple(self._arrays or self._tables)
+
+    @property
+    def num_refs(self) -> int:
+        """References of all arrays."""
+        if self._arrays:
+            return sum(count for _, count in self._arrays.values())
+        return sum(map(len, self._tables.values()))
+
+    def table(self, node_id: NodeId) -> ChunkTable | None:
+        """All references of an array, or None when it has none here.
+
+        Raises:
+            FormatError: the references are damaged.
+        """
+        found = self._tables.get(node_id)
+        if found is None and node_id in self._arrays:
+            found = decode_refs(self._buffer, *self._arrays[node_id], self._dictionary)
+            self._tables[node_id] = found
+        return found
+
+    def tables(self) -> Iterator[tuple[NodeId, ChunkTable]]:
+        """All arrays with all their references."""
+        for node_id in self.nodes():
+            table = self.table(node_id)
+            assert table is not None
+            yield node_id, table
+
+    def find(self, node_id: NodeId, coords: Coordinates) -> ChunkRef | None:
+        """The reference of one chunk, or None.
+
+        Raises:
+            FormatError: the references are damaged.
+        """
+        table = self._tables.get(node_id)
+        if table is None:
+            if node_id not in self._arrays:
+                return None
+            start, count = self._arrays[node_id]
+            searched = self._finds.get(node_id, 0) + 1
+            self._finds[node_id] = searched
+            if searched * FINDS_PER_DECODE < count:
+                return find_ref(self._buffer, start, count, coords, self._dictionary)
+            table = self.table(node_id)
+            assert table is not None
+        row = table.find(coords)
+        return None if row == ABSENT else table.ref(row)
+
+
+def decode_manifest(blob: bytes, *, key: str) -> Manifest:
+    """Open a manifest file; references are decoded when they are asked for.
+
+    Raises:
+        FormatError: the file is damaged or of another kind.
+    """
+    envelope = unseal(blob, FileKind.MANIFEST, key=key)
+    return Manifest.lazily(envelope.spec, Buffer(envelope.body, key))
+
+
+def encode_manifest(
+    id: ManifestId,
+    arrays: Mapping[NodeId, ChunkTable],
+    *,
+    spec: int,
+    level: int = 3,
+    compress_locations: LocationCompression | None = None,
+) -> bytes:
+    """Write a manifest file.
+
+    Locations are plain texts, each written once for the rows around it, unless
+    `compress_locations` asks for a dictionary; spec 1 knows no other way than plain.
+
+    Raises:
+        FormatError: more references than one file can hold.
+    """
+    packing = plan_packing(arrays.values(), compress_locations) if spec >= 2 else None
+    # Spec 1 has no field for the algorithm. Its absence means a dictionary to readers of
+    # spec 2, which does not matter to locations that are plain.
+    algorithm = b"\0" if spec >= 2 and packing is None else None
+    writer = Writer()
+    links = writer.root([id, LINK, LINK if packing else None, algorithm])
+    nodes = sorted(arrays)
+    rows: list[list[Field]] = [[node, LINK] for node in nodes]
+    refs = writer.tables(links[1], rows)
+    if packing:
+        writer.blob(links[2], packing.dictionary)
+    parts = [
+        (link[1], encode_refs(arrays[node], packing))
+        for node, link in zip(nodes, refs, strict=True)
+    ]
+    return seal(writer.finish(parts), FileKind.MANIFEST, spec=spec, level=level)

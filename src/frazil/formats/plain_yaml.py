@@ -1,0 +1,147 @@
+"""A safe subset of YAML: maps, lists, scalars and tags for enumerations.
+
+The official package writes YAML 1.2, where `yes` and `1:30` are text, while PyYAML reads 1.1;
+so scalars are resolved here. Anchors are refused, which keeps reading linear in the size.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import yaml
+
+from frazil.errors import ErrorKind, FormatError
+from frazil.model.history import JSON
+
+MAX_BYTES: Final = 1 << 20
+MAX_DEPTH: Final = 100
+
+_NULLS: Final = frozenset(("", "~", "null", "Null", "NULL"))
+_TRUE: Final = frozenset(("true", "True", "TRUE"))
+_FALSE: Final = frozenset(("false", "False", "FALSE"))
+_DECIMAL: Final = re.compile(r"[-+]?[0-9]{1,40}")
+_BASED: Final = re.compile(r"0x[0-9a-fA-F]{1,32}|0o[0-7]{1,32}")
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_SPECIAL: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A value of an enumeration that carries data: a tag in YAML, a map of one key elsewhere."""
+
+    name: str
+    payload: object
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes tagged scalars without quotes where that is safe; YAML 1.2 readers insist."""
+
+    def choose_scalar_style(self) -> str:
+        style = super().choose_scalar_style()
+        event, analysis = self.event, self.analysis
+        if not isinstance(event, yaml.ScalarEvent) or event.style or analysis is None:
+            return style
+        tagged = event.tag is not None and event.tag.startswith("!")
+        return "" if style == "'" and tagged and analysis.allow_block_plain else style
+
+
+def dump(value: object) -> bytes:
+    """Spell maps, lists, scalars and `Variant`s as YAML."""
+    text = yaml.serialize(_node(value), Dumper=_Dumper, width=math.inf, allow_unicode=True)
+    return str(text).encode()
+
+
+def _node(value: object, tag: str | None = None) -> yaml.Node:
+    if isinstance(value, Variant):
+        return _node(value.payload, f"!{value.name}")
+    if isinstance(value, Mapping):
+        pairs = [(_node(str(key)), _node(item)) for key, item in value.items()]
+        return yaml.MappingNode(tag or "tag:yaml.org,2002:map", pairs, flow_style=not pairs)
+    if isinstance(value, list | tuple):
+        items = [_node(item) for item in value]
+        return yaml.SequenceNode(tag or "tag:yaml.org,2002:seq", items, flow_style=not items)
+    if isinstance(value, str):
+        style = None if isinstance(_resolve(value), str) else "'"
+        return yaml.ScalarNode(tag or "tag:yaml.org,2002:str", value, style=style)
+    if value is None:
+        return yaml.ScalarNode("tag:yaml.org,2002:null", "null")
+    if isinstance(value, bool):
+        return yaml.ScalarNode("tag:yaml.org,2002:bool", "true" if value else "false")
+    return yaml.ScalarNode(tag or "tag:yaml.org,2002:int", str(value))
+
+
+def load(data: bytes, *, key: str) -> JSON:
+    """Read YAML into plain values; `!tag value` becomes a map of one key.
+
+    Raises:
+        FormatError: not YAML, too large or too deep, anchors, or a key that is repeated.
+    """
+    if len(data) > MAX_BYTES:
+        raise _damage(f"larger than {MAX_BYTES} bytes", key)
+    try:
+        root = yaml.compose(data.decode(), Loader=yaml.SafeLoader)
+        return None if root is None else _Reader(key).value(root, 0)
+    except yaml.YAMLError as error:
+        raise _damage(f"not YAML: {' '.join(str(error).split())}", key) from error
+    except (UnicodeDecodeError, RecursionError, ValueError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise _damage(f"not readable: {type(error).__name__}", key) from error
+
+
+class _Reader:
+    """Turns composed nodes into values, each node once."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._seen: set[int] = set()
+
+    def value(self, node: yaml.Node, depth: int) -> JSON:
+        if depth > MAX_DEPTH:
+            raise _damage("nested too deeply", self._key)
+        if id(node) in self._seen:
+            raise _damage("anchors are not supported", self._key)
+        self._seen.add(id(node))
+        made = self._untagged(node, depth)
+        tag = str(node.tag)
+        if tag.startswith("!") and len(tag) > 1:
+            return {tag[1:]: made}
+        return made
+
+    def _untagged(self, node: yaml.Node, depth: int) -> JSON:
+        if isinstance(node, yaml.ScalarNode):
+            return _resolve(node.value) if node.style is None else node.value
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, depth + 1) for item in node.value]
+        made: dict[str, JSON] = {}
+        for key_node, item in node.value:
+            name = key_node.value
+            if not isinstance(name, str) or name in made:
+                raise _damage(f"unusable or repeated key {name!r:.80}", self._key)
+            made[name] = self.value(item, depth + 1)
+        return made
+
+
+def _resolve(text: str) -> str | int | float | bool | None:
+    """The value of a plain scalar by the core schema of YAML 1.2."""
+    if text in _NULLS:
+        return None
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    if _DECIMAL.fullmatch(text):
+        return int(text)
+    if _BASED.fullmatch(text):
+        return int(text, 0)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if _SPECIAL.fullmatch(text):
+        return float(text.replace(".", "", 1))
+    return text
+
+
+def _damage(problem: str, key: str) -> FormatError:
+    return FormatError(problem, kind=ErrorKind.CONFIG_DESERIALIZATION, key=key)

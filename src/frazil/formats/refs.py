@@ -1,0 +1,311 @@
+"""The references of one array: FlatBuffers tables `ChunkRef` as columns (format reference 3.3)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.formats.blocks import Scalars, Texts, encode_tables
+from frazil.formats.columns import Group, groups, pool, runs, texts
+from frazil.formats.flat import I32, U16, U32, U64, Buffer, Table
+from frazil.formats.locations import (
+    MAX_LOCATION,
+    LocationCompression,
+    PackedStrings,
+    decode_location,
+    pack,
+    train,
+    unpack_location,
+    unpacker,
+)
+from frazil.ids import ChunkId
+from frazil.model.chunks import (
+    ABSENT,
+    ChunkRef,
+    ChunkTable,
+    ChunkType,
+    InlineRef,
+    NativeRef,
+    Strings,
+    VirtualRef,
+    constant,
+)
+from frazil.model.lookup import is_ascending
+from frazil.model.nodes import Coordinates
+from frazil.model.strings import gather_runs
+
+INDEX, INLINE, OFFSET, LENGTH, CHUNK_ID, LOCATION, ETAG, LAST_MODIFIED, PACKED = range(9)
+WIDTHS: Final = (4, 4, 8, 8, 12, 4, 4, 4, 4)
+"""Bytes of the fields of a ChunkRef, by slot."""
+MAX_NDIM: Final = 1024
+
+
+# --- one reference ---
+
+
+def find_ref(
+    buffer: Buffer, start: int, count: int, coords: Coordinates, dictionary: bytes
+) -> ChunkRef | None:
+    """Find a chunk by binary search in the vector of references."""
+    form = struct.Struct(f"<{len(coords)}I")
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) >> 1
+        at = start + 4 * middle
+        table = at + buffer.read(U32, at)
+        found = _index(buffer, table, form)
+        if found == coords:
+            return _ref(Table(buffer, table), dictionary)
+        if found < coords:
+            low = middle + 1
+        else:
+            high = middle
+    return None
+
+
+def _index(buffer: Buffer, table: int, form: struct.Struct) -> Coordinates:
+    """Coordinates of a reference, read without its other fields."""
+    vtable = table - buffer.read(I32, table)
+    slot = buffer.read(U16, vtable + 4) if buffer.read(U16, vtable) > 4 else 0
+    if not slot:
+        raise buffer.fail("missing required field index")
+    vector = table + slot + buffer.read(U32, table + slot)
+    if buffer.read(U32, vector) * 4 != form.size:
+        raise buffer.fail("chunk coordinates of different rank")
+    if vector + 4 + form.size > buffer.size:
+        raise buffer.fail("vector outside the file")
+    return form.unpack_from(buffer.data, vector + 4)
+
+
+def _ref(table: Table, dictionary: bytes) -> ChunkRef:
+    """Read one reference; the order of the questions is that of the format."""
+    buffer = table.buffer
+    offset, length = table.number(OFFSET, U64), table.number(LENGTH, U64)
+    chunk_id = table.struct_bytes(CHUNK_ID, 12)
+    if chunk_id is not None:
+        return NativeRef(ChunkId(chunk_id), offset, length)
+    packed = table.blob(PACKED)
+    if packed is not None:
+        raw = unpack_location(packed, unpacker(dictionary, buffer.key), buffer.key)
+        location: str | None = decode_location(raw, buffer.key)
+    else:
+        location = table.text(LOCATION)
+    if location is not None:
+        etag = table.text(ETAG)
+        checksum = (table.number(LAST_MODIFIED, U32) or None) if etag is None else etag
+        return VirtualRef(location, offset, length, checksum)
+    data = table.blob(INLINE)
+    if data is None:
+        raise buffer.fail("reference without chunk id, location or bytes")
+    return InlineRef(data)
+
+
+# --- all references of an array ---
+
+
+def decode_refs(buffer: Buffer, start: int, count: int, dictionary: bytes) -> ChunkTable:
+    """Read the references of one array as columns."""
+    if not count:
+        return ChunkTable.empty(0)
+    columns = _Columns(buffer, count, _rank(buffer, start))
+    for group in groups(buffer, start, count, WIDTHS):
+        columns.add(group)
+    return columns.finish(dictionary)
+
+
+def _rank(buffer: Buffer, start: int) -> int:
+    """Number of coordinates of the first reference."""
+    _, ndim = Table(buffer, start + buffer.read(U32, start)).required_vector(INDEX, 4, "index")
+    if ndim > MAX_NDIM:
+        raise buffer.fail("too many dimensions")
+    return ndim
+
+
+class _Columns:
+    """Columns of one array while they are put together from groups of equal layout."""
+
+    def __init__(self, buffer: Buffer, count: int, ndim: int) -> None:
+        self._buffer = buffer
+        self._count = count
+        self._ndim = ndim
+        self._found: dict[str, npt.NDArray[Any]] = {}
+
+    def add(self, group: Group) -> None:
+        """Take over the fields of a group; what kind of reference it is, its fields tell."""
+        self._put("coords", group.coordinates(INDEX, self._ndim), group)
+        if group.has(CHUNK_ID):
+            self._put("kind", ChunkType.native, group)
+            raw = np.ascontiguousarray(group.values(CHUNK_ID, "V12"))
+            self._put("chunk_id", raw.view(np.uint8).reshape(-1, 12), group)
+        elif group.has(PACKED) or group.has(LOCATION):
+            self._put("kind", ChunkType.virtual, group)
+            slot, name = (PACKED, "packed") if group.has(PACKED) else (LOCATION, "plain")
+            self._put(name, group.targets(slot), group)
+            if group.has(ETAG):
+                self._put("etag", group.targets(ETAG), group)
+            elif group.has(LAST_MODIFIED):
+                self._put("last_modified", group.values(LAST_MODIFIED, "<u4"), group)
+        elif group.has(INLINE):
+            self._put("kind", ChunkType.inline, group)
+            found = runs(self._buffer, group.targets(INLINE))
+            self._put("offset", found.starts.astype(np.uint64), group)
+            self._put("length", found.lengths.astype(np.uint64), group)
+            return
+        else:
+            raise self._buffer.fail("reference without chunk id, location or bytes")
+        for slot, name in ((OFFSET, "offset"), (LENGTH, "length")):
+            if group.has(slot):
+                self._put(name, group.values(slot, "<u8"), group)
+
+    def _put(self, name: str, values: npt.NDArray[Any] | ChunkType, group: Group) -> None:
+        if isinstance(values, ChunkType):
+            values = constant(values, np.uint8, len(group.positions))
+        if isinstance(group.rows, slice):
+            self._found[name] = values if name == "kind" else np.ascontiguousarray(values)
+            return
+        column = self._found.get(name)
+        if column is None:
+            shape = (self._count, *values.shape[1:])
+            column = self._found[name] = np.zeros(shape, values.dtype)
+        column[group.rows] = values
+
+    def _column(self, name: str, dtype: npt.DTypeLike, *width: int) -> npt.NDArray[Any]:
+        found = self._found.pop(name, None)
+        return constant(0, dtype, self._count, *width) if found is None else found
+
+    def finish(self, dictionary: bytes) -> ChunkTable:
+        """Make the table, checking the order of its rows."""
+        coords = self._column("coords", np.uint32)
+        if not is_ascending(coords):
+            raise self._buffer.fail("references are not in ascending order")
+        kind = self._column("kind", np.uint8)
+        location, locations = self._locations(dictionary)
+        etag, etags = self._texts("etag")
+        offset, inline_data = self._inline(kind)
+        return ChunkTable(
+            coords=coords,
+            kind=kind,
+            offset=offset,
+            length=self._column("length", np.uint64),
+            chunk_id=self._column("chunk_id", np.uint8, 12),
+            location=location,
+            etag=etag,
+            last_modified=self._column("last_modified", np.uint32),
+            locations=locations,
+            etags=etags,
+            inline_data=inline_data,
+        )
+
+    def _texts(self, name: str) -> tuple[npt.NDArray[np.int32], Sequence[str]]:
+        if name not in self._found:
+            return constant(ABSENT, np.int32, self._count), Strings.of([])
+        return texts(self._buffer, self._found.pop(name))
+
+    def _locations(self, dictionary: bytes) -> tuple[npt.NDArray[np.int32], Sequence[str]]:
+        numbers, plain = self._texts("plain")
+        if "packed" not in self._found:
+            return numbers, plain
+        key = self._buffer.key
+        packed_numbers, data, ends = pool(self._buffer, self._found.pop("packed"))
+        packed = PackedStrings(data, ends, dictionary, key)
+        if not len(plain):
+            return packed_numbers, packed
+        both = Strings.of([*plain, *packed])
+        return np.where(packed_numbers >= 0, packed_numbers + len(plain), numbers), both
+
+    def _inline(self, kind: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint64], bytes]:
+        """Bring inline bytes together, so that the file need not be kept for them."""
+        offset = self._column("offset", np.uint64)
+        rows = np.flatnonzero(kind == ChunkType.inline)
+        if not len(rows):
+            return offset, b""
+        lengths = self._found["length"][rows].astype(np.int64)
+        if int(lengths.sum()) > self._buffer.size:
+            raise self._buffer.fail("overlapping bytes")
+        data, ends = gather_runs(self._buffer.data, offset[rows].astype(np.int64), lengths)
+        offset[rows] = ends - lengths
+        return offset, data
+
+
+# --- writing ---
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """The dictionary of a manifest and the level its locations are compressed with."""
+
+    dictionary: bytes
+    level: int
+
+
+def plan_packing(
+    tables: Iterable[ChunkTable], settings: LocationCompression | None
+) -> Packing | None:
+    """Decide whether to compress locations, and train the dictionary."""
+    if settings is None:
+        return None
+    tables = list(tables)
+    virtual = [table.kind == ChunkType.virtual for table in tables]
+    wanted = 1000 if settings.min_num_chunks is None else settings.min_num_chunks
+    if sum(int(rows.sum()) for rows in virtual) < max(1, wanted):
+        return None
+    samples = [
+        table.locations[number]
+        for table, rows in zip(tables, virtual, strict=True)
+        for number in np.unique(table.location[rows]).tolist()
+    ]
+    dictionary = train(samples, settings)
+    level = settings.compression_level
+    return None if dictionary is None else Packing(dictionary, 3 if level is None else level)
+
+
+def encode_refs(table: ChunkTable, packing: Packing | None) -> npt.NDArray[np.uint8]:
+    """Write the references of one array, with no field that none of them uses."""
+    is_native = table.kind == ChunkType.native
+    is_inline = table.kind == ChunkType.inline
+    scalars, strings = [], []
+    if not is_inline.all():
+        ranged = None if not is_inline.any() else ~is_inline
+        for slot, values in ((OFFSET, table.offset), (LENGTH, table.length)):
+            kept = values if ranged is None else values * ranged
+            scalars.append(Scalars(slot, kept.astype("<u8", copy=False), ranged))
+    if is_native.any():
+        ids = np.ascontiguousarray(table.chunk_id).view("V12").ravel()
+        scalars.append(Scalars(CHUNK_ID, ids, None if is_native.all() else is_native))
+    if table.last_modified.any():
+        is_virtual = table.kind == ChunkType.virtual
+        modified = table.last_modified.astype("<u4", copy=False)
+        scalars.append(Scalars(LAST_MODIFIED, modified, is_virtual))
+    if (table.location >= 0).any():
+        strings += _encode_locations(table, packing)
+    if (table.etag >= 0).any():
+        strings.append(Texts(ETAG, table.etag, Strings.of(table.etags)))
+    if is_inline.any():
+        rows = np.flatnonzero(is_inline)
+        starts, lengths = table.offset[rows].astype(np.int64), table.length[rows].astype(np.int64)
+        numbers = np.full(len(table), ABSENT, np.int32)
+        numbers[rows] = np.arange(len(rows))
+        data = Strings(*gather_runs(table.inline_data, starts, lengths))
+        strings.append(Texts(INLINE, numbers, data, is_text=False))
+    return encode_tables(table.coords, scalars, strings)
+
+
+def _encode_locations(table: ChunkTable, packing: Packing | None) -> list[Texts]:
+    """Plain locations, or packed ones and those too long to be packed."""
+    if packing is None:
+        return [Texts(LOCATION, table.location, Strings.of(table.locations))]
+    compact = table.compact()
+    pool_ = Strings.of(compact.locations)
+    lengths = np.diff(pool_.ends, prepend=0)
+    is_long = np.append(lengths > MAX_LOCATION, False)
+    frames = pack(pool_, packing.dictionary, packing.level)
+    long_rows = is_long[compact.location]
+    found = [Texts(PACKED, np.where(long_rows, ABSENT, compact.location), frames, is_text=False)]
+    if long_rows.any():
+        found.append(Texts(LOCATION, np.where(long_rows, compact.location, ABSENT), pool_))
+    return found

@@ -1,0 +1,339 @@
+"""The two long lists of the repo object, as columns: snapshots and updates (reference 3.6).
+
+Both are written as one piece of bytes whose tables have a fixed stride, one vtable for each
+combination of fields, and all text behind them. Text is copied from the file it was read from.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import ErrorKind, FormatError
+from frazil.formats.flat import U64, Buffer, Table
+from frazil.formats.flat_columns import I64, Spans, TableColumns, spread, table_columns
+from frazil.ids import SnapshotId
+from frazil.model import oplog, snapshots
+from frazil.model.framed import BLOB_END, TEXT_END, copy_frames, frame
+from frazil.model.oplog import ABSENT, SHAPES, UpdateColumns
+from frazil.model.plain import MAX_MICROS
+from frazil.model.snapshots import NO_PARENT, SnapshotColumns
+from frazil.model.updates import RepoAvailability, Status
+
+HEAD: Final = 4
+"""The vector begins here in a piece, so that the tables after it are aligned."""
+
+
+# --- reading ---
+
+
+def read_snapshots(root: Table, slot: int) -> SnapshotColumns:
+    """Read the snapshots of the repo object.
+
+    Raises:
+        FormatError: they are damaged, out of order, or have impossible parents or times.
+    """
+    buffer = root.buffer
+    tables = table_columns(root, slot, "snapshots")
+    rows = np.zeros(len(tables), snapshots.ROW)
+    ids = rows["id"] = tables.ids(0, 12, "id")
+    rows["parent"] = tables.numbers(1, "<i4")
+    rows["flushed_at"] = _times(buffer, tables.longs(2))
+    rows["message_at"], rows["message_size"] = tables.texts(3, "message")
+    if (ids[1:] <= ids[:-1]).any():
+        raise buffer.fail("snapshots are not in order of their ids")
+    if ((rows["parent"] < NO_PARENT) | (rows["parent"] >= len(rows))).any():
+        raise buffer.fail("a snapshot has an impossible parent")
+    metadata, counts = tables.children(4)
+    rows["item_at"], rows["item_count"] = np.cumsum(counts) - counts, counts
+    items = np.zeros(len(metadata), snapshots.ITEM)
+    items["name_at"], items["name_size"] = metadata.texts(0, "name")
+    items["value_at"], items["value_size"] = metadata.vectors(1, 1, "value")
+    logs = tables.vectors(5, 12)
+    rows["pruned_at"], rows["pruned_count"] = np.cumsum(logs.counts) - logs.counts, logs.counts
+    pruned = tuple(SnapshotId(buffer.slice(at, 12)) for at in spread(logs, 12).tolist())
+    return SnapshotColumns(rows, items, pruned, bytes(buffer.data))
+
+
+def _times(buffer: Buffer, times: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    if (times > MAX_MICROS).any():
+        raise buffer.fail("impossible time")
+    return times
+
+
+def read_status(table: Table) -> Status:
+    """Read availability; what is neither online nor read-only counts as online."""
+    set_at = table.number(1, U64)
+    if set_at > MAX_MICROS:
+        raise table.buffer.fail("impossible time")
+    is_read_only = table.byte(0) == RepoAvailability.read_only
+    availability = RepoAvailability.read_only if is_read_only else RepoAvailability.online
+    return Status(availability, set_at, table.text(2))
+
+
+def read_updates(root: Table, slot: int) -> UpdateColumns:
+    """Read the operations log of the repo object."""
+    buffer = root.buffer
+    tables = table_columns(root, slot, "latest_updates")
+    rows = np.zeros(len(tables), oplog.ROW)
+    rows["tag"] = tables.numbers(0, "u1")
+    rows["updated_at"] = _times(buffer, tables.longs(2))
+    backups = tables.texts(3)
+    rows["backup_at"], rows["backup_size"] = _or_absent(backups), backups.counts
+    rows["text_at"] = rows["status"] = ABSENT
+    targets = tables.targets(1, "update_type")
+    statuses: list[Status] = []
+    for tag in np.unique(rows["tag"]).tolist():
+        if tag not in SHAPES:
+            continue
+        here = np.flatnonzero(rows["tag"] == tag)
+        details = TableColumns(buffer, targets[here])
+        for place, (column, form) in enumerate(SHAPES[tag].cells):
+            if form == "status":
+                found = [read_status(_status_table(buffer, at)) for at in targets[here].tolist()]
+                rows[column][here] = np.arange(len(statuses), len(statuses) + len(found))
+                statuses += found
+            elif form == "text":
+                rows["text_at"][here], rows["text_size"][here] = details.texts(place, "name")
+            elif form == "id":
+                rows[column][here] = details.ids(place, 12, "snapshot id")
+            else:
+                rows[column][here] = details.numbers(place, form)
+    return UpdateColumns(rows, tuple(statuses), bytes(buffer.data))
+
+
+def _or_absent(spans: Spans) -> I64:
+    return np.where(spans.starts == 0, ABSENT, spans.starts)
+
+
+def _status_table(buffer: Buffer, at: int) -> Table:
+    found = Table(buffer, at).table(0)
+    if found is None:
+        raise buffer.fail("missing required field status")
+    return found
+
+
+# --- writing ---
+
+SNAPSHOT_RECORD: Final = np.dtype(
+    [
+        ("vtable", "<i4"),
+        ("id", "S12"),
+        ("flushed_at", "<u8"),
+        ("parent", "<i4"),
+        ("message", "<u4"),
+        ("metadata", "<u4"),
+        ("pruned", "<u4"),
+    ]
+)
+ITEM_RECORD: Final = np.dtype([("vtable", "<i4"), ("name", "<u4"), ("value", "<u4")])
+UPDATE_RECORD: Final = np.dtype(
+    [
+        ("vtable", "<i4"),
+        ("kind", "<u4"),
+        ("updated_at", "<u8"),
+        ("backup", "<u4"),
+        ("tag", "u1"),
+        ("gap", "V3"),
+        ("kind_vtable", "<i4"),
+        ("text", "<u4"),
+        ("first", "S12"),
+        ("second", "S12"),
+        ("number", "<u2"),
+        ("high", "u1"),
+        ("low", "u1"),
+        ("end", "V4"),
+    ]
+)
+"""An update and, from `kind_vtable` on, the table that tells its kind."""
+
+
+def _place(record: np.dtype[np.void], name: str) -> int:
+    assert record.fields is not None
+    return int(record.fields[name][1])
+
+
+KIND_AT: Final = _place(UPDATE_RECORD, "kind_vtable")
+_ITEM_VTABLE: Final = struct.pack("<4H", 8, 12, 4, 8)
+_STATUS: Final = struct.Struct("<iB3xQI4x")
+_STATUS_VTABLES: Final = tuple(struct.pack("<5H6x", 10, 24, 4, 8, at) for at in (0, 16))
+
+
+def _snapshot_vtable(*, parent: bool, pruned: bool) -> bytes:
+    names = ("id", "parent", "flushed_at", "message", "metadata", "pruned")
+    at = {name: _place(SNAPSHOT_RECORD, name) for name in names}
+    at["parent"] *= parent
+    at["pruned"] *= pruned
+    return struct.pack("<8H", 16, SNAPSHOT_RECORD.itemsize, *at.values())
+
+
+# By 2 * has_pruned + has_parent; a parent in row 0 is the default and left out.
+_SNAPSHOT_VTABLES: Final = b"".join(
+    _snapshot_vtable(parent=parent, pruned=pruned)
+    for pruned in (False, True)
+    for parent in (False, True)
+)
+# By has_backup, each padded to 16 bytes.
+_UPDATE_VTABLES: Final = b"".join(
+    struct.pack(
+        "<6H4x",
+        12,
+        KIND_AT,
+        *(_place(UPDATE_RECORD, name) for name in ("tag", "kind", "updated_at")),
+        backup,
+    )
+    for backup in (0, _place(UPDATE_RECORD, "backup"))
+)
+
+
+def _kind_vtable(tag: int) -> bytes:
+    """Where the fields of one kind of update are; a status is reached like a text."""
+    cells = [
+        _place(UPDATE_RECORD, "text" if column == "status" else column) - KIND_AT
+        for column, _ in SHAPES[tag].cells
+    ]
+    size = UPDATE_RECORD.itemsize - KIND_AT
+    return struct.pack(f"<{2 + len(cells)}H", 4 + 2 * len(cells), size, *cells).ljust(16, b"\0")
+
+
+# By tag, each padded to 16 bytes.
+_KIND_VTABLES: Final = bytes(16) + b"".join(_kind_vtable(tag) for tag in sorted(SHAPES))
+
+
+class _Piece:
+    """A vector of `count` tables of fixed size, and after them what they refer to."""
+
+    def __init__(self, record: np.dtype[np.void], count: int, vtables: bytes) -> None:
+        self.vtables = HEAD + 4 + 4 * count
+        self.vtables += -self.vtables % 8
+        self.first = self.vtables + len(vtables)
+        self.records = np.zeros(count, record)
+        self.places: I64 = self.first + record.itemsize * np.arange(count, dtype=np.int64)
+        self._vtable_bytes = vtables
+        self._size = self.first + record.itemsize * count
+        self._parts: list[bytes] = []
+
+    def reserve(self, size: int) -> int:
+        """Tell where the next part will begin."""
+        at = self._size
+        self._size += size
+        return at
+
+    def add(self, part: bytes) -> int:
+        """Append a part and tell where it begins; all parts are multiples of four long."""
+        self._parts.append(part)
+        return self.reserve(len(part))
+
+    def fill(self, part: bytes) -> None:
+        """Append a part whose place was reserved before."""
+        self._parts.append(part)
+
+    def point(self, name: str, rows: Any, targets: I64) -> None:  # noqa: ANN401  # any index
+        """Let an offset field of some rows point to something in this piece."""
+        at = self.places[rows] + _place(self.records.dtype, name)
+        self.records[name][rows] = targets - at
+
+    def join(self) -> bytes:
+        """The bytes, of which the vector is at `HEAD`."""
+        count = len(self.records)
+        slots = HEAD + 4 + 4 * np.arange(count, dtype=np.int64)
+        head = bytes(HEAD) + count.to_bytes(4, "little")
+        head += (self.places - slots).astype("<u4").tobytes()
+        gap = bytes(self.vtables - len(head))
+        return b"".join((head, gap, self._vtable_bytes, self.records.tobytes(), *self._parts))
+
+
+def write_snapshots(columns: SnapshotColumns) -> bytes:
+    """Write the snapshots as a vector at `HEAD` of a piece of bytes."""
+    rows, arena = columns.rows, columns.arena
+    counts = rows["item_count"]
+    items = columns.items[spread(Spans(rows["item_at"], counts), 1)]
+    piece = _Piece(SNAPSHOT_RECORD, len(rows), _SNAPSHOT_VTABLES + _ITEM_VTABLE)
+    records = piece.records
+    has_pruned = rows["pruned_count"] > 0
+    variant = 2 * has_pruned + (rows["parent"] != 0)
+    records["vtable"] = piece.places - (piece.vtables + 16 * variant)
+    for name in ("id", "flushed_at", "parent"):
+        records[name] = rows[name]
+    vectors = _write_items(piece, items, counts, arena)
+    piece.point("metadata", slice(None), vectors)
+    text, places = copy_frames(arena, rows["message_at"], rows["message_size"], TEXT_END)
+    piece.point("message", slice(None), piece.add(text) + places)
+    for row in np.flatnonzero(has_pruned).tolist():
+        first, count = int(rows["pruned_at"][row]), int(rows["pruned_count"][row])
+        logs = b"".join(columns.pruned[first : first + count])
+        target = piece.add(count.to_bytes(4, "little") + logs)
+        piece.point("pruned", [row], np.array([target]))
+    return piece.join()
+
+
+def _write_items(piece: _Piece, items: npt.NDArray[np.void], counts: I64, arena: bytes) -> I64:
+    """Write metadata and tell where the vector of each row is; empty ones are all the same."""
+    has_items = counts > 0
+    lengths = np.where(has_items, 1 + counts, 0)
+    heads: I64 = np.where(has_items, 1 + np.cumsum(lengths) - lengths, 0)
+    words = np.zeros(1 + int(lengths.sum()), "<u4")
+    first_word = piece.reserve(words.nbytes)
+    records = np.zeros(len(items), ITEM_RECORD)
+    first_item = piece.reserve(records.nbytes)
+    numbers = spread(Spans(heads + 1, counts), 1)
+    places = first_item + ITEM_RECORD.itemsize * np.arange(len(items), dtype=np.int64)
+    words[heads] = counts
+    words[numbers] = places - (first_word + 4 * numbers)
+    names, name_at = copy_frames(arena, items["name_at"], items["name_size"], TEXT_END)
+    values, value_at = copy_frames(arena, items["value_at"], items["value_size"], BLOB_END)
+    records["vtable"] = places - (piece.vtables + len(_SNAPSHOT_VTABLES))
+    records["name"] = piece.reserve(len(names)) + name_at - (places + 4)
+    records["value"] = piece.reserve(len(values)) + value_at - (places + 8)
+    for part in (words.tobytes(), records.tobytes(), names, values):
+        piece.fill(part)
+    return first_word + 4 * heads
+
+
+def write_updates(columns: UpdateColumns) -> bytes:
+    """Write the operations log as a vector at `HEAD` of a piece of bytes.
+
+    Raises:
+        FormatError: it has lines of a kind that only a newer library knows.
+    """
+    rows, arena = columns.rows, columns.arena
+    unknown = set(np.unique(rows["tag"]).tolist()) - SHAPES.keys()
+    if unknown:
+        raise FormatError(
+            "a newer library changed this repository; this one can read but not change it",
+            kind=ErrorKind.SERIALIZATION,
+            update_tags=sorted(unknown),
+        )
+    piece = _Piece(UPDATE_RECORD, len(rows), _UPDATE_VTABLES + _KIND_VTABLES)
+    records = piece.records
+    has_backup = rows["backup_at"] != ABSENT
+    kind_vtables = piece.vtables + len(_UPDATE_VTABLES)
+    records["vtable"] = piece.places - (piece.vtables + 16 * has_backup)
+    records["kind"] = KIND_AT - _place(UPDATE_RECORD, "kind")
+    records["kind_vtable"] = piece.places + KIND_AT - (kind_vtables + 16 * rows["tag"].astype("i8"))
+    for name in ("updated_at", "tag", "first", "second", "number", "high", "low"):
+        records[name] = rows[name]
+    for name, has_text in (("backup", has_backup), ("text", rows["text_at"] != ABSENT)):
+        here = np.flatnonzero(has_text)
+        starts, sizes = rows[f"{name}_at"][here], rows[f"{name}_size"][here]
+        text, places = copy_frames(arena, starts, sizes, TEXT_END)
+        piece.point(name, here, piece.add(text) + places)
+    for row in np.flatnonzero(rows["status"] != ABSENT).tolist():
+        target = _write_status(piece, columns.statuses[int(rows["status"][row])])
+        piece.point("text", [row], np.array([target]))
+    return piece.join()
+
+
+def _write_status(piece: _Piece, status: Status) -> int:
+    has_reason = status.reason is not None
+    piece.add(bytes(-piece.reserve(0) % 8))
+    vtable = piece.add(_STATUS_VTABLES[has_reason])
+    reason = _STATUS.size - 16 if has_reason else 0
+    at = piece.reserve(0)
+    piece.add(_STATUS.pack(at - vtable, status.availability, status.set_at, reason))
+    if status.reason is not None:
+        piece.add(frame(status.reason.encode(), TEXT_END))
+    return at

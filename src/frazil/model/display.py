@@ -1,0 +1,171 @@
+"""How our objects show themselves: `repr`, `str` and the notebook view.
+
+Records that a user can build show an executable `repr`; everything else shows the same lines
+as `str`. Names carry the prefix `icechunk`, because that is the name under which programs
+written for the official package import us.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, Final
+
+PREFIX: Final = "icechunk"
+_INDENT: Final = "    "
+
+_STYLE: Final = """<style>
+.icechunk-repr { line-height: 1.6; max-width: 700px; }
+.icechunk-repr .icechunk-header { font-weight: 500; border-bottom: 1px solid #8886; }
+.icechunk-repr .icechunk-field-name { font-weight: 500; opacity: 0.6; }
+.icechunk-repr summary { cursor: pointer; }
+.icechunk-repr details > .icechunk-repr { margin-left: 12px; padding-left: 10px; }
+</style>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One line of a view; `default` is what counts while `value` is None."""
+
+    name: str
+    value: object
+    default: object = None
+
+
+class Literal(str):
+    """Text that is shown as it stands, without quotes."""
+
+    __slots__ = ()
+
+
+class Shown:
+    """Gives a class its `repr`, `str` and `_repr_html_` from a title and fields."""
+
+    shown_name: ClassVar[str] = ""
+    """dotted name without the prefix"""
+    executable: ClassVar[bool] = False
+    """whether `repr` is an expression that rebuilds the object"""
+    __slots__ = ()
+
+    def shown_title(self) -> str:
+        """The first line."""
+        return f"{PREFIX}.{self.shown_name}"
+
+    def shown_fields(self) -> Iterable[Field]:
+        """The lines that follow."""
+        return ()
+
+    def __repr__(self) -> str:
+        return expression(self) if self.executable else str(self)
+
+    def __str__(self) -> str:
+        return text(self.shown_title(), self.shown_fields())
+
+    def _repr_html_(self) -> str:
+        return _STYLE + markup(self.shown_title(), self.shown_fields())
+
+
+def expression(shown: Shown) -> str:
+    """Spell an object as the call that would rebuild it, one argument to a line."""
+    lines = [f"{_INDENT}{f.name}={_nest(source(f.value))},\n" for f in shown.shown_fields()]
+    body = "\n" + "".join(lines) if lines else ""
+    return f"{shown.shown_title()}({body})"
+
+
+def source(value: object) -> str:
+    """Spell a value as Python source, strings in double quotes."""
+    if isinstance(value, Enum):
+        return f"{PREFIX}.{type(value).__name__}.{value.name}"
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, Mapping):
+        if any(isinstance(item, Shown) for item in value.values()):
+            lines = "".join(
+                f"{_INDENT}{source(key)}: {_nest(source(item))},\n" for key, item in value.items()
+            )
+            return f"{{\n{lines}}}"
+        return "{" + ", ".join(f"{source(k)}: {source(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(source, value)) + "]"
+    if isinstance(value, tuple):
+        inner = ", ".join(map(source, value))
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    return repr(value)
+
+
+def quoted(value: str) -> str:
+    """A string literal in double quotes."""
+    bare = repr(value + "'")  # the extra quote makes repr choose double quotes if it can
+    if bare[0] == '"':
+        return bare[:-2] + '"'
+    return '"' + bare[1:-3].replace("\\'", "'").replace('"', '\\"') + '"'
+
+
+def text(title: str, fields: Iterable[Field]) -> str:
+    """A title in angle brackets, then `name: value` lines; objects are nested below."""
+    return "\n".join([f"<{title}>", *(_line(f) for f in fields)])
+
+
+def _line(field: Field) -> str:
+    value = field.default if field.value is None else field.value
+    if isinstance(value, Shown):
+        return f"{field.name}:\n{_INDENT}{_nest(str(value))}"
+    if isinstance(value, Mapping) and any(isinstance(item, Shown) for item in value.values()):
+        inner = "\n".join(_line(Field(str(key), item)) for key, item in value.items())
+        return f"{field.name}:\n{_INDENT}{_nest(inner)}"
+    return f"{field.name}: {plain(field)}"
+
+
+def plain(field: Field) -> str:
+    """The value of a field on one line, with a note when it is only the default."""
+    if field.value is None and field.default is not None:
+        return f"{_word(field.default)} (default)"
+    return _word(field.value)
+
+
+def _word(value: object) -> str:
+    if isinstance(value, Literal):
+        return str.__str__(value)
+    if isinstance(value, Enum):
+        return value.name
+    return source(value)
+
+
+def markup(title: str, fields: Iterable[Field]) -> str:
+    """The notebook view: fields in rows, objects folded into details."""
+    rows = "".join(_row(f) for f in fields)
+    header = f'  <div class="icechunk-header">{html.escape(title)}</div>\n'
+    return f'<div class="icechunk-repr">\n{header}{rows}</div>\n'
+
+
+def _row(field: Field) -> str:
+    value = field.default if field.value is None else field.value
+    name = html.escape(field.name)
+    if isinstance(value, Shown):
+        inner = markup(value.shown_title(), value.shown_fields())
+        return _details(name, inner)
+    if isinstance(value, Mapping) and any(isinstance(item, Shown) for item in value.values()):
+        inner = "".join(_row(Field(str(key), item)) for key, item in value.items())
+        return _details(name, f'<div class="icechunk-repr">\n{inner}</div>\n')
+    return (
+        f'  <div class="icechunk-field"><span class="icechunk-field-name">{name}:</span> '
+        f'<span class="icechunk-field-value">{html.escape(plain(field))}</span></div>\n'
+    )
+
+
+def _details(name: str, inner: str) -> str:
+    summary = f'<summary class="icechunk-field-name">{name}</summary>'
+    return f"  <details>\n    {summary}\n    {inner}  </details>\n"
+
+
+def _nest(lines: str) -> str:
+    """Indent all lines but the first."""
+    return lines.replace("\n", "\n" + _INDENT)
+
+
+def fields_of(pairs: Sequence[tuple[str, object]]) -> list[Field]:
+    """Fields without defaults, from name and value pairs."""
+    return [Field(name, value) for name, value in pairs]

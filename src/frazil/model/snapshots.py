@@ -1,0 +1,312 @@
+"""The snapshots of a repository as columns, with an entry made only when it is asked for.
+
+A history has thousands of snapshots and each commit adds one, so everything that touches all
+of them works on whole columns (format reference 3.6, `SnapshotInfo`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import ErrorKind, FormatError, InvalidInputError, SnapshotNotFoundError
+from frazil.ids import SnapshotId
+from frazil.model.framed import BLOB_END, TEXT_END, append_frames
+from frazil.model.plain import MAX_MICROS, Metadata, Micros, ValueCodec
+
+Rows: TypeAlias = npt.NDArray[np.void]
+
+ROW: Final = np.dtype(
+    [
+        ("id", "S12"),
+        ("parent", "<i4"),
+        ("flushed_at", "<u8"),
+        ("message_at", "<i8"),
+        ("message_size", "<i8"),
+        ("item_at", "<i8"),
+        ("item_count", "<i8"),
+        ("pruned_at", "<i8"),
+        ("pruned_count", "<i8"),
+    ]
+)
+ITEM: Final = np.dtype(
+    [("name_at", "<i8"), ("name_size", "<i8"), ("value_at", "<i8"), ("value_size", "<i8")]
+)
+NO_PARENT: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotEntry:
+    """What history needs to know of a snapshot without opening its file."""
+
+    id: SnapshotId
+    parent_id: SnapshotId | None
+    flushed_at: Micros
+    message: str
+    metadata: Metadata
+    pruned_ancestor_tx_logs: tuple[SnapshotId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SnapshotColumns:
+    """`rows` ascend by id; they point into `items`, into `pruned`, and with those into `arena`."""
+
+    rows: Rows
+    items: Rows
+    pruned: tuple[SnapshotId, ...]
+    arena: bytes
+
+
+class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
+    """All snapshots by id; editing methods return a new table."""
+
+    def __init__(self, columns: SnapshotColumns, codec: ValueCodec, *, key: str = "repo") -> None:
+        self.columns = columns
+        self.codec = codec
+        self._key = key
+
+    @classmethod
+    def of(cls, entries: Iterable[SnapshotEntry], codec: ValueCodec) -> Self:
+        """Make a table from entries in any order.
+
+        Raises:
+            SnapshotNotFoundError: a parent is not among them.
+            FormatError: an id occurs twice.
+        """
+        nothing = SnapshotColumns(np.zeros(0, ROW), np.zeros(0, ITEM), (), b"")
+        return cls(nothing, codec).with_entries(entries)
+
+    # --- reading ---
+
+    def __len__(self) -> int:
+        return len(self.columns.rows)
+
+    def __iter__(self) -> Iterator[SnapshotId]:
+        raw = self._raw_ids
+        return (SnapshotId(raw[at : at + 12]) for at in range(0, len(raw), 12))
+
+    def __contains__(self, snapshot_id: object) -> bool:
+        return isinstance(snapshot_id, bytes) and self._find(snapshot_id) is not None
+
+    def __getitem__(self, snapshot_id: SnapshotId) -> SnapshotEntry:
+        return self._entry(self.row(snapshot_id))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} snapshots)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.columns, self.codec)
+
+    def row(self, snapshot_id: SnapshotId) -> int:
+        """Where a snapshot stands in the order of ids.
+
+        Raises:
+            SnapshotNotFoundError: there is no such snapshot.
+        """
+        found = self._find(snapshot_id)
+        if found is None:
+            raise SnapshotNotFoundError("no such snapshot", snapshot=SnapshotId(snapshot_id))
+        return found
+
+    def id_at(self, row: int) -> SnapshotId:
+        """The id of the snapshot in this row."""
+        return SnapshotId(self._raw_ids[12 * row : 12 * row + 12])
+
+    def parent_of(self, snapshot_id: SnapshotId) -> SnapshotId | None:
+        """The parent of a snapshot, or None for a root."""
+        return self._parent(self.row(snapshot_id))
+
+    def flushed_at(self, snapshot_id: SnapshotId) -> Micros:
+        """When a snapshot was written."""
+        return int(self.columns.rows["flushed_at"][self.row(snapshot_id)])
+
+    def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotId]:
+        """Ids from this snapshot back to its root, itself included.
+
+        Raises:
+            SnapshotNotFoundError: there is no such snapshot.
+            FormatError: the parent links run in a circle.
+        """
+        return (self.id_at(row) for row in self._lineage(self.row(snapshot_id)))
+
+    def history(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
+        """Entries from this snapshot back to its root, itself included."""
+        return (self._entry(row) for row in self._lineage(self.row(snapshot_id)))
+
+    def matching(self, prefix: str) -> list[SnapshotId]:
+        """Ids whose text begins like this; none when it cannot be the beginning of an id."""
+        try:
+            low = SnapshotId.parse(prefix.ljust(20, "0"))
+            high = SnapshotId.parse(prefix.ljust(20, "Z"))
+        except InvalidInputError:
+            return []
+        ids = self.columns.rows["id"]
+        first = int(np.searchsorted(ids, np.bytes_(low)))
+        last = int(np.searchsorted(ids, np.bytes_(high), side="right"))
+        return [self.id_at(row) for row in range(first, last)]
+
+    # --- editing ---
+
+    def with_entry(self, entry: SnapshotEntry) -> Self:
+        """The table with one more snapshot."""
+        return self.with_entries((entry,))
+
+    def with_entries(self, entries: Iterable[SnapshotEntry]) -> Self:
+        """The table with more snapshots, which may be parents of each other.
+
+        Raises:
+            SnapshotNotFoundError: a parent is neither known nor among them.
+            FormatError: an id is known already or occurs twice.
+        """
+        added = sorted(entries, key=lambda entry: bytes(entry.id))
+        known, count = self.columns.rows, len(self)
+        numbers = {bytes(entry.id): count + n for n, entry in enumerate(added)}
+        if len(numbers) < len(added) or any(entry.id in self for entry in added):
+            raise FormatError(
+                "a snapshot id occurs twice", kind=ErrorKind.DUPLICATE_SNAPSHOT_ID, key=self._key
+            )
+        parents = [self._number_of(entry.parent_id, numbers) for entry in added]
+        columns = self._packed(added, parents)
+        places = np.searchsorted(known["id"], columns.rows["id"][count:])
+        order = np.insert(np.arange(count), places, np.arange(count, count + len(added)))
+        return self._like(_reordered(columns, order))
+
+    def without(self, snapshot_ids: Collection[SnapshotId]) -> Self:
+        """The table without some snapshots; what remains must not need them as parents.
+
+        Raises:
+            SnapshotNotFoundError: a remaining snapshot would lose its parent.
+        """
+        gone = [row for row in map(self._find, snapshot_ids) if row is not None]
+        keep = np.ones(len(self), np.bool_)
+        keep[gone] = False
+        parents = self.columns.rows["parent"][keep]
+        orphans = parents[(parents != NO_PARENT) & ~keep[parents]]
+        if len(orphans):
+            raise SnapshotNotFoundError(
+                "a snapshot that stays needs this one as its parent",
+                snapshot=self.id_at(int(orphans[0])),
+            )
+        return self._like(_reordered(self.columns, np.flatnonzero(keep)))
+
+    def reparent(
+        self, links: Mapping[SnapshotId, tuple[SnapshotId | None, Sequence[SnapshotId]]]
+    ) -> Self:
+        """Give snapshots a new parent and a new list of pruned ancestors, oldest first."""
+        rows = self.columns.rows.copy()
+        pruned = list(self.columns.pruned)
+        for snapshot_id, (parent, ancestors) in links.items():
+            row = self.row(snapshot_id)
+            rows["parent"][row] = self._number_of(parent, {})
+            rows["pruned_at"][row] = len(pruned)
+            rows["pruned_count"][row] = len(ancestors)
+            pruned.extend(ancestors)
+        columns = self.columns
+        return self._like(SnapshotColumns(rows, columns.items, tuple(pruned), columns.arena))
+
+    # --- inside ---
+
+    @cached_property
+    def _raw_ids(self) -> bytes:
+        return self.columns.rows["id"].tobytes()
+
+    @cached_property
+    def _parents(self) -> list[int]:
+        parents: list[int] = self.columns.rows["parent"].tolist()
+        return parents
+
+    def _like(self, columns: SnapshotColumns) -> Self:
+        return type(self)(columns, self.codec, key=self._key)
+
+    def _find(self, snapshot_id: bytes) -> int | None:
+        if len(snapshot_id) != SnapshotId.width:
+            return None
+        row = int(np.searchsorted(self.columns.rows["id"], np.bytes_(snapshot_id)))
+        return row if self._raw_ids[12 * row : 12 * row + 12] == snapshot_id else None
+
+    def _parent(self, row: int) -> SnapshotId | None:
+        parent = self._parents[row]
+        return None if parent == NO_PARENT else self.id_at(parent)
+
+    def _number_of(self, parent: SnapshotId | None, fresh: Mapping[bytes, int]) -> int:
+        if parent is None:
+            return NO_PARENT
+        return fresh[parent] if parent in fresh else self.row(parent)
+
+    def _lineage(self, row: int) -> Iterator[int]:
+        parents = self._parents
+        for _ in range(len(parents)):
+            yield row
+            row = parents[row]
+            if row == NO_PARENT:
+                return
+        raise FormatError("damaged file: the history runs in a circle", key=self._key)
+
+    def _entry(self, row: int) -> SnapshotEntry:
+        columns = self.columns
+        _, _, flushed_at, at, size, item_at, items, pruned_at, pruned = columns.rows[row].item()
+        try:
+            message = columns.arena[at : at + size].decode()
+            metadata = self._metadata(item_at, items) if items else {}
+        except UnicodeDecodeError as error:
+            raise FormatError("damaged file: text is not UTF-8", key=self._key) from error
+        return SnapshotEntry(
+            self.id_at(row),
+            self._parent(row),
+            flushed_at,
+            message,
+            metadata,
+            columns.pruned[pruned_at : pruned_at + pruned] if pruned else (),
+        )
+
+    def _metadata(self, first: int, count: int) -> Metadata:
+        arena, unpack = self.columns.arena, self.codec.unpack
+        cells = self.columns.items[first : first + count].tolist()
+        return {
+            arena[name : name + name_size].decode(): unpack(arena[value : value + value_size])
+            for name, name_size, value, value_size in cells
+        }
+
+    def _packed(self, added: Sequence[SnapshotEntry], parents: Sequence[int]) -> SnapshotColumns:
+        """The present columns with rows for new entries at their end."""
+        old = self.columns
+        cells: list[tuple[bytes, int]] = []
+        for entry in added:
+            if not 0 <= entry.flushed_at <= MAX_MICROS:
+                raise InvalidInputError("impossible time", kind=ErrorKind.BAD_METADATA)
+            cells.append((entry.message.encode(), TEXT_END))
+            for name, value in sorted(entry.metadata.items(), key=lambda item: item[0].encode()):
+                cells.append((name.encode(), TEXT_END))
+                cells.append((self.codec.pack(value), BLOB_END))
+        arena, starts = append_frames(old.arena, cells)
+        spans = iter(zip(starts, (len(cell) for cell, _ in cells), strict=True))
+        rows: list[tuple[object, ...]] = []
+        items: list[tuple[int, ...]] = []
+        pruned = list(old.pruned)
+        for entry, parent in zip(added, parents, strict=True):
+            logs = entry.pruned_ancestor_tx_logs
+            place = (len(old.items) + len(items), len(entry.metadata), len(pruned), len(logs))
+            rows.append((bytes(entry.id), parent, entry.flushed_at, *next(spans), *place))
+            items.extend((*next(spans), *next(spans)) for _ in entry.metadata)
+            pruned.extend(logs)
+        return SnapshotColumns(
+            np.concatenate([old.rows, np.array(rows, ROW)]),
+            np.concatenate([old.items, np.array(items, ITEM)]),
+            tuple(pruned),
+            arena,
+        )
+
+
+def _reordered(columns: SnapshotColumns, order: npt.NDArray[np.intp]) -> SnapshotColumns:
+    """The rows picked by `order`, with parent links that follow them."""
+    # One more place, so that "no parent" (-1) maps to itself.
+    moved = np.full(len(columns.rows) + 1, NO_PARENT, np.int32)
+    moved[order] = np.arange(len(order), dtype=np.int32)
+    rows = columns.rows[order]
+    rows["parent"] = moved[rows["parent"]]
+    return SnapshotColumns(rows, columns.items, columns.pruned, columns.arena)

@@ -1,0 +1,311 @@
+"""Settings of storage, and the stores that virtual chunks are read from."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.model.display import Field, Shown, source
+from frazil.model.settings import (
+    NamedInt,
+    Settings,
+    boolean,
+    instance,
+    nonzero_u16,
+    nonzero_u64,
+    record,
+    required,
+    setting,
+    string,
+    u32,
+    u64,
+    value,
+)
+
+
+@record
+class StorageConcurrencySettings(Settings):
+    """How a large object is split into concurrent requests."""
+
+    shown_name = "storage.StorageConcurrencySettings"
+    max_concurrent_requests_for_object: int | None = setting(nonzero_u16, 18)
+    ideal_concurrent_request_size: int | None = setting(nonzero_u64, 12 * 1024 * 1024)
+
+
+@record
+class StorageRetriesSettings(Settings):
+    """How failed requests are tried again; `max_tries` counts the first one."""
+
+    shown_name = "storage.StorageRetriesSettings"
+    max_tries: int | None = setting(nonzero_u16, 10)
+    initial_backoff_ms: int | None = setting(u32, 100)
+    max_backoff_ms: int | None = setting(u32, 180_000)
+
+
+@record
+class StorageTimeoutSettings(Settings):
+    """How long a client waits; unset leaves it to the client."""
+
+    shown_name = "storage.StorageTimeoutSettings"
+    connect_timeout_ms: int | None = setting(u32)
+    read_timeout_ms: int | None = setting(u32)
+    operation_timeout_ms: int | None = setting(u32)
+    operation_attempt_timeout_ms: int | None = setting(u32)
+
+
+@record
+class StorageSettings(Settings):
+    """How a repository uses its storage."""
+
+    shown_name = "storage.StorageSettings"
+    shown_order = (
+        "unsafe_use_conditional_create",
+        "unsafe_use_conditional_update",
+        "unsafe_use_metadata",
+        "storage_class",
+        "metadata_storage_class",
+        "chunks_storage_class",
+        "minimum_size_for_multipart_upload",
+        "concurrency",
+        "retries",
+        "timeouts",
+    )
+    concurrency: StorageConcurrencySettings | None = setting(
+        instance(StorageConcurrencySettings), StorageConcurrencySettings
+    )
+    retries: StorageRetriesSettings | None = setting(
+        instance(StorageRetriesSettings), StorageRetriesSettings
+    )
+    unsafe_use_conditional_create: bool | None = setting(boolean, True)
+    unsafe_use_conditional_update: bool | None = setting(boolean, True)
+    unsafe_use_metadata: bool | None = setting(boolean, True)
+    storage_class: str | None = setting(string)
+    metadata_storage_class: str | None = setting(string)
+    chunks_storage_class: str | None = setting(string)
+    minimum_size_for_multipart_upload: int | None = setting(u64, 100 * 1024 * 1024)
+    timeouts: StorageTimeoutSettings | None = setting(
+        instance(StorageTimeoutSettings), StorageTimeoutSettings
+    )
+
+
+class ChecksumAlgorithm(NamedInt):
+    """Checksum sent with writes to S3."""
+
+    Crc32 = 0
+    Crc32c = 1
+    Crc64Nvme = 2
+    Sha1 = 3
+    Sha256 = 4
+
+
+@record
+class S3Options(Settings):
+    """How to reach an S3 or S3-compatible store."""
+
+    shown_name = "storage.S3Options"
+    region: str | None = setting(string)
+    endpoint_url: str | None = setting(string)
+    allow_http: bool = value(boolean, False)
+    anonymous: bool = value(boolean, False)
+    force_path_style: bool = value(boolean, False)
+    network_stream_timeout_seconds: int | None = setting(u32)
+    requester_pays: bool = value(boolean, False)
+    checksum_algorithm: ChecksumAlgorithm | None = setting(instance(ChecksumAlgorithm))
+
+
+class _Store(Shown):
+    """Base of the store variants, which show their arguments by position."""
+
+    executable = True
+
+    def shown_title(self) -> str:
+        return f"icechunk.config.{type(self).__qualname__}"
+
+    def __repr__(self) -> str:
+        return f"{self.shown_title()}({', '.join(source(a) for a in self._arguments())})"
+
+    def _arguments(self) -> tuple[object, ...]:
+        return ()
+
+
+@dataclass(frozen=True, repr=False)
+class _S3Store(_Store):
+    options: S3Options
+
+    def __post_init__(self) -> None:
+        instance(S3Options)(self.options)
+
+    def _arguments(self) -> tuple[object, ...]:
+        return (self.options,)
+
+    def shown_fields(self) -> Iterable[Field]:
+        return self.options.shown_fields()
+
+
+@dataclass(frozen=True, repr=False)
+class _OptionStore(_Store):
+    opts: Mapping[str, str] | None = None
+
+    def _arguments(self) -> tuple[object, ...]:
+        return (self.opts,)
+
+    def shown_fields(self) -> Iterable[Field]:
+        yield Field("opts", self.opts)
+
+
+class ObjectStoreConfig(ABC):  # noqa: B024  (a namespace; the variants are virtual subclasses)
+    """A kind of object store with its options; use one of the nested classes."""
+
+    def __new__(cls) -> ObjectStoreConfig:
+        """Refuse: only the variants can be made."""
+        raise TypeError("use one of the variants, such as ObjectStoreConfig.S3(options)")
+
+    @dataclass(frozen=True, repr=False)
+    class InMemory(_Store):
+        """Objects of this process."""
+
+    @dataclass(frozen=True, repr=False)
+    class LocalFileSystem(_Store):
+        """Files below a directory."""
+
+        path: str
+
+        def __post_init__(self) -> None:
+            """Check the argument."""
+            string(self.path)
+
+        def _arguments(self) -> tuple[object, ...]:
+            return (self.path,)
+
+        def shown_fields(self) -> Iterable[Field]:
+            """The path."""
+            yield Field("path", self.path)
+
+    class S3Compatible(_S3Store):
+        """A store that speaks the S3 protocol."""
+
+    class S3(_S3Store):
+        """Amazon S3."""
+
+    class Gcs(_OptionStore):
+        """Google Cloud Storage."""
+
+    class Azure(_OptionStore):
+        """Azure Blob Storage; the option `account` is needed."""
+
+    class Tigris(_S3Store):
+        """Tigris."""
+
+    @dataclass(frozen=True, repr=False)
+    class Http(_OptionStore):
+        """Files behind a web server, with headers to send."""
+
+        headers: Mapping[str, str] | None = None
+
+        def _arguments(self) -> tuple[object, ...]:
+            return (self.opts,) if self.headers is None else (self.opts, self.headers)
+
+        def shown_fields(self) -> Iterable[Field]:
+            """Options, and the names of the headers (their values may be secret)."""
+            yield Field("opts", self.opts)
+            yield Field("headers", None if self.headers is None else list(self.headers))
+
+
+ObjectStoreConfig.register(_Store)
+
+AnyObjectStoreConfig: TypeAlias = (
+    ObjectStoreConfig.InMemory
+    | ObjectStoreConfig.LocalFileSystem
+    | ObjectStoreConfig.S3
+    | ObjectStoreConfig.S3Compatible
+    | ObjectStoreConfig.Gcs
+    | ObjectStoreConfig.Azure
+    | ObjectStoreConfig.Tigris
+    | ObjectStoreConfig.Http
+)
+
+_S3_LIKE: Final = (ObjectStoreConfig.S3, ObjectStoreConfig.S3Compatible, ObjectStoreConfig.Tigris)
+_SCHEMES: Final[Mapping[str, tuple[type, ...]]] = {
+    "s3": _S3_LIKE,
+    "tigris": (ObjectStoreConfig.Tigris,),
+    "gcs": (ObjectStoreConfig.Gcs,),
+    "gs": (ObjectStoreConfig.Gcs,),
+    "az": (ObjectStoreConfig.Azure,),
+    "azure": (ObjectStoreConfig.Azure,),
+    "abfs": (ObjectStoreConfig.Azure,),
+    "http": (ObjectStoreConfig.Http,),
+    "https": (ObjectStoreConfig.Http,),
+    "file": (ObjectStoreConfig.LocalFileSystem,),
+}
+
+
+@record
+class VirtualChunkContainer(Settings):
+    """A place that virtual chunks may be read from: all URLs that begin with `url_prefix`."""
+
+    shown_name = "virtual.VirtualChunkContainer"
+    shown_order = ("name", "url_prefix", "store")
+    url_prefix: str = required(string)
+    store: AnyObjectStoreConfig = required(instance(_Store))  # type: ignore[assignment]
+    name: str | None = setting(string)
+
+    def check(self) -> None:
+        """Refuse a container that could never serve a chunk.
+
+        Raises:
+            InvalidInputError: bad name, prefix without final slash, or a scheme that does not
+                suit the store.
+        """
+        if self.name is not None and (not self.name or "/" in self.name):
+            raise _refuse("the name of a virtual chunk container is empty or has a slash", self)
+        if not self.url_prefix.endswith("/"):
+            raise _refuse("the url_prefix of a virtual chunk container must end in '/'", self)
+        try:
+            url = urlsplit(self.url_prefix)
+        except ValueError as error:
+            raise _refuse(f"url_prefix is no URL: {error}", self) from error
+        if not isinstance(self.store, _SCHEMES.get(url.scheme, ())):
+            raise _refuse(f"scheme {url.scheme!r} does not suit the store", self)
+        if url.scheme != "file":
+            if not url.netloc:
+                raise _refuse("url_prefix must name a host or bucket", self)
+        elif not url.netloc and len(url.path) < 2:
+            raise _refuse("url_prefix must have a path", self)
+        elif any(part in (".", "..") for part in url.path.split("/")):
+            raise _refuse("url_prefix must be canonical, without '.' and '..'", self)
+
+
+def _refuse(message: str, container: VirtualChunkContainer) -> InvalidInputError:
+    return InvalidInputError(
+        message,
+        kind=ErrorKind.BAD_PREFIX,
+        url_prefix=container.url_prefix,
+        store=type(container.store).__name__,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualChunkSpec:
+    """A chunk that is a range of bytes of some other object."""
+
+    index: list[int]
+    location: str
+    offset: int
+    length: int
+    etag_checksum: str | None = None
+    last_updated_at_checksum: datetime | None = None
+
+    def __post_init__(self) -> None:
+        """Check numbers that the format keeps unsigned."""
+        for number in self.index:
+            u32(number)
+        u64(self.offset)
+        u64(self.length)
+        when = self.last_updated_at_checksum
+        if when is not None and when.tzinfo is None:
+            raise ValueError("last_updated_at_checksum must have a time zone")

@@ -1,0 +1,175 @@
+"""Pools of texts in one buffer, and the copying of many byte runs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+
+U8: TypeAlias = npt.NDArray[np.uint8]
+I32: TypeAlias = npt.NDArray[np.int32]
+I64: TypeAlias = npt.NDArray[np.int64]
+
+LONG_RUN: Final = 4096
+"""Runs from this length on are copied one by one: the copy itself outweighs the loop."""
+DEDUPE_TEXTS: Final = 1 << 16
+"""Pools up to this size are searched for repetitions when they are merged (about 20 ms)."""
+
+
+class Strings(Sequence[str]):
+    """An immutable pool of texts in one UTF-8 buffer: `data[ends[i-1]:ends[i]]` is text i."""
+
+    def __init__(self, data: bytes, ends: I64) -> None:
+        self._data = data
+        self._ends = ends
+
+    @property
+    def data(self) -> bytes:
+        """All texts, one after the other."""
+        return self._data
+
+    @property
+    def ends(self) -> I64:
+        """Where each text ends in `data`."""
+        return self._ends
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Strings:
+        """Pack texts; a pool is returned as it is."""
+        if isinstance(texts, Strings):
+            return texts
+        texts = texts if isinstance(texts, list) else list(texts)
+        joined = "".join(texts)
+        if joined.isascii():
+            data, lengths = joined.encode(), map(len, texts)
+        else:
+            encoded = [text.encode() for text in texts]
+            data, lengths = b"".join(encoded), map(len, encoded)
+        return Strings(data, np.cumsum(np.fromiter(lengths, np.int64, len(texts)), dtype=np.int64))
+
+    @classmethod
+    def distinct(cls, texts: Iterable[str]) -> tuple[I32, Strings]:
+        """Number texts by their first appearance; return each one's number and the pool."""
+        texts = texts if isinstance(texts, Sequence) else list(texts)
+        numbers = dict.fromkeys(texts, 0)
+        pool = Strings.of(list(numbers))
+        if len(pool) == len(texts):
+            return np.arange(len(texts), dtype=np.int32), pool
+        for number, text in enumerate(numbers):
+            numbers[text] = number
+        return np.fromiter(map(numbers.__getitem__, texts), np.int32, len(texts)), pool
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        start = int(self.ends[index - 1]) if index else 0
+        return str(self.data[start : int(self.ends[index])], "utf-8")
+
+    def __iter__(self) -> Iterator[str]:
+        ends = self.ends.tolist()
+        data = self.data
+        if data.isascii():
+            text = data.decode("ascii")
+            yield from (text[start:end] for start, end in pairwise([0, *ends]))
+        else:
+            yield from (data[start:end].decode() for start, end in pairwise([0, *ends]))
+
+    def bounds(self, numbers: npt.NDArray[np.integer]) -> tuple[I64, I64]:
+        """Start and length in `data` of the texts with these numbers."""
+        ends = self.ends
+        stops = ends[numbers]
+        starts = np.where(numbers > 0, ends[np.maximum(numbers, 1) - 1], 0)
+        return starts, stops - starts
+
+    def take(self, numbers: npt.NDArray[np.integer]) -> Strings:
+        """A pool of the texts with these numbers, in this order."""
+        return Strings(*gather_runs(self.data, *self.bounds(numbers)))
+
+
+NO_STRINGS: Final = Strings(b"", np.zeros(0, np.int64))
+
+
+def merge_pools(pools: Sequence[Sequence[str]]) -> tuple[Strings, list[I32 | None]]:
+    """Unite pools; for each, the new numbers of its texts, or None where they stay the same.
+
+    The same pool twice is counted once. Other repetitions are found only in pools of moderate
+    size: in a large one they cost more to find than to keep.
+    """
+    distinct = {id(pool): Strings.of(pool) for pool in pools if len(pool)}
+    if not distinct:
+        return NO_STRINGS, [None] * len(pools)
+    if len(distinct) == 1:
+        return next(iter(distinct.values())), [None] * len(pools)
+    parts = list(distinct.values())
+    ends = np.concatenate([part.ends for part in parts])
+    firsts = np.cumsum([0, *map(len, parts)])
+    lengths_before = np.cumsum([0, *(len(part.data) for part in parts)])
+    ends += np.repeat(lengths_before[:-1], np.diff(firsts))
+    merged = Strings(b"".join(part.data for part in parts), ends)
+    renumbered = np.arange(len(merged), dtype=np.int32)
+    if len(merged) <= DEDUPE_TEXTS:
+        renumbered, merged = Strings.distinct(list(merged))
+    spans = dict(zip(distinct, pairwise(firsts.tolist()), strict=True))
+    return merged, [renumbered[slice(*spans[id(pool)])] if len(pool) else None for pool in pools]
+
+
+def gather_runs(data: bytes | memoryview, starts: I64, lengths: I64) -> tuple[bytes, I64]:
+    """Copy runs of bytes together; return them with the end of each."""
+    ends = np.cumsum(lengths, dtype=np.int64)
+    packed = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+    copy_runs(np.frombuffer(data, np.uint8), starts, lengths, packed, ends - lengths)
+    return packed.tobytes(), ends
+
+
+def copy_runs(source: U8, starts: I64, lengths: I64, target: U8, places: I64) -> None:
+    """Copy `source[starts[i] : starts[i] + lengths[i]]` to `target[places[i]:]` for every i.
+
+    Runs of one length are moved together as opaque items of that size. The caller has checked
+    that all runs lie inside both arrays.
+    """
+    if not len(lengths) or not int(lengths.max()):
+        return
+    for length, rows in _by_length(lengths):
+        begin, put = starts[rows], places[rows]
+        if length >= LONG_RUN:
+            for a, b in zip(begin.tolist(), put.tolist(), strict=True):
+                target[b : b + length] = source[a : a + length]
+        else:
+            opaque_items(target, length)[put] = opaque_items(source, length)[begin]
+
+
+def opaque_items(data: U8, width: int) -> npt.NDArray[np.void]:
+    """View bytes as items of `width` bytes that begin at every byte.
+
+    Void items have no alignment, so numpy gathers and scatters them wherever they lie.
+    """
+    return np.ndarray((len(data) - width + 1,), f"V{width}", buffer=data.data, strides=(1,))
+
+
+def _by_length(lengths: I64) -> Iterator[tuple[int, npt.NDArray[np.intp] | slice]]:
+    """The lengths that occur, except 0, each with the rows that have it."""
+    first = int(lengths[0])
+    if (lengths == first).all():
+        yield first, slice(None)
+        return
+    small = int(lengths.max()) < 1 << 16
+    # numpy sorts 16-bit numbers by radix, in one pass over a million rows of 10 ms.
+    order = np.argsort(lengths.astype(np.uint16) if small else lengths, kind="stable")
+    ordered = lengths[order]
+    edges = np.flatnonzero(np.diff(ordered)) + 1
+    for rows in np.split(order, edges):
+        length = int(lengths[rows[0]])
+        if length:
+            yield length, rows

@@ -1,0 +1,451 @@
+"""The records users get back: what history, diffs, maintenance and conflicts look like.
+
+Ids are text here and times are aware datetimes; `frazil.model.history` has the inner records,
+and the functions at the end translate.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, Literal, Self, TypeAlias
+
+from frazil.ids import ObjectId
+from frazil.model import history
+from frazil.model.display import Field, Shown, source
+from frazil.model.display import Literal as Bare
+from frazil.model.history import JSON, RepoAvailability, to_datetime, to_micros
+from frazil.model.settings import NamedInt
+
+CommitMethod: TypeAlias = Literal["new_commit", "amend"]
+
+
+class SessionMode(NamedInt):
+    """What a session may do."""
+
+    readonly = 0
+    writable = 1
+    rearrange = 2
+
+
+class SpecVersion(NamedInt):
+    """Version of the format of a repository."""
+
+    v1 = 1
+    v2 = 2
+
+    @staticmethod
+    def current() -> SpecVersion:
+        """The version that new repositories get."""
+        return SpecVersion.v2
+
+    def __repr__(self) -> str:
+        return f"SpecVersion.{self.name}" + (" (current)" if self is SpecVersion.v2 else "")
+
+
+class VersionSelection(NamedInt):
+    """Whose chunk stays when both sides wrote it."""
+
+    Fail = 0
+    UseOurs = 1
+    UseTheirs = 2
+
+
+class ConflictType(NamedInt):
+    """What went wrong between our changes and theirs."""
+
+    NewNodeConflictsWithExistingNode = 1
+    NewNodeInInvalidGroup = 2
+    ZarrMetadataDoubleUpdate = 3
+    ZarrMetadataUpdateOfDeletedArray = 4
+    ZarrMetadataUpdateOfDeletedGroup = 5
+    ChunkDoubleUpdate = 6
+    ChunksUpdatedInDeletedArray = 7
+    ChunksUpdatedInUpdatedArray = 8
+    DeleteOfUpdatedArray = 9
+    DeleteOfUpdatedGroup = 10
+    MoveOperationCannotBeRebased = 11
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __str__(self) -> str:
+        words = "".join(f" {c.lower()}" if c.isupper() else c for c in self.name)
+        return words.strip().capitalize()
+
+
+class _Record(Shown):
+    """A dataclass that shows its fields."""
+
+    def shown_fields(self) -> Iterable[Field]:
+        """All fields, text without quotes."""
+        for each in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, each.name)
+            yield Field(each.name, Bare(value) if isinstance(value, str) else value)
+
+
+@dataclass(frozen=True, repr=False)
+class Conflict(_Record):
+    """One thing that both sides changed."""
+
+    shown_name = "conflicts.Conflict"
+    conflict_type: ConflictType
+    path: str
+    conflicted_chunks: Sequence[Sequence[int]] | None = None
+
+    def __post_init__(self) -> None:
+        """Keep the chunks as lists."""
+        if self.conflicted_chunks is not None:
+            chunks = [list(coords) for coords in self.conflicted_chunks]
+            object.__setattr__(self, "conflicted_chunks", chunks)
+
+
+@dataclass(frozen=True)
+class ConflictSolver:
+    """Base of the ways to treat conflicts in a rebase."""
+
+
+@dataclass(frozen=True)
+class ConflictDetector(ConflictSolver):
+    """Reports conflicts and solves none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BasicConflictSolver(ConflictSolver):
+    """Solves chunks that both sides wrote and deletions of what the other side changed."""
+
+    on_chunk_conflict: VersionSelection = VersionSelection.UseOurs
+    fail_on_delete_of_updated_array: bool = False
+    fail_on_delete_of_updated_group: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class SnapshotInfo(_Record):
+    """One commit of the history."""
+
+    shown_name = "snapshots.SnapshotInfo"
+    id: str
+    parent_id: str | None
+    written_at: datetime
+    message: str
+    metadata: dict[str, JSON] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, repr=False)
+class ManifestFileInfo(_Record):
+    """A manifest that a snapshot needs."""
+
+    shown_name = "snapshots.ManifestFileInfo"
+    id: str
+    size_bytes: int
+    num_chunk_refs: int
+
+
+@dataclass(frozen=True, repr=False)
+class Diff(_Record):
+    """What changed between two snapshots, by path."""
+
+    shown_name = "snapshots.Diff"
+    new_groups: set[str] = field(default_factory=set)
+    new_arrays: set[str] = field(default_factory=set)
+    deleted_groups: set[str] = field(default_factory=set)
+    deleted_arrays: set[str] = field(default_factory=set)
+    updated_groups: set[str] = field(default_factory=set)
+    updated_arrays: set[str] = field(default_factory=set)
+    updated_chunks: dict[str, list[list[int]]] = field(default_factory=dict)
+    moved_nodes: list[tuple[str, str]] = field(default_factory=list)
+
+    def is_empty(self) -> bool:
+        """Whether nothing changed."""
+        return not any(getattr(self, each.name) for each in dataclasses.fields(self))
+
+    def __str__(self) -> str:
+        parts = [
+            _listing(title, sorted(getattr(self, name))) for name, title in _DIFF_TITLES.items()
+        ]
+        parts.insert(0, _listing("Nodes moved", [f"{a} -> {b}" for a, b in self.moved_nodes]))
+        chunks: list[str] = []
+        for path in sorted(self.updated_chunks):
+            touched = self.updated_chunks[path]
+            chunks.append(f"{path}:")
+            chunks += [f"    {list(coords)}" for coords in touched[:_SHOWN_CHUNKS]]
+            if len(touched) > _SHOWN_CHUNKS:
+                chunks.append(f"    ... {len(touched) - _SHOWN_CHUNKS} more")
+        parts.append(_listing("Chunks updated", chunks))
+        return "\n".join(part for part in parts if part)
+
+
+_SHOWN_CHUNKS: Final = 10
+_DIFF_TITLES: Final = {
+    "new_groups": "Groups created",
+    "new_arrays": "Arrays created",
+    "updated_groups": "Group definitions updated",
+    "updated_arrays": "Array definitions updated",
+    "deleted_groups": "Groups deleted",
+    "deleted_arrays": "Arrays deleted",
+}
+
+
+def _listing(title: str, lines: list[str]) -> str:
+    return f"{title}:\n" + "".join(f"    {line}\n" for line in lines) if lines else ""
+
+
+@dataclass(frozen=True, repr=False)
+class GCSummary(_Record):
+    """What a garbage collection deleted."""
+
+    shown_name = "ops.GCSummary"
+    bytes_deleted: int = 0
+    chunks_deleted: int = 0
+    manifests_deleted: int = 0
+    snapshots_deleted: int = 0
+    attributes_deleted: int = 0
+    transaction_logs_deleted: int = 0
+    objects_failed_to_delete: int = 0
+    throttled_batches: int = 0
+    delete_errors: list[str] = field(default_factory=list)
+    skipped_phases: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, repr=False)
+class ChunkStorageStats(_Record):
+    """How many bytes of chunks a repository refers to, by where they are."""
+
+    shown_name = "stats.ChunkStorageStats"
+    native_bytes: int = 0
+    virtual_bytes: int = 0
+    inlined_bytes: int = 0
+
+    def non_virtual_bytes(self) -> int:
+        """Bytes that live in the repository itself."""
+        return self.native_bytes + self.inlined_bytes
+
+    def total_bytes(self) -> int:
+        """All bytes."""
+        return self.non_virtual_bytes() + self.virtual_bytes
+
+    def __add__(self, other: ChunkStorageStats) -> ChunkStorageStats:
+        if not isinstance(other, ChunkStorageStats):
+            return NotImplemented
+        return ChunkStorageStats(
+            self.native_bytes + other.native_bytes,
+            self.virtual_bytes + other.virtual_bytes,
+            self.inlined_bytes + other.inlined_bytes,
+        )
+
+
+_AVAILABILITY_WORDS: Final = {
+    RepoAvailability.online: "Online",
+    RepoAvailability.read_only: "ReadOnly",
+    RepoAvailability.offline: "Offline",
+}
+
+
+@dataclass(repr=False)
+class RepoStatus(_Record):
+    """Whether a repository takes changes, since when and why not."""
+
+    shown_name = "repository.RepoStatus"
+    availability: RepoAvailability
+    set_at: datetime | None = None
+    limited_availability_reason: str | None = None
+
+    def __post_init__(self) -> None:
+        """Fill in the present time."""
+        if self.set_at is None:
+            self.set_at = datetime.now(UTC)
+        elif self.set_at.tzinfo is None:
+            raise ValueError("set_at must have a time zone")
+
+    def shown_fields(self) -> Iterable[Field]:
+        """All fields, the availability as a word."""
+        yield Field("availability", Bare(_AVAILABILITY_WORDS[self.availability]))
+        yield Field("set_at", self.set_at)
+        yield Field("limited_availability_reason", self.limited_availability_reason)
+
+
+class _UpdateKind:
+    """Base of the kinds of lines of the operations log."""
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(
+            f"{each.name}={source(getattr(self, each.name))}"
+            for each in dataclasses.fields(self)  # type: ignore[arg-type]
+        )
+        return f"icechunk.ops.UpdateType.{type(self).__name__}({arguments})"
+
+
+class UpdateType(ABC):  # noqa: B024  (a namespace; the variants are virtual subclasses)
+    """What an update did; one nested class for each kind."""
+
+    def __new__(cls) -> Self:
+        """Refuse: only the variants can be made."""
+        raise TypeError("use one of the variants, such as UpdateType.NewCommit")
+
+    @dataclass(frozen=True, repr=False)
+    class RepoInitialized(_UpdateKind):
+        """The repository was created."""
+
+    @dataclass(frozen=True, repr=False)
+    class RepoMigrated(_UpdateKind):
+        """The repository changed its spec."""
+
+        from_version: SpecVersion
+        to_version: SpecVersion
+
+    @dataclass(frozen=True, repr=False)
+    class RepoStatusChanged(_UpdateKind):
+        """The availability changed."""
+
+        status: RepoStatus
+
+    @dataclass(frozen=True, repr=False)
+    class ConfigChanged(_UpdateKind):
+        """The stored configuration was replaced."""
+
+    @dataclass(frozen=True, repr=False)
+    class MetadataChanged(_UpdateKind):
+        """The repository attributes changed."""
+
+    @dataclass(frozen=True, repr=False)
+    class TagCreated(_UpdateKind):
+        """A tag was made."""
+
+        name: str
+
+    @dataclass(frozen=True, repr=False)
+    class TagDeleted(_UpdateKind):
+        """A tag was deleted, for good."""
+
+        name: str
+        previous_snap_id: str
+
+    @dataclass(frozen=True, repr=False)
+    class BranchCreated(_UpdateKind):
+        """A branch was made."""
+
+        name: str
+
+    @dataclass(frozen=True, repr=False)
+    class BranchDeleted(_UpdateKind):
+        """A branch was deleted."""
+
+        name: str
+        previous_snap_id: str
+
+    @dataclass(frozen=True, repr=False)
+    class BranchReset(_UpdateKind):
+        """A branch was pointed to another snapshot."""
+
+        name: str
+        previous_snap_id: str
+
+    @dataclass(frozen=True, repr=False)
+    class NewCommit(_UpdateKind):
+        """A commit moved a branch."""
+
+        branch: str
+        new_snap_id: str
+
+    @dataclass(frozen=True, repr=False)
+    class CommitAmended(_UpdateKind):
+        """The tip of a branch was replaced."""
+
+        branch: str
+        previous_snap_id: str
+        new_snap_id: str
+
+    @dataclass(frozen=True, repr=False)
+    class NewDetachedSnapshot(_UpdateKind):
+        """A snapshot was written that no branch points to."""
+
+        new_snap_id: str
+
+    @dataclass(frozen=True, repr=False)
+    class GCRan(_UpdateKind):
+        """Garbage was collected."""
+
+    @dataclass(frozen=True, repr=False)
+    class ExpirationRan(_UpdateKind):
+        """Old snapshots were released."""
+
+    @dataclass(frozen=True, repr=False)
+    class FeatureFlagChanged(_UpdateKind):
+        """A feature flag was set; None returns it to its default."""
+
+        id: int
+        new_value: bool | None = None
+
+
+UpdateType.register(_UpdateKind)
+
+
+@dataclass(frozen=True, repr=False)
+class Update(_Record):
+    """One line of the operations log."""
+
+    shown_name = "ops.Update"
+    kind: _UpdateKind
+    updated_at: datetime
+    backup_path: str | None = None
+
+
+# --- from and to the inner records ---
+
+
+def snapshot_info(entry: history.SnapshotEntry) -> SnapshotInfo:
+    """A commit as users see it."""
+    return SnapshotInfo(
+        str(entry.id),
+        None if entry.parent_id is None else str(entry.parent_id),
+        to_datetime(entry.flushed_at),
+        entry.message,
+        dict(entry.metadata),
+    )
+
+
+def manifest_file_info(entry: history.ManifestFile) -> ManifestFileInfo:
+    """A manifest as users see it."""
+    return ManifestFileInfo(str(entry.id), entry.size_bytes, entry.num_chunk_refs)
+
+
+def repo_status(status: history.Status) -> RepoStatus:
+    """A status as users see it; offline counts as online, as in the official package."""
+    shown = status.availability
+    if shown is RepoAvailability.offline:
+        shown = RepoAvailability.online
+    return RepoStatus(shown, to_datetime(status.set_at), status.reason)
+
+
+def inner_status(status: RepoStatus) -> history.Status:
+    """A status as the repository keeps it."""
+    when = status.set_at or datetime.now(UTC)
+    return history.Status(
+        RepoAvailability(status.availability), to_micros(when), status.limited_availability_reason
+    )
+
+
+def update(entry: history.UpdateEntry) -> Update:
+    """A line of the operations log as users see it."""
+    return Update(_update_kind(entry.kind), to_datetime(entry.updated_at), entry.backup_path)
+
+
+def _update_kind(kind: history.UpdateKind) -> _UpdateKind:
+    shown: type[_UpdateKind] = getattr(UpdateType, type(kind).__name__)
+    values: Mapping[str, object] = {
+        each.name: getattr(kind, each.name) for each in dataclasses.fields(kind)
+    }
+    return shown(**{name: _outward(name, value) for name, value in values.items()})
+
+
+def _outward(name: str, value: object) -> object:
+    if isinstance(value, ObjectId):
+        return str(value)
+    if isinstance(value, history.Status):
+        return repo_status(value)
+    if name in ("from_version", "to_version") and value in (1, 2):
+        return SpecVersion(value)
+    return value

@@ -1,0 +1,765 @@
+"""The public door: create and open repositories, their refs, history, sessions and settings."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from frazil.async_twins import with_async_twins
+from frazil.commit.base import MAIN, now_micros
+from frazil.commit.by_ref_file import create_main
+from frazil.commit.by_repo_object import (
+    REPO_KEY,
+    create_repo_object,
+    first_repo_info,
+    require_flag,
+)
+from frazil.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ErrorKind,
+    InvalidInputError,
+    ReadOnlyError,
+    RepositoryNotFoundError,
+    SnapshotNotFoundError,
+)
+from frazil.formats.config_codec import config_from_map, config_to_map
+from frazil.formats.generation import V1, V2, Generation, generation_of
+from frazil.formats.ref_files import branch_key
+from frazil.formats.repo_info import decode_repo_info, snapshot_table
+from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
+from frazil.maintenance import expire, garbage, inspect, stats
+from frazil.model.config import Attribution, FeatureFlag, RepositoryConfig, StorageSettings
+from frazil.model.display import Field, Literal, Shown
+from frazil.model.flags import FLAGS, MOVE_NODE
+from frazil.model.graph import AncestryGraph
+from frazil.model.history import Snapshot, SnapshotEntry, TransactionLog, to_micros
+from frazil.model.values import (
+    ChunkStorageStats,
+    CommitMethod,
+    ConflictSolver,
+    Diff,
+    GCSummary,
+    ManifestFileInfo,
+    RepoStatus,
+    SessionMode,
+    SnapshotInfo,
+    SpecVersion,
+    Update,
+    inner_status,
+    manifest_file_info,
+    repo_status,
+    snapshot_info,
+    update,
+)
+from frazil.session.context import Context, make_context
+from frazil.session.diff import diff_of
+from frazil.session.session import Session
+from frazil.storage.base import Storage
+from frazil.storage.constructors import storage_from_url
+from frazil.storage.credentials import AnyCredential
+from frazil.store import FrazilStore
+
+Authorized = Mapping[str, AnyCredential | None]
+INITIAL_MESSAGE = "Repository initialized"
+INITIAL_METADATA = {"__icechunk": {"is_root": True}}
+
+
+def _detect(storage: Storage) -> tuple[Generation, bytes | None] | None:
+    """Which generation lives here, with the repo object if there is one."""
+    blob = storage.get(REPO_KEY)
+    if blob is not None:
+        return generation_of(decode_repo_info(blob, key=REPO_KEY).spec_version), blob
+    main = branch_key(MAIN, encoded=storage.percent_encodes_names)
+    if storage.head(main) is not None:
+        return V1, None
+    return None
+
+
+def _as_storage(storage: Storage | str | Path) -> Storage:
+    return storage if isinstance(storage, Storage) else storage_from_url(str(storage))
+
+
+@with_async_twins(
+    "create",
+    "open",
+    "open_or_create",
+    "exists",
+    "fetch_spec_version",
+    "fetch_config",
+    "save_config",
+    "reopen",
+    "get_metadata",
+    "set_metadata",
+    "update_metadata",
+    "get_status",
+    "set_status",
+    "feature_flags",
+    "enabled_feature_flags",
+    "disabled_feature_flags",
+    "set_feature_flag",
+    "ancestry_graph",
+    "create_branch",
+    "list_branches",
+    "lookup_branch",
+    "reset_branch",
+    "delete_branch",
+    "create_tag",
+    "list_tags",
+    "lookup_tag",
+    "delete_tag",
+    "lookup_snapshot",
+    "list_manifest_files",
+    "diff",
+    "readonly_session",
+    "writable_session",
+    "rearrange_session",
+    "expire_snapshots",
+    "garbage_collect",
+    "rewrite_manifests",
+    "chunk_storage_stats",
+    "total_chunks_storage",
+    "inspect_snapshot",
+    "inspect_repo_info",
+    "inspect_manifest",
+    "inspect_transaction_log",
+    iterators=("ops_log",),
+)
+class Repository(Shown):
+    """An Icechunk repository: a versioned hierarchy of Zarr groups and arrays."""
+
+    shown_name = "Repository"
+
+    def __init__(
+        self, context: Context, storage: Storage, attribution: Attribution | None = None
+    ) -> None:
+        self._context = context
+        self._storage = storage
+        self._attribution = attribution
+
+    # --- opening ---
+
+    @classmethod
+    def create(
+        cls,
+        storage: Storage | str | Path,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: Authorized | None = None,
+        spec_version: SpecVersion | int | None = None,
+        check_clean_root: bool = True,
+        attribution: Attribution | None = None,
+    ) -> Repository:
+        """Create a repository in an empty place.
+
+        Raises:
+            InvalidInputError: the place is not empty, or no repository may be made there.
+            ConflictError: somebody else created one at the same time.
+        """
+        place = _as_storage(storage)
+        generation = generation_of(int(spec_version) if spec_version is not None else V2.spec)
+        _require_clean(place, check_clean_root=check_clean_root)
+        stored = config_to_map(config, place) if config and config != RepositoryConfig() else None
+        context = make_context(place, generation, config or RepositoryConfig(), None)
+        first = Snapshot(
+            id=INITIAL_SNAPSHOT_ID,
+            parent_id=None,
+            nodes=(),
+            flushed_at=now_micros(),
+            message=INITIAL_MESSAGE,
+            metadata=INITIAL_METADATA,
+            manifest_files=(),
+        )
+        keys = [context.assets.save_snapshot(first)]
+        if generation.initial_log:
+            keys.append(context.assets.save_log(TransactionLog(first.id)))
+        context.assets.make_durable(keys)
+        if not _publish_first(context, first, stored):
+            raise ConflictError(
+                message="a repository already exists here",
+                kind=ErrorKind.REPO_INFO_UPDATED,
+                url=place.url,
+            )
+        return cls.open(place, config, authorize_virtual_chunk_access, attribution)
+
+    @classmethod
+    def open(
+        cls,
+        storage: Storage | str | Path,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: Authorized | None = None,
+        attribution: Attribution | None = None,
+    ) -> Repository:
+        """Open the repository at a place.
+
+        Raises:
+            RepositoryNotFoundError: there is none.
+        """
+        place = _as_storage(storage)
+        found = _detect(place)
+        if found is None:
+            raise RepositoryNotFoundError("the repository doesn't exist", url=place.url)
+        generation, _ = found
+        probe = make_context(place, generation, config or RepositoryConfig(), None)
+        stored = probe.refs.stored_config()
+        effective = RepositoryConfig() if stored is None else config_from_map(stored)
+        if config is not None:
+            effective = effective.merge(config)
+        context = make_context(place, generation, effective, authorize_virtual_chunk_access)
+        return cls(context, place, attribution)
+
+    @classmethod
+    def open_or_create(
+        cls,
+        storage: Storage | str | Path,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: Authorized | None = None,
+        create_version: SpecVersion | int | None = None,
+        check_clean_root: bool = True,
+        attribution: Attribution | None = None,
+    ) -> Repository:
+        """Open the repository at a place, creating it when there is none."""
+        place = _as_storage(storage)
+        if _detect(place) is None:
+            try:
+                return cls.create(
+                    place,
+                    config,
+                    authorize_virtual_chunk_access,
+                    create_version,
+                    check_clean_root,
+                    attribution,
+                )
+            except ConflictError:
+                pass  # somebody else created it meanwhile
+        return cls.open(place, config, authorize_virtual_chunk_access, attribution)
+
+    @staticmethod
+    def exists(
+        storage: Storage | str | Path, storage_settings: StorageSettings | None = None
+    ) -> bool:
+        """Whether there is a repository at a place."""
+        return Repository.fetch_spec_version(storage, storage_settings) is not None
+
+    @staticmethod
+    def fetch_spec_version(
+        storage: Storage | str | Path, storage_settings: StorageSettings | None = None
+    ) -> SpecVersion | None:
+        """The spec version of the repository at a place, or None."""
+        place = _as_storage(storage)
+        if storage_settings is not None:
+            place = place.with_settings(place.default_settings().merge(storage_settings))
+        found = _detect(place)
+        return None if found is None else SpecVersion(found[0].spec)
+
+    @staticmethod
+    def fetch_config(storage: Storage | str | Path) -> RepositoryConfig | None:
+        """The configuration stored in a repository, or None."""
+        place = _as_storage(storage)
+        found = _detect(place)
+        if found is None:
+            raise RepositoryNotFoundError("the repository doesn't exist", url=place.url)
+        stored = make_context(place, found[0], RepositoryConfig(), None).refs.stored_config()
+        return None if stored is None else config_from_map(stored)
+
+    def reopen(
+        self,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: Authorized | None = None,
+    ) -> Repository:
+        """A handle with changed settings."""
+        old = self._context
+        effective = old.config.merge(config) if config is not None else old.config
+        authorized = (
+            old.authorized
+            if authorize_virtual_chunk_access is None
+            else authorize_virtual_chunk_access
+        )
+        context = make_context(self._storage, old.generation, effective, authorized)
+        context.default_commit_metadata.update(old.default_commit_metadata)
+        return type(self)(context, self._storage, self._attribution)
+
+    @staticmethod
+    def delete(storage: Storage | str | Path, *, confirm: str) -> int:
+        """Delete a repository with all its objects, and return their number.
+
+        Args:
+            storage: where the repository is.
+            confirm: must be the same place again, as text, so that nobody does this by accident.
+        """
+        place = _as_storage(storage)
+        if confirm not in (place.url, str(storage)):
+            raise InvalidInputError(
+                f"to delete the repository pass confirm={place.url!r}",
+                kind=ErrorKind.BAD_PREFIX,
+            )
+        if _detect(place) is None:
+            raise RepositoryNotFoundError("the repository doesn't exist", url=place.url)
+        keys = [item.key for item in place.list("")]
+        entry_points = [key for key in keys if key == REPO_KEY or key.startswith("refs/")]
+        place.delete_many(entry_points)  # first, so that nobody opens a half-deleted repository
+        place.delete_many([key for key in keys if key not in set(entry_points)])
+        return len(keys)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"context": self._context, "storage": self._storage, "who": self._attribution}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Repository.__init__(self, state["context"], state["storage"], state["who"])
+
+    # --- what it is ---
+
+    @property
+    def config(self) -> RepositoryConfig:
+        """A copy of the configuration in force."""
+        return RepositoryConfig().merge(self._context.config)
+
+    @property
+    def storage(self) -> Storage:
+        """Where the repository is."""
+        return self._storage
+
+    @property
+    def attribution(self) -> Attribution | None:
+        """Who the requests are made for."""
+        return self._attribution
+
+    @property
+    def spec_version(self) -> SpecVersion:
+        """The version of the format this repository is written in."""
+        return SpecVersion(self._context.generation.spec)
+
+    @property
+    def authorized_virtual_container_prefixes(self) -> set[str]:
+        """Virtual chunk containers this handle may read."""
+        return set(self._context.containers.authorized_prefixes())
+
+    def shown_title(self) -> str:
+        """The first line of `repr`."""
+        return f"icechunk.Repository (v{self._context.generation.spec})"
+
+    def shown_fields(self) -> Iterable[Field]:
+        """What `repr` shows."""
+        yield Field("storage", self._storage)
+        yield Field("config", Literal("<RepositoryConfig ...>"))
+
+    def save_config(self) -> None:
+        """Store the configuration in force, for everybody who opens the repository later."""
+        self._context.refs.save_config(config_to_map(self._context.config, self._storage))
+
+    def set_default_commit_metadata(self, metadata: dict[str, Any]) -> None:
+        """Set metadata that each commit of this handle carries."""
+        self._context.default_commit_metadata.clear()
+        self._context.default_commit_metadata.update(metadata)
+
+    def default_commit_metadata(self) -> dict[str, Any]:
+        """Metadata that each commit of this handle carries."""
+        return dict(self._context.default_commit_metadata)
+
+    # --- attributes, status, flags ---
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Attributes of the repository."""
+        return self.get_metadata()
+
+    def get_metadata(self) -> dict[str, Any]:
+        """Attributes of the repository."""
+        return dict(self._context.refs.metadata())
+
+    def set_metadata(self, metadata: dict[str, Any]) -> None:
+        """Replace the attributes of the repository."""
+        self._context.refs.set_metadata(metadata, merge=False)
+
+    def update_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        """Overlay attributes of the repository, and return the result."""
+        return dict(self._context.refs.set_metadata(metadata, merge=True))
+
+    @property
+    def status(self) -> RepoStatus:
+        """Whether the repository takes changes."""
+        return self.get_status()
+
+    def get_status(self) -> RepoStatus:
+        """Whether the repository takes changes."""
+        return repo_status(self._context.refs.status())
+
+    def set_status(self, status: RepoStatus) -> None:
+        """Open or close the repository for changes."""
+        self._context.refs.set_status(inner_status(status))
+
+    def feature_flags(self) -> list[FeatureFlag]:
+        """All feature flags."""
+        enabled, disabled = self._context.refs.flags()
+        return [
+            FeatureFlag(
+                id=flag,
+                name=name,
+                default_enabled=True,
+                setting=True if flag in enabled else False if flag in disabled else None,
+            )
+            for flag, name in FLAGS.items()
+        ]
+
+    def enabled_feature_flags(self) -> list[FeatureFlag]:
+        """Feature flags that are in force."""
+        return [flag for flag in self.feature_flags() if flag.enabled]
+
+    def disabled_feature_flags(self) -> list[FeatureFlag]:
+        """Feature flags that are off."""
+        return [flag for flag in self.feature_flags() if not flag.enabled]
+
+    def set_feature_flag(self, name: str, value: bool | None = None) -> None:
+        """Set a feature flag; None returns it to its default."""
+        self._context.generation.require_repo_object("feature flags")
+        for flag, known in FLAGS.items():
+            if known == name:
+                self._context.refs.set_flag(flag, value)
+                return
+        raise InvalidInputError(
+            f"invalid feature flag {name!r}; known are {', '.join(FLAGS.values())}",
+            kind=ErrorKind.INVALID_FEATURE_FLAG,
+        )
+
+    # --- history ---
+
+    def ancestry(
+        self,
+        *,
+        branch: str | None = None,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+    ) -> Iterator[SnapshotInfo]:
+        """A snapshot and its ancestors, newest first."""
+        start = self._resolve(branch, tag, snapshot_id)
+        return (snapshot_info(entry) for entry in self._context.refs.ancestry(start))
+
+    async def async_ancestry(self, **selector: str | None) -> Any:
+        """A snapshot and its ancestors, newest first, as an async iterator."""
+        for info in self.ancestry(**selector):
+            yield info
+
+    def ancestry_graph(
+        self,
+        *,
+        branch: str | None = None,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+        plain: bool = False,
+    ) -> AncestryGraph:
+        """The history as a picture."""
+        raise NotImplementedError
+
+    def ops_log(self) -> Iterator[Update]:
+        """Everything that was done to the repository, newest first."""
+        self._context.generation.require_repo_object("the operations log")
+        return (update(entry) for entry in self._context.refs.updates())
+
+    def lookup_snapshot(self, snapshot_id: str) -> SnapshotInfo:
+        """What is known of a snapshot.
+
+        Raises:
+            SnapshotNotFoundError: there is no such snapshot.
+        """
+        return snapshot_info(self._context.refs.entry(SnapshotId.parse(snapshot_id)))
+
+    def list_manifest_files(self, snapshot_id: str) -> list[ManifestFileInfo]:
+        """The manifests a snapshot needs."""
+        snapshot = self._context.assets.snapshot(SnapshotId.parse(snapshot_id))
+        return [manifest_file_info(info) for info in snapshot.manifest_files]
+
+    def diff(
+        self,
+        *,
+        from_branch: str | None = None,
+        from_tag: str | None = None,
+        from_snapshot_id: str | None = None,
+        to_branch: str | None = None,
+        to_tag: str | None = None,
+        to_snapshot_id: str | None = None,
+    ) -> Diff:
+        """What changed from one snapshot to a later one.
+
+        Raises:
+            InvalidInputError: the first is no ancestor of the second.
+        """
+        first = self._resolve(from_branch, from_tag, from_snapshot_id)
+        last = self._resolve(to_branch, to_tag, to_snapshot_id)
+        between = self._between(first, last)
+        assets = self._context.assets
+        ids = [id_ for entry in between for id_ in (*entry.pruned_ancestor_tx_logs, entry.id)]
+        logs = [log for log in map(assets.log, ids) if log is not None]
+        return diff_of(logs, assets.snapshot(first).nodes, assets.snapshot(last).nodes)
+
+    def _between(self, first: SnapshotId, last: SnapshotId) -> list[SnapshotEntry]:
+        """Entries after `first` up to `last`, oldest first."""
+        found: list[SnapshotEntry] = []
+        for entry in self._context.refs.ancestry(last):
+            if entry.id == first and found:
+                return found[::-1]
+            found.append(entry)
+        raise InvalidInputError(
+            f"invalid snapshot chain: the ancestry of {last} doesn't include {first} "
+            "as an earlier snapshot",
+            kind=ErrorKind.BAD_SNAPSHOT_CHAIN_FOR_DIFF,
+        )
+
+    # --- branches and tags ---
+
+    def create_branch(self, branch: str, snapshot_id: str) -> None:
+        """Make a branch that points to a snapshot."""
+        self._require_writable()
+        self._context.refs.create_branch(branch, SnapshotId.parse(snapshot_id))
+
+    def list_branches(self) -> set[str]:
+        """Names of all branches."""
+        return set(self._context.refs.branches())
+
+    def lookup_branch(self, branch: str) -> str:
+        """The snapshot a branch points to."""
+        return str(self._context.refs.branch_tip(branch))
+
+    def reset_branch(
+        self, branch: str, snapshot_id: str, *, from_snapshot_id: str | None = None
+    ) -> None:
+        """Point a branch to another snapshot, if it still is where you think."""
+        self._require_writable()
+        expected = None if from_snapshot_id is None else SnapshotId.parse(from_snapshot_id)
+        self._context.refs.reset_branch(branch, SnapshotId.parse(snapshot_id), expected)
+
+    def delete_branch(self, branch: str) -> None:
+        """Delete a branch; its snapshots stay until garbage collection."""
+        self._require_writable()
+        self._context.refs.delete_branch(branch)
+
+    def create_tag(self, tag: str, snapshot_id: str) -> None:
+        """Give a snapshot a name that never moves."""
+        self._require_writable()
+        self._context.refs.create_tag(tag, SnapshotId.parse(snapshot_id))
+
+    def list_tags(self) -> set[str]:
+        """Names of all tags."""
+        return set(self._context.refs.tags())
+
+    def lookup_tag(self, tag: str) -> str:
+        """The snapshot a tag points to."""
+        return str(self._context.refs.tag_target(tag))
+
+    def delete_tag(self, tag: str) -> None:
+        """Delete a tag; its name cannot be used again."""
+        self._require_writable()
+        self._context.refs.delete_tag(tag)
+
+    # --- sessions ---
+
+    def readonly_session(
+        self,
+        branch: str | None = None,
+        *,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+        as_of: datetime | None = None,
+    ) -> Session:
+        """A session to read a snapshot: of a branch (perhaps at an earlier time), a tag or an id.
+
+        Raises:
+            SnapshotNotFoundError: no snapshot there, or none so early.
+        """
+        if as_of is not None and branch is None:
+            raise ValueError("as_of is only allowed together with a branch")
+        found = self._resolve(branch, tag, snapshot_id)
+        if as_of is not None:
+            found = self._at_time(found, as_of)
+        return Session(self._context, self._known_snapshot(found))
+
+    def writable_session(self, branch: str) -> Session:
+        """A session to change a branch."""
+        return self._session(branch, SessionMode.writable)
+
+    def rearrange_session(self, branch: str) -> Session:
+        """A session to move nodes of a branch."""
+        self._context.generation.require_repo_object("moving nodes")
+        session = self._session(branch, SessionMode.rearrange)
+        enabled, disabled = self._context.refs.flags()
+        require_flag(MOVE_NODE, enabled, disabled)
+        return session
+
+    def _session(self, branch: str, mode: SessionMode) -> Session:
+        self._require_writable()
+        self._context.refs.require_online()
+        tip = self._context.refs.branch_tip(branch)
+        return Session(
+            self._context, self._context.assets.snapshot(tip), branch=branch, mode=mode
+        )
+
+    @contextlib.contextmanager
+    def transaction(
+        self,
+        branch: str,
+        *,
+        message: str,
+        metadata: dict[str, Any] | None = None,
+        rebase_with: ConflictSolver | None = None,
+        rebase_tries: int = 1_000,
+    ) -> Iterator[FrazilStore]:
+        """A store to write to; leaving the block without an error commits."""
+        session = self.writable_session(branch)
+        yield session.store
+        session.commit(
+            message, metadata, rebase_with=rebase_with, rebase_tries=rebase_tries
+        )
+
+    # --- maintenance ---
+
+    def expire_snapshots(
+        self,
+        older_than: datetime,
+        *,
+        delete_expired_branches: bool = False,
+        delete_expired_tags: bool = False,
+    ) -> set[str]:
+        """Release snapshots older than a time from the history, and return their ids."""
+        self._require_writable()
+        return expire.expire_snapshots(
+            self._context,
+            older_than,
+            delete_expired_branches=delete_expired_branches,
+            delete_expired_tags=delete_expired_tags,
+        )
+
+    def garbage_collect(
+        self,
+        delete_object_older_than: datetime,
+        *,
+        dry_run: bool = False,
+        **limits: int | None,
+    ) -> GCSummary:
+        """Delete objects that nothing refers to and that are older than a time."""
+        self._require_writable()
+        return garbage.garbage_collect(
+            self._context, delete_object_older_than, dry_run=dry_run, **limits
+        )
+
+    def chunk_storage_stats(self, **limits: int) -> ChunkStorageStats:
+        """How many bytes the chunks of the whole history take."""
+        return stats.chunk_storage_stats(self._context, **limits)
+
+    def total_chunks_storage(self, **limits: int) -> int:
+        """How many bytes native chunks take; use `chunk_storage_stats`."""
+        return self.chunk_storage_stats(**limits).native_bytes
+
+    def rewrite_manifests(
+        self,
+        message: str,
+        *,
+        branch: str,
+        metadata: dict[str, Any] | None = None,
+        commit_method: CommitMethod = "new_commit",
+    ) -> str:
+        """Build the manifests of a branch anew by the present settings, in a commit."""
+        if commit_method not in ("new_commit", "amend"):
+            raise InvalidInputError(
+                f"commit_method must be 'new_commit' or 'amend', not {commit_method!r}",
+                kind=ErrorKind.INVALID_COMMIT_CONFIGURATION,
+            )
+        session = self.writable_session(branch)
+        return session.rewrite_manifests(message, metadata, amend=commit_method == "amend")
+
+    def inspect_snapshot(self, snapshot_id: str) -> dict[str, Any]:
+        """A snapshot file as plain data."""
+        return inspect.inspect_snapshot(self._context, SnapshotId.parse(snapshot_id))
+
+    def inspect_repo_info(self) -> dict[str, Any]:
+        """The repo object as plain data."""
+        return inspect.inspect_repo_info(self._context)
+
+    def inspect_manifest(self, manifest_id: str) -> dict[str, Any]:
+        """A manifest file as plain data."""
+        return inspect.inspect_manifest(self._context, manifest_id)
+
+    def inspect_transaction_log(self, snapshot_id: str) -> dict[str, Any]:
+        """A transaction log as plain data."""
+        return inspect.inspect_transaction_log(self._context, SnapshotId.parse(snapshot_id))
+
+    # --- rules ---
+
+    def _resolve(
+        self, branch: str | None, tag: str | None, snapshot_id: str | None
+    ) -> SnapshotId:
+        if sum(choice is not None for choice in (branch, tag, snapshot_id)) != 1:
+            raise ValueError("give exactly one of branch, tag and snapshot_id")
+        if branch is not None:
+            return self._context.refs.branch_tip(branch)
+        if tag is not None:
+            return self._context.refs.tag_target(tag)
+        assert snapshot_id is not None
+        return SnapshotId.parse(snapshot_id)
+
+    def _at_time(self, tip: SnapshotId, as_of: datetime) -> SnapshotId:
+        if as_of.tzinfo is None:
+            raise ValueError("as_of needs a time zone")
+        limit = to_micros(as_of)
+        for entry in self._context.refs.ancestry(tip):
+            if entry.flushed_at <= limit:
+                return entry.id
+        raise SnapshotNotFoundError(
+            f"no snapshot as early as {as_of.isoformat()}", kind=ErrorKind.NO_SNAPSHOT_AT_TIME
+        )
+
+    def _known_snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
+        """Load a snapshot that the history knows."""
+        self._context.refs.entry(snapshot_id)
+        return self._context.assets.snapshot(snapshot_id)
+
+    def _require_writable(self) -> None:
+        if not self._context.storage.can_write:
+            raise ReadOnlyError(
+                "this storage is read-only",
+                kind=ErrorKind.READ_ONLY_STORAGE,
+                url=self._storage.url,
+            )
+
+
+def _require_clean(place: Storage, *, check_clean_root: bool) -> None:
+    if not place.can_write:
+        raise ReadOnlyError(
+            "cannot create a repository: this storage is read-only",
+            kind=ErrorKind.READ_ONLY_STORAGE,
+            url=place.url,
+        )
+    if not place.allows_empty_prefix:
+        raise InvalidInputError(
+            "cannot create a repository at an empty prefix of an object store; give it a prefix",
+            kind=ErrorKind.EMPTY_PREFIX_CREATION,
+            url=place.url,
+        )
+    if not check_clean_root:
+        return
+    if _detect(place) is not None:
+        raise AlreadyExistsError(
+            "a repository already exists here",
+            kind=ErrorKind.PARENT_DIRECTORY_NOT_CLEAN,
+            url=place.url,
+        )
+    if not place.is_empty():
+        raise InvalidInputError(
+            "cannot create a repository: this place is not empty",
+            kind=ErrorKind.PARENT_DIRECTORY_NOT_CLEAN,
+            url=place.url,
+        )
+
+
+def _publish_first(context: Context, first: Snapshot, config: Any) -> bool:
+    """Write the entry point of a new repository; False when somebody else was faster."""
+    if not context.generation.repo_object:
+        if not create_main(context.storage, first.id):
+            return False
+        if config is not None:
+            context.refs.save_config(config)
+        return True
+    entry = SnapshotEntry(first.id, None, first.flushed_at, first.message, first.metadata)
+    info = first_repo_info(entry, snapshot_table([entry]), config)
+    outcome = create_repo_object(context.storage, info, context.config.compression_level())
+    return not hasattr(outcome, "key")

@@ -1,0 +1,321 @@
+"""What a session has changed and not yet committed (format reference 4.2).
+
+A `ChangeSet` is mutable, picklable and mergeable. It knows nothing of the base snapshot:
+whoever records a change says whether the node is old or new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import ErrorKind, SessionStateError
+from frazil.ids import NodeId
+from frazil.model.chunks import ChunkRef, ChunkTable, overlay
+from frazil.model.history import Move
+from frazil.model.nodes import Coordinates, Dimension
+
+MAX_SEGMENTS: Final = 8
+"""Tables of bulk changes kept side by side before they are united."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupData:
+    """A group as a session made it."""
+
+    id: NodeId
+    user_data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayData:
+    """An array as a session made or changed it."""
+
+    id: NodeId
+    user_data: bytes
+    shape: tuple[Dimension, ...]
+    dimension_names: tuple[str | None, ...] | None
+
+
+class Unset:
+    """Tells "not changed here" from "deleted here" (None)."""
+
+
+UNSET: Final = Unset()
+
+
+class ChunkChanges:
+    """Changed chunks of one array: newest first a dict, below it columns of bulk writes."""
+
+    __slots__ = ("_loose", "_segments", "ndim")
+
+    def __init__(self, ndim: int) -> None:
+        self.ndim = ndim
+        self._loose: dict[Coordinates, ChunkRef | None] = {}
+        self._segments: list[tuple[ChunkTable, npt.NDArray[np.uint32]]] = []
+
+    def set(self, coords: Coordinates, ref: ChunkRef | None) -> None:
+        """Record one chunk; None deletes it."""
+        self._loose[coords] = ref
+
+    def set_many(self, table: ChunkTable) -> None:
+        """Record many chunks at once."""
+        if not len(table):
+            return
+        self._seal_loose()
+        self._segments.append((table, _no_coords(self.ndim)))
+        if len(self._segments) > MAX_SEGMENTS:
+            self._segments = [self.columns()]
+
+    def drop_many(self, coords: npt.NDArray[np.uint32]) -> None:
+        """Delete many chunks at once; `coords` is (n, ndim)."""
+        if not len(coords):
+            return
+        self._seal_loose()
+        self._segments.append((ChunkTable.empty(self.ndim), _sorted_coords(coords)))
+
+    def get(self, coords: Coordinates) -> ChunkRef | None | Unset:
+        """The recorded reference, None for deleted, `UNSET` when nothing was recorded."""
+        found = self._loose.get(coords, UNSET)
+        if not isinstance(found, Unset) or not self._segments:
+            return found
+        for table, dropped in reversed(self._segments):
+            row = table.find(coords)
+            if row >= 0:
+                return table.ref(row)
+            if len(dropped) and bool((dropped == np.array(coords, np.uint32)).all(axis=1).any()):
+                return None
+        return UNSET
+
+    def forget(self, coords: set[Coordinates]) -> None:
+        """Take back what was recorded for some chunks."""
+        table, dropped = self.columns()
+        keep = np.array([tuple(c) not in coords for c in table.coords.tolist()], bool)
+        keep_dropped = np.array([tuple(c) not in coords for c in dropped.tolist()], bool)
+        self._loose = {}
+        self._segments = [(table.take(keep), dropped[keep_dropped])]
+
+    def columns(self) -> tuple[ChunkTable, npt.NDArray[np.uint32]]:
+        """Everything recorded: the references that are set, the coordinates that are deleted."""
+        self._seal_loose()
+        if not self._segments:
+            return ChunkTable.empty(self.ndim), _no_coords(self.ndim)
+        if len(self._segments) > 1:
+            table, dropped = self._segments[0]
+            for newer, newly_dropped in self._segments[1:]:
+                table = overlay(table, newer, newly_dropped)
+                dropped = _minus(
+                    _sorted_coords(np.concatenate([dropped, newly_dropped])), newer.coords
+                )
+            self._segments = [(table, dropped)]
+        return self._segments[0]
+
+    def coords(self) -> npt.NDArray[np.uint32]:
+        """Coordinates set or deleted, ascending, without repetition."""
+        table, dropped = self.columns()
+        if not len(dropped):
+            return table.coords
+        return _sorted_coords(np.concatenate([table.coords, dropped]))
+
+    def update(self, other: ChunkChanges) -> None:
+        """Take over another's changes; they win."""
+        table, dropped = other.columns()
+        self._seal_loose()
+        self._segments.append((table, dropped))
+
+    def __bool__(self) -> bool:
+        return bool(self._loose) or any(
+            len(table) or len(dropped) for table, dropped in self._segments
+        )
+
+    def _seal_loose(self) -> None:
+        if not self._loose:
+            return
+        table = ChunkTable.from_refs(
+            self.ndim, [(c, ref) for c, ref in self._loose.items() if ref is not None]
+        )
+        gone = [c for c, ref in self._loose.items() if ref is None]
+        dropped = np.array(gone, np.uint32).reshape(len(gone), self.ndim)
+        self._segments.append((table, _sorted_coords(dropped)))
+        self._loose = {}
+
+
+def _no_coords(ndim: int) -> npt.NDArray[np.uint32]:
+    return np.zeros((0, ndim), np.uint32)
+
+
+def _sorted_coords(coords: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Ascending and unique rows."""
+    if len(coords) < 2:
+        return coords
+    if coords.shape[1] == 0:
+        return coords[:1]
+    ordered = coords[np.lexsort(coords.T[::-1])]
+    fresh = np.ones(len(ordered), bool)
+    fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    return ordered[fresh]
+
+
+def _minus(
+    coords: npt.NDArray[np.uint32], other: npt.NDArray[np.uint32]
+) -> npt.NDArray[np.uint32]:
+    """Rows of `coords` that are not in `other`."""
+    if not len(coords) or not len(other):
+        return coords
+    if coords.shape[1] == 0:
+        return coords[:0]
+    both = np.concatenate([coords, other])
+    _, inverse = np.unique(both, axis=0, return_inverse=True)
+    inverse = inverse.ravel()
+    return coords[~np.isin(inverse[: len(coords)], inverse[len(coords) :])]
+
+
+@dataclass(slots=True)
+class ChangeSet:
+    """Uncommitted changes of one session."""
+
+    new_groups: dict[str, GroupData] = field(default_factory=dict)
+    new_arrays: dict[str, ArrayData] = field(default_factory=dict)
+    updated_groups: dict[NodeId, GroupData] = field(default_factory=dict)
+    updated_arrays: dict[NodeId, ArrayData] = field(default_factory=dict)
+    chunks: dict[NodeId, ChunkChanges] = field(default_factory=dict)
+    deleted_groups: dict[NodeId, str] = field(default_factory=dict)
+    """id to path"""
+    deleted_arrays: dict[NodeId, str] = field(default_factory=dict)
+    moves: dict[NodeId, Move] = field(default_factory=dict)
+    """net moves of a rearrange session"""
+    touched: bool = False
+    """set by chunk writes and moves, even if they cancelled out since"""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever changed."""
+        return not (
+            self.touched
+            or self.new_groups
+            or self.new_arrays
+            or self.updated_groups
+            or self.updated_arrays
+            or self.deleted_groups
+            or self.deleted_arrays
+            or any(self.chunks.values())
+        )
+
+    def set_group(self, path: str, data: GroupData, *, is_new: bool) -> None:
+        """Record a group's metadata."""
+        if is_new or path in self.new_groups:
+            self.new_groups[path] = data
+        else:
+            self.updated_groups[data.id] = data
+
+    def set_array(self, path: str, data: ArrayData, *, is_new: bool) -> None:
+        """Record an array's metadata."""
+        if is_new or path in self.new_arrays:
+            self.new_arrays[path] = data
+        else:
+            self.updated_arrays[data.id] = data
+
+    def delete_group(self, path: str, node_id: NodeId) -> None:
+        """Record that a group is gone."""
+        self.updated_groups.pop(node_id, None)
+        made_here = self.new_groups.get(path)
+        if made_here is not None and made_here.id == node_id:
+            del self.new_groups[path]
+        else:
+            self.deleted_groups[node_id] = path
+
+    def delete_array(self, path: str, node_id: NodeId) -> None:
+        """Record that an array and its chunks are gone."""
+        self.updated_arrays.pop(node_id, None)
+        self.chunks.pop(node_id, None)
+        made_here = self.new_arrays.get(path)
+        if made_here is not None and made_here.id == node_id:
+            del self.new_arrays[path]
+        else:
+            self.deleted_arrays[node_id] = path
+
+    def chunk_changes(self, node_id: NodeId, ndim: int) -> ChunkChanges:
+        """The chunk table of an array, made when missing; the caller will write to it."""
+        self.touched = True
+        found = self.chunks.get(node_id)
+        if found is None:
+            found = self.chunks[node_id] = ChunkChanges(ndim)
+        return found
+
+    def record_move(self, source: str, target: str, node_id: NodeId, *, is_array: bool) -> None:
+        """Record that a node changed its path, keeping only the net effect."""
+        self.touched = True
+        before = self.moves.pop(node_id, None)
+        origin = before.source if before else source
+        if origin != target:
+            self.moves[node_id] = Move(origin, target, node_id, is_array)
+
+    def new_paths(self) -> Iterator[str]:
+        """Paths of nodes made in this session."""
+        yield from self.new_groups
+        yield from self.new_arrays
+
+    def deleted(self) -> Iterator[tuple[str, NodeId]]:
+        """Nodes deleted in this session."""
+        for node_id, path in (self.deleted_groups | self.deleted_arrays).items():
+            yield path, node_id
+
+    def merge(self, other: ChangeSet) -> None:
+        """Take over the changes of a fork; on equal chunks the fork's win.
+
+        Raises:
+            SessionStateError: both changed the same node differently, or one deleted what the
+                other changed. Nothing is taken over then.
+        """
+        if self.moves or other.moves:
+            raise _unmergeable("sessions that move nodes cannot be merged")
+        _check_mergeable(self, other)
+        _check_mergeable(other, self)
+        self.new_groups.update(other.new_groups)
+        self.new_arrays.update(other.new_arrays)
+        self.updated_groups.update(other.updated_groups)
+        self.updated_arrays.update(other.updated_arrays)
+        self.deleted_groups.update(other.deleted_groups)
+        self.deleted_arrays.update(other.deleted_arrays)
+        for node_id, changes in other.chunks.items():
+            self.chunk_changes(node_id, changes.ndim).update(changes)
+        self.touched |= other.touched
+
+
+def _check_mergeable(ours: ChangeSet, theirs: ChangeSet) -> None:
+    """Check one direction: equal nodes made or updated by both, and ours gone under theirs."""
+    for path, group in ours.new_groups.items():
+        if path in theirs.new_arrays or theirs.new_groups.get(path, group) != group:
+            raise _unmergeable("both sessions created this node", path)
+    for path, array in ours.new_arrays.items():
+        if path in theirs.new_groups or theirs.new_arrays.get(path, array) != array:
+            raise _unmergeable("both sessions created this node", path)
+    for node_id, group in ours.updated_groups.items():
+        if theirs.updated_groups.get(node_id, group) != group:
+            raise _unmergeable("both sessions updated this group", str(node_id))
+        if node_id in theirs.deleted_groups:
+            raise _unmergeable("one session deleted a group the other updated", str(node_id))
+    for node_id, array in ours.updated_arrays.items():
+        if theirs.updated_arrays.get(node_id, array) != array:
+            raise _unmergeable("both sessions updated this array", str(node_id))
+    gone = theirs.deleted_arrays.keys() & (ours.updated_arrays.keys() | ours.chunks.keys())
+    if gone:
+        path = theirs.deleted_arrays[next(iter(gone))]
+        raise _unmergeable("one session deleted an array the other changed", path)
+    for path in theirs.deleted_groups.values():
+        if path in ours.new_groups and path not in ours.deleted_groups.values():
+            raise _unmergeable("one session deleted a node the other created", path)
+    for path in theirs.deleted_arrays.values():
+        if path in ours.new_arrays and path not in ours.deleted_arrays.values():
+            raise _unmergeable("one session deleted a node the other created", path)
+
+
+def _unmergeable(problem: str, where: str | None = None) -> SessionStateError:
+    facts = {"node": where} if where else {}
+    return SessionStateError(
+        f"sessions cannot be merged: {problem}", kind=ErrorKind.MERGE_FAILED, **facts
+    )

@@ -1,0 +1,154 @@
+"""From a working state to durable files, and on to a published snapshot.
+
+The order is the whole safety of a commit: manifests, snapshot and transaction log are written
+and made durable before the one conditional write that moves the branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import numpy as np
+
+from frazil.commit.base import later_than
+from frazil.errors import ErrorKind, FormatError
+from frazil.ids import ManifestId, SnapshotId, crockford_many
+from frazil.model.chunks import ChunkType
+from frazil.model.history import (
+    ManifestFile,
+    Metadata,
+    Snapshot,
+    SnapshotEntry,
+    TransactionLog,
+    to_datetime,
+)
+from frazil.model.nodes import ArrayNode
+from frazil.session.changeset import ChangeSet
+from frazil.session.draft import Draft, PlannedManifest, draft, summarise, unite
+from frazil.session.working import WorkingState
+from frazil.storage.assets import CHUNKS, log_key, manifest_key, snapshot_key
+from frazil.storage.base import fan_out
+
+CLOCK_TOLERANCE_S: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A snapshot whose files are all durable and that nothing points to yet."""
+
+    snapshot: Snapshot
+    log: TransactionLog
+
+    def entry(
+        self, parent: SnapshotId | None, pruned: tuple[SnapshotId, ...] = ()
+    ) -> SnapshotEntry:
+        """What history records of it."""
+        return SnapshotEntry(
+            id=self.snapshot.id,
+            parent_id=parent,
+            flushed_at=self.snapshot.flushed_at,
+            message=self.snapshot.message,
+            metadata=self.snapshot.metadata,
+            pruned_ancestor_tx_logs=pruned,
+        )
+
+
+def save(
+    state: WorkingState,
+    message: str,
+    metadata: Metadata,
+    *,
+    parent: SnapshotId | None,
+    earlier: TransactionLog | None = None,
+    rewrite_manifests: bool = False,
+) -> Saved:
+    """Write every file of a new snapshot and wait until they are durable.
+
+    `earlier` is the log of a replaced commit, which the new one swallows.
+    """
+    context = state.context
+    config = context.config
+    plan = draft(
+        state.tree,
+        state.changes,
+        state.load_tables,
+        lambda node: config.split_sizes(node.path, node.dimension_names, node.grid),
+        rewrite=rewrite_manifests,
+    )
+    snapshot_id = SnapshotId.random()
+    log = summarise(state.changes, snapshot_id)
+    if earlier is not None:
+        log = unite(earlier, log)
+    written = _save_manifests(state, plan.manifests)
+    snapshot = Snapshot(
+        id=snapshot_id,
+        parent_id=parent if context.generation.stores_parent else None,
+        nodes=plan.nodes,
+        flushed_at=later_than(state.base.flushed_at, "the parent snapshot"),
+        message=message,
+        metadata=metadata,
+        manifest_files=_manifest_files(plan, state.manifest_files, written),
+    )
+    fan_out(lambda step: step(), [lambda: context.assets.save_snapshot(snapshot),
+                                  lambda: context.assets.save_log(log)])
+    context.assets.make_durable(_keys(plan, snapshot_id, state.changes))
+    _check_clock(state, snapshot)
+    return Saved(snapshot, log)
+
+
+def _save_manifests(
+    state: WorkingState, planned: tuple[PlannedManifest, ...]
+) -> dict[ManifestId, ManifestFile]:
+    saved = fan_out(
+        lambda item: state.context.assets.save_manifest(item.id, {item.node_id: item.table}),
+        planned,
+    )
+    return {info.id: info for info in saved}
+
+
+def _manifest_files(
+    plan: Draft, old: dict[bytes, ManifestFile], new: dict[ManifestId, ManifestFile]
+) -> tuple[ManifestFile, ...]:
+    """What the new snapshot must list: exactly the manifests its arrays refer to."""
+    wanted = {
+        ref.id for node in plan.nodes if isinstance(node, ArrayNode) for ref in node.manifests
+    }
+    missing = [one for one in wanted if one not in new and one not in old]
+    if missing:
+        raise FormatError(
+            "the base snapshot does not list a manifest that one of its arrays refers to",
+            kind=ErrorKind.MANIFEST_INFO_NOT_FOUND,
+            manifest=missing[0],
+        )
+    return tuple(new[one] if one in new else old[one] for one in sorted(wanted))
+
+
+def _keys(plan: Draft, snapshot_id: SnapshotId, changes: ChangeSet) -> Iterator[str]:
+    """Every object the commit newly names, chunks first."""
+    for changed in changes.chunks.values():
+        table, _ = changed.columns()
+        native = table.chunk_id[table.kind == ChunkType.native]
+        for name in crockford_many(np.unique(native, axis=0)):
+            yield f"{CHUNKS}{name}"
+    for planned in plan.manifests:
+        yield manifest_key(planned.id)
+    yield log_key(snapshot_id)
+    yield snapshot_key(snapshot_id)
+
+
+def _check_clock(state: WorkingState, snapshot: Snapshot) -> None:
+    """Refuse a commit whose time differs much from the store's own."""
+    seen = state.context.storage.head(snapshot_key(snapshot.id))
+    if seen is None:
+        return
+    drift = abs((seen.created_at.astimezone(UTC) - to_datetime(snapshot.flushed_at)).total_seconds())
+    if drift > CLOCK_TOLERANCE_S:
+        raise FormatError(
+            "the clock of this machine differs too much from that of the store; correct it",
+            kind=ErrorKind.SNAPSHOT_TIMESTAMP,
+            drift_s=round(drift),
+            now=datetime.now(UTC).isoformat(),
+        )

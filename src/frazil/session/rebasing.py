@@ -1,0 +1,115 @@
+"""Putting a session's changes on top of commits made since it began (format reference 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from frazil.errors import (
+    ConflictError,
+    ErrorKind,
+    RebaseFailedError,
+    RefNotFoundError,
+    SessionStateError,
+)
+from frazil.ids import NodeId, SnapshotId
+from frazil.model.history import SnapshotEntry, TransactionLog
+from frazil.model.values import ConflictSolver
+from frazil.session.conflicts import Theirs, detect, solve
+from frazil.session.working import WorkingState
+
+
+def rebase(state: WorkingState, branch: str, solver: ConflictSolver) -> int:
+    """Move the base of a session commit by commit to the tip of its branch.
+
+    Returns the number of commits that were passed. On failure the session stays valid on the
+    last commit that went well.
+
+    Raises:
+        RebaseFailedError: a conflict the solver does not solve.
+    """
+    try:
+        tip = state.context.refs.branch_tip(branch)
+    except RefNotFoundError:
+        return 0
+    if tip == state.base.id:
+        return 0
+    newer = _newer(state, tip)
+    for entry, logs in newer:
+        _pass(state, entry.id, logs, solver)
+    return len(newer)
+
+
+def _newer(
+    state: WorkingState, tip: SnapshotId
+) -> list[tuple[SnapshotEntry, list[TransactionLog]]]:
+    """Commits after our base, oldest first, each with the logs to replay for it."""
+    base = state.base.id
+    found: list[SnapshotEntry] = []
+    for entry in state.context.refs.ancestry(tip):
+        if entry.id == base:
+            break
+        found.append(entry)
+        if base in entry.pruned_ancestor_tx_logs:
+            break  # our base has expired; what came after it is in the pruned logs
+    else:
+        raise ConflictError(
+            expected_parent=str(base),
+            actual_parent=str(tip),
+            message="the snapshot this session is based on is no longer in the history of its "
+            "branch, which was reset or expired; start a new session",
+        )
+    return [(entry, list(_logs(state, entry, base))) for entry in reversed(found)]
+
+
+def _logs(
+    state: WorkingState, entry: SnapshotEntry, base: SnapshotId
+) -> Iterator[TransactionLog]:
+    """Logs a commit stands for: those of pruned ancestors after our base, then its own."""
+    pruned = entry.pruned_ancestor_tx_logs
+    if base in pruned:
+        pruned = pruned[pruned.index(base) + 1 :]
+    for snapshot_id in pruned:
+        log = state.context.assets.log(snapshot_id)
+        if log is None:
+            raise SessionStateError(
+                "cannot rebase: the transaction log of an expired commit is gone",
+                kind=ErrorKind.REBASE_TX_LOG_PRUNED,
+                snapshot=snapshot_id,
+            )
+        yield log
+    log = state.context.assets.log(entry.id)
+    if log is None and entry.parent_id is not None:
+        raise SessionStateError(
+            "cannot rebase: the transaction log of a commit is missing",
+            kind=ErrorKind.REBASE_TX_LOG_PRUNED,
+            snapshot=entry.id,
+        )
+    if log is not None:
+        yield log
+
+
+def _pass(
+    state: WorkingState, snapshot_id: SnapshotId, logs: list[TransactionLog], solver: ConflictSolver
+) -> None:
+    """Go past one commit, or fail leaving the session as it is."""
+    snapshot = state.context.assets.snapshot(snapshot_id)
+    nodes = {node.path: node for node in snapshot.nodes}
+    ours = {node.id: node.path for node in state.base.nodes}
+    ours.update({node.id: node.path for node in state.tree})
+
+    def path_of(node_id: NodeId) -> str:
+        return ours.get(node_id, str(node_id))
+
+    with state.lock:
+        for log in logs:
+            theirs = Theirs(log, nodes)
+            conflicts = detect(state.changes, theirs, path_of)
+            unsolved = solve(solver, state.changes, theirs, conflicts)
+            if unsolved:
+                raise RebaseFailedError(
+                    str(snapshot_id),
+                    unsolved,
+                    message=f"rebase failed: the changes of this session conflict with snapshot "
+                    f"{snapshot_id} ({len(unsolved)} conflicts)",
+                )
+        state.move_base(snapshot)

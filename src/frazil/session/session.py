@@ -1,0 +1,514 @@
+"""Sessions: a view of one snapshot, and the transaction that makes the next one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any
+
+from frazil.async_twins import with_async_twins
+from frazil.commit.base import Publication, moved
+from frazil.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ErrorKind,
+    InvalidInputError,
+    NodeNotFoundError,
+    SessionStateError,
+)
+from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, is_below, node_path, parent_path
+from frazil.model.chunks import ChunkType, InlineRef, NativeRef, VirtualRef
+from frazil.model.config import RepositoryConfig
+from frazil.model.display import Field, Literal, Shown
+from frazil.model.history import Snapshot, SnapshotEntry
+from frazil.model.nodes import GroupNode
+from frazil.model.values import ConflictSolver, Diff, SessionMode
+from frazil.session.changeset import ChangeSet
+from frazil.session.committing import Saved, save
+from frazil.session.context import Context
+from frazil.session.diff import diff_of
+from frazil.session.draft import summarise
+from frazil.session.rebasing import rebase
+from frazil.session.reindex import reindex_array, shift_array
+from frazil.session.working import WorkingState
+from frazil.store import FrazilStore
+
+RESERVED = "__icechunk"
+"""Key of commit metadata that the format keeps for itself."""
+
+
+@with_async_twins(
+    "all_virtual_chunk_locations",
+    "amend",
+    "chunk_type",
+    "commit",
+    "flush",
+    "get_node_id",
+    "merge",
+    "move",
+    "rebase",
+)
+class Session(Shown):
+    """A view of one snapshot, with the changes made to it since.
+
+    Sessions come from `Repository.readonly_session`, `writable_session` and
+    `rearrange_session`. After a commit the session is read-only, at the new snapshot.
+    """
+
+    shown_name = "session.Session"
+
+    def __init__(
+        self,
+        context: Context,
+        base: Snapshot,
+        *,
+        branch: str | None = None,
+        mode: SessionMode = SessionMode.readonly,
+        changes: ChangeSet | None = None,
+    ) -> None:
+        self.state = WorkingState(context, base, changes)
+        self._branch = branch
+        self._mode = mode
+        self.state.editable = mode == SessionMode.writable
+
+    # --- what it is ---
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the session takes no changes at all."""
+        return self._mode == SessionMode.readonly
+
+    @property
+    def mode(self) -> SessionMode:
+        """What the session may do."""
+        return self._mode
+
+    @property
+    def snapshot_id(self) -> str:
+        """The snapshot this session is based on."""
+        return str(self.state.base.id)
+
+    @property
+    def branch(self) -> str | None:
+        """The branch a commit would move; None when it cannot commit."""
+        return self._branch
+
+    @property
+    def has_uncommitted_changes(self) -> bool:
+        """Whether there is something to commit."""
+        return not self.state.changes.is_empty
+
+    @property
+    def store(self) -> FrazilStore:
+        """The Zarr store of this session."""
+        return FrazilStore(self)
+
+    @property
+    def config(self) -> RepositoryConfig:
+        """The configuration of the repository."""
+        return self.state.context.config
+
+    def shown_fields(self) -> Iterable[Field]:
+        """What `repr` shows."""
+        yield Field("read_only", self.read_only)
+        yield Field("snapshot_id", Literal(self.snapshot_id))
+        if not self.read_only:
+            yield Field("branch", Literal(self._branch or ""))
+            yield Field("has_uncommitted_changes", self.has_uncommitted_changes)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Session):
+            return False
+        return self is other or (
+            self.read_only
+            and other.read_only
+            and self.snapshot_id == other.snapshot_id
+            and self.state.context.storage.url == other.state.context.storage.url
+        )
+
+    __hash__ = object.__hash__
+
+    def require_picklable(self) -> None:
+        """Refuse to pickle a session whose copy could never be committed."""
+        if not self.read_only:
+            raise ValueError(
+                "a writable session cannot be pickled, because nobody could commit the changes "
+                "of the copy; send the workers forks made with Session.fork() and merge them "
+                "with Session.merge(), or use to_icechunk of frazil.xarray to write dask arrays"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.require_picklable()
+        return self._pickled()
+
+    def _pickled(self) -> dict[str, Any]:
+        return {
+            "context": self.state.context,
+            "base": self.state.base.id,
+            "branch": self._branch,
+            "mode": int(self._mode),
+            "changes": self.state.changes,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        context: Context = state["context"]
+        Session.__init__(
+            self,
+            context,
+            context.assets.snapshot(SnapshotId(state["base"])),
+            branch=state["branch"],
+            mode=SessionMode(state["mode"]),
+            changes=state["changes"],
+        )
+
+    # --- looking ---
+
+    def status(self) -> Diff:
+        """What has changed in this session."""
+        log = summarise(self.state.changes, self.state.base.id)
+        return diff_of([log], self.state.base.nodes, self.state.tree)
+
+    def get_node_id(self, path: str) -> str:
+        """The id a node keeps for its whole life.
+
+        Raises:
+            NodeNotFoundError: there is no node.
+        """
+        return str(self.state.node(node_path(path)).id)
+
+    def chunk_type(self, array_path: str, chunk_coordinates: Sequence[int]) -> ChunkType:
+        """Where the bytes of a chunk are."""
+        node = self.state.array(node_path(_absolute(array_path)))
+        ref = self.state.chunk_ref(node, tuple(chunk_coordinates))
+        match ref:
+            case NativeRef():
+                return ChunkType.native
+            case VirtualRef():
+                return ChunkType.virtual
+            case InlineRef():
+                return ChunkType.inline
+            case None:
+                return ChunkType.uninitialized
+
+    async def chunk_coordinates(
+        self, array_path: str, batch_size: int = 1000
+    ) -> AsyncIterator[tuple[int, ...]]:
+        """The coordinates of all chunks that exist."""
+        node = self.state.array(node_path(_absolute(array_path)))
+        for coords in self.state.table(node).coords.tolist():
+            yield tuple(coords)
+
+    def all_virtual_chunk_locations(self) -> list[str]:
+        """The full locations of all virtual chunks."""
+        return self.state.virtual_locations()
+
+    # --- changing ---
+
+    def discard_changes(self) -> None:
+        """Forget every uncommitted change."""
+        self.state.changes = ChangeSet()
+        self.state.move_base(self.state.base)
+
+    def move(self, from_path: str, to_path: str) -> None:
+        """Give a node, with everything below it, another path; needs a rearrange session."""
+        if self._mode != SessionMode.rearrange:
+            self._require(SessionMode.rearrange)
+        source, target = node_path(from_path), node_path(to_path)
+        tree = self.state.tree
+        if tree.get(source) is None:
+            raise NodeNotFoundError(f"node not found at {source!r}")
+        if source == target or is_below(target, source):
+            raise SessionStateError(
+                f"cannot move {source!r} into itself or a descendant: {target!r}",
+                kind=ErrorKind.MOVE_INTO_SELF_OR_DESCENDANT,
+            )
+        if tree.get(target) is not None:
+            raise AlreadyExistsError(
+                f"move would overwrite existing node at {target!r}",
+                kind=ErrorKind.MOVE_WONT_OVERWRITE,
+            )
+        parent = tree.get(parent_path(target))
+        if parent is None:
+            raise SessionStateError(
+                f"destination parent {parent_path(target)!r} does not exist",
+                kind=ErrorKind.MOVE_DESTINATION_PARENT_MISSING,
+            )
+        if not isinstance(parent, GroupNode):
+            raise SessionStateError(
+                f"destination parent {parent.path!r} is not a group",
+                kind=ErrorKind.MOVE_DESTINATION_PARENT_NOT_GROUP,
+            )
+        self.state.move_node(source, target)
+
+    def shift_array(self, array_path: str, chunk_offset: Iterable[int]) -> None:
+        """Move all chunks of an array by an offset in chunks; no data is copied."""
+        node = self.state.array(node_path(_absolute(array_path)))
+        shift_array(self.state, node, [int(step) for step in chunk_offset])
+
+    def reindex_array(
+        self,
+        array_path: str,
+        forward: Callable[[list[int]], Iterable[int] | None],
+        backward: Callable[[list[int]], Iterable[int] | None] | None = None,
+    ) -> None:
+        """Move all chunks of an array to where `forward` says; no data is copied."""
+        node = self.state.array(node_path(_absolute(array_path)))
+        reindex_array(self.state, node, forward, backward)
+
+    # --- finishing ---
+
+    def commit(
+        self,
+        message: str,
+        metadata: dict[str, Any] | None = None,
+        *,
+        rebase_with: ConflictSolver | None = None,
+        rebase_tries: int = 1_000,
+        allow_empty: bool = False,
+    ) -> str:
+        """Make the changes the newest snapshot of the branch, and return its id.
+
+        Raises:
+            ConflictError: the branch has moved, and `rebase_with` was not given.
+            RebaseFailedError: it has moved, and the changes conflict.
+            SessionStateError: there is nothing to commit, or this session cannot commit.
+        """
+        self._require_commit(allow_empty=allow_empty)
+        if rebase_with is None:
+            return self._commit_once(message, metadata)
+        for attempt in range(rebase_tries):
+            try:
+                return self._commit_once(message, metadata, rebases=attempt)
+            except ConflictError as conflict:
+                if conflict.kind != ErrorKind.COMMIT_CONFLICT:
+                    raise
+                self.rebase(rebase_with)
+        return self._commit_once(message, metadata, rebases=rebase_tries)
+
+    def _commit_once(
+        self, message: str, metadata: dict[str, Any] | None, rebases: int | None = None
+    ) -> str:
+        branch, context = self._on_branch(), self.state.context
+        own = {} if rebases is None else {"rebase_attempts": rebases}
+        base = self.state.base.id
+        context.refs.require_online()
+        tip = context.refs.branch_tip(branch)
+        if tip != base:
+            raise moved(base, tip, branch)
+        saved = save(self.state, message, self._metadata(metadata, own), parent=base)
+        context.refs.publish(Publication(branch, base, saved.entry(base)))
+        return self._finish(saved)
+
+    def amend(
+        self,
+        message: str,
+        metadata: dict[str, Any] | None = None,
+        *,
+        allow_empty: bool = False,
+    ) -> str:
+        """Replace the newest snapshot of the branch by one that holds these changes as well.
+
+        Raises:
+            ConflictError: the branch has moved.
+        """
+        self._require_commit(allow_empty=allow_empty)
+        return self._amend(message, metadata, {})
+
+    def _amend(
+        self,
+        message: str,
+        metadata: dict[str, Any] | None,
+        own: dict[str, Any],
+        *,
+        rewrite_manifests: bool = False,
+    ) -> str:
+        branch, context, base = self._on_branch(), self.state.context, self.state.base.id
+        context.generation.require_repo_object("amend")
+        context.refs.require_online()
+        replaced = self._replaceable(context.refs.entry(base))
+        earlier = context.assets.log(base)
+        if earlier is not None and earlier.moved_nodes and self._mode == SessionMode.writable:
+            raise SessionStateError(
+                "the commit to amend moved nodes; only a rearrange session can amend it",
+                kind=ErrorKind.REARRANGE_SESSION_ONLY,
+            )
+        tip = context.refs.branch_tip(branch)
+        if tip != base:
+            raise moved(base, tip, branch)
+        saved = save(
+            self.state,
+            message,
+            self._metadata(metadata, own),
+            parent=replaced.parent_id,
+            earlier=earlier,
+            rewrite_manifests=rewrite_manifests,
+        )
+        entry = saved.entry(replaced.parent_id, replaced.pruned_ancestor_tx_logs)
+        context.refs.publish(Publication(branch, base, entry, amends=True))
+        return self._finish(saved)
+
+    def _replaceable(self, entry: SnapshotEntry) -> SnapshotEntry:
+        if entry.parent_id is None or entry.id == INITIAL_SNAPSHOT_ID:
+            raise SessionStateError(
+                "the first snapshot of a repository cannot be amended",
+                kind=ErrorKind.NO_AMEND_FOR_INITIAL_COMMIT,
+            )
+        return entry
+
+    def flush(self, message: str, metadata: dict[str, Any] | None = None) -> str:
+        """Save the changes as a snapshot that no branch points to, and return its id."""
+        context, base = self.state.context, self.state.base.id
+        context.refs.require_online()
+        saved = save(self.state, message, self._metadata(metadata, {}), parent=base)
+        context.refs.register_detached(saved.entry(base))
+        return self._finish(saved)
+
+    def rewrite_manifests(
+        self, message: str, metadata: dict[str, Any] | None, *, amend: bool
+    ) -> str:
+        """Commit the same hierarchy with all manifests built anew by the present settings."""
+        self._require_commit(allow_empty=True)
+        own = {"splitting_config": self.state.context.splitting_summary()}
+        if amend:
+            return self._amend(message, metadata, own, rewrite_manifests=True)
+        branch, context, base = self._on_branch(), self.state.context, self.state.base.id
+        context.refs.require_online()
+        saved = save(
+            self.state,
+            message,
+            self._metadata(metadata, own),
+            parent=base,
+            rewrite_manifests=True,
+        )
+        context.refs.publish(Publication(branch, base, saved.entry(base)))
+        return self._finish(saved)
+
+    def rebase(self, solver: ConflictSolver) -> None:
+        """Put the changes on top of the newest snapshot of the branch.
+
+        Raises:
+            RebaseFailedError: there are conflicts that the solver does not solve.
+        """
+        rebase(self.state, self._on_branch(), solver)
+
+    # --- working together ---
+
+    def fork(self) -> ForkSession:
+        """A picklable copy for a worker, to be merged back.
+
+        With uncommitted changes their files are written first, so that workers see them.
+        """
+        if self.read_only:
+            raise SessionStateError(
+                "cannot fork a read-only session", kind=ErrorKind.CANNOT_FORK_READ_ONLY_SESSION
+            )
+        if self._mode == SessionMode.rearrange:
+            self._require(SessionMode.writable)
+        base = self.state.base
+        if self.has_uncommitted_changes:
+            base = save(self.state, "fork", {}, parent=base.id).snapshot
+        return ForkSession(self.state.context, base, mode=SessionMode.writable)
+
+    def merge(self, *others: ForkSession) -> None:
+        """Take over the changes of forks.
+
+        Raises:
+            SessionStateError: the changes do not go together.
+        """
+        for other in others:
+            if not isinstance(other, ForkSession):
+                raise TypeError(
+                    f"only forks made with Session.fork() can be merged. "
+                    f"Received {type(other).__name__!r} instead."
+                )
+        if self._mode != SessionMode.writable:
+            self._require(SessionMode.writable)
+        for other in others:
+            with self.state.lock:
+                self.state.changes.merge(other.state.changes)
+                self.state.move_base(self.state.base)
+
+    # --- rules ---
+
+    def _finish(self, saved: Saved) -> str:
+        """Become a read-only session at the new snapshot."""
+        self.state.changes = ChangeSet()
+        self.state.editable = False
+        self._mode = SessionMode.readonly
+        self._branch = None
+        self.state.move_base(saved.snapshot)
+        return str(saved.snapshot.id)
+
+    def _metadata(self, given: dict[str, Any] | None, own: dict[str, Any]) -> dict[str, Any]:
+        metadata = {**self.state.context.default_commit_metadata, **(given or {})}
+        if own:
+            ours = metadata.get(RESERVED)
+            metadata[RESERVED] = {**(ours if isinstance(ours, dict) else {}), **own}
+        try:
+            json.dumps(metadata, allow_nan=True)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"commit metadata must be what JSON can hold: {error}") from error
+        return metadata
+
+    def _on_branch(self) -> str:
+        if self._branch is None:
+            raise SessionStateError(
+                "commits are not allowed in this session: it is not on a branch",
+                kind=ErrorKind.COMMIT_NOT_ALLOWED,
+            )
+        return self._branch
+
+    def _require_commit(self, *, allow_empty: bool) -> None:
+        self._on_branch()
+        if not allow_empty and not self.has_uncommitted_changes:
+            raise SessionStateError(
+                "cannot commit, no changes made to the session",
+                kind=ErrorKind.NO_CHANGES_TO_COMMIT,
+            )
+
+    def _require(self, mode: SessionMode) -> None:
+        if mode == SessionMode.rearrange:
+            raise SessionStateError(
+                "nodes can only be moved in a session of Repository.rearrange_session",
+                kind=ErrorKind.REARRANGE_SESSION_ONLY,
+            )
+        raise SessionStateError(
+            "this needs a session of Repository.writable_session",
+            kind=ErrorKind.NON_REARRANGE_SESSION,
+        )
+
+
+class ForkSession(Session):
+    """A writable copy of a session for a worker: it pickles, and is merged back to commit."""
+
+    shown_name = "session.ForkSession"
+
+    @property
+    def read_only(self) -> bool:
+        """Forks take changes."""
+        return False
+
+    @property
+    def mode(self) -> SessionMode:
+        """Forks cannot commit, so they are no writable sessions."""
+        return SessionMode.readonly
+
+    def require_picklable(self) -> None:
+        """Forks are made to be pickled."""
+
+    def _require_commit(self, *, allow_empty: bool) -> None:
+        raise SessionStateError(
+            "cannot commit a forked session; merge it into the session it came from",
+            kind=ErrorKind.COMMIT_NOT_ALLOWED,
+        )
+
+    def flush(self, message: str, metadata: dict[str, Any] | None = None) -> str:
+        """Not allowed: merge the fork into the session it came from."""
+        raise SessionStateError(
+            "cannot flush a forked session; merge it into the session it came from",
+            kind=ErrorKind.COMMIT_NOT_ALLOWED,
+        )
+
+
+def _absolute(path: str) -> str:
+    return path if path.startswith("/") else f"/{path}"

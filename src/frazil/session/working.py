@@ -1,0 +1,283 @@
+"""The working state of a session: base snapshot plus changes, read and edited.
+
+Everything here happens in memory except that chunks above the inline threshold are written at
+once, under fresh names, and manifests and chunks of the base are fetched when needed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import (
+    AlreadyExistsError,
+    ErrorKind,
+    InvalidInputError,
+    NodeNotFoundError,
+    ReadOnlyError,
+)
+from frazil.formats.manifest import Manifest
+from frazil.formats.zarr_meta import ArrayMeta, parse_node
+from frazil.ids import NodeId
+from frazil.model.chunks import (
+    ChunkRef,
+    ChunkTable,
+    InlineRef,
+    NativeRef,
+    VirtualRef,
+    concat,
+    overlay,
+)
+from frazil.model.history import ManifestFile, Snapshot
+from frazil.model.nodes import ArrayNode, Coordinates, GroupNode, ManifestRef, Node
+from frazil.session.changeset import ArrayData, ChangeSet, GroupData, Unset
+from frazil.session.context import Context
+from frazil.session.tree import Tree, array_node, build_tree, updated_array
+from frazil.storage.base import Bytes, fan_out
+
+
+class WorkingState:
+    """One hierarchy that can be read and, unless closed, edited."""
+
+    def __init__(
+        self, context: Context, base: Snapshot, changes: ChangeSet | None = None
+    ) -> None:
+        self.context = context
+        self.changes = changes if changes is not None else ChangeSet()
+        self.lock = threading.RLock()
+        self.editable = False
+        self._inline_limit = context.config.inline_chunk_threshold()
+        self.move_base(base)
+
+    def move_base(self, base: Snapshot) -> None:
+        """Put the changes on top of another snapshot."""
+        self.base = base
+        self.manifest_files: dict[bytes, ManifestFile] = {
+            info.id: info for info in base.manifest_files
+        }
+        self.tree: Tree = build_tree(base.nodes, self.changes)
+
+    # --- reading nodes ---
+
+    def node(self, path: str) -> Node:
+        """The node at a path.
+
+        Raises:
+            NodeNotFoundError: there is none.
+        """
+        found = self.tree.get(path)
+        if found is None:
+            raise NodeNotFoundError(f"node not found at {path!r}")
+        return found
+
+    def array(self, path: str) -> ArrayNode:
+        """The array at a path.
+
+        Raises:
+            NodeNotFoundError: there is no node.
+            InvalidInputError: it is a group.
+        """
+        found = self.node(path)
+        if not isinstance(found, ArrayNode):
+            raise InvalidInputError(
+                f"{path!r} is a group, not an array", kind=ErrorKind.NOT_AN_ARRAY
+            )
+        return found
+
+    # --- reading chunks ---
+
+    def chunk_ref(self, node: ArrayNode, coords: Coordinates) -> ChunkRef | None:
+        """Where a chunk is; None when it was never written."""
+        changes = self.changes.chunks.get(node.id)
+        if changes is not None:
+            found = changes.get(coords)
+            if not isinstance(found, Unset):
+                return found
+        if not node.holds(coords):
+            return None
+        for ref in node.manifests:
+            if ref.covers(coords):
+                return self.manifest(ref).find(node.id, coords)
+        return None
+
+    def read(self, ref: ChunkRef, start: int = 0, end: int | None = None) -> bytes:
+        """Bytes `start:end` of a chunk."""
+        match ref:
+            case InlineRef(data):
+                return data[start:end] if start or end is not None else data
+            case NativeRef(length=length):
+                return self.context.assets.chunk(ref, start, length if end is None else end)
+            case VirtualRef():
+                return self.context.containers.fetch(ref, start, end)
+
+    def table(self, node: ArrayNode) -> ChunkTable:
+        """All references of an array as columns."""
+        base = concat(self.load_tables(node, node.manifests), len(node.shape))
+        changes = self.changes.chunks.get(node.id)
+        if changes:
+            base = overlay(base, *changes.columns())
+        inside = (base.coords < np.array(node.grid, np.int64)).all(axis=1)
+        return base if inside.all() else base.take(inside)
+
+    def manifest(self, ref: ManifestRef) -> Manifest:
+        """Load a manifest of the base snapshot."""
+        info = self.manifest_files.get(ref.id)
+        return self.context.assets.manifest(ref.id, info.size_bytes if info else 0)
+
+    def load_tables(self, node: ArrayNode, refs: Sequence[ManifestRef]) -> list[ChunkTable]:
+        """Load the references an array has in some of its manifests."""
+
+        def load(ref: ManifestRef) -> ChunkTable:
+            table = self.manifest(ref).table(node.id)
+            return ChunkTable.empty(len(node.shape)) if table is None else table
+
+        return fan_out(load, refs)
+
+    # --- editing nodes ---
+
+    def require_editable(self) -> None:
+        """Refuse edits of a read-only session."""
+        if not self.editable:
+            raise ReadOnlyError(
+                "cannot write to a read-only store: open the session with "
+                "Repository.writable_session",
+                kind=ErrorKind.READ_ONLY_SESSION,
+            )
+
+    def set_metadata(self, path: str, document: bytes) -> None:
+        """Create or update a node from the bytes of its `zarr.json`.
+
+        Raises:
+            InvalidInputError: the document is not valid Zarr v3 metadata.
+            AlreadyExistsError: a node of the other kind is there.
+        """
+        self.require_editable()
+        meta = parse_node(document, spec=self.context.generation.spec)
+        with self.lock:
+            old = self.tree.get(path)
+            if old is not None and isinstance(old, ArrayNode) != isinstance(meta, ArrayMeta):
+                raise AlreadyExistsError(
+                    f"a node of another kind already exists at {path!r}",
+                    kind=ErrorKind.NODE_ALREADY_EXISTS,
+                )
+            if old is not None and old.user_data == document:
+                return
+            node_id = NodeId.random() if old is None else old.id
+            if isinstance(meta, ArrayMeta):
+                data = ArrayData(node_id, document, meta.shape, meta.dimension_names)
+                self.changes.set_array(path, data, is_new=old is None)
+                made = (
+                    updated_array(old, data)
+                    if isinstance(old, ArrayNode)
+                    else array_node(path, data)
+                )
+                self.tree.put(made)
+            else:
+                group = GroupData(node_id, document)
+                self.changes.set_group(path, group, is_new=old is None)
+                self.tree.put(GroupNode(node_id, path, document))
+
+    def delete_node(self, path: str) -> None:
+        """Delete a node, and everything below a group."""
+        self.require_editable()
+        with self.lock:
+            node = self.node(path)
+            gone = [node]
+            if isinstance(node, GroupNode):
+                gone += self.tree.descendants(path)
+            for each in gone:
+                if isinstance(each, ArrayNode):
+                    self.changes.delete_array(each.path, each.id)
+                else:
+                    self.changes.delete_group(each.path, each.id)
+                self.tree.remove(each.path)
+
+    def move_node(self, source: str, target: str) -> None:
+        """Give a node and everything below it new paths; the caller has checked the rules."""
+        with self.lock:
+            node = self.node(source)
+            moving = [node]
+            if isinstance(node, GroupNode):
+                moving += self.tree.descendants(source)
+            for each in moving:
+                self.tree.remove(each.path)
+            for each in moving:
+                new_path = target + each.path[len(source) :]
+                self.changes.record_move(
+                    each.path, new_path, each.id, is_array=isinstance(each, ArrayNode)
+                )
+                self.tree.put(replace(each, path=new_path))
+
+    # --- editing chunks ---
+
+    def payload(self, data: Bytes) -> ChunkRef:
+        """Store chunk bytes: inside the manifest when small, else as an object of their own.
+
+        Raises:
+            InvalidInputError: there are no bytes.
+        """
+        if not len(data):
+            raise InvalidInputError(
+                "zero-length chunks cannot be stored", kind=ErrorKind.ZERO_LENGTH_CHUNK
+            )
+        if len(data) <= self._inline_limit:
+            return InlineRef(bytes(data))
+        return self.context.assets.save_chunk(data)
+
+    def set_chunk(self, node: ArrayNode, coords: Coordinates, ref: ChunkRef) -> None:
+        """Record where a chunk is."""
+        self.require_editable()
+        self.require_held(node, coords)
+        with self.lock:
+            self.changes.chunk_changes(node.id, len(node.shape)).set(coords, ref)
+
+    def require_held(self, node: ArrayNode, coords: Coordinates) -> None:
+        """Refuse coordinates outside an array's grid."""
+        if not node.holds(coords):
+            raise InvalidInputError(
+                f"chunk {coords} is outside the chunk grid {node.grid} of {node.path!r}",
+                kind=ErrorKind.INVALID_CHUNK_INDEX,
+            )
+
+    def set_table(self, node: ArrayNode, table: ChunkTable) -> None:
+        """Record where many chunks are."""
+        self.require_editable()
+        if len(table) and not node.holds(tuple(table.coords.max(axis=0).tolist())):
+            self.require_held(node, tuple(table.coords.max(axis=0).tolist()))
+        with self.lock:
+            self.changes.chunk_changes(node.id, len(node.shape)).set_many(table)
+
+    def delete_chunk(self, node: ArrayNode, coords: Coordinates) -> None:
+        """Record that a chunk is gone; impossible coordinates are ignored."""
+        self.require_editable()
+        if node.holds(coords):
+            with self.lock:
+                self.changes.chunk_changes(node.id, len(node.shape)).set(coords, None)
+
+    def delete_chunks(self, node: ArrayNode, coords: npt.NDArray[np.uint32]) -> None:
+        """Record that many chunks are gone."""
+        self.require_editable()
+        with self.lock:
+            self.changes.chunk_changes(node.id, len(node.shape)).drop_many(coords)
+
+    # --- all arrays ---
+
+    def arrays(self) -> Iterator[ArrayNode]:
+        """Every array of the hierarchy."""
+        return (node for node in self.tree if isinstance(node, ArrayNode))
+
+    def virtual_locations(self, expand: bool = True) -> list[str]:
+        """Locations of all virtual chunks, one for each chunk."""
+        found: list[str] = []
+        for node in self.arrays():
+            found.extend(_locations(self.table(node)))
+        return [self.context.containers.expand(each) for each in found] if expand else found
+
+
+def _locations(table: ChunkTable) -> Iterable[str]:
+    texts = list(table.locations)
+    return (texts[i] for i in table.location.tolist() if i >= 0)

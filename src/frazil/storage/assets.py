@@ -1,0 +1,251 @@
+"""Ids to keys to bytes to model, and back; the only cache of decoded files.
+
+Snapshots, manifests, transaction logs and chunks are immutable and have random names, so they
+are written without conditions and cached without doubt.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Generic, Hashable, TypeVar
+
+from frazil.errors import ErrorKind, SnapshotNotFoundError, StorageError
+from frazil.formats.generation import Generation
+from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest
+from frazil.formats.snapshot import decode_snapshot, encode_snapshot
+from frazil.formats.txlog import decode_log, encode_log
+from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
+from frazil.model.chunks import ChunkTable, NativeRef
+from frazil.model.config import RepositoryConfig
+from frazil.model.history import ManifestFile, Snapshot, TransactionLog
+from frazil.storage.base import Attributes, Bytes, Storage
+
+SNAPSHOTS: Final = "snapshots/"
+MANIFESTS: Final = "manifests/"
+LOGS: Final = "transactions/"
+CHUNKS: Final = "chunks/"
+CHUNK: Final = Attributes(is_chunk=True)
+CLIENT: Final = "frazil-0.1.0"
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Lru(Generic[K, V]):
+    """Least-recently-used cache limited by the summed weight of its values; thread-safe."""
+
+    def __init__(self, limit: int, weight: Callable[[V], int]) -> None:
+        self._limit = limit
+        self._weight = weight
+        self._total = 0
+        self._items: OrderedDict[K, V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: K) -> V | None:
+        """The cached value, or None."""
+        with self._lock:
+            if key not in self._items:
+                return None
+            self._items.move_to_end(key)
+            return self._items[key]
+
+    def put(self, key: K, value: V) -> None:
+        """Remember a value; the oldest are dropped, and one over the limit is not kept."""
+        weight = max(1, self._weight(value))
+        if weight > self._limit:
+            return
+        with self._lock:
+            if key in self._items:
+                return
+            self._items[key] = value
+            self._total += weight
+            while self._total > self._limit:
+                _, dropped = self._items.popitem(last=False)
+                self._total -= max(1, self._weight(dropped))
+
+
+class Assets:
+    """The immutable objects of one repository."""
+
+    def __init__(self, storage: Storage, generation: Generation, config: RepositoryConfig) -> None:
+        self.storage = storage
+        self.generation = generation
+        self._level = config.compression_level()
+        caching = config.cache_sizes()
+        # Plain shared locations are smaller and far quicker than a dictionary, so one is only
+        # trained when the configuration asks for it by name.
+        asked = config.manifests().virtual_chunk_location_compression
+        self._location_compression = config.location_compression() if asked else None
+        self._snapshots: Lru[SnapshotId, Snapshot] = Lru(
+            caching.num_snapshot_nodes, lambda snapshot: len(snapshot.nodes)
+        )
+        self._manifests: Lru[ManifestId, Manifest] = Lru(
+            caching.num_chunk_refs, lambda manifest: manifest.num_refs
+        )
+        self._logs: Lru[SnapshotId, TransactionLog] = Lru(
+            caching.num_transaction_changes, _log_weight
+        )
+        self._chunks: Lru[tuple[ChunkId, int, int], bytes] = Lru(caching.num_bytes_chunks, len)
+
+    # --- snapshots ---
+
+    def snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
+        """Load a snapshot.
+
+        Raises:
+            SnapshotNotFoundError: there is no such file.
+        """
+        cached = self._snapshots.get(snapshot_id)
+        if cached is not None:
+            return cached
+        key = snapshot_key(snapshot_id)
+        blob = self.storage.get(key)
+        if blob is None:
+            raise SnapshotNotFoundError("no such snapshot", snapshot=snapshot_id)
+        snapshot = decode_snapshot(blob, key=key)
+        self._snapshots.put(snapshot_id, snapshot)
+        return snapshot
+
+    def save_snapshot(self, snapshot: Snapshot) -> str:
+        """Write a snapshot and return its key."""
+        blob = encode_snapshot(snapshot, spec=self.generation.spec, level=self._level)
+        key = snapshot_key(snapshot.id)
+        self.storage.put(key, blob, self._attributes("snapshot"))
+        self._snapshots.put(snapshot.id, snapshot)
+        return key
+
+    # --- manifests ---
+
+    def manifest(self, manifest_id: ManifestId, size_bytes: int = 0) -> Manifest:
+        """Load a manifest; `size_bytes` is what the snapshot says, 0 for unknown."""
+        cached = self._manifests.get(manifest_id)
+        if cached is not None:
+            return cached
+        key = manifest_key(manifest_id)
+        blob = self.storage.get(key, 0, size_bytes) if size_bytes else self.storage.get(key)
+        if blob is None:
+            raise StorageError(
+                "a manifest of this snapshot is missing", kind=ErrorKind.OBJECT_NOT_FOUND, key=key
+            )
+        manifest = decode_manifest(blob, key=key)
+        self._manifests.put(manifest_id, manifest)
+        return manifest
+
+    def save_manifest(
+        self, manifest_id: ManifestId, arrays: Mapping[NodeId, ChunkTable]
+    ) -> ManifestFile:
+        """Write a manifest and tell what a snapshot must record of it."""
+        blob = encode_manifest(
+            manifest_id,
+            arrays,
+            spec=self.generation.spec,
+            level=self._level,
+            compress_locations=self._location_compression,
+        )
+        self.storage.put(manifest_key(manifest_id), blob, self._attributes("manifest"))
+        return ManifestFile(manifest_id, len(blob), sum(map(len, arrays.values())))
+
+    # --- transaction logs ---
+
+    def log(self, snapshot_id: SnapshotId) -> TransactionLog | None:
+        """Load the transaction log of a snapshot; None when there is no such file."""
+        cached = self._logs.get(snapshot_id)
+        if cached is not None:
+            return cached
+        key = log_key(snapshot_id)
+        blob = self.storage.get(key)
+        if blob is None:
+            return None
+        log = decode_log(blob, key=key)
+        self._logs.put(snapshot_id, log)
+        return log
+
+    def save_log(self, log: TransactionLog) -> str:
+        """Write a transaction log and return its key."""
+        blob = encode_log(log, spec=self.generation.spec, level=self._level)
+        key = log_key(log.id)
+        self.storage.put(key, blob, self._attributes("transaction-log"))
+        return key
+
+    # --- chunks ---
+
+    def chunk(self, ref: NativeRef, start: int, end: int) -> bytes:
+        """Fetch bytes `start:end` of a native chunk."""
+        key = chunk_key(ref.chunk_id)
+        place = (ref.chunk_id, ref.offset + start, ref.offset + end)
+        cached = self._chunks.get(place)
+        if cached is not None:
+            return cached
+        data = self.storage.get(key, ref.offset + start, ref.offset + end)
+        if data is None:
+            raise StorageError(
+                "a chunk object is missing", kind=ErrorKind.OBJECT_NOT_FOUND, key=key
+            )
+        if len(data) != end - start:
+            raise StorageError(
+                "a chunk object is shorter than its reference says",
+                kind=ErrorKind.INVALID_OBJECT_SIZE,
+                key=key,
+                expected=ref.offset + end,
+            )
+        self._chunks.put(place, data)
+        return data
+
+    def save_chunk(self, data: Bytes) -> NativeRef:
+        """Write a chunk object of its own."""
+        chunk_id = ChunkId.random()
+        self.storage.put(chunk_key(chunk_id), data, CHUNK)
+        return NativeRef(chunk_id, 0, len(data))
+
+    def make_durable(self, keys: Iterable[str]) -> None:
+        """Return once these objects would survive a power cut."""
+        self.storage.make_durable(keys)
+
+    def _attributes(self, file_type: str) -> Attributes:
+        return file_attributes(file_type, self.generation.spec)
+
+
+def file_attributes(file_type: str, spec: int) -> Attributes:
+    """User metadata that stores may keep beside a binary file; informative only."""
+    return Attributes(
+        metadata={
+            "ic_spec_ver": str(spec),
+            "ic_client": CLIENT,
+            "ic_file_type": file_type,
+            "ic_comp_alg": "zstd",
+        }
+    )
+
+
+def snapshot_key(snapshot_id: SnapshotId) -> str:
+    """Key of a snapshot file."""
+    return f"{SNAPSHOTS}{snapshot_id}"
+
+
+def manifest_key(manifest_id: ManifestId) -> str:
+    """Key of a manifest file."""
+    return f"{MANIFESTS}{manifest_id}"
+
+
+def log_key(snapshot_id: SnapshotId) -> str:
+    """Key of the transaction log of a snapshot."""
+    return f"{LOGS}{snapshot_id}"
+
+
+def chunk_key(chunk_id: ChunkId) -> str:
+    """Key of a chunk object."""
+    return f"{CHUNKS}{chunk_id}"
+
+
+def _log_weight(log: TransactionLog) -> int:
+    ids = (
+        log.new_groups
+        + log.new_arrays
+        + log.deleted_groups
+        + log.deleted_arrays
+        + log.updated_arrays
+        + log.updated_groups
+    )
+    return len(ids) + sum(map(len, log.updated_chunks.values()))

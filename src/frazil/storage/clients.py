@@ -1,0 +1,185 @@
+"""The live clients of a place: opened when first needed, one set for each process.
+
+Also knows how keys are spelled in the bucket (format reference 1.6).
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import obstore
+
+from frazil.errors import ErrorKind, StorageError
+from frazil.model.config import Attribution, StorageSettings
+from frazil.storage.faults import FOREIGN, fault, status_of, told
+from frazil.storage.places import (
+    Client,
+    Place,
+    Provider,
+    Role,
+    S3Place,
+    check_process,
+    user_agent,
+)
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+DEFAULT_LIMIT: Final = 256
+_ANCHORS: Final = ("repo", "refs/branch.main/ref.json")
+
+
+class Clients:
+    """Clients for reading, writing and conditional writing, and the spelling of keys."""
+
+    def __init__(
+        self,
+        place: Place,
+        settings: StorageSettings,
+        *,
+        legacy_rooted_keys: bool | None = None,
+        attribution: Attribution | None = None,
+        limit: int = DEFAULT_LIMIT,
+    ) -> None:
+        _check_prefix(place, legacy_rooted_keys)
+        self.place = place
+        self.settings = copy.deepcopy(settings)
+        self.attribution = attribution
+        self.limit = limit
+        self._forced_layout = legacy_rooted_keys
+        self._start()
+
+    def _start(self) -> None:
+        self.gate = threading.BoundedSemaphore(self.limit)
+        self._lock = threading.RLock()
+        self._open: dict[tuple[Role, bool], ObjectStore] = {}
+        self._provider: Provider | None = None
+        self._layout: bool | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        kept = ("place", "settings", "attribution", "limit", "_forced_layout")
+        return {name: getattr(self, name) for name in kept}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._start()
+
+    def changed(
+        self,
+        *,
+        settings: StorageSettings | None = None,
+        attribution: Attribution | None = None,
+        limit: int | None = None,
+    ) -> Clients:
+        """The same place with other settings; credentials that were got serve the copy too."""
+        other = Clients(
+            self.place,
+            settings or self.settings,
+            legacy_rooted_keys=self._forced_layout,
+            attribution=attribution or self.attribution,
+            limit=limit or self.limit,
+        )
+        other._provider, other._layout = self._provider, self._layout
+        return other
+
+    # --- clients ---
+
+    def get(self, role: Role) -> ObjectStore:
+        """The client for a role."""
+        return self._client(role, rooted=self.is_rooted)
+
+    @property
+    def reader(self) -> ObjectStore:
+        """The client for reading."""
+        return self.get(Role.READ)
+
+    @property
+    def writer(self) -> ObjectStore:
+        """The client for plain writes and deletes."""
+        return self.get(Role.WRITE)
+
+    def _client(self, role: Role, *, rooted: bool) -> ObjectStore:
+        check_process()
+        with self._lock:
+            if (role, rooted) not in self._open:
+                self._open[role, rooted] = self._make(role, rooted=rooted)
+            return self._open[role, rooted]
+
+    def _make(self, role: Role, *, rooted: bool) -> ObjectStore:
+        place = self.place
+        headers = place.read_headers if role is Role.READ else place.write_headers
+        client = Client(role, self.settings, user_agent(self.attribution), headers)
+        if isinstance(place, S3Place):
+            stall = place.options.network_stream_timeout_seconds
+            client = replace(
+                client,
+                allow_http=place.options.allow_http,
+                stall_timeout_s=client.stall_timeout_s if stall is None else stall,
+            )
+        with told("connect to", "", place.url):
+            self._provider = self._provider or place.provider()
+            return place.open(client, self._provider, rooted=rooted)
+
+    # --- keys ---
+
+    def full(self, key: str) -> str:
+        """A key as obstore wants it; the leading slash of old layouts is kept by the client."""
+        return f"{self.place.prefix}/{key}" if self.place.prefix else key
+
+    @property
+    def is_rooted(self) -> bool:
+        """Whether keys have a leading slash, as in old repositories at the root of a bucket."""
+        if self._forced_layout is not None:
+            return self._forced_layout
+        if self.place.prefix or not isinstance(self.place, S3Place):
+            return False
+        with self._lock:
+            if self._layout is None:
+                self._layout = self._probe_layout()
+            return self._layout
+
+    def _probe_layout(self) -> bool:
+        pairs = [
+            (self._etag(anchor, rooted=False), self._etag(anchor, rooted=True))
+            for anchor in _ANCHORS
+        ]
+        # Some servers drop the slash: then both keys give the same object.
+        has_rooted = any(rooted is not None and rooted != clean for clean, rooted in pairs)
+        has_clean = any(clean is not None for clean, _ in pairs)
+        if has_rooted and has_clean:
+            raise StorageError(
+                "the bucket holds repositories with and without a leading slash in their keys;"
+                " legacy_rooted_keys says which one is meant",
+                kind=ErrorKind.STORAGE_OTHER,
+                storage=self.place.url,
+            )
+        return has_rooted
+
+    def _etag(self, key: str, *, rooted: bool) -> str | None:
+        try:
+            meta = obstore.head(self._client(Role.READ, rooted=rooted), key)
+        except FileNotFoundError:
+            return None
+        except FOREIGN as error:
+            if status_of(error) == 400:  # how some servers refuse a leading slash
+                return None
+            raise fault(error, "read", key, self.place.url) from None
+        return meta["e_tag"] or ""
+
+
+def _check_prefix(place: Place, legacy_rooted_keys: bool | None) -> None:
+    if legacy_rooted_keys and place.prefix:
+        raise StorageError(
+            "legacy_rooted_keys is only valid with an empty prefix",
+            kind=ErrorKind.STORAGE_OTHER,
+            prefix=place.prefix,
+        )
+    if place.prefix and any(part in ("", ".", "..") for part in place.prefix.split("/")):
+        raise StorageError(
+            "a prefix with empty, '.' or '..' parts cannot be used",
+            kind=ErrorKind.STORAGE_CONFIG,
+            prefix=place.prefix,
+        )

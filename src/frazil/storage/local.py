@@ -1,0 +1,470 @@
+"""Storage in a directory of a POSIX file system, safe against races and crashes.
+
+**Writing.** Metadata objects are staged under `<name>#<digits>` beside their target (a name
+the official package skips in listings, and so do we) and renamed. Chunk objects are created
+under their own name at once: nothing refers to their random ids before the commit, so a torn
+one left by a crash is garbage like any other, and a rename costs half as much again.
+
+**Replacing** (`put_if` with a version) stages and syncs the new bytes, takes the lock of the
+root (`file_lock`), compares the content with the expected version and renames. **Creating**
+(`put_if` without) is link(2), atomic even against writers that know nothing of our lock.
+Deleting a few objects takes the lock too. Readers take none. Writers of the official package
+take none either: it compares and overwrites without, so let it not commit at the same time.
+
+**Durability** `"commit"`: conditional writes return when they would survive a power cut, and
+everything a commit refers to is synced by `make_durable` just before. `put` alone promises
+nothing. `"none"` leaves all of it to the kernel: a crash of the process still loses nothing,
+a crash of the machine may lose or tear the last commits.
+
+**Links.** The root may be a symbolic link. Links inside are refused, for a repository from
+elsewhere could point them at any file of this machine; `follow_symlinks=True` trusts them.
+"""
+# System calls are the hot path of small chunks, and Path objects double its cost:
+# ruff: noqa: PTH100, PTH102, PTH108, PTH112, PTH116, PTH120
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Final, Literal, TypeAlias, TypeVar
+from urllib.parse import quote
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.model.config import (
+    StorageConcurrencySettings,
+    StorageRetriesSettings,
+    StorageSettings,
+)
+from frazil.storage.base import (
+    PLAIN,
+    Attributes,
+    Bytes,
+    Deleted,
+    Fetched,
+    Found,
+    Listed,
+    LostRace,
+    Storage,
+    Unchanged,
+    Version,
+    Written,
+    check_key,
+    check_prefix,
+    check_range,
+    fan_out,
+)
+from frazil.storage.durable import (
+    sync_descriptor,
+    sync_directory,
+    sync_file_system,
+    sync_files,
+)
+from frazil.storage.file_lock import LOCK_NAME, RootLock
+from frazil.storage.posix import (
+    ABSENT,
+    READ,
+    StagedFile,
+    create,
+    delete,
+    etag,
+    failure,
+    is_same,
+    is_staging,
+    listed,
+    naming,
+    read_range,
+    version_of,
+    write_all,
+)
+
+T = TypeVar("T")
+Durability: TypeAlias = Literal["commit", "none"]
+
+LOCK_TIMEOUT_S: Final = 30.0
+SYNC_ALL_FROM: Final = 256
+"""from how many files on syncing the whole file system is quicker than one by one"""
+LARGE: Final = 256 * 1024
+"""from how many bytes on reading in threads pays"""
+BATCH: Final = 64
+"""objects per unit of work in a thread"""
+
+
+class LocalStorage(Storage):
+    """The objects of a repository as files below one directory, which need not exist yet."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        durability: Durability = "commit",
+        follow_symlinks: bool = False,
+        settings: StorageSettings | None = None,
+    ) -> None:
+        text = os.fspath(path)
+        if not text or "\0" in text:
+            raise InvalidInputError("invalid path", kind=ErrorKind.INVALID_PATH, path=repr(text))
+        if durability not in ("commit", "none"):
+            raise InvalidInputError("durability is commit or none", durability=durability)
+        self._root: Final = os.path.abspath(text).rstrip("/")
+        self._durability: Final = durability
+        self._follow: Final = follow_symlinks
+        self._settings: Final = settings
+        self._read_flags: Final = READ if follow_symlinks else READ | os.O_NOFOLLOW
+        self._lock: Final = RootLock(self._root, timeout_s=LOCK_TIMEOUT_S)
+        self._real_folders: set[str] = set()
+
+    # --- reading ---
+
+    def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
+        """Return the object or a part of it; about 10 us when it is small."""
+        check_range(start, end)
+        path = self._path(key)
+        try:
+            descriptor = os.open(path, self._read_flags)
+            try:
+                return read_range(descriptor, start, end)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            self._check_absent(error, path)
+            return None
+
+    def get_many(self, ranges: Sequence[tuple[str, int | None, int | None]]) -> Found:
+        """Many `get`s; small ones in line, where threads would only cost."""
+        done: Found = []
+        for position, (key, start, end) in enumerate(ranges):
+            done.append(self.get(key, start, end))
+            if len(done[-1] or b"") >= LARGE:
+                return done + fan_out(lambda item: self.get(*item), ranges[position + 1 :])
+        return done
+
+    def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
+        """Return the object with its version; only its times are looked at if still known."""
+        path = self._path(key)
+        try:
+            descriptor = os.open(path, self._read_flags)
+            try:
+                status = os.fstat(descriptor)
+                if known is not None and etag(status) == known.etag:
+                    return Unchanged()
+                data = read_range(descriptor, None, None)
+                return None if data is None else Fetched(data, version_of(status, data))
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            self._check_absent(error, path)
+            return None
+
+    def head(self, key: str) -> Listed | None:
+        """Tell size and time of an object."""
+        path = self._path(key)
+        try:
+            status = os.stat(path, follow_symlinks=self._follow)
+        except OSError as error:
+            self._check_absent(error, path)
+            return None
+        if stat.S_ISLNK(status.st_mode):
+            raise failure(OSError(errno.ELOOP, ""), path)
+        return listed(key, status) if stat.S_ISREG(status.st_mode) else None
+
+    def list(self, prefix: str = "") -> Iterator[Listed]:
+        """Yield the objects below a prefix; what comes or goes meanwhile may be missing."""
+        check_prefix(prefix)
+        if prefix and not self._follow:
+            self._refuse_links(prefix[:-1])
+        return self._listing(f"{self._root}/{prefix}", prefix)
+
+    def _listing(self, path: str, prefix: str) -> Iterator[Listed]:
+        try:
+            if not prefix and not stat.S_ISDIR(os.stat(path).st_mode):
+                raise NotADirectoryError(errno.ENOTDIR, "", path)
+            yield from self._walk(path, prefix)
+        except OSError as error:
+            self._check_absent(error, path)
+
+    def _walk(self, folder: str, prefix: str) -> Iterator[Listed]:
+        with os.scandir(folder) as entries:
+            found = [(entry.name, entry) for entry in entries]
+        # `a-b` sorts before `a/1`, so a folder takes its place with its slash.
+        named = sorted(
+            (f"{name}/" if entry.is_dir(follow_symlinks=self._follow) else name, entry)
+            for name, entry in found
+        )
+        for name, entry in named:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                if name.endswith("/"):
+                    yield from self._walk(entry.path, prefix + name)
+                elif not is_staging(name):
+                    status = entry.stat(follow_symlinks=self._follow)
+                    if stat.S_ISREG(status.st_mode):
+                        yield listed(prefix + name, status)
+
+    # --- writing ---
+
+    def put(self, key: str, data: Bytes, attributes: Attributes = PLAIN) -> None:
+        """Write the object, whatever was there; lasting only after `make_durable`."""
+        path = self._path(key)
+        with naming(path):
+            try:
+                if attributes.is_chunk:
+                    self._in_folder(path, lambda: create(path, data))
+                    return
+            except FileExistsError:
+                pass
+            # What is there may be about to be replaced conditionally: not between those steps.
+            turn = self._lock.hold() if os.path.lexists(path) else contextlib.nullcontext()
+            with self._staged(path, data) as staged, turn:
+                staged.rename()
+
+    def put_many(self, items: Iterable[tuple[str, Bytes]], attributes: Attributes = PLAIN) -> None:
+        """Many `put`s, in line: making files in one directory is serial in the kernel."""
+        for key, data in items:
+            self.put(key, data, attributes)
+
+    def put_if(
+        self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
+    ) -> Written | LostRace:
+        """Create or replace exactly; also the settings cannot turn the condition off."""
+        path = self._path(key)
+        with naming(path):
+            # Staging costs a sync, which a race already lost should not pay.
+            if not self._is_as_expected(path, expected):
+                return LostRace(key)
+            with self._staged(path, data, is_lasting=self._durability == "commit") as staged:
+                written = (
+                    staged.link() if expected is None else self._replace(path, staged, expected)
+                )
+            if not written:
+                return LostRace(key)
+            if self._durability == "commit":
+                sync_directory(os.path.dirname(path))
+            return Written(version_of(staged.status, data))
+
+    def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
+        """Copy an object if its version is still `expected`."""
+        found = self.fetch(source)
+        if not isinstance(found, Fetched) or not is_same(found.version, expected):
+            return LostRace(source)
+        path = self._path(target)
+        with naming(path), self._staged(path, found.data) as staged:
+            staged.rename()
+        return Written(version_of(staged.status, found.data))
+
+    def delete_many(self, keys: Sequence[str]) -> Deleted:
+        """Delete objects; a bulk of them, which nobody replaces, without the lock."""
+        paths = [(key, self._path(key)) for key in keys]
+        if len(paths) > BATCH:
+            batches = [paths[first : first + BATCH] for first in range(0, len(paths), BATCH)]
+            return _total(fan_out(delete, batches))
+        with naming(self._root):
+            if any(os.path.lexists(path) for _, path in paths):
+                with self._lock.hold():
+                    return delete(paths)
+        return Deleted(len(paths))
+
+    def remove_staging(self, before: datetime) -> int:
+        """Delete what killed writers left half written before that time; tell how many.
+
+        Such files appear in no listing, so garbage collection does not see them.
+        """
+        limit = before.timestamp()
+        removed = 0
+        for folder, _, names in os.walk(self._root):
+            for name in names:
+                path = f"{folder}/{name}"
+                if is_staging(name) and name != LOCK_NAME:
+                    with contextlib.suppress(FileNotFoundError), naming(path):
+                        if os.lstat(path).st_mtime < limit:
+                            os.unlink(path)
+                            removed += 1
+        return removed
+
+    def make_durable(self, keys: Sequence[str]) -> None:
+        """Return once these objects and their names would survive a power cut."""
+        if self._durability == "none" or not keys:
+            return
+        paths = sorted({self._path(key) for key in keys})
+        with naming(self._root):
+            if len(paths) >= SYNC_ALL_FROM and sync_file_system(self._root):
+                return
+            fan_out(sync_files, [paths[first::BATCH] for first in range(min(BATCH, len(paths)))])
+            folders = {folder for path in paths for folder in self._folders_to(path)}
+            fan_out(sync_directory, sorted(folders))
+
+    # --- about this place ---
+
+    @property
+    def can_write(self) -> bool:
+        """Whether the directory, or the nearest one that exists, lets us write."""
+        folder = self._root or "/"
+        while not os.path.lexists(folder):
+            folder = os.path.dirname(folder)
+        return os.access(folder, os.W_OK | os.X_OK)
+
+    def default_settings(self) -> StorageSettings:
+        """The settings the official package uses on a local disk.
+
+        It cannot replace conditionally there, and fails when a stored configuration asks for
+        it; hence the False, which does not stop us from doing so.
+        """
+        return StorageSettings(
+            concurrency=StorageConcurrencySettings(5, 4096),
+            retries=StorageRetriesSettings(1, 0, 0),
+            unsafe_use_conditional_update=False,
+            unsafe_use_metadata=False,
+        )
+
+    def with_settings(self, settings: StorageSettings) -> LocalStorage:
+        """The same directory, used with other settings."""
+        return LocalStorage(
+            self._root or "/",
+            durability=self._durability,
+            follow_symlinks=self._follow,
+            settings=settings,
+        )
+
+    @property
+    def path(self) -> str:
+        """The root directory, absolute."""
+        return self._root or "/"
+
+    @property
+    def url(self) -> str:
+        """The root directory as a `file://` URL."""
+        return f"file://{quote(self._root) or '/'}"
+
+    def __repr__(self) -> str:
+        return f"LocalStorage({self.path!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reopen, (self.path, self._durability, self._follow, self._settings)
+
+    # --- paths ---
+
+    def _path(self, key: str) -> str:
+        check_key(key)
+        folder, _, name = key.rpartition("/")
+        if "#" in name and is_staging(name):
+            raise InvalidInputError("key has the form of a staging file", key=repr(key))
+        if not key.isascii():
+            try:
+                os.fsencode(key)
+            except UnicodeEncodeError as error:
+                raise InvalidInputError("key cannot be a file name", key=repr(key)) from error
+        if folder and folder not in self._real_folders and not self._follow:
+            self._refuse_links(folder)
+        return f"{self._root}/{key}"
+
+    def _refuse_links(self, folder: str) -> None:
+        """Look once at each folder on the way; it is we who make them afterwards."""
+        path = self._root
+        for segment in folder.split("/"):
+            path = f"{path}/{segment}"
+            try:
+                mode = os.lstat(path).st_mode
+            except OSError as error:
+                if error.errno in ABSENT:
+                    return
+                raise failure(error, path) from error
+            if stat.S_ISLNK(mode):
+                raise failure(OSError(errno.ELOOP, ""), path)
+        if len(self._real_folders) >= 4096:  # a deep tree must not fill our memory
+            self._real_folders.clear()
+        self._real_folders.add(folder)
+
+    def _folders_to(self, path: str) -> Iterator[str]:
+        while len(path) > len(self._root):
+            path = path[: path.rindex("/")]
+            yield path or "/"
+
+    def _check_absent(self, error: OSError, path: str) -> None:
+        """Return if the object is just not there; everything else was a failure."""
+        if error.errno == errno.ENOENT:
+            return
+        if error.errno == errno.ENOTDIR:
+            if os.path.isdir(self.path):
+                return
+            path = self.path
+        raise failure(error, path) from error
+
+    # --- the steps of a write ---
+
+    def _in_folder(self, path: str, work: Callable[[], T]) -> T:
+        """Do something in a folder, which is made if it is missing."""
+        try:
+            return work()
+        except FileNotFoundError:
+            self._make_folder(os.path.dirname(path))
+            return work()
+
+    def _make_folder(self, folder: str) -> None:
+        if os.path.isdir(folder):
+            return
+        parent = os.path.dirname(folder)
+        self._make_folder(parent)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder)
+            if self._durability == "commit":
+                sync_directory(parent)
+        if not os.path.isdir(folder):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
+
+    @contextlib.contextmanager
+    def _staged(self, path: str, data: Bytes, *, is_lasting: bool = False) -> Iterator[StagedFile]:
+        """Write the bytes beside their target; whatever happens, no trace of it remains."""
+        staged = self._in_folder(path, lambda: StagedFile(path))
+        try:
+            write_all(staged.descriptor, data)
+            if is_lasting:
+                sync_descriptor(staged.descriptor)
+            yield staged
+        finally:
+            staged.close()
+
+    def _is_as_expected(self, path: str, expected: Version | None) -> bool:
+        if expected is None:
+            return not os.path.lexists(path)
+        found = self._current(path)
+        return found is not None and is_same(found[1], expected)
+
+    def _current(self, path: str) -> tuple[os.stat_result, Version] | None:
+        try:
+            descriptor = os.open(path, self._read_flags)
+        except FileNotFoundError:
+            return None
+        try:
+            status = os.fstat(descriptor)
+            data = read_range(descriptor, None, None)
+            return None if data is None else (status, version_of(status, data))
+        finally:
+            os.close(descriptor)
+
+    def _replace(self, path: str, staged: StagedFile, expected: Version) -> bool:
+        with self._lock.hold():
+            found = self._current(path)
+            if found is None or not is_same(found[1], expected):
+                return False
+            staged.date_after(found[0])
+            staged.rename()
+        return True
+
+
+def _total(parts: Iterable[Deleted]) -> Deleted:
+    done = [*parts]
+    return Deleted(
+        sum(part.keys for part in done),
+        sum(part.bytes for part in done),
+        tuple(each for part in done for each in part.failed),
+    )
+
+
+def _reopen(
+    path: str, durability: Durability, follow_symlinks: bool, settings: StorageSettings | None
+) -> LocalStorage:
+    return LocalStorage(
+        path, durability=durability, follow_symlinks=follow_symlinks, settings=settings
+    )

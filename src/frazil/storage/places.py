@@ -1,0 +1,494 @@
+"""Where an object store is and how to talk to it: records that open obstore clients.
+
+A place is plain configuration and pickles. Clients are live and belong to one process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum, auto
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias
+from urllib.parse import urlsplit
+
+from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
+
+from frazil.errors import ErrorKind, StorageError
+from frazil.model.config import (
+    Attribution,
+    ChecksumAlgorithm,
+    S3Options,
+    StorageRetriesSettings,
+    StorageSettings,
+    StorageTimeoutSettings,
+)
+from frazil.storage.credentials import (
+    AnyAzureCredential,
+    AnyGcsCredential,
+    AnyS3Credential,
+    AzureCredentials,
+    AzureRefreshableCredential,
+    AzureStaticCredentials,
+    GcsBearerCredential,
+    GcsCredentials,
+    GcsStaticCredentials,
+    Renewal,
+    S3Credentials,
+    S3StaticCredentials,
+)
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+Provider: TypeAlias = Callable[[], Any]
+"""What obstore calls for credentials; each store wants a dict of its own shape."""
+
+ATTEMPT_TIMEOUT_S: Final = 600
+"""For one request with its body; stalled reads are noticed earlier."""
+RETRY_WINDOW_S: Final = 180
+"""No new attempt after this time: signatures must stay valid."""
+
+_CHECKSUMS: Final = {ChecksumAlgorithm.Crc64Nvme: "crc64nvme", ChecksumAlgorithm.Sha256: "sha256"}
+_CLIENT_KEYS: Final = re.compile(
+    r"allow_http|allow_invalid_certificates|connect_timeout|default_content_type|http1_only"
+    r"|http2_\w+|pool_\w+|proxy_\w+|randomize_addresses|read_timeout|timeout|user_agent"
+    r"|root_certificate"
+)
+
+
+class Role(Enum):
+    """What a client is for; clients differ in headers and in who repeats failed requests."""
+
+    READ = auto()
+    WRITE = auto()
+    CONDITION = auto()
+    """single attempts, so that we know whether a refusal may be an echo of our own write"""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """How one client behaves, whatever the store."""
+
+    role: Role
+    settings: StorageSettings
+    user_agent: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    stall_timeout_s: int = 60
+    allow_http: bool = False
+
+    def options(self, extra: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401  (TypedDict)
+        """The `client_options` of obstore."""
+        timeouts = self.settings.timeouts or StorageTimeoutSettings()
+        found: dict[str, object] = {"timeout": timedelta(seconds=ATTEMPT_TIMEOUT_S)}
+        if self.role is Role.READ and self.stall_timeout_s:
+            found["read_timeout"] = timedelta(seconds=self.stall_timeout_s)
+        chosen = {
+            "connect_timeout": timeouts.connect_timeout_ms,
+            "read_timeout": timeouts.read_timeout_ms,
+            "timeout": timeouts.operation_attempt_timeout_ms,
+        }
+        for name, milliseconds in chosen.items():
+            if milliseconds:
+                found[name] = timedelta(milliseconds=milliseconds)
+        found["user_agent"] = self.user_agent
+        if self.allow_http:
+            found["allow_http"] = True
+        found.update(extra or {})
+        if self.headers:
+            found["default_headers"] = dict(self.headers)
+        return found
+
+    def retries(self) -> Any:  # noqa: ANN401  (TypedDict)
+        """The `retry_config` of obstore."""
+        retries = self.settings.retries or StorageRetriesSettings()
+        timeouts = self.settings.timeouts or StorageTimeoutSettings()
+        window = timeouts.operation_timeout_ms or RETRY_WINDOW_S * 1000
+        return {
+            "max_retries": 0 if self.role is Role.CONDITION else max_tries(self.settings) - 1,
+            "backoff": {
+                "init_backoff": timedelta(milliseconds=_number(retries, "initial_backoff_ms")),
+                "max_backoff": timedelta(milliseconds=_number(retries, "max_backoff_ms")),
+                "base": 2,
+            },
+            "retry_timeout": timedelta(milliseconds=window),
+        }
+
+
+def _number(settings: StorageRetriesSettings, name: str) -> int:
+    return int(str(settings.effective(name)))
+
+
+def max_tries(settings: StorageSettings) -> int:
+    """How often a request is made before giving up."""
+    return _number(settings.retries or StorageRetriesSettings(), "max_tries")
+
+
+def backoff_s(settings: StorageSettings, attempt: int) -> float:
+    """How long to wait after a failed attempt, counted from 0."""
+    retries = settings.retries or StorageRetriesSettings()
+    longest = _number(retries, "max_backoff_ms")
+    return float(min(_number(retries, "initial_backoff_ms") << min(attempt, 30), longest)) / 1000
+
+
+def user_agent(attribution: Attribution | None = None) -> str:
+    """The User-Agent of our requests, with the labels of an attribution."""
+    labels = attribution or Attribution()
+    products = " ".join(filter(None, (labels.client, "icechunk/2 frazil")))
+    told = (("workload", labels.workload), ("principal", labels.principal))
+    fields = "; ".join(f"{name}={value}" for name, value in told if value)
+    return f"{products} ({fields})" if fields else products
+
+
+class _Fork:
+    """Knows whether obstore's threads were left behind in a parent process."""
+
+    used: ClassVar[bool] = False
+    stranded: ClassVar[bool] = False
+
+    @classmethod
+    def entered_child(cls) -> None:
+        cls.stranded = cls.used
+
+
+os.register_at_fork(after_in_child=_Fork.entered_child)
+
+
+def check_process() -> None:
+    """Refuse to call obstore where it would wait for ever.
+
+    Its threads start with the first request of a process and do not survive a fork.
+    """
+    if _Fork.stranded:
+        raise StorageError(
+            "object stores cannot be used in a process forked from one that used them: start"
+            ' workers with the "spawn" or "forkserver" method',
+            kind=ErrorKind.STORAGE_OTHER,
+        )
+    _Fork.used = True
+
+
+class Place(Protocol):
+    """A location in some kind of object store."""
+
+    kind: ClassVar[str]
+    """as it is shown"""
+    keeps_keys: bool
+    """whether keys are used as they are, not percent-encoded as in the official package"""
+    can_write: bool
+    read_headers: Mapping[str, str]
+    write_headers: Mapping[str, str]
+
+    @property
+    def prefix(self) -> str:
+        """What all keys begin with, without a final slash."""
+
+    @property
+    def url(self) -> str:
+        """The location without secrets."""
+
+    def fields(self) -> Sequence[tuple[str, object]]:
+        """What is shown of it."""
+
+    def provider(self) -> Provider | None:
+        """What gives credentials to clients, if it is not obstore itself."""
+
+    def open(self, client: Client, provider: Provider | None, *, rooted: bool) -> ObjectStore:
+        """A live client; `rooted` puts a slash before every key."""
+
+
+# --- S3 ---
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class S3Place:
+    """A bucket of S3 or of a store that speaks its protocol, and a prefix in it."""
+
+    kind: ClassVar[str] = "S3 (native)"
+    bucket: str
+    prefix: str
+    options: S3Options
+    credentials: AnyS3Credential
+    read_headers: Mapping[str, str] = field(default_factory=dict)
+    write_headers: Mapping[str, str] = field(default_factory=dict)
+    can_write: bool = True
+    keeps_keys: bool = True
+
+    @property
+    def url(self) -> str:
+        """The location without secrets."""
+        return f"s3://{self.bucket}/{self.prefix}"
+
+    def fields(self) -> Sequence[tuple[str, object]]:
+        """What is shown of it: the options that are not at their defaults."""
+        shown: list[tuple[str, object]] = [("bucket", self.bucket)]
+        if self.prefix:
+            shown.append(("prefix", self.prefix))
+        names = "region endpoint_url anonymous allow_http force_path_style requester_pays"
+        for name in (*names.split(), "checksum_algorithm"):
+            value = getattr(self.options, name)
+            if value:
+                shown.append((name, value))
+        return shown
+
+    def provider(self) -> Provider | None:
+        """Fixed or renewed keys; obstore itself looks into the environment."""
+        match self.credentials:
+            case S3Credentials.Static(key):
+                return lambda: _s3_key(key)
+            case S3Credentials.Refreshable():
+                renewal = Renewal(self.credentials, S3StaticCredentials)
+                return lambda: _s3_key(renewal.get())
+            case _:
+                return None
+
+    def open(self, client: Client, provider: Provider | None, *, rooted: bool) -> ObjectStore:
+        """A live client; a rooted one keeps the slash in what obstore takes for the bucket."""
+        options = self.options
+        endpoint, is_hosted = _s3_endpoint(options, self.bucket)
+        config: dict[str, object] = {}
+        if options.region:
+            config["region"] = options.region
+        if isinstance(self.credentials, S3Credentials.Anonymous) or options.anonymous:
+            config["skip_signature"] = True
+        if options.requester_pays:
+            config["request_payer"] = True
+        if options.checksum_algorithm in _CHECKSUMS:
+            config["checksum_algorithm"] = _CHECKSUMS[options.checksum_algorithm]
+        if rooted:
+            endpoint, is_hosted = options.endpoint_url, False
+            config["disable_bulk_delete"] = True  # its request body would lack the slash
+        if endpoint:
+            config["endpoint"] = endpoint
+        config["virtual_hosted_style_request"] = is_hosted
+        return S3Store(
+            f"{self.bucket}/" if rooted else self.bucket,
+            config=config,  # type: ignore[arg-type]  # a TypedDict, filled above
+            client_options=client.options(),
+            retry_config=client.retries(),
+            credential_provider=provider,
+        )
+
+
+def _s3_key(key: S3StaticCredentials) -> dict[str, object]:
+    return {
+        "access_key_id": key.access_key_id,
+        "secret_access_key": key.secret_access_key,
+        "token": key.session_token,
+        "expires_at": key.expires_after,
+    }
+
+
+def _s3_endpoint(options: S3Options, bucket: str) -> tuple[str | None, bool]:
+    """The endpoint for obstore, and whether the bucket is a part of the host name."""
+    is_dns_name = re.fullmatch(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", bucket) is not None
+    is_hosted = is_dns_name and not options.force_path_style
+    if not options.endpoint_url:
+        return None, is_hosted
+    endpoint = options.endpoint_url.rstrip("/")
+    parts = urlsplit(endpoint)
+    host = parts.hostname or ""
+    if not is_hosted or parts.path or host == "localhost" or _is_address(host):
+        return endpoint, False
+    return f"{parts.scheme}://{bucket}.{parts.netloc}", True
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+# --- Google Cloud Storage ---
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GcsPlace:
+    """A bucket of Google Cloud Storage and a prefix in it."""
+
+    kind: ClassVar[str] = "GCS"
+    bucket: str
+    prefix: str
+    credentials: AnyGcsCredential
+    config: Mapping[str, str] = field(default_factory=dict)
+    read_headers: Mapping[str, str] = field(default_factory=dict)
+    write_headers: Mapping[str, str] = field(default_factory=dict)
+    can_write: bool = True
+    keeps_keys: bool = False
+
+    @property
+    def url(self) -> str:
+        """The location without secrets."""
+        return f"gs://{self.bucket}/{self.prefix}"
+
+    def fields(self) -> Sequence[tuple[str, object]]:
+        """What is shown of it."""
+        return [("bucket", self.bucket), *([("prefix", self.prefix)] if self.prefix else [])]
+
+    def provider(self) -> Provider | None:
+        """Fixed or renewed tokens."""
+        match self.credentials:
+            case GcsCredentials.Static(GcsStaticCredentials.BearerToken(token)):
+                return lambda: {"token": token, "expires_at": None}
+            case GcsCredentials.Refreshable():
+                renewal = Renewal(self.credentials, GcsBearerCredential)
+
+                def token_now() -> dict[str, object]:
+                    found = renewal.get()
+                    return {"token": found.bearer, "expires_at": found.expires_after}
+
+                return token_now
+            case _:
+                return None
+
+    def open(self, client: Client, provider: Provider | None, *, rooted: bool) -> ObjectStore:
+        """A live client."""
+        options, extra = split_options(self.config)
+        config: dict[str, object] = dict(options)
+        match self.credentials:
+            case GcsCredentials.Anonymous():
+                config["skip_signature"] = True
+            case GcsCredentials.Static(GcsStaticCredentials.ServiceAccount(path)):
+                config["service_account"] = path
+            case GcsCredentials.Static(GcsStaticCredentials.ServiceAccountKey(key)):
+                config["service_account_key"] = key
+            case GcsCredentials.Static(GcsStaticCredentials.ApplicationCredentials(path)):
+                config["application_credentials"] = path
+            case _:
+                pass
+        return GCSStore(
+            self.bucket,
+            config=config,  # type: ignore[arg-type]  # a TypedDict, filled above
+            client_options=client.options(extra),
+            retry_config=client.retries(),
+            credential_provider=provider,
+        )
+
+
+# --- Azure ---
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AzurePlace:
+    """A container of an Azure account and a prefix in it."""
+
+    kind: ClassVar[str] = "Azure"
+    account: str
+    container: str
+    prefix: str
+    credentials: AnyAzureCredential
+    config: Mapping[str, str] = field(default_factory=dict)
+    read_headers: Mapping[str, str] = field(default_factory=dict)
+    write_headers: Mapping[str, str] = field(default_factory=dict)
+    can_write: bool = True
+    keeps_keys: bool = False
+
+    @property
+    def url(self) -> str:
+        """The location without secrets."""
+        return f"az://{self.account}/{self.container}/{self.prefix}"
+
+    def fields(self) -> Sequence[tuple[str, object]]:
+        """What is shown of it."""
+        shown: list[tuple[str, object]] = [
+            ("account", self.account),
+            ("container", self.container),
+        ]
+        return [*shown, ("prefix", self.prefix)] if self.prefix else shown
+
+    def provider(self) -> Provider | None:
+        """Fixed or renewed keys and tokens."""
+        match self.credentials:
+            case AzureCredentials.Static(secret):
+                return lambda: _azure_secret(secret)
+            case AzureCredentials.Refreshable():
+                family = AzureRefreshableCredential
+                kinds = (family.AccessKey, family.SasToken, family.BearerToken)
+                renewal = Renewal(self.credentials, kinds)
+                return lambda: _azure_secret(renewal.get())
+            case _:
+                return None
+
+    def open(self, client: Client, provider: Provider | None, *, rooted: bool) -> ObjectStore:
+        """A live client."""
+        options, extra = split_options(self.config)
+        config: dict[str, object] = {k: v for k, v in options.items() if k != "account"}
+        config["account_name"] = self.account
+        if isinstance(self.credentials, AzureCredentials.Anonymous):
+            config["skip_signature"] = True
+        return AzureStore(
+            self.container,
+            config=config,  # type: ignore[arg-type]  # a TypedDict, filled above
+            client_options=client.options(extra),
+            retry_config=client.retries(),
+            credential_provider=provider,
+        )
+
+
+def _azure_secret(secret: object) -> dict[str, object]:
+    end = getattr(secret, "expires_after", None)
+    match secret:
+        case AzureStaticCredentials.AccessKey(text) | AzureRefreshableCredential.AccessKey(text):
+            return {"access_key": text, "expires_at": end}
+        case AzureStaticCredentials.SasToken(text) | AzureRefreshableCredential.SasToken(text):
+            return {"sas_token": text, "expires_at": end}
+        case AzureStaticCredentials.BearerToken(text) | AzureRefreshableCredential.BearerToken(
+            text
+        ):
+            return {"token": text, "expires_at": end}
+        case _:
+            raise TypeError(f"{type(secret).__name__} is no credential of Azure")
+
+
+# --- HTTP ---
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HttpPlace:
+    """A directory behind a web server, to be read only."""
+
+    kind: ClassVar[str] = "HTTP"
+    base_url: str
+    config: Mapping[str, str] = field(default_factory=dict)
+    read_headers: Mapping[str, str] = field(default_factory=dict)
+    write_headers: Mapping[str, str] = field(default_factory=dict)
+    prefix: str = ""
+    can_write: bool = False
+    keeps_keys: bool = False
+
+    @property
+    def url(self) -> str:
+        """The location without secrets."""
+        parts = urlsplit(self.base_url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+    def fields(self) -> Sequence[tuple[str, object]]:
+        """What is shown of it."""
+        return [("url", self.url)]
+
+    def provider(self) -> Provider | None:
+        """None: what the server wants to see is in the headers."""
+        return None
+
+    def open(self, client: Client, provider: Provider | None, *, rooted: bool) -> ObjectStore:
+        """A live client."""
+        _, extra = split_options(self.config)
+        options = client.options({"allow_http": "true", **extra})
+        return HTTPStore.from_url(
+            self.base_url, client_options=options, retry_config=client.retries()
+        )
+
+
+def split_options(config: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Separate the options of a store from those of its HTTP client."""
+    bare = {
+        re.sub(r"^(azure|google|aws)_(?=allow_http|timeout|proxy)", "", k): v
+        for k, v in config.items()
+    }
+    client = {k: v for k, v in bare.items() if _CLIENT_KEYS.fullmatch(k)}
+    return {k: v for k, v in bare.items() if k not in client}, client

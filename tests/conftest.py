@@ -1,0 +1,12 @@
+"""Settings that all tests share."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+# Two busy cores make single examples slow; the number of examples bounds the time instead.
+settings.register_profile("quick", deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("FRAZIL_HYPOTHESIS", "quick"))

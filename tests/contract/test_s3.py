@@ -1,0 +1,170 @@
+"""S3 keeps the contract, also when replies are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from frazil.model.config import S3Options, StorageRetriesSettings, StorageSettings
+from frazil.storage.base import Fetched, LostRace, Storage, Version, Written
+from frazil.storage.credentials import s3_static_credentials
+from frazil.storage.object import ObjectStorage
+from frazil.storage.places import S3Place
+from tests.contract.storage_contract import StorageContract
+from tests.support.servers import REGION, CuttingProxy, S3Server
+
+
+def place_on(server: S3Server, prefix: str, endpoint: str | None = None) -> S3Place:
+    """A place on the test server."""
+    return S3Place(
+        server.bucket,
+        prefix,
+        S3Options(region=REGION, endpoint_url=endpoint or server.endpoint, allow_http=True),
+        s3_static_credentials(
+            access_key_id=server.access_key_id, secret_access_key=server.secret_access_key
+        ),
+    )
+
+
+class TestS3(StorageContract):
+    @pytest.fixture
+    def storage(self, s3_server: S3Server) -> Storage:
+        return ObjectStorage(place_on(s3_server, f"contract/{uuid4().hex}"))
+
+
+@pytest.fixture
+def proxy(s3_server: S3Server) -> Iterator[CuttingProxy]:
+    proxy = CuttingProxy(s3_server.port)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def behind(proxy: CuttingProxy, s3_server: S3Server) -> ObjectStorage:
+    settings = StorageSettings(retries=StorageRetriesSettings(4, 1, 5))
+    place = place_on(s3_server, f"lost/{uuid4().hex}", proxy.endpoint)
+    return ObjectStorage(place, settings=settings)
+
+
+WITHOUT_IDS = StorageSettings(retries=StorageRetriesSettings(4, 1, 5), unsafe_use_metadata=False)
+
+
+@pytest.mark.parametrize("keeps_ids", [True, False], ids=["with write ids", "without write ids"])
+class TestLostReply:
+    """A conditional write whose reply is lost is known as our own."""
+
+    @pytest.fixture
+    def storage(self, behind: ObjectStorage, *, keeps_ids: bool) -> ObjectStorage:
+        return behind if keeps_ids else behind.with_settings(WITHOUT_IDS)
+
+    def test_a_create_is_ours(self, storage: ObjectStorage, proxy: CuttingProxy) -> None:
+        proxy.lose_reply_to("PUT")
+        answer = storage.put_if("refs/x", b"ours", None)
+        assert proxy.cuts == 1
+        found = storage.fetch("refs/x")
+        assert isinstance(found, Fetched)
+        assert answer == Written(found.version)
+        assert storage.put_if("refs/x", b"ours", None) == LostRace("refs/x")
+
+    def test_a_replacement_is_ours(self, storage: ObjectStorage, proxy: CuttingProxy) -> None:
+        storage.put("repo", b"one")
+        found = storage.fetch("repo")
+        assert isinstance(found, Fetched)
+        proxy.lose_reply_to("PUT")
+        assert isinstance(storage.put_if("repo", b"two", found.version), Written)
+        assert (proxy.cuts, storage.get("repo")) == (1, b"two")
+
+    def test_also_when_the_reading_back_fails_at_first(
+        self, storage: ObjectStorage, proxy: CuttingProxy
+    ) -> None:
+        proxy.lose_reply_to("PUT")
+        proxy.lose_reply_to("HEAD", times=2)
+        assert isinstance(storage.put_if("refs/x", b"ours", None), Written)
+        assert proxy.cuts == 3
+
+    def test_somebody_else_is_not_us(self, storage: ObjectStorage, proxy: CuttingProxy) -> None:
+        storage.put("refs/x", b"theirs")
+        proxy.lose_reply_to("PUT")
+        assert storage.put_if("refs/x", b"ours", None) == LostRace("refs/x")
+        assert storage.get("refs/x") == b"theirs"
+
+    def test_plain_writes_are_repeated(self, storage: ObjectStorage, proxy: CuttingProxy) -> None:
+        proxy.lose_reply_to("PUT", times=2)
+        storage.put("chunks/A", b"bytes")
+        assert (proxy.cuts, storage.get("chunks/A")) == (2, b"bytes")
+
+
+def test_equal_bytes_of_somebody_else_are_not_ours(s3_server: S3Server) -> None:
+    storage = ObjectStorage(place_on(s3_server, uuid4().hex))
+    assert isinstance(storage.put_if("refs/tag.t/ref.json", b"same", None), Written)
+    assert storage.put_if("refs/tag.t/ref.json", b"same", None) == LostRace("refs/tag.t/ref.json")
+
+
+def test_this_server_passes_the_probe(s3_server: S3Server) -> None:
+    storage = ObjectStorage(place_on(s3_server, uuid4().hex))
+    storage.probe_conditional_writes()
+    assert storage.is_empty()
+
+
+def test_unconditional_writes_on_request(s3_server: S3Server) -> None:
+    storage = ObjectStorage(place_on(s3_server, uuid4().hex)).with_settings(
+        StorageSettings(unsafe_use_conditional_create=False, unsafe_use_conditional_update=False)
+    )
+    storage.put("k", b"old")
+    assert isinstance(storage.put_if("k", b"new", None), Written)
+    assert isinstance(storage.put_if("k", b"newer", Version('"stale"')), Written)
+    assert storage.get("k") == b"newer"
+
+
+def test_large_objects_go_up_and_down_in_parts(s3_server: S3Server) -> None:
+    settings = StorageSettings(minimum_size_for_multipart_upload=1 << 20)
+    assert settings.concurrency is None
+    storage = ObjectStorage(place_on(s3_server, uuid4().hex), settings=settings)
+    data = bytes(range(251)) * 140_000
+    storage.put("chunks/A", data)
+    found = storage.fetch("chunks/A")
+    assert isinstance(found, Fetched)
+    assert (found.version.etag or "").endswith('-3"')  # an ETag of three parts
+    assert storage.get("chunks/A") == data
+    assert storage.get("chunks/A", 5, 30_000_000) == data[5:30_000_000]
+
+
+class TestBucketRoot:
+    """An empty prefix means the bucket itself, with or without a slash before keys."""
+
+    @pytest.fixture
+    def server(self, s3_server: S3Server) -> S3Server:
+        from tests.support.servers import send, urllib
+
+        server = replace(s3_server, bucket=f"root-{uuid4().hex[:8]}")
+        url = f"{server.endpoint}/{server.bucket}"
+        assert send(urllib.request.Request(url, method="PUT")) == 200
+        return server
+
+    def test_keys_are_plain(self, server: S3Server) -> None:
+        storage = ObjectStorage(place_on(server, ""))
+        assert storage.is_empty()
+        storage.put("repo", b"x")
+        assert [item.key for item in storage.list()] == ["repo"]
+        assert not storage.allows_empty_prefix
+
+    def test_an_old_rooted_layout_is_found(self, server: S3Server) -> None:
+        old = ObjectStorage(place_on(server, ""), legacy_rooted_keys=True)
+        old.put("repo", b"rooted")
+        old.put("chunks/A", b"chunk")
+        storage = ObjectStorage(place_on(server, ""))
+        assert storage.get("repo") == b"rooted"
+        assert ObjectStorage(place_on(server, ""), legacy_rooted_keys=False).get("repo") is None
+        assert [item.key for item in storage.list("chunks/")] == ["chunks/A"]
+        assert isinstance(storage.put_if("refs/x", b"1", None), Written)
+        assert storage.delete_many(["chunks/A", "refs/x"]).keys == 2
+        assert [item.key for item in storage.list()] == ["repo"]
+
+    def test_both_layouts_at_once_are_refused(self, server: S3Server) -> None:
+        ObjectStorage(place_on(server, ""), legacy_rooted_keys=True).put("repo", b"rooted")
+        ObjectStorage(place_on(server, ""), legacy_rooted_keys=False).put("repo", b"plain")
+        with pytest.raises(Exception, match="legacy_rooted_keys"):
+            ObjectStorage(place_on(server, "")).get("repo")

@@ -1,0 +1,1 @@
+"""Tests against the official icechunk packages, each in its own virtual environment."""

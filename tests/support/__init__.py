@@ -1,0 +1,1 @@
+"""Real parts for tests: peers, servers and storage that fails on purpose."""

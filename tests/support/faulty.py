@@ -1,0 +1,149 @@
+"""A storage that fails, stalls or loses its reply where a test tells it to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TypeVar
+
+from frazil.errors import ErrorKind, StorageError
+from frazil.model.config import StorageSettings
+from frazil.storage.base import (
+    PLAIN,
+    Attributes,
+    Bytes,
+    Deleted,
+    Fetched,
+    Found,
+    Listed,
+    LostRace,
+    Storage,
+    Unchanged,
+    Version,
+    Written,
+)
+
+T = TypeVar("T")
+ANY = "*"
+
+
+class Trouble(Enum):
+    """What may go wrong with a request."""
+
+    FAIL = auto()
+    """nothing happens, an error is raised"""
+    LOSE_REPLY = auto()
+    """the request takes effect, an error is raised all the same"""
+    DELAY = auto()
+    """the request takes effect later"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Trouble with the n-th call (from 1) of an operation, or of all operations together."""
+
+    trouble: Trouble
+    operation: str = ANY
+    call: int = 1
+    times: int = 1
+    delay_s: float = 0.02
+
+    def hits(self, operation: str, counted: Counter[str]) -> bool:
+        """Tell whether this call is one of those meant."""
+        if self.operation not in (ANY, operation):
+            return False
+        return self.call <= counted[self.operation] < self.call + self.times
+
+
+class FaultyStorage(Storage):
+    """Another storage with planned faults; `calls` tells what was asked of it, in order.
+
+    Bulk requests are made one by one, so that a number names the same call in every run.
+    """
+
+    def __init__(self, inner: Storage, plan: Iterable[Fault] = ()) -> None:
+        self.inner = inner
+        self.plan = tuple(plan)
+        self.calls: list[tuple[str, str]] = []
+        self._counted: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def _ask(self, operation: str, key: str, work: Callable[[], T]) -> T:
+        with self._lock:
+            self.calls.append((operation, key))
+            self._counted.update((operation, ANY))
+            faults = [fault for fault in self.plan if fault.hits(operation, self._counted)]
+        troubles = {fault.trouble for fault in faults}
+        time.sleep(sum(fault.delay_s for fault in faults if fault.trouble is Trouble.DELAY))
+        if Trouble.FAIL in troubles:
+            raise self._error("planned failure", operation, key)
+        done = work()
+        if Trouble.LOSE_REPLY in troubles:
+            raise self._error("planned loss of the reply", operation, key)
+        return done
+
+    @staticmethod
+    def _error(message: str, operation: str, key: str) -> StorageError:
+        return StorageError(message, kind=ErrorKind.OBJECT_STORE, operation=operation, key=key)
+
+    def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
+        return self._ask("get", key, lambda: self.inner.get(key, start, end))
+
+    def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
+        return self._ask("fetch", key, lambda: self.inner.fetch(key, known))
+
+    def put(self, key: str, data: Bytes, attributes: Attributes = PLAIN) -> None:
+        self._ask("put", key, lambda: self.inner.put(key, data, attributes))
+
+    def put_if(
+        self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
+    ) -> Written | LostRace:
+        return self._ask(
+            "put_if", key, lambda: self.inner.put_if(key, data, expected, attributes)
+        )
+
+    def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
+        return self._ask("copy_if", source, lambda: self.inner.copy_if(source, target, expected))
+
+    def head(self, key: str) -> Listed | None:
+        return self._ask("head", key, lambda: self.inner.head(key))
+
+    def list(self, prefix: str = "") -> Iterator[Listed]:
+        return self._ask("list", prefix, lambda: self.inner.list(prefix))
+
+    def delete_many(self, keys: Sequence[str]) -> Deleted:
+        return self._ask("delete_many", ",".join(keys), lambda: self.inner.delete_many(keys))
+
+    def get_many(self, ranges: Sequence[tuple[str, int | None, int | None]]) -> Found:
+        return [self.get(*item) for item in ranges]
+
+    def put_many(self, items: Iterable[tuple[str, Bytes]], attributes: Attributes = PLAIN) -> None:
+        for key, data in items:
+            self.put(key, data, attributes)
+
+    def make_durable(self, keys: Sequence[str]) -> None:
+        self._ask("make_durable", ",".join(keys), lambda: self.inner.make_durable(keys))
+
+    @property
+    def can_write(self) -> bool:
+        return self.inner.can_write
+
+    def default_settings(self) -> StorageSettings:
+        return self.inner.default_settings()
+
+    def with_settings(self, settings: StorageSettings) -> FaultyStorage:
+        """Itself: the numbers of calls must go on."""
+        self.inner = self.inner.with_settings(settings)
+        return self
+
+    @property
+    def allows_empty_prefix(self) -> bool:
+        return self.inner.allows_empty_prefix
+
+    @property
+    def url(self) -> str:
+        return self.inner.url
