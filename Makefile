@@ -39,7 +39,7 @@ lock: ## choose the newest versions that fit and write the lock files anew
 
 clean: ## remove environments, caches and build results
 	rm -rf .venv .venv-peer1 .venv-peer2 .venv-peer*.missing build dist
-	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 venv:

@@ -37,7 +37,11 @@ def weather_of(day: str) -> xr.Dataset:
     dims = ("time", "latitude", "longitude")
     return xr.Dataset(
         {
-            "t2m": (dims, temperature.astype("float32"), {"units": "K", "long_name": "temperature"}),
+            "t2m": (
+                dims,
+                temperature.astype("float32"),
+                {"units": "K", "long_name": "temperature"},
+            ),
             "rain": (dims, rain.astype("float32"), {"units": "mm h-1", "long_name": "rain"}),
             "wind": (dims, wind.astype("float32"), {"units": "m s-1", "long_name": "wind speed"}),
         },
@@ -79,7 +83,9 @@ def run(folder: Path) -> None:
     tell("created", f"{folder} (spec v{int(repo.spec_version)})")
 
     session = repo.writable_session("main")
-    to_icechunk(weather_of("2024-05-01"), session, encoding={"time": {"units": "hours since 2024-01-01"}})
+    to_icechunk(
+        weather_of("2024-05-01"), session, encoding={"time": {"units": "hours since 2024-01-01"}}
+    )
     first = session.commit("Weather of 1 May", metadata={"model": "demo", "run": 1})
     published = repo.lookup_snapshot(first).written_at
     tell("committed", f"{first}  Weather of 1 May")

@@ -22,7 +22,7 @@ _BATCH = 64
 _END = object()
 
 
-def async_twins(*names: str, iterators: Iterable[str] = ()) -> Callable[[C], C]:
+def with_async_twins(*names: str, iterators: Iterable[str] = ()) -> Callable[[C], C]:
     """Add `<name>_async` for each named method of the decorated class.
 
     Args:

@@ -58,7 +58,7 @@ from frazil.model.values import (
 from frazil.session.context import Context, make_context
 from frazil.session.diff import diff_of
 from frazil.session.session import Session
-from frazil.storage.base import Storage
+from frazil.storage.base import Storage, Written
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.credentials import AnyCredential
 from frazil.store import FrazilStore
@@ -161,7 +161,7 @@ class Repository(Shown):
         place = _as_storage(storage)
         generation = generation_of(int(spec_version) if spec_version is not None else V2.spec)
         _require_clean(place, check_clean_root=check_clean_root)
-        stored = config_to_map(config, place) if config and config != RepositoryConfig() else None
+        stored = config_to_map(config) if config and config != RepositoryConfig() else None
         context = make_context(place, generation, config or RepositoryConfig(), None)
         first = Snapshot(
             id=INITIAL_SNAPSHOT_ID,
@@ -347,7 +347,7 @@ class Repository(Shown):
 
     def save_config(self) -> None:
         """Store the configuration in force, for everybody who opens the repository later."""
-        self._context.refs.save_config(config_to_map(self._context.config, self._storage))
+        self._context.refs.save_config(config_to_map(self._context.config))
 
     def set_default_commit_metadata(self, metadata: dict[str, Any]) -> None:
         """Set metadata that each commit of this handle carries."""
@@ -449,8 +449,22 @@ class Repository(Shown):
         snapshot_id: str | None = None,
         plain: bool = False,
     ) -> AncestryGraph:
-        """The history as a picture."""
-        raise NotImplementedError
+        """The history as a picture: of one ref, or of all branches and tags."""
+        refs = self._context.refs
+        branches, tags = dict(refs.branches()), dict(refs.tags())
+        chosen = (branch, tag, snapshot_id) != (None, None, None)
+        starts = (
+            [self._resolve(branch, tag, snapshot_id)]
+            if chosen
+            else [*branches.values(), *tags.values()]
+        )
+        entries = {entry.id: entry for start in starts for entry in refs.ancestry(start)}
+        return AncestryGraph(
+            [snapshot_info(entry) for entry in entries.values()],
+            {name: str(tip) for name, tip in branches.items()},
+            {name: str(target) for name, target in tags.items()},
+            plain,
+        )
 
     def ops_log(self) -> Iterator[Update]:
         """Everything that was done to the repository, newest first."""
@@ -762,4 +776,4 @@ def _publish_first(context: Context, first: Snapshot, config: Any) -> bool:
     entry = SnapshotEntry(first.id, None, first.flushed_at, first.message, first.metadata)
     info = first_repo_info(entry, snapshot_table([entry]), config)
     outcome = create_repo_object(context.storage, info, context.config.compression_level())
-    return not hasattr(outcome, "key")
+    return isinstance(outcome, Written)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,8 @@ from frazil.session.working import WorkingState
 from frazil.storage.base import pool
 
 R = TypeVar("R")
+FailedChunks: TypeAlias = list[tuple[int, ...]] | None
+Buffers: TypeAlias = list[Buffer | None]
 
 
 class Owner(Protocol):
@@ -202,7 +204,7 @@ class FrazilStore(Shown, Store):
         self,
         prototype: BufferPrototype,
         key_ranges: Iterable[tuple[str, ByteRequest | None]],
-    ) -> list[Buffer | None]:
+    ) -> Buffers:
         """Many values or parts of values, in order."""
         limit = asyncio.Semaphore(self._session.state.context.config.partial_values_limit())
 
@@ -315,8 +317,8 @@ class FrazilStore(Shown, Store):
         state.set_chunk(node, parsed.coords, ref)
 
     def set_virtual_refs(
-        self, array_path: str, chunks: list[VirtualChunkSpec], *, validate_containers: bool = True
-    ) -> list[tuple[int, ...]] | None:
+        self, array_path: str, chunks: Sequence[VirtualChunkSpec], *, validate_containers: bool = True
+    ) -> FailedChunks:
         """Set many virtual references; returns the chunks whose location no container covers."""
         state = self._session.state
         state.require_editable()
@@ -355,7 +357,7 @@ class FrazilStore(Shown, Store):
         validate_containers: bool = True,
         arr_offset: Sequence[int] | None = None,
         checksum: str | datetime | None = None,
-    ) -> list[tuple[int, ...]] | None:
+    ) -> FailedChunks:
         """Set a whole box of virtual references from columns in C order; "" skips a chunk."""
         return set_virtual_columns(
             self._session.state,

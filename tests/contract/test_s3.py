@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
+from urllib.request import Request
 from uuid import uuid4
 
 import pytest
@@ -14,7 +16,7 @@ from frazil.storage.credentials import s3_static_credentials
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import S3Place
 from tests.contract.storage_contract import StorageContract
-from tests.support.servers import REGION, CuttingProxy, S3Server
+from tests.support.servers import REGION, CuttingProxy, S3Server, send
 
 
 def place_on(server: S3Server, prefix: str, endpoint: str | None = None) -> S3Place:
@@ -33,6 +35,14 @@ class TestS3(StorageContract):
     @pytest.fixture
     def storage(self, s3_server: S3Server) -> Storage:
         return ObjectStorage(place_on(s3_server, f"contract/{uuid4().hex}"))
+
+    def test_head_and_listing_tell_size_and_time(self, storage: Storage) -> None:
+        storage.put("a/k", b"0123456789")
+        head, (listed,) = storage.head("a/k"), storage.list("a/")
+        assert head is not None
+        assert (head.key, head.size_bytes) == (listed.key, listed.size_bytes) == ("a/k", 10)
+        # HTTP headers tell whole seconds, listings more.
+        assert timedelta(0) <= listed.created_at - head.created_at < timedelta(seconds=1)
 
 
 @pytest.fixture
@@ -137,11 +147,9 @@ class TestBucketRoot:
 
     @pytest.fixture
     def server(self, s3_server: S3Server) -> S3Server:
-        from tests.support.servers import send, urllib
-
         server = replace(s3_server, bucket=f"root-{uuid4().hex[:8]}")
         url = f"{server.endpoint}/{server.bucket}"
-        assert send(urllib.request.Request(url, method="PUT")) == 200
+        assert send(Request(url, method="PUT")) == 200
         return server
 
     def test_keys_are_plain(self, server: S3Server) -> None:

@@ -37,7 +37,9 @@ def test_tour_of_the_readme_runs_as_printed(
 def test_demo_tells_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     demo = runpy.run_path(str(ROOT / "examples" / "demo.py"))
     demo["run"](tmp_path / "weather")
-    lines = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines() if "  " in line)
+    lines = dict(
+        line.split("  ", 1) for line in capsys.readouterr().out.splitlines() if "  " in line
+    )
     told = {step.strip(): what.strip() for step, what in lines.items()}
     assert told["main now"].startswith("48 hours up to 2024-05-02T23:00")
     assert told["main of yesterday"].startswith("24 hours up to 2024-05-01T23:00")

@@ -19,7 +19,7 @@ from zarr.core.buffer import default_buffer_prototype
 CHUNK_KINDS = ("uninitialized", "native", "virtual", "inline")
 
 
-def describe(icechunk: Any, repo: Any) -> dict[str, Any]:
+def describe(repo: Any) -> dict[str, Any]:
     """Describe refs, history, every reachable snapshot and, in spec v2, the log of operations."""
     branches = {name: repo.lookup_branch(name) for name in sorted(repo.list_branches())}
     tags = {name: repo.lookup_tag(name) for name in sorted(repo.list_tags())}

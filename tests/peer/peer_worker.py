@@ -100,7 +100,7 @@ class Worker:
 
     def describe(self, path: str, data: str | None = None) -> dict[str, Any]:
         """The whole repository as plain values."""
-        return describe(self._icechunk, self._open(path, data))
+        return describe(self._open(path, data))
 
     def values(self, path: str, array: str, branch: str = "main") -> list[Any]:
         """All values of an array at a branch."""

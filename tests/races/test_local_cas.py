@@ -67,9 +67,7 @@ def create_each(root: str, log: str, rounds: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("durability", ["commit", "none"])
-def test_counting_in_processes_loses_nothing(
-    tmp_path: Path, durability: Durability
-) -> None:
+def test_counting_in_processes_loses_nothing(tmp_path: Path, durability: Durability) -> None:
     storage = LocalStorage(tmp_path)
     storage.put("repo", pack(0, 10))
     run_all(count_up, [(str(tmp_path), durability, 25, 2000)] * PROCESSES)
@@ -182,9 +180,7 @@ def test_many_killed_writers_tear_and_lock_nothing(massacre: Massacre) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("durability", ["commit", "none"])
-def test_counting_long_in_processes_loses_nothing(
-    tmp_path: Path, durability: Durability
-) -> None:
+def test_counting_long_in_processes_loses_nothing(tmp_path: Path, durability: Durability) -> None:
     storage = LocalStorage(tmp_path)
     storage.put("repo", pack(0, 10))
     run_all(count_up, [(str(tmp_path), durability, 500, 2000)] * PROCESSES)

@@ -68,6 +68,8 @@ class FaultyStorage(Storage):
     def __init__(self, inner: Storage, plan: Iterable[Fault] = ()) -> None:
         self.inner = inner
         self.plan = tuple(plan)
+        self.answers_inline = inner.answers_inline
+        self.percent_encodes_names = inner.percent_encodes_names
         self.calls: list[tuple[str, str]] = []
         self._counted: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -102,9 +104,7 @@ class FaultyStorage(Storage):
     def put_if(
         self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
     ) -> Written | LostRace:
-        return self._ask(
-            "put_if", key, lambda: self.inner.put_if(key, data, expected, attributes)
-        )
+        return self._ask("put_if", key, lambda: self.inner.put_if(key, data, expected, attributes))
 
     def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
         return self._ask("copy_if", source, lambda: self.inner.copy_if(source, target, expected))
@@ -125,8 +125,9 @@ class FaultyStorage(Storage):
         for key, data in items:
             self.put(key, data, attributes)
 
-    def make_durable(self, keys: Sequence[str]) -> None:
-        self._ask("make_durable", ",".join(keys), lambda: self.inner.make_durable(keys))
+    def make_durable(self, keys: Iterable[str]) -> None:
+        named = [*keys]
+        self._ask("make_durable", ",".join(named), lambda: self.inner.make_durable(named))
 
     @property
     def can_write(self) -> bool:

@@ -13,9 +13,9 @@ import pytest
 
 SOURCE: Final = Path(__file__).resolve().parents[2] / "src" / "frazil"
 
-# Foundations first. Names on one line are one layer and may import each other.
+# Foundations first. Names on one line are one layer; a dotted name is a room with its own place.
 LAYERS: Final = (
-    ("errors",),
+    ("errors", "logs"),
     ("ids",),
     ("async_twins",),
     ("model",),
@@ -23,10 +23,11 @@ LAYERS: Final = (
     ("storage",),
     ("commit",),
     ("session",),
-    ("repository",),
     ("store",),
-    ("bulk",),
+    ("session.session",),  # what users hold; it hands out a store over the parts below
     ("maintenance",),
+    ("repository",),
+    ("bulk",),
     ("fsck",),
     ("upgrade",),
     ("xarray", "dask", "distributed"),
@@ -61,8 +62,10 @@ MODULES: Final = {module_name(path): path for path in sorted(SOURCE.rglob("*.py"
 
 
 def layer(module: str) -> str:
-    """The name that the list of layers knows a module by."""
-    return module.partition(".")[0]
+    """The longest name in the list of layers that a module is, or lives in."""
+    while module and module not in RANK:
+        module = module.rpartition(".")[0]
+    return module
 
 
 def imports_of(module: str, path: Path) -> Iterator[Import]:
@@ -98,7 +101,7 @@ IMPORTS: Final = tuple(
 
 
 def test_every_module_has_a_layer() -> None:
-    unknown = sorted({layer(module) for module in MODULES} - RANK.keys())
+    unknown = sorted(module for module in MODULES if module and not layer(module))
     assert not unknown, f"put these into LAYERS: {unknown}"
 
 
@@ -132,6 +135,6 @@ def test_no_module_reaches_for_private_names_of_another() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("frazil")
         for alias in node.names
-        if alias.name.startswith("_")
+        if alias.name.startswith("_") and not alias.name.endswith("__")
     ]
     assert not private, "\n".join(private)

@@ -7,7 +7,7 @@ complete.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ from frazil.formats.repo_info import decode_repo_info, encode_repo_info
 from frazil.ids import SnapshotId
 from frazil.model import history
 from frazil.model.config import RepositoryConfig
-from frazil.model.flags import CREATE_TAG, DELETE_TAG, is_enabled
+from frazil.model.flags import CREATE_TAG, DELETE_TAG, FLAGS, is_enabled
 from frazil.model.history import (
     JSON,
     Metadata,
@@ -49,6 +49,7 @@ from frazil.model.history import (
     Status,
     UpdateEntry,
     UpdateKind,
+    UpdateLog,
 )
 from frazil.model.repo_rules import with_update
 from frazil.storage.assets import file_attributes
@@ -246,7 +247,7 @@ class RepoObjectRefs(RefStore):
 
     def create_tag(self, name: str, target: SnapshotId) -> None:
         def change(info: RepoInfo) -> Edit:
-            require_flag(info, CREATE_TAG)
+            require_flag(CREATE_TAG, info.enabled_feature_flags, info.disabled_feature_flags)
             if name in info.deleted_tags:
                 raise AlreadyExistsError(
                     f"tag {name!r} was deleted before, and tag names cannot be used again",
@@ -263,7 +264,7 @@ class RepoObjectRefs(RefStore):
 
     def delete_tag(self, name: str) -> None:
         def change(info: RepoInfo) -> Edit:
-            require_flag(info, DELETE_TAG)
+            require_flag(DELETE_TAG, info.enabled_feature_flags, info.disabled_feature_flags)
             target = info.tags.get(name)
             if target is None:
                 raise RefNotFoundError(f"no tag {name!r}: ref not found")
@@ -378,13 +379,13 @@ def require_online(info: RepoInfo) -> None:
         )
 
 
-def require_flag(info: RepoInfo, flag: int) -> None:
+def require_flag(flag: int, enabled: Set[int] | None, disabled: Set[int] | None) -> None:
     """Refuse an action whose feature flag is off."""
-    if not is_enabled(flag, info.enabled_feature_flags, info.disabled_feature_flags):
+    if not is_enabled(flag, enabled, disabled):
         raise SessionStateError(
             "this action is switched off by a feature flag of the repository",
             kind=ErrorKind.FEATURE_FLAG_DISABLED,
-            flag=flag,
+            flag=FLAGS[flag],
         )
 
 
@@ -399,6 +400,6 @@ def first_repo_info(entry: SnapshotEntry, table: Any, config: JSON | None) -> Re
         snapshots=table,
         status=Status(RepoAvailability.online, now),
         metadata={},
-        latest_updates=(UpdateEntry(history.RepoInitialized(), now),),
+        latest_updates=UpdateLog.of([UpdateEntry(history.RepoInitialized(), now)]),
         config=config,
     )

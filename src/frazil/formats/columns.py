@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from frazil.formats.flat import U16, Buffer
 from frazil.model.chunks import ABSENT
-from frazil.model.strings import I32, I64, U8, Strings, gather_runs, opaque_items
+from frazil.model.strings import I32, I64, U8, Strings, by_length, gather_runs, opaque_items
 
 U32: TypeAlias = npt.NDArray[np.uint32]
 
@@ -254,50 +254,19 @@ def _first_of_equals(data: U8, ends: I64, lengths: I64) -> npt.NDArray[np.intp]:
     Foreign writers store a text once for each reference; references to one object follow each
     other, so comparing neighbours finds nearly all repetitions at the cost of one pass.
     """
-    differs = np.ones(len(ends), bool)
-    same_length = np.flatnonzero(lengths[1:] == lengths[:-1]) + 1
-    if not len(same_length):
-        return np.flatnonzero(differs)
     starts = ends - lengths
-    order = same_length[np.argsort(lengths[same_length], kind="stable")]
-    edges = np.flatnonzero(np.diff(lengths[order])) + 1
-    for rows in np.split(order, edges):
-        length = int(lengths[rows[0]])
-        differs[rows] = _differ(data, starts[rows], starts[rows - 1], length)
+    differs = np.ones(len(ends), bool)
+    candidates = np.flatnonzero(lengths[1:] == lengths[:-1]) + 1
+    for length, chosen in by_length(lengths[candidates]):
+        rows, items = candidates[chosen], opaque_items(data, length)
+        differs[rows] = items[starts[rows]] != items[starts[rows - 1]]
     return np.flatnonzero(differs)
-
-
-def _differ(data: U8, a: I64, b: I64, length: int) -> npt.NDArray[np.bool_]:
-    """Whether runs of one length differ, compared by words from the end, where texts differ."""
-    differs = np.zeros(len(a), bool)
-    same = np.arange(len(a))
-    end = length
-    while end and len(same):
-        width = 8 if end >= 8 else 4 if end >= 4 else 1
-        end -= width
-        items, form = opaque_items(data, width), f"<u{width}"
-        unlike = items[a[same] + end].view(form) != items[b[same] + end].view(form)
-        differs[same[unlike]] = True
-        if unlike.any():
-            same = same[~unlike]
-    return differs
 
 
 def texts(buffer: Buffer, positions: I64) -> tuple[I32, Strings]:
     """Pool strings as `pool` does, checked to be UTF-8."""
     numbers, data, ends = pool(buffer, positions)
-    check_utf8(buffer, data, ends)
-    return numbers, Strings(data, ends)
-
-
-def check_utf8(buffer: Buffer, data: bytes, ends: I64) -> None:
-    """Check that every text of a pool is UTF-8 by itself."""
-    if data.isascii():
-        return
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        raise buffer.fail("text is not UTF-8") from error
-    inner = ends[:-1][ends[:-1] < len(data)]
-    if ((np.frombuffer(data, np.uint8)[inner] & 0xC0) == 0x80).any():
+    found = Strings(data, ends)
+    if not found.is_utf8():
         raise buffer.fail("text is not UTF-8")
+    return numbers, found

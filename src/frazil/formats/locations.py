@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Final, Protocol, overload
 
@@ -97,13 +97,10 @@ class PackedStrings(Strings):
     @cached_property
     def _plain(self) -> Strings:
         context = unpacker(self._dictionary, self._key)
-        texts = _unpack_all(self._packed, self._packed_ends, context, self._key)
-        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-        data = b"".join(texts)
-        if not data.isascii():
-            for text in texts:
-                decode_location(text, self._key)
-        return Strings(data, np.cumsum(lengths, dtype=np.int64))
+        plain = _unpack_all(self._packed, self._packed_ends, context, self._key)
+        if not plain.is_utf8():
+            raise FormatError("location is not UTF-8", key=self._key)
+        return plain
 
     def __reduce__(self) -> tuple[object, ...]:
         # Contexts of zstd do not pickle.
@@ -153,34 +150,35 @@ def decode_location(raw: bytes, key: str) -> str:
         raise FormatError("location is not UTF-8", key=key) from error
 
 
-def _unpack_all(
-    packed: bytes, ends: I64, context: zstandard.ZstdDecompressor, key: str
-) -> list[bytes]:
+def _unpack_all(packed: bytes, ends: I64, context: zstandard.ZstdDecompressor, key: str) -> Strings:
     """Unpack many locations, within the limit of each and of all together."""
-    starts = np.append(0, ends[:-1]) if len(ends) else ends
+    starts = ends - np.diff(ends, prepend=0)
     sizes = _declared_sizes(np.frombuffer(packed, np.uint8), starts, ends)
     if sizes is None or "multi_decompress_to_buffer" not in zstandard.backend_features:
-        slices = zip(starts.tolist(), ends.tolist(), strict=True)
-        unpacked = (unpack_location(packed[a:b], context, key) for a, b in slices)
-        return list(_bounded(unpacked, key))
+        return _unpack_each(packed, starts, ends, context, key)
     if int(sizes.max()) > MAX_LOCATION or int(sizes.sum()) > MAX_UNPACKED:
         raise FormatError("locations unpack to more than is allowed", key=key)
     segments = np.stack([starts, ends - starts], axis=1).astype("<u8")
     try:
-        whole = zstandard.BufferWithSegments(packed, segments.tobytes())
-        parts = context.multi_decompress_to_buffer(whole)
-        return [parts[i].tobytes() for i in range(len(parts))]
+        frames = zstandard.BufferWithSegments(packed, segments.tobytes())
+        texts = context.multi_decompress_to_buffer(frames)
     except zstandard.ZstdError as error:
         raise FormatError(f"damaged location: {error}", key=key) from error
+    data = b"".join([texts[i] for i in range(len(texts))])
+    return Strings(data, np.cumsum(sizes, dtype=np.int64))
 
 
-def _bounded(texts: Iterable[bytes], key: str) -> Iterator[bytes]:
-    total = 0
-    for text in texts:
-        total += len(text)
+def _unpack_each(
+    packed: bytes, starts: I64, ends: I64, context: zstandard.ZstdDecompressor, key: str
+) -> Strings:
+    total, texts = 0, []
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        texts.append(unpack_location(packed[start:end], context, key))
+        total += len(texts[-1])
         if total > MAX_UNPACKED:
             raise FormatError("locations unpack to more than is allowed", key=key)
-        yield text
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    return Strings(b"".join(texts), np.cumsum(lengths, dtype=np.int64))
 
 
 def _declared_sizes(packed: U8, starts: I64, ends: I64) -> I64 | None:

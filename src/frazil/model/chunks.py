@@ -282,6 +282,10 @@ class ChunkTable:
         """The chosen rows, which must be ascending; text pools are shared."""
         return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
 
+    def at(self, coords: U32) -> ChunkTable:
+        """The same references at other coordinates, which must ascend."""
+        return replace(self, coords=np.ascontiguousarray(coords, np.uint32))
+
     def within(self, extents: Extents) -> ChunkTable:
         """The rows whose coordinates lie in a box."""
         if not extents or not len(self):

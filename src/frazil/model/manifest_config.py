@@ -227,6 +227,8 @@ AnyDimCondition: TypeAlias = (
     | ManifestSplitDimCondition.DimensionName
     | ManifestSplitDimCondition.Any
 )
+ManifestSplitValues: TypeAlias = dict[AnyDimCondition, int]
+SplitSizesDict: TypeAlias = dict[ManifestSplitCondition, ManifestSplitValues]
 SplitRule: TypeAlias = tuple[ManifestSplitCondition, tuple[tuple[AnyDimCondition, int], ...]]
 
 

@@ -6,7 +6,7 @@ whoever records a change says whether the node is old or new.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -91,11 +91,11 @@ class ChunkChanges:
                 return None
         return UNSET
 
-    def forget(self, coords: set[Coordinates]) -> None:
+    def forget(self, coords: Collection[Coordinates]) -> None:
         """Take back what was recorded for some chunks."""
         table, dropped = self.columns()
-        keep = np.array([tuple(c) not in coords for c in table.coords.tolist()], bool)
-        keep_dropped = np.array([tuple(c) not in coords for c in dropped.tolist()], bool)
+        keep = np.array([tuple(c) not in coords for c in table.coords.tolist()], np.bool_)
+        keep_dropped = np.array([tuple(c) not in coords for c in dropped.tolist()], np.bool_)
         self._loose = {}
         self._segments = [(table.take(keep), dropped[keep_dropped])]
 

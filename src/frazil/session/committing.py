@@ -92,8 +92,7 @@ def save(
         metadata=metadata,
         manifest_files=_manifest_files(plan, state.manifest_files, written),
     )
-    fan_out(lambda step: step(), [lambda: context.assets.save_snapshot(snapshot),
-                                  lambda: context.assets.save_log(log)])
+    fan_out(context.assets.save_file, [snapshot, log])
     context.assets.make_durable(_keys(plan, snapshot_id, state.changes))
     _check_clock(state, snapshot)
     return Saved(snapshot, log)

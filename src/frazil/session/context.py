@@ -9,8 +9,10 @@ from typing import Any
 from frazil.commit.base import RefStore
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import RepoObjectRefs
+from frazil.formats.config_codec import config_to_map
 from frazil.formats.generation import Generation, generation_of
 from frazil.model.config import RepositoryConfig
+from frazil.model.history import JSON
 from frazil.storage.assets import Assets
 from frazil.storage.base import Storage
 from frazil.storage.credentials import AnyCredential
@@ -29,6 +31,11 @@ class Context:
     containers: Containers
     authorized: Mapping[str, AnyCredential | None]
     default_commit_metadata: dict[str, Any] = field(default_factory=dict)
+
+    def splitting_summary(self) -> JSON:
+        """The manifest splitting in force, as commit metadata records it."""
+        manifest = config_to_map(self.config)["manifest"] or {}
+        return manifest.get("splitting")
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (

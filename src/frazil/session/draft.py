@@ -82,7 +82,7 @@ def _array_manifests(
     """Manifests to write for one array, and the old ones to keep."""
     cells = _Cells(node.grid, sizes)
     table, dropped = changes.columns() if changes else (ChunkTable.empty(len(sizes)), None)
-    table = _in_grid(table, node.grid)
+    table = in_grid(table, node.grid)
     touched = cells.of(table.coords)
     if dropped is not None and len(dropped):
         touched = touched | cells.of(dropped[_is_in_grid(dropped, node.grid)])
@@ -93,7 +93,7 @@ def _array_manifests(
     kept = [ref for ref in node.manifests if _is_kept(cells.only(ref.extents), rebuild, rewrite)]
     keep_ids = {ref.id for ref in kept}
     old = load(node, [ref for ref in node.manifests if ref.id not in keep_ids])
-    base = _in_grid(concat(old, len(sizes)), node.grid)
+    base = in_grid(concat(old, len(sizes)), node.grid)
     if len(table) or (dropped is not None and len(dropped)):
         gone = dropped if dropped is not None else np.zeros((0, len(sizes)), np.uint32)
         base = overlay(base, table, gone)
@@ -165,11 +165,11 @@ class _Cells:
 
 
 def _is_in_grid(coords: npt.NDArray[np.uint32], grid: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    inside: npt.NDArray[np.bool_] = (coords < np.array(grid, np.int64)).all(axis=1)
-    return inside
+    return np.asarray((coords < np.array(grid, np.int64)).all(axis=1))
 
 
-def _in_grid(table: ChunkTable, grid: tuple[int, ...]) -> ChunkTable:
+def in_grid(table: ChunkTable, grid: tuple[int, ...]) -> ChunkTable:
+    """The rows whose coordinates lie in a grid."""
     inside = _is_in_grid(table.coords, grid)
     return table if inside.all() else table.take(inside)
 

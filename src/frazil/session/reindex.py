@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from frazil.model.chunks import ChunkRef
 from frazil.model.nodes import ArrayNode, Coordinates
 from frazil.session.working import WorkingState
 
-Mapping = Callable[[list[int]], Iterable[int] | None]
+Mapping: TypeAlias = Callable[[list[int]], Iterable[int] | None]
 
 
 def shift_array(state: WorkingState, node: ArrayNode, offset: Sequence[int]) -> None:
@@ -28,8 +30,8 @@ def shift_array(state: WorkingState, node: ArrayNode, offset: Sequence[int]) -> 
         return
     table = state.table(node)
     moved = table.coords.astype(np.int64) + np.array(offset, np.int64)
-    inside = ((moved >= 0) & (moved < np.array(node.grid, np.int64))).all(axis=1)
-    kept = table.take(inside).at(moved[inside].astype(np.uint32))
+    inside = np.asarray(((moved >= 0) & (moved < np.array(node.grid, np.int64))).all(axis=1))
+    kept = replace(table.take(inside), coords=moved[inside].astype(np.uint32))
     state.delete_chunks(node, table.coords)
     state.set_table(node, kept)
 

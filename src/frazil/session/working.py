@@ -36,6 +36,7 @@ from frazil.model.history import ManifestFile, Snapshot
 from frazil.model.nodes import ArrayNode, Coordinates, GroupNode, ManifestRef, Node
 from frazil.session.changeset import ArrayData, ChangeSet, GroupData, Unset
 from frazil.session.context import Context
+from frazil.session.draft import in_grid
 from frazil.session.tree import Tree, array_node, build_tree, updated_array
 from frazil.storage.base import Bytes, fan_out
 
@@ -120,8 +121,7 @@ class WorkingState:
         changes = self.changes.chunks.get(node.id)
         if changes:
             base = overlay(base, *changes.columns())
-        inside = (base.coords < np.array(node.grid, np.int64)).all(axis=1)
-        return base if inside.all() else base.take(inside)
+        return in_grid(base, node.grid)
 
     def manifest(self, ref: ManifestRef) -> Manifest:
         """Load a manifest of the base snapshot."""

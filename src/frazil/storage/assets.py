@@ -116,6 +116,10 @@ class Assets:
         self._snapshots.put(snapshot.id, snapshot)
         return key
 
+    def save_file(self, file: Snapshot | TransactionLog) -> str:
+        """Write a snapshot or a transaction log and return its key."""
+        return self.save_snapshot(file) if isinstance(file, Snapshot) else self.save_log(file)
+
     # --- manifests ---
 
     def manifest(self, manifest_id: ManifestId, size_bytes: int = 0) -> Manifest:

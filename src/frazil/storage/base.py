@@ -101,6 +101,11 @@ PLAIN: Final = Attributes()
 class Storage(ABC):
     """A place that holds the objects of one repository (or of one virtual container)."""
 
+    answers_inline: bool = False
+    """whether calls are so quick that handing them to a thread would cost more"""
+    percent_encodes_names: bool = True
+    """whether odd characters of ref names are percent-encoded in keys, as all but S3 do"""
+
     @abstractmethod
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
         """Return the object, or bytes `start:end` of it; None when it does not exist.
@@ -172,7 +177,7 @@ class Storage(ABC):
         """Many `put`s at once."""
         fan_out(lambda item: self.put(item[0], item[1], attributes), [*items])
 
-    def make_durable(self, keys: Sequence[str]) -> None:  # noqa: B027 - a default, not a gap
+    def make_durable(self, keys: Iterable[str]) -> None:  # noqa: B027 - a default, not a gap
         """Return once these objects would survive a power cut; object stores need nothing."""
 
     def is_empty(self) -> bool:

@@ -6,8 +6,8 @@ import ctypes
 import errno
 import fcntl
 import os
+import stat
 import sys
-from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -24,23 +24,17 @@ def sync_descriptor(descriptor: int) -> None:
         os.fsync(descriptor)
 
 
-def sync_files(paths: Iterable[str]) -> None:
-    """Return once these files are on the disk; their names may not be yet."""
-    for path in paths:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            sync_descriptor(descriptor)
-        finally:
-            os.close(descriptor)
+def sync(path: str) -> None:
+    """Return once a file, or the names in a directory, are on the disk.
 
-
-def sync_directory(path: str) -> None:
-    """Return once the names in a directory are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    A file lasts only with its name, so its directory must be synced too.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        sync_descriptor(descriptor)
     except OSError as error:
-        if error.errno not in _NO_DIRECTORY_SYNC:
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        if not is_folder or error.errno not in _NO_DIRECTORY_SYNC:
             raise
     finally:
         os.close(descriptor)

@@ -35,6 +35,7 @@ class LatencyStorage(Storage):
         self.inner = inner
         self.write_latency_ms = write_latency_ms
         self.read_latency_ms = read_latency_ms
+        self.percent_encodes_names = inner.percent_encodes_names
 
     def _before_read(self) -> None:
         time.sleep(self.read_latency_ms / 1000)
@@ -92,7 +93,7 @@ class LatencyStorage(Storage):
         """Many late `put`s side by side, as over a network."""
         fan_out(lambda item: self.put(item[0], item[1], attributes), [*items])
 
-    def make_durable(self, keys: Sequence[str]) -> None:
+    def make_durable(self, keys: Iterable[str]) -> None:
         """What the inner storage does; an object store would need nothing."""
         self.inner.make_durable(keys)
 

@@ -41,6 +41,7 @@ from frazil.model.config import (
 )
 from frazil.storage.base import (
     PLAIN,
+    POOL_THREADS,
     Attributes,
     Bytes,
     Deleted,
@@ -57,12 +58,7 @@ from frazil.storage.base import (
     check_range,
     fan_out,
 )
-from frazil.storage.durable import (
-    sync_descriptor,
-    sync_directory,
-    sync_file_system,
-    sync_files,
-)
+from frazil.storage.durable import sync, sync_descriptor, sync_file_system
 from frazil.storage.file_lock import LOCK_NAME, RootLock
 from frazil.storage.posix import (
     ABSENT,
@@ -85,7 +81,7 @@ T = TypeVar("T")
 Durability: TypeAlias = Literal["commit", "none"]
 
 LOCK_TIMEOUT_S: Final = 30.0
-SYNC_ALL_FROM: Final = 256
+SYNC_ALL_FROM: Final = 128
 """from how many files on syncing the whole file system is quicker than one by one"""
 LARGE: Final = 256 * 1024
 """from how many bytes on reading in threads pays"""
@@ -95,6 +91,8 @@ BATCH: Final = 64
 
 class LocalStorage(Storage):
     """The objects of a repository as files below one directory, which need not exist yet."""
+
+    answers_inline = True
 
     def __init__(
         self,
@@ -241,7 +239,7 @@ class LocalStorage(Storage):
             if not written:
                 return LostRace(key)
             if self._durability == "commit":
-                sync_directory(os.path.dirname(path))
+                sync(os.path.dirname(path))
             return Written(version_of(staged.status, data))
 
     def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
@@ -283,17 +281,19 @@ class LocalStorage(Storage):
                             removed += 1
         return removed
 
-    def make_durable(self, keys: Sequence[str]) -> None:
+    def make_durable(self, keys: Iterable[str]) -> None:
         """Return once these objects and their names would survive a power cut."""
-        if self._durability == "none" or not keys:
+        if self._durability == "none":
             return
         paths = sorted({self._path(key) for key in keys})
-        with naming(self._root):
-            if len(paths) >= SYNC_ALL_FROM and sync_file_system(self._root):
-                return
-            fan_out(sync_files, [paths[first::BATCH] for first in range(min(BATCH, len(paths)))])
-            folders = {folder for path in paths for folder in self._folders_to(path)}
-            fan_out(sync_directory, sorted(folders))
+        if len(paths) >= SYNC_ALL_FROM:
+            with naming(self.path):
+                if sync_file_system(self.path):
+                    return
+        folders = sorted({folder for path in paths for folder in self._folders_to(path)})
+        # All at once: the journal takes what comes together in one go.
+        batches = [paths[first::POOL_THREADS] for first in range(min(POOL_THREADS, len(paths)))]
+        fan_out(_sync, [*batches, *([folder] for folder in folders)])
 
     # --- about this place ---
 
@@ -303,7 +303,8 @@ class LocalStorage(Storage):
         folder = self._root or "/"
         while not os.path.lexists(folder):
             folder = os.path.dirname(folder)
-        return os.access(folder, os.W_OK | os.X_OK)
+        effective = os.access in os.supports_effective_ids
+        return os.access(folder, os.W_OK | os.X_OK, effective_ids=effective)
 
     def default_settings(self) -> StorageSettings:
         """The settings the official package uses on a local disk.
@@ -409,7 +410,7 @@ class LocalStorage(Storage):
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder)
             if self._durability == "commit":
-                sync_directory(parent)
+                sync(parent)
         if not os.path.isdir(folder):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
 
@@ -451,6 +452,12 @@ class LocalStorage(Storage):
             staged.date_after(found[0])
             staged.rename()
         return True
+
+
+def _sync(paths: Sequence[str]) -> None:
+    for path in paths:
+        with naming(path):
+            sync(path)
 
 
 def _total(parts: Iterable[Deleted]) -> Deleted:

@@ -75,6 +75,8 @@ _REGISTRY_LOCK: Final = threading.Lock()
 class MemoryStorage(Storage):
     """Objects in a dictionary; safe to use from many threads."""
 
+    answers_inline = True
+
     def __init__(self, name: str | None = None, *, settings: StorageSettings | None = None) -> None:
         with _REGISTRY_LOCK:
             place = _NAMED.setdefault(name, _Place()) if name else _Place()

@@ -239,8 +239,11 @@ def test_a_pipe_is_no_object_and_does_not_block(storage: LocalStorage, root: Pat
 
 
 def test_too_long_a_key_is_named(storage: LocalStorage) -> None:
+    storage.put("a", b"x")
     with pytest.raises(StorageError, match="too long"):
         storage.get("x" * 300)
+    with pytest.raises(StorageError, match="too long"):
+        storage.put("x" * 300, b"x")
 
 
 @pytest.mark.parametrize("attributes", [Attributes(), CHUNK], ids=["metadata", "chunk"])

@@ -1,0 +1,67 @@
+"""Storage constructors and settings under their official names."""
+
+from __future__ import annotations
+
+from frazil.model.chunks import (
+    ChunkType,
+)
+from frazil.model.config import (
+    AnyObjectStoreConfig,
+    ChecksumAlgorithm,
+    ObjectStoreConfig,
+    S3Options,
+    StorageConcurrencySettings,
+    StorageRetriesSettings,
+    StorageSettings,
+    StorageTimeoutSettings,
+)
+from frazil.storage.base import (
+    Storage,
+)
+from frazil.storage.constructors import (
+    azure_storage,
+    azure_store,
+    gcs_storage,
+    gcs_store,
+    hf_storage,
+    http_storage,
+    http_store,
+    in_memory_storage,
+    local_filesystem_storage,
+    local_filesystem_store,
+    r2_storage,
+    redirect_storage,
+    s3_object_store_storage,
+    s3_storage,
+    s3_store,
+    tigris_storage,
+)
+
+__all__ = [
+    "AnyObjectStoreConfig",
+    "ChecksumAlgorithm",
+    "ChunkType",
+    "ObjectStoreConfig",
+    "S3Options",
+    "Storage",
+    "StorageConcurrencySettings",
+    "StorageRetriesSettings",
+    "StorageSettings",
+    "StorageTimeoutSettings",
+    "azure_storage",
+    "azure_store",
+    "gcs_storage",
+    "gcs_store",
+    "hf_storage",
+    "http_storage",
+    "http_store",
+    "in_memory_storage",
+    "local_filesystem_storage",
+    "local_filesystem_store",
+    "r2_storage",
+    "redirect_storage",
+    "s3_object_store_storage",
+    "s3_storage",
+    "s3_store",
+    "tigris_storage",
+]
