@@ -22,7 +22,13 @@ from zarr.abc.store import (
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from frazil.async_twins import with_async_twins
-from frazil.errors import ErrorKind, InvalidInputError, SessionStateError
+from frazil.errors import (
+    ErrorKind,
+    InvalidInputError,
+    NodeNotFoundError,
+    ReadOnlyError,
+    SessionStateError,
+)
 from frazil.model.chunks import VirtualRef
 from frazil.model.config import VirtualChunkSpec
 from frazil.model.display import Field, Literal as Shows, Shown
@@ -128,6 +134,17 @@ class FrazilStore(Shown, Store):
         store = FrazilStore(self._session, read_only=read_only)
         store._is_open = False
         return store
+
+    def _check_writable(self) -> None:
+        if self._read_only or self._session.read_only:
+            raise ReadOnlyError(
+                "cannot write to a read-only store", kind=ErrorKind.READ_ONLY_STORE
+            )
+
+    @property
+    def _store(self) -> RawStore:
+        """Plain bytes instead of Zarr buffers, under the name older programs know."""
+        return RawStore(self)
 
     async def _do(self, work: Callable[..., R], *args: Any) -> R:
         if self._inline:
@@ -290,6 +307,7 @@ class FrazilStore(Shown, Store):
 
     def sync_clear(self) -> None:
         """Delete every node, without an event loop."""
+        self._check_writable()
         self._keys.clear()
 
     # --- virtual references ---
@@ -377,6 +395,28 @@ class FrazilStore(Shown, Store):
         """Columns of all references of an array, in batches."""
         state = self._session.state
         return _iterate(chunk_batches(state, state.array(clean_path(array_path)), batch_size))
+
+
+class RawStore:
+    """Values of a store as plain bytes."""
+
+    def __init__(self, store: FrazilStore) -> None:
+        self._outer = store
+
+    async def get(self, key: str) -> bytes:
+        """The value of a key.
+
+        Raises:
+            NodeNotFoundError: there is none.
+        """
+        found = await self._outer.get(key)
+        if found is None:
+            raise NodeNotFoundError(f"key not found: {key!r}", kind=ErrorKind.KEY_NOT_FOUND)
+        return found.to_bytes()
+
+    async def set(self, key: str, value: bytes) -> None:
+        """Store metadata or a chunk."""
+        await self._outer.set(key, default_buffer_prototype().buffer.from_bytes(value))
 
 
 def _bytes_of(value: Buffer) -> memoryview:

@@ -96,6 +96,56 @@ class Worker:
             }
         )
 
+    def configure(self, path: str) -> None:
+        """Save a configuration with settings of every kind into a repository."""
+        storage = self._icechunk.local_filesystem_storage(path)
+        repo = self._icechunk.Repository.open(storage, self._settings())
+        repo.save_config()
+
+    def configured(self, path: str) -> dict[str, Any]:
+        """Tell for each part of the stored configuration whether it is what `configure` saved."""
+        stored = self._icechunk.Repository.fetch_config(
+            self._icechunk.local_filesystem_storage(path)
+        )
+        expected = self._settings()
+        names = ("inline_chunk_threshold_bytes", "get_partial_values_concurrency", "compression")
+        found = {
+            name: bool(getattr(stored, name) == getattr(expected, name))
+            for name in (*names, "max_concurrent_requests", "caching")
+        }
+        found["splitting"] = bool(stored.manifest.splitting == expected.manifest.splitting)
+        found["preload"] = stored.manifest.preload.max_total_refs == 77
+        prefixes = sorted(stored.virtual_chunk_containers)
+        return found | {"containers": prefixes}
+
+    def _settings(self) -> Any:
+        icechunk = self._icechunk
+        condition = icechunk.ManifestPreloadCondition
+        preload_if = condition.and_conditions(
+            [
+                condition.or_conditions([condition.name_matches("^t"), condition.true()]),
+                condition.num_refs(1, 99),
+            ]
+        )
+        preload = icechunk.ManifestPreloadConfig(max_total_refs=77, preload_if=preload_if)
+        config = icechunk.RepositoryConfig(
+            inline_chunk_threshold_bytes=12,
+            get_partial_values_concurrency=3,
+            max_concurrent_requests=9,
+            compression=icechunk.CompressionConfig(level=7),
+            caching=icechunk.CachingConfig(num_snapshot_nodes=5, num_bytes_chunks=1000),
+            manifest=icechunk.ManifestConfig(preload=preload, splitting=self._split_rules()),
+        )
+        stores = {
+            "s3://bucket/prefix/": icechunk.s3_store(region="eu-west-1", allow_http=True),
+            "gcs://bucket/": icechunk.gcs_store({"a": "b"}),
+            "http://example.org/data/": icechunk.http_store({}),
+            "file:///data/": icechunk.local_filesystem_store("/data"),
+        }
+        for prefix, store in stores.items():
+            config.set_virtual_chunk_container(icechunk.VirtualChunkContainer(prefix, store))
+        return config
+
     # Reading
 
     def describe(self, path: str, data: str | None = None) -> dict[str, Any]:

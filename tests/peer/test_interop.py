@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.peer.conftest import Case
-from tests.support.peer import PeerError, assert_same, without_ids
+from tests.peer.conftest import Case, PartyOf
+from tests.support.peer import PeerError, assert_same, official, without_ids
 
 pytestmark = pytest.mark.peer
 
@@ -21,6 +21,11 @@ SAMPLES = ("groups", "dtypes", "empty", "chunks", "split")
 def tip(description: dict[str, Any], branch: str = "main") -> dict[str, Any]:
     """What a description says about the newest snapshot of a branch."""
     return dict(description["snapshots"][description["branches"][branch]])
+
+
+def test_peers_are_the_releases_we_mean(party_of: PartyOf) -> None:
+    versions = [party_of(official(number)).call("hello")["version"] for number in (1, 2)]
+    assert versions == ["1.1.21", "2.3.0"]
 
 
 class TestContents:
@@ -88,6 +93,25 @@ class TestContents:
         case.seen_alike()
         values = case.writer.call("values", case.repo, array="line")
         assert values == [1, 2, 3, 4, 5, 0, 0, 0, 0]
+
+
+class TestSettings:
+    def test_stored_settings_are_read_by_the_other(self, case: Case) -> None:
+        case.create()
+        for party in (case.writer, case.reader):
+            party.call("configure", case.repo)
+            for witness in (case.writer, case.reader):
+                found = witness.call("configured", case.repo)
+                containers = found.pop("containers")
+                assert containers == [
+                    "file:///data/",
+                    "gcs://bucket/",
+                    "http://example.org/data/",
+                    "s3://bucket/prefix/",
+                ]
+                assert all(found.values()), found
+        case.reader.call("new_array", case.repo, array="line", length=2)
+        case.seen_alike()
 
 
 class TestHistory:

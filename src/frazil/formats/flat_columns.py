@@ -7,7 +7,7 @@ what a writer could have meant.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,13 @@ I64: TypeAlias = npt.NDArray[np.int64]
 U64: TypeAlias = npt.NDArray[np.uint64]
 U8: TypeAlias = npt.NDArray[np.uint8]
 Raw: TypeAlias = npt.NDArray[np.bytes_]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 MAX_SHARING: Final = 64
 """How often, on average, bytes of a file may be pointed to before it counts as an attack."""
+
+
+FEW: Final = 8
+T = TypeVar("T", np.int64, np.uint64)
 
 
 class Spans(NamedTuple):
@@ -52,7 +55,8 @@ def numbers_at(buffer: Buffer, at: I64, form: str) -> npt.NDArray[np.int64]:
 def _gather(buffer: Buffer, at: I64, form: str) -> npt.NDArray[np.generic]:
     dtype = np.dtype(form)
     room = buffer.size - dtype.itemsize + 1
-    if len(at) and (int(at.min()) < 0 or int(at.max()) >= room):
+    # Seen as unsigned, a negative position is a very large one.
+    if len(at) and int(at.view(np.uint64).max()) >= room:
         raise buffer.fail("offset outside the file")
     # A view with a stride of one byte reads at any position, aligned or not.
     view = np.ndarray((max(room, 0),), dtype, buffer=buffer.data, strides=(1,))
@@ -62,48 +66,52 @@ def _gather(buffer: Buffer, at: I64, form: str) -> npt.NDArray[np.generic]:
 class TableColumns:
     """Tables at given positions; slot numbers are those of the schema."""
 
-    __slots__ = ("_vtable_sizes", "_vtables", "buffer", "positions")
+    __slots__ = ("_kinds", "_layouts", "buffer", "positions")
 
     def __init__(self, buffer: Buffer, positions: I64) -> None:
         self.buffer = buffer
         self.positions = positions
-        self._vtables = positions - numbers_at(buffer, positions, "<i4")
-        self._vtable_sizes = numbers_at(buffer, self._vtables, "<u2")
-        if (self._vtable_sizes < 4).any() or (self._vtable_sizes & 1).any():
-            raise buffer.fail("impossible vtable")
-        sizes = numbers_at(buffer, self._vtables + 2, "<u2")
-        if len(positions) and int((positions + sizes).max()) > buffer.size:
-            raise buffer.fail("table outside the file")
+        vtables, self._kinds = _distinct(positions - numbers_at(buffer, positions, "<i4"))
+        self._layouts = [buffer.vtable(at) for at in vtables]
+        largest = max([layout[0] for layout in self._layouts], default=0)
+        if len(positions) and int(positions.max()) + largest > buffer.size:
+            self._check_sizes()
+
+    def _check_sizes(self) -> None:
+        """Look closer when a table near the end of the file might not fit into it."""
+        sizes = np.array([layout[0] for layout in self._layouts])
+        if int((self.positions + sizes[self._kinds]).max()) > self.buffer.size:
+            raise self.buffer.fail("table outside the file")
 
     def __len__(self) -> int:
         return len(self.positions)
 
-    def rows(self, rows: Mask) -> TableColumns:
-        """Only the tables where the mask is true."""
-        return TableColumns(self.buffer, self.positions[rows])
-
     def places(self, slot: int, name: str | None = None) -> I64:
         """Positions of a field, 0 where it is absent; `name` makes it required."""
-        here = self._vtable_sizes > 4 + 2 * slot
-        offsets = np.zeros(len(self), np.int64)
-        offsets[here] = numbers_at(self.buffer, self._vtables[here] + (4 + 2 * slot), "<u2")
-        if name is not None and not offsets.all():
+        offsets = [layout[slot + 1] if slot + 1 < len(layout) else 0 for layout in self._layouts]
+        if all(offsets):
+            if len(offsets) == 1:
+                return self.positions + offsets[0]
+            return self.positions + np.array(offsets, np.int64)[self._kinds]
+        if name is not None:
             raise self.buffer.fail(f"missing required field {name}")
-        offsets[offsets != 0] += self.positions[offsets != 0]
-        return offsets
+        each = np.array(offsets, np.int64)[self._kinds]
+        return np.where(each == 0, 0, self.positions + each)
 
     def numbers(self, slot: int, form: str, default: int = 0) -> I64:
         """A scalar field of up to four bytes."""
-        at = self.places(slot)
-        values = np.full(len(self), default, np.int64)
-        values[at != 0] = numbers_at(self.buffer, at[at != 0], form)
-        return values
+        return self._read(self.places(slot), form, np.int64, default)
 
     def longs(self, slot: int) -> U64:
         """A u64 field."""
-        at = self.places(slot)
-        values = np.zeros(len(self), np.uint64)
-        values[at != 0] = _gather(self.buffer, at[at != 0], "<u8")
+        return self._read(self.places(slot), "<u8", np.uint64)
+
+    def _read(self, at: I64, form: str, wide: type[T], default: int = 0) -> npt.NDArray[T]:
+        if at.all():
+            return _gather(self.buffer, at, form).astype(wide)
+        here = at != 0
+        values = np.full(len(at), default, wide)
+        values[here] = _gather(self.buffer, at[here], form)
         return values
 
     def ids(self, slot: int, width: int, name: str) -> Raw:
@@ -113,20 +121,18 @@ class TableColumns:
     def targets(self, slot: int, name: str | None = None) -> I64:
         """Where an offset field points to, 0 where it is absent."""
         at = self.places(slot, name)
-        at[at != 0] += numbers_at(self.buffer, at[at != 0], "<u4")
-        return at
+        return at + self._read(at, "<u4", np.int64)
 
     def vectors(self, slot: int, width: int, name: str | None = None) -> Spans:
         """A vector field, checked to lie in the file."""
         at = self.targets(slot, name)
-        counts = np.zeros(len(self), np.int64)
-        counts[at != 0] = numbers_at(self.buffer, at[at != 0], "<u4")
-        at[at != 0] += 4
-        if len(at) and int((at + counts * width).max()) > self.buffer.size:
+        counts = self._read(at, "<u4", np.int64)
+        starts = at + 4 * (at != 0)
+        if len(at) and int((starts + counts * width).max()) > self.buffer.size:
             raise self.buffer.fail("vector outside the file")
         if int(counts.sum()) * width > MAX_SHARING * self.buffer.size:
             raise self.buffer.fail("the same bytes are used too often")
-        return Spans(at, counts)
+        return Spans(starts, counts)
 
     def texts(self, slot: int, name: str | None = None) -> Spans:
         """A string field, checked to end in a NUL."""
@@ -143,6 +149,24 @@ class TableColumns:
             raise self.buffer.fail("the same tables are used too often")
         at = spread(spans, 4)
         return TableColumns(self.buffer, at + numbers_at(self.buffer, at, "<u4")), spans.counts
+
+
+def _distinct(values: I64) -> tuple[list[int], npt.NDArray[np.intp]]:
+    """The different values, and for each value which of those it is.
+
+    Files have one vtable for each combination of fields, so sorting is rarely worth it.
+    """
+    kinds = np.zeros(len(values), np.intp)
+    found: list[int] = []
+    rest = values
+    while len(rest) and len(found) < FEW:
+        kinds[values == rest[0]] = len(found)
+        found.append(int(rest[0]))
+        rest = rest[rest != rest[0]]
+    if not len(rest):
+        return found, kinds
+    many, kinds = np.unique(values, return_inverse=True)
+    return many.tolist(), kinds
 
 
 def table_columns(root: Table, slot: int, name: str) -> TableColumns:

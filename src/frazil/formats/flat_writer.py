@@ -11,6 +11,8 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from frazil.errors import ErrorKind, FormatError
+
 IDENTIFIER: Final = b"Ichk"
 OFFSET: Final = "offset"
 _FORMS: Final = {
@@ -123,7 +125,11 @@ class FlatWriter:
         return self._add(piece, 8) - inside
 
     def table(self, layout: Layout, *values: int | bytes | None) -> int:
-        """A table; fields that are None or zero are left out."""
+        """A table; fields that are None or zero are left out.
+
+        Raises:
+            FormatError: a number is too large for its field.
+        """
         plan = layout.plan(tuple([bool(value) for value in values]))
         vtable = self._vtables.get(plan.vtable)
         if vtable is None:
@@ -133,7 +139,13 @@ class FlatWriter:
         position = self._size + size + -(self._size + size) % plan.alignment
         for n, at in plan.offsets:
             stored[n] = position - at - values[plan.order[n]]  # type: ignore[operator]  # a distance
-        return self._add(plan.form.pack(vtable - position, *stored), plan.alignment)
+        try:
+            packed = plan.form.pack(vtable - position, *stored)
+        except struct.error as error:
+            raise FormatError(
+                f"a value does not fit into its field: {error}", kind=ErrorKind.SERIALIZATION
+            ) from error
+        return self._add(packed, plan.alignment)
 
     def finish(self, root: int) -> bytes:
         """The whole file."""

@@ -50,10 +50,27 @@ def loads(data: bytes, *, key: str) -> JSON:
     Raises:
         FormatError: the bytes are damaged or hostile.
     """
-    # Most values are one small number, word or switch.
-    if len(data) == 3 and data[2] == 1 and data[1] in (UINT << 2, BOOL << 2):
-        return data[0] if data[1] == UINT << 2 else data[0] != 0
+    # Most values are one number or one short word, which need no bookkeeping.
+    if len(data) > 2:
+        width, kind = data[-1], data[-2] >> 2
+        if kind == UINT and width == len(data) - 2 and width in (1, 2, 4, 8):
+            return int.from_bytes(data[:width], "little")
+        if kind == STRING and width == 1 and data[0] == len(data) - 5 == data[-3] - 1:
+            return _text(data[1:-4], key)
     return _Reader(data, key).root()
+
+
+def _damaged(problem: str, key: str) -> FormatError:
+    return FormatError(
+        f"damaged metadata value: {problem}", kind=ErrorKind.DESERIALIZATION, key=key
+    )
+
+
+def _text(raw: bytes, key: str) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise _damaged("text is not UTF-8", key) from error
 
 
 class _Reader:
@@ -78,9 +95,7 @@ class _Reader:
         return self._value(len(data) - 2 - width, width, data[-2], MAX_DEPTH)
 
     def _fail(self, problem: str) -> FormatError:
-        return FormatError(
-            f"damaged metadata value: {problem}", kind=ErrorKind.DESERIALIZATION, key=self._key
-        )
+        return _damaged(problem, self._key)
 
     def _uint(self, at: int, width: int) -> int:
         if at < 0 or at + width > len(self._data):
@@ -112,10 +127,7 @@ class _Reader:
             raise self._fail("the same text is used too often")
         if end > len(self._data):
             raise self._fail("text outside the value")
-        try:
-            return self._data[start:end].decode()
-        except UnicodeDecodeError as error:
-            raise self._fail("text is not UTF-8") from error
+        return _text(self._data[start:end], self._key)
 
     def _key_text(self, at: int) -> str:
         end = self._data.find(0, at)

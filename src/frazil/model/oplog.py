@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Final, Self, TypeAlias, overload
+from typing import Any, Final, NamedTuple, Self, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -125,11 +125,12 @@ class UpdateLog(Sequence[UpdateEntry]):
     def __getitem__(self, index: slice) -> Sequence[UpdateEntry]: ...
     def __getitem__(self, index: int | slice) -> UpdateEntry | Sequence[UpdateEntry]:
         if isinstance(index, slice):
-            return tuple(self._entry(row) for row in range(*index.indices(len(self))))
-        return self._entry(range(len(self))[index])
+            return self._entries(index)
+        row = range(len(self))[index]
+        return self._entries(slice(row, row + 1))[0]
 
     def __iter__(self) -> Iterator[UpdateEntry]:
-        return map(self._entry, range(len(self)))
+        return iter(self._entries(slice(None)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
@@ -152,55 +153,66 @@ class UpdateLog(Sequence[UpdateEntry]):
         The line that was newest gets `backup_path`. Once `limit` lines are kept, the next one
         that has a backup is dropped together with all older ones.
         """
-        columns = self.columns
-        if len(columns.rows):
-            columns = _with_backup(columns, backup_path)
-        columns = _prepended(columns, entry)
+        first = max(limit, 1)
+        columns = _prepended(self.columns, entry, backup_path)
         rows = columns.rows
-        cuts = np.flatnonzero(rows["backup_at"][max(limit, 1) :] != ABSENT)
+        cuts = np.flatnonzero(rows["backup_at"][first:] != ABSENT)
         if not len(cuts):
-            return type(self)(columns, key=self._key), None
-        cut = max(limit, 1) + int(cuts[0])
-        dropped = _text(columns, rows[cut], "backup", self._key)
-        kept = UpdateColumns(rows[:cut], columns.statuses, columns.arena)
-        return type(self)(kept, key=self._key), dropped
+            return self._like(columns), None
+        cut = first + int(cuts[0])
+        dropped = self._like(columns)[cut].backup_path
+        return self._like(UpdateColumns(rows[:cut], columns.statuses, columns.arena)), dropped
 
-    def _entry(self, row: int) -> UpdateEntry:
+    def _like(self, columns: UpdateColumns) -> Self:
+        return type(self)(columns, key=self._key)
+
+    def _entries(self, rows: slice) -> list[UpdateEntry]:
+        return [self._entry(_Line._make(cells)) for cells in self.columns.rows[rows].tolist()]
+
+    def _entry(self, line: _Line) -> UpdateEntry:
         columns = self.columns
-        line = columns.rows[row]
-        return UpdateEntry(
-            _kind(columns, line, self._key),
-            int(line["updated_at"]),
-            _text(columns, line, "backup", self._key),
-        )
+        try:
+            backup = None
+            if line.backup_at != ABSENT:
+                end = line.backup_at + line.backup_size
+                backup = columns.arena[line.backup_at : end].decode()
+            return UpdateEntry(_kind(columns, line), line.updated_at, backup)
+        except UnicodeDecodeError as error:
+            raise FormatError("damaged file: text is not UTF-8", key=self._key) from error
 
 
-def _text(columns: UpdateColumns, line: np.void, name: str, key: str) -> str | None:
-    at, size = int(line[f"{name}_at"]), int(line[f"{name}_size"])
-    if at == ABSENT:
-        return None
-    try:
-        return columns.arena[at : at + size].decode()
-    except UnicodeDecodeError as error:
-        raise FormatError("damaged file: text is not UTF-8", key=key) from error
+class _Line(NamedTuple):
+    """One row as Python values, in the order of `ROW`."""
+
+    tag: int
+    updated_at: int
+    backup_at: int
+    backup_size: int
+    text_at: int
+    text_size: int
+    first: bytes
+    second: bytes
+    number: int
+    high: int
+    low: int
+    status: int
 
 
-def _kind(columns: UpdateColumns, line: np.void, key: str) -> UpdateKind:
-    tag = int(line["tag"])
-    shape = SHAPES.get(tag)
+def _kind(columns: UpdateColumns, line: _Line) -> UpdateKind:
+    shape = SHAPES.get(line.tag)
     if shape is None:
-        return UnknownUpdate(tag)
+        return UnknownUpdate(line.tag)
     values: list[Any] = []
     for column, form in shape.cells:
         if form == "text":
-            values.append(_text(columns, line, column, key))
+            values.append(columns.arena[line.text_at : line.text_at + line.text_size].decode())
         elif form == "id":
             # numpy takes zeros at the end of a text for padding.
-            values.append(SnapshotId(bytes(line[column]).ljust(12, b"\0")))
+            values.append(SnapshotId(getattr(line, column).ljust(12, b"\0")))
         elif form == "status":
-            values.append(columns.statuses[int(line[column])])
+            values.append(columns.statuses[line.status])
         else:
-            values.append(int(line[column]))
+            values.append(getattr(line, column))
     if shape.record is FeatureFlagChanged:
         flag, value, is_set = values
         return FeatureFlagChanged(flag, bool(value) if is_set else None)
@@ -208,55 +220,49 @@ def _kind(columns: UpdateColumns, line: np.void, key: str) -> UpdateKind:
     return kind
 
 
-def _with_backup(columns: UpdateColumns, backup_path: str) -> UpdateColumns:
-    """The columns with a backup path in the newest line."""
-    raw = backup_path.encode()
-    arena, (at,) = append_frames(columns.arena, [(raw, TEXT_END)])
-    rows = columns.rows.copy()
-    rows["backup_at"][0] = at
-    rows["backup_size"][0] = len(raw)
-    return UpdateColumns(rows, columns.statuses, arena)
-
-
-def _prepended(columns: UpdateColumns, entry: UpdateEntry) -> UpdateColumns:
-    """The columns with one more line before the others."""
-    line = np.zeros(1, ROW)
-    line["updated_at"] = _checked_time(entry)
+def _prepended(
+    columns: UpdateColumns, entry: UpdateEntry, backup_path: str | None = None
+) -> UpdateColumns:
+    """The columns with one more line, and a backup path for the line that was newest."""
+    if not 0 <= entry.updated_at <= MAX_MICROS:
+        raise InvalidInputError("impossible time", kind=ErrorKind.BAD_METADATA)
+    rows = np.concatenate([np.zeros(1, ROW), columns.rows])
+    line, statuses = rows[:1], columns.statuses
+    line["updated_at"] = entry.updated_at
     line["backup_at"] = line["text_at"] = line["status"] = ABSENT
-    statuses, arena = columns.statuses, columns.arena
+    line["tag"] = _tag(entry.kind)
+    texts: list[tuple[Rows, str, str]] = []
     if entry.backup_path is not None:
-        arena = _put_text(line, "backup", entry.backup_path, arena)
-    kind = entry.kind
+        texts.append((line, "backup", entry.backup_path))
+    if backup_path is not None and len(rows) > 1:
+        texts.append((rows[1:2], "backup", backup_path))
+    for (column, form), value in _cells(entry.kind):
+        if form == "text":
+            texts.append((line, column, value))
+        elif form == "status":
+            line[column] = len(statuses)
+            statuses = (*statuses, value)
+        else:
+            line[column] = bytes(value) if form == "id" else value
+    arena, starts = append_frames(columns.arena, [(text.encode(), TEXT_END) for *_, text in texts])
+    for at, (place, column, text) in zip(starts, texts, strict=True):
+        place[f"{column}_at"], place[f"{column}_size"] = at, len(text.encode())
+    return UpdateColumns(rows, statuses, arena)
+
+
+def _tag(kind: UpdateKind) -> int:
     if isinstance(kind, UnknownUpdate):
         raise FormatError(
             "an update of an unknown kind cannot be written again",
             kind=ErrorKind.SERIALIZATION,
             tag=kind.tag,
         )
-    line["tag"] = _TAGS[type(kind)]
+    return _TAGS[type(kind)]
+
+
+def _cells(kind: UpdateKind) -> Iterator[tuple[tuple[str, str], Any]]:
+    """Column and form of each field of a record, with its value."""
     values = [getattr(kind, item.name) for item in fields(kind)]
     if isinstance(kind, FeatureFlagChanged):
         values = [kind.id, bool(kind.new_value), kind.new_value is not None]
-    for (column, form), value in zip(SHAPES[_TAGS[type(kind)]].cells, values, strict=True):
-        if form == "text":
-            arena = _put_text(line, column, value, arena)
-        elif form == "status":
-            line[column] = len(statuses)
-            statuses = (*statuses, value)
-        else:
-            line[column] = bytes(value) if form == "id" else value
-    return UpdateColumns(np.concatenate([line, columns.rows]), statuses, arena)
-
-
-def _checked_time(entry: UpdateEntry) -> int:
-    if not 0 <= entry.updated_at <= MAX_MICROS:
-        raise InvalidInputError("impossible time", kind=ErrorKind.BAD_METADATA)
-    return entry.updated_at
-
-
-def _put_text(line: Rows, name: str, text: str, arena: bytes) -> bytes:
-    raw = text.encode()
-    arena, (at,) = append_frames(arena, [(raw, TEXT_END)])
-    line[f"{name}_at"] = at
-    line[f"{name}_size"] = len(raw)
-    return arena
+    return zip(SHAPES[_tag(kind)].cells, values, strict=True)

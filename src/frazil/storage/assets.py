@@ -57,13 +57,20 @@ class Lru(Generic[K, V]):
         if weight > self._limit:
             return
         with self._lock:
-            if key in self._items:
-                return
+            replaced = self._items.pop(key, None)
+            if replaced is not None:
+                self._total -= max(1, self._weight(replaced))
             self._items[key] = value
             self._total += weight
             while self._total > self._limit:
                 _, dropped = self._items.popitem(last=False)
                 self._total -= max(1, self._weight(dropped))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._items.clear()
+            self._total = 0
 
 
 class Assets:
@@ -206,6 +213,11 @@ class Assets:
     def make_durable(self, keys: Iterable[str]) -> None:
         """Return once these objects would survive a power cut."""
         self.storage.make_durable(keys)
+
+    def forget(self) -> None:
+        """Empty the caches, because files may have been deleted."""
+        for cache in (self._snapshots, self._manifests, self._logs, self._chunks):
+            cache.clear()
 
     def _attributes(self, file_type: str) -> Attributes:
         return file_attributes(file_type, self.generation.spec)

@@ -127,7 +127,17 @@ class ObjectStorage(Storage, Shown):
                         return bytes(found.bytes())
         except _BeyondError:
             return self._nothing(key, start, end)
+        except foreign.NotSupportedError:
+            return self._get_by_detour(key, start, end)
         return self._get_parts(key, first, last, found.meta["e_tag"])
+
+    def _get_by_detour(self, key: str, start: int | None, end: int | None) -> bytes | None:
+        client = self._clients.reader
+
+        async def one(span: Span) -> bytes | None:
+            return (await self._get_spans(client, key, [span]))[0]
+
+        return run_all(one, [(start, end)], 1)[0]
 
     def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
         """Return the object with its version, or say that the known one is still there."""
@@ -183,6 +193,8 @@ class ObjectStorage(Storage, Shown):
                 try:
                     parts = await obstore.get_ranges_async(client, full, starts=starts, ends=ends)
                     return [bytes(part) for part in parts]
+                except foreign.NotSupportedError:
+                    pass
                 except foreign.GenericError as error:
                     if status_of(error) != 416:
                         raise
@@ -454,7 +466,7 @@ class ObjectStorage(Storage, Shown):
         given: Any = options
         try:
             return obstore.get(self._clients.reader, self._clients.full(key), options=given)
-        except (foreign.NotModifiedError, foreign.PreconditionError):
+        except (foreign.NotModifiedError, foreign.PreconditionError, foreign.NotSupportedError):
             raise
         except FOREIGN as error:
             if isinstance(error, FileNotFoundError) and not is_missing_bucket(error):
@@ -581,19 +593,29 @@ class _Attempt:
     failure: Exception | None = None
 
 
-async def _get_span(
-    client: ObjectStore, full: str, start: int | None, end: int | None
-) -> bytes | None:
+async def _get_span(client: ObjectStore, full: str, start: int | None, end: int | None) -> bytes:
+    """One range of an object, also where the store knows only some kinds of ranges, or none."""
     if start is None or start != end:
-        options: Any = _range_option(start, end)
         try:
-            found = await obstore.get_async(client, full, options=options)
-            return bytes(await found.bytes_async())
+            return await _ask(client, full, _range_option(start, end))
+        except foreign.NotSupportedError:
+            pass
         except foreign.GenericError as error:
             if status_of(error) != 416:
                 raise
-    byte_span((await obstore.head_async(client, full))["size"], start, end)
-    return b""
+    first, last = byte_span((await obstore.head_async(client, full))["size"], start, end)
+    if first >= last:
+        return b""
+    try:
+        return await _ask(client, full, {"range": (first, last)})
+    except foreign.NotSupportedError:
+        return (await _ask(client, full, {}))[first:last]
+
+
+async def _ask(client: ObjectStore, full: str, options: dict[str, object]) -> bytes:
+    given: Any = options
+    found = await obstore.get_async(client, full, options=given)
+    return bytes(await found.bytes_async())
 
 
 async def _delete_one(client: ObjectStore, full: str) -> str | None:

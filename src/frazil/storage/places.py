@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum, auto
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
@@ -171,35 +171,6 @@ def check_process() -> None:
     _Fork.used = True
 
 
-class Place(Protocol):
-    """A location in some kind of object store."""
-
-    kind: ClassVar[str]
-    """as it is shown"""
-    keeps_keys: bool
-    """whether keys are used as they are, not percent-encoded as in the official package"""
-    can_write: bool
-    read_headers: Mapping[str, str]
-    write_headers: Mapping[str, str]
-
-    @property
-    def prefix(self) -> str:
-        """What all keys begin with, without a final slash."""
-
-    @property
-    def url(self) -> str:
-        """The location without secrets."""
-
-    def fields(self) -> Sequence[tuple[str, object]]:
-        """What is shown of it."""
-
-    def provider(self) -> Provider | None:
-        """What gives credentials to clients, if it is not obstore itself."""
-
-    def open(self, client: Client, provider: Provider | None, *, rooted: bool) -> ObjectStore:
-        """A live client; `rooted` puts a slash before every key."""
-
-
 # --- S3 ---
 
 
@@ -207,7 +178,6 @@ class Place(Protocol):
 class S3Place:
     """A bucket of S3 or of a store that speaks its protocol, and a prefix in it."""
 
-    kind: ClassVar[str] = "S3 (native)"
     bucket: str
     prefix: str
     options: S3Options
@@ -216,6 +186,12 @@ class S3Place:
     write_headers: Mapping[str, str] = field(default_factory=dict)
     can_write: bool = True
     keeps_keys: bool = True
+    """whether names are used as they are, not percent-encoded as in the official package"""
+
+    @property
+    def kind(self) -> str:
+        """As it is shown."""
+        return "S3 (native)" if self.keeps_keys else "S3"
 
     @property
     def url(self) -> str:
@@ -391,7 +367,7 @@ class AzurePlace:
     @property
     def url(self) -> str:
         """The location without secrets."""
-        return f"az://{self.account}/{self.container}/{self.prefix}"
+        return f"az://{self.container}/{self.prefix}"
 
     def fields(self) -> Sequence[tuple[str, object]]:
         """What is shown of it."""
@@ -418,7 +394,8 @@ class AzurePlace:
         """A live client."""
         options, extra = split_options(self.config)
         config: dict[str, object] = {k: v for k, v in options.items() if k != "account"}
-        config["account_name"] = self.account
+        if self.account:
+            config["account_name"] = self.account
         if isinstance(self.credentials, AzureCredentials.Anonymous):
             config["skip_signature"] = True
         return AzureStore(
@@ -482,6 +459,10 @@ class HttpPlace:
         return HTTPStore.from_url(
             self.base_url, client_options=options, retry_config=client.retries()
         )
+
+
+Place: TypeAlias = S3Place | GcsPlace | AzurePlace | HttpPlace
+"""A location in some kind of object store."""
 
 
 def split_options(config: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -28,7 +28,7 @@ from frazil.storage.base import (
 from frazil.storage.places import user_agent
 
 SCHEMES: Final = frozenset(
-    "s3 gs gcs r2 tigris http+icechunk http+ic https+icechunk https+ic".split()
+    ["s3", "gs", "gcs", "r2", "tigris", "http+icechunk", "http+ic", "https+icechunk", "https+ic"]
 )
 """Where following ends."""
 MAX_REDIRECTS: Final = 10

@@ -1,0 +1,122 @@
+"""The ref files of v1: their names and their content (format reference 1.1, 1.5, 5.1).
+
+Stores whose paths go through percent-encoding keep ref names encoded; every function that deals
+with names is told so by `encoded`, and callers only ever see the real names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final, Literal, TypeAlias
+from urllib.parse import unquote_to_bytes
+
+from frazil.errors import ErrorKind, FormatError, InvalidInputError
+from frazil.ids import SnapshotId
+
+RefKind: TypeAlias = Literal["branch", "tag"]
+
+REFS: Final = "refs/"
+FILE: Final = "ref.json"
+TOMBSTONE: Final = "ref.json.deleted"
+MAX_SIZE: Final = 64 * 1024
+"""A ref file has 35 bytes; much more is something else."""
+
+_UNSAFE: Final = re.compile(rb"[\x00-\x1f\x7f-\xff\"#%*/<>?\[\\\]^`{|}~]")
+
+
+def encode_ref(snapshot_id: SnapshotId) -> bytes:
+    """The content of a ref file."""
+    return f'{{"snapshot":"{snapshot_id}"}}'.encode()
+
+
+def decode_ref(blob: bytes, *, key: str) -> SnapshotId:
+    """Read a ref file.
+
+    Raises:
+        FormatError: it does not name a snapshot.
+    """
+    if len(blob) > MAX_SIZE:
+        raise FormatError("damaged ref: file is too large", key=key, size=len(blob))
+    try:
+        document = json.loads(blob)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(
+            f"damaged ref: {error}", kind=ErrorKind.DESERIALIZATION, key=key
+        ) from error
+    text = document.get("snapshot") if isinstance(document, dict) else None
+    if not isinstance(text, str):
+        raise FormatError(
+            "damaged ref: no snapshot is named", kind=ErrorKind.DESERIALIZATION, key=key
+        )
+    try:
+        return SnapshotId.parse(text)
+    except InvalidInputError as error:
+        raise FormatError(
+            f"damaged ref: {error}", kind=ErrorKind.DESERIALIZATION, key=key
+        ) from error
+
+
+def branch_key(name: str, *, encoded: bool) -> str:
+    """The key of a branch.
+
+    Raises:
+        InvalidInputError: a ref cannot have this name.
+    """
+    return f"{_folder('branch', name, encoded=encoded)}/{FILE}"
+
+
+def tag_key(name: str, *, encoded: bool) -> str:
+    """The key of a tag, which stays when the tag is deleted."""
+    return f"{_folder('tag', name, encoded=encoded)}/{FILE}"
+
+
+def tombstone_key(name: str, *, encoded: bool) -> str:
+    """The key whose presence says that a tag is deleted."""
+    return f"{_folder('tag', name, encoded=encoded)}/{TOMBSTONE}"
+
+
+def parse_ref_key(key: str, *, encoded: bool) -> tuple[RefKind, str]:
+    """Tell from any key below `refs/` whose ref it belongs to.
+
+    Raises:
+        InvalidInputError: it belongs to neither a branch nor a tag.
+    """
+    folder = key.removeprefix(REFS).partition("/")[0]
+    name = decode_segment(folder) if encoded else folder
+    if name.startswith("branch."):
+        return "branch", name.removeprefix("branch.")
+    if name.startswith("tag."):
+        return "tag", name.removeprefix("tag.")
+    raise InvalidInputError(
+        f"{folder!r} is neither a branch nor a tag", kind=ErrorKind.INVALID_REF_TYPE, key=key
+    )
+
+
+def encode_segment(name: str) -> str:
+    """Percent-encode one path segment as object stores do."""
+    if name in (".", ".."):
+        return name.replace(".", "%2E")
+    return _UNSAFE.sub(_escape, name.encode()).decode("ascii")
+
+
+def decode_segment(segment: str) -> str:
+    """Undo `encode_segment`; what cannot be its result comes back as it is."""
+    try:
+        return unquote_to_bytes(segment).decode()
+    except UnicodeDecodeError:
+        return segment
+
+
+def _escape(found: re.Match[bytes]) -> bytes:
+    return b"%%%02X" % found[0][0]
+
+
+def _folder(kind: RefKind, name: str, *, encoded: bool) -> str:
+    if "/" in name:
+        raise InvalidInputError(
+            f"a {kind} cannot be named {name!r}: '/' is not allowed",
+            kind=ErrorKind.INVALID_REF_NAME,
+        )
+    folder = f"{kind}.{name}"
+    return REFS + (encode_segment(folder) if encoded else folder)

@@ -1,0 +1,128 @@
+"""The parts of a `zarr.json` document that a snapshot must know (format reference 4.8)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.model.nodes import Dimension
+
+MAX_LENGTH: Final = 2**64 - 1
+MAX_CHUNKS: Final = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMeta:
+    """A group; nothing in its document concerns us."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayMeta:
+    """The grid of an array; the empty dimension name counts as none."""
+
+    shape: tuple[Dimension, ...]
+    dimension_names: tuple[str | None, ...] | None
+
+
+NodeMeta: TypeAlias = GroupMeta | ArrayMeta
+
+
+def parse_node(document: bytes, *, spec: int) -> NodeMeta:
+    """Read a `zarr.json` document for a repository of this spec.
+
+    Raises:
+        InvalidInputError: it is not the metadata of a Zarr v3 group or array, or its chunk grid
+            cannot be stored.
+    """
+    try:
+        node = json.loads(document)
+    except (ValueError, RecursionError) as error:
+        raise _bad(f"it is not JSON: {error}") from error
+    if not isinstance(node, dict):
+        raise _bad("it is not a JSON object")
+    if node.get("zarr_format", 3) != 3:
+        raise _bad(f"zarr_format is {node['zarr_format']!r}, and only version 3 can be stored")
+    match node.get("node_type"):
+        case "group":
+            return GroupMeta()
+        case "array":
+            return _array(node, spec)
+        case other:
+            raise _bad(f"node_type must be 'array' or 'group', found {other!r}")
+
+
+def _bad(problem: str) -> InvalidInputError:
+    return InvalidInputError(f"bad zarr.json: {problem}", kind=ErrorKind.BAD_METADATA)
+
+
+def _array(node: dict[str, Any], spec: int) -> ArrayMeta:
+    lengths = _numbers(node.get("shape"), "shape")
+    grid = node.get("chunk_grid")
+    if not isinstance(grid, dict) or not isinstance(grid.get("configuration"), dict):
+        raise _bad("chunk_grid must have a name and a configuration")
+    name, configuration = grid.get("name"), grid["configuration"]
+    if name == "regular":
+        chunks = _numbers(configuration.get("chunk_shape"), "chunk_shape")
+        counts = [_regular(length, chunk) for length, chunk in _pairs(lengths, chunks)]
+    elif name == "rectilinear" and spec >= 2:
+        axes = configuration.get("chunk_shapes")
+        if not isinstance(axes, list):
+            raise _bad("chunk_shapes must be a list")
+        counts = [_rectilinear(length, axis) for length, axis in _pairs(lengths, axes)]
+    else:
+        raise _bad(f"chunk grids of the kind {name!r} cannot be stored in spec version {spec}")
+    if max(counts, default=0) > MAX_CHUNKS:
+        raise _bad(f"an axis has {max(counts)} chunks, and at most {MAX_CHUNKS} can be stored")
+    names = _dimension_names(node.get("dimension_names"), len(lengths))
+    return ArrayMeta(tuple(map(Dimension, lengths, counts)), names)
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MAX_LENGTH
+
+
+def _numbers(values: object, name: str) -> list[int]:
+    if not isinstance(values, list) or not all(map(_is_number, values)):
+        raise _bad(f"{name} must be a list of non-negative integers")
+    return values
+
+
+def _pairs(lengths: Sequence[int], others: Sequence[Any]) -> list[tuple[int, Any]]:
+    if len(lengths) != len(others):
+        raise _bad(f"shape has {len(lengths)} axes and the chunk grid has {len(others)}")
+    return list(zip(lengths, others, strict=True))
+
+
+def _regular(length: int, chunk: int) -> int:
+    return -(-length // chunk) if chunk else 0
+
+
+def _rectilinear(length: int, axis: object) -> int:
+    """Number of chunks of one axis: lengths, with runs of equal ones as [length, count]."""
+    if _is_number(axis):
+        assert isinstance(axis, int)
+        return _regular(length, axis)
+    if not isinstance(axis, list):
+        raise _bad("each axis of chunk_shapes must be an integer or a list")
+    total = 0
+    for item in axis:
+        if _is_number(item):
+            total += 1
+        elif isinstance(item, list) and len(item) == 2 and all(map(_is_number, item)):
+            total += item[1]
+        else:
+            raise _bad("items of chunk_shapes must be integers or pairs of length and count")
+    return total
+
+
+def _dimension_names(names: object, rank: int) -> tuple[str | None, ...] | None:
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(n is None or isinstance(n, str) for n in names):
+        raise _bad("dimension_names must be a list of strings and nulls")
+    if len(names) != rank:
+        raise _bad(f"there are {len(names)} dimension_names for {rank} axes")
+    return tuple(name or None for name in names)

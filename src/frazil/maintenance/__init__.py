@@ -1,0 +1,1 @@
+"""Work on whole repositories: expiry, garbage collection, statistics, inspection, upgrade."""

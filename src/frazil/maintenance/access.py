@@ -1,0 +1,19 @@
+"""Who may do maintenance."""
+
+from __future__ import annotations
+
+from frazil.errors import ErrorKind, ReadOnlyError
+from frazil.session.context import Context
+
+
+def require_writable(context: Context, action: str) -> None:
+    """Refuse an action on a storage or a repository that takes no changes.
+
+    Raises:
+        ReadOnlyError: it does not.
+    """
+    if not context.storage.can_write:
+        raise ReadOnlyError(
+            f"cannot {action}: the storage is read-only", kind=ErrorKind.READ_ONLY_STORAGE
+        )
+    context.refs.require_online()

@@ -1,0 +1,121 @@
+"""Deleting very many objects: in batches, ever more at once, more slowly when asked to."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from frazil.errors import ErrorKind, StorageError
+from frazil.maintenance.listing import Objects
+from frazil.storage.base import Storage, fan_out
+
+BATCH: Final = 1000
+"""Keys of one request, the most that S3 takes."""
+MAX_MESSAGES: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteLimits:
+    """How hard to try."""
+
+    max_concurrent_deletes: int = 10
+    max_consecutive_delete_failures: int = 50
+    """failed batches in a row after which it is pointless to go on"""
+    first_pause_s: float = 1.0
+    longest_pause_s: float = 120.0
+
+
+@dataclass(slots=True)
+class DeleteReport:
+    """What became of the objects of one phase."""
+
+    objects: int = 0
+    bytes: int = 0
+    failed: int = 0
+    throttled: int = 0
+    errors: list[str] = field(default_factory=list)
+    """different messages, the first few"""
+
+    def record_error(self, message: str) -> None:
+        """Keep a message if it is new and there are not many."""
+        if len(self.errors) < MAX_MESSAGES and message not in self.errors:
+            self.errors.append(message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    batch: Objects
+    failed: int
+    """objects that are still there"""
+    failed_bytes: int = 0
+    message: str = ""
+    is_throttled: bool = False
+
+
+def delete_objects(storage: Storage, garbage: Objects, limits: DeleteLimits) -> DeleteReport:
+    """Delete objects; what cannot be deleted is counted and left to the next collection.
+
+    It begins with one request at a time and doubles. When the store asks to slow down, the
+    batches are tried again after a pause, half as many at once.
+
+    Raises:
+        StorageError: too many batches in a row have failed.
+    """
+    report = DeleteReport()
+    waiting = deque(garbage.batches(BATCH))
+    at_once, pause, failures = 1, 0.0, 0
+    while waiting:
+        time.sleep(pause)
+        wave = [waiting.popleft() for _ in range(min(at_once, len(waiting)))]
+        outcomes = fan_out(lambda batch: _delete_batch(storage, batch), wave)
+        throttled = [outcome for outcome in outcomes if outcome.is_throttled]
+        for outcome in outcomes:
+            if not outcome.is_throttled:
+                failures = failures + 1 if outcome.failed else 0
+                _record(report, outcome)
+                _check(failures, limits, garbage.prefix, outcome.message)
+        if not throttled:
+            at_once, pause = min(2 * at_once, max(1, limits.max_concurrent_deletes)), 0.0
+            continue
+        report.throttled += len(throttled)
+        waiting.extendleft(outcome.batch for outcome in reversed(throttled))
+        if pause >= limits.longest_pause_s:
+            failures += 1
+            _check(failures, limits, garbage.prefix, throttled[-1].message)
+        at_once = max(1, at_once // 2)
+        pause = min(limits.longest_pause_s, max(2 * pause, limits.first_pause_s))
+    return report
+
+
+def _delete_batch(storage: Storage, batch: Objects) -> _Outcome:
+    keys = batch.keys()
+    try:
+        done = storage.delete_many(keys)
+    except StorageError as error:
+        is_throttled = error.kind == ErrorKind.THROTTLED
+        return _Outcome(batch, len(batch), batch.size_bytes, str(error), is_throttled)
+    if not done.failed:
+        return _Outcome(batch, 0)
+    sizes = dict(zip(keys, batch.sizes.tolist(), strict=True))
+    left = sum(sizes.get(key, 0) for key, _ in done.failed)
+    return _Outcome(batch, len(done.failed), left, f"{done.failed[0][1]}")
+
+
+def _record(report: DeleteReport, outcome: _Outcome) -> None:
+    report.objects += len(outcome.batch) - outcome.failed
+    report.bytes += outcome.batch.size_bytes - outcome.failed_bytes
+    report.failed += outcome.failed
+    if outcome.failed:
+        report.record_error(outcome.message)
+
+
+def _check(failures: int, limits: DeleteLimits, prefix: str, message: str) -> None:
+    if failures and failures >= limits.max_consecutive_delete_failures:
+        raise StorageError(
+            f"too many deletes in a row have failed: {message}",
+            kind=ErrorKind.GC_DELETES_FAILING,
+            prefix=prefix,
+            failures=failures,
+        )

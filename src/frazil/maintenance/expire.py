@@ -1,0 +1,104 @@
+"""Expiry: old snapshots leave the history, their data stays until garbage collection.
+
+With a repo object this is one rewrite of it (format reference 7.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from frazil.commit.base import MAIN
+from frazil.commit.by_ref_file import RefFileRefs
+from frazil.commit.by_repo_object import Edit, RepoObjectRefs
+from frazil.errors import InternalError
+from frazil.ids import SnapshotId
+from frazil.maintenance.access import require_writable
+from frazil.maintenance.expire_files import expire_by_files
+from frazil.maintenance.lineage import Mask, cut, ids_where, rows_of
+from frazil.model.history import ExpirationRan, Micros, RepoInfo, to_micros
+from frazil.model.snapshots import NO_PARENT
+from frazil.session.context import Context
+
+
+@dataclass(frozen=True, slots=True)
+class Expiration:
+    """What an expiry does: the snapshots it releases and the change of the repo object."""
+
+    released: frozenset[SnapshotId]
+    edit: Edit
+
+
+def expire_snapshots(
+    context: Context,
+    older_than: datetime,
+    *,
+    delete_expired_branches: bool = False,
+    delete_expired_tags: bool = False,
+) -> set[str]:
+    """Release the snapshots written before a time from the history; return their ids.
+
+    Roots, the tip of main and, unless they are to be deleted, the targets of other refs stay.
+    """
+    require_writable(context, "expire snapshots")
+    cutoff = to_micros(older_than)
+    match context.refs:
+        case RepoObjectRefs() as refs:
+            done = _expire_by_repo_object(
+                refs, cutoff, branches=delete_expired_branches, tags=delete_expired_tags
+            )
+        case RefFileRefs() as refs:
+            done = expire_by_files(
+                context, refs, cutoff, branches=delete_expired_branches, tags=delete_expired_tags
+            )
+        case _:
+            raise InternalError("unknown way to keep refs")
+    return {str(one) for one in done}
+
+
+def _expire_by_repo_object(
+    refs: RepoObjectRefs, cutoff: Micros, *, branches: bool, tags: bool
+) -> frozenset[SnapshotId]:
+    released: frozenset[SnapshotId] = frozenset()
+
+    def change(info: RepoInfo) -> Edit:
+        nonlocal released
+        plan = plan_expiration(info, cutoff, branches=branches, tags=tags)
+        released = plan.released
+        return plan.edit
+
+    refs.edit(change)
+    return released
+
+
+def plan_expiration(
+    info: RepoInfo, cutoff: Micros, *, branches: bool, tags: bool
+) -> Expiration:
+    """Work out an expiry; `branches` and `tags` tell whether expired ones are deleted."""
+    table = info.snapshots
+    rows = table.columns.rows
+    is_expired: Mask = (rows["parent"] != NO_PARENT) & (rows["flushed_at"] < max(cutoff, 0))
+    protected = {info.branches[MAIN]} if MAIN in info.branches else set()
+    if not branches:
+        protected |= set(info.branches.values())
+    if not tags:
+        protected |= set(info.tags.values())
+    gone = is_expired & ~rows_of(table, protected)
+    expired = ids_where(table, is_expired) if branches or tags else frozenset()
+    fields: dict[str, object] = {"snapshots": cut(table, gone, to_root=True)}
+    if branches:
+        fields["branches"] = _kept_refs(info.branches, expired)
+    if tags:
+        fields["tags"] = _kept_refs(info.tags, expired)
+        lost = info.tags.keys() - _kept_refs(info.tags, expired).keys()
+        fields["deleted_tags"] = info.deleted_tags | lost
+    return Expiration(ids_where(table, gone), Edit(ExpirationRan(), fields))
+
+
+def _kept_refs(
+    refs: Mapping[str, SnapshotId], expired: frozenset[SnapshotId]
+) -> dict[str, SnapshotId]:
+    return {
+        name: target for name, target in refs.items() if name == MAIN or target not in expired
+    }

@@ -1,0 +1,81 @@
+"""Expiry where snapshot files name their parents (format reference 7.2).
+
+In each ref's history the oldest snapshot that stays is rewritten in place, under the same id,
+as a child of the root.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from frazil.commit.base import MAIN
+from frazil.commit.by_ref_file import RefFileRefs
+from frazil.ids import SnapshotId
+from frazil.maintenance.file_history import FileHistory, Known, read_file_history
+from frazil.maintenance.reading import read_snapshot
+from frazil.model.history import Micros
+from frazil.session.context import Context
+from frazil.storage.assets import snapshot_key
+
+
+@dataclass(frozen=True, slots=True)
+class RefExpiration:
+    """What an expiry does to the history of one ref."""
+
+    is_expired: bool
+    """the ref itself points to an expired snapshot"""
+    released: frozenset[SnapshotId] = frozenset()
+    adopted: SnapshotId | None = None
+    """the snapshot that becomes a child of the root"""
+    root: SnapshotId | None = None
+
+
+def expire_by_files(
+    context: Context, refs: RefFileRefs, cutoff: Micros, *, branches: bool, tags: bool
+) -> frozenset[SnapshotId]:
+    """Expire the history of every ref: tags, then branches, by name."""
+    history = read_file_history(context.storage)
+    released: set[SnapshotId] = set()
+    for name, target in sorted(refs.tags().items()):
+        plan = plan_ref(history, target, cutoff)
+        _adopt(context, history, plan)
+        released |= plan.released
+        if plan.is_expired and tags:
+            refs.delete_tag(name)
+    for name, tip in sorted(refs.branches().items()):
+        plan = plan_ref(history, tip, cutoff)
+        _adopt(context, history, plan)
+        released |= plan.released
+        # A commit since then has made the branch young again.
+        if plan.is_expired and branches and name != MAIN and refs.branch_tip(name) == tip:
+            refs.delete_branch(name)
+    return frozenset(released)
+
+
+def plan_ref(history: FileHistory, tip: SnapshotId, cutoff: Micros) -> RefExpiration:
+    """Work out the expiry of one ref."""
+    lineage = list(history.ancestry(tip))
+    is_expired = lineage[0].flushed_at < cutoff
+    young = [at for at, entry in enumerate(lineage) if entry.flushed_at >= cutoff]
+    oldest = young[-1] if young else 0
+    root = len(lineage) - 1
+    if oldest >= root - 1:
+        return RefExpiration(is_expired)
+    return RefExpiration(
+        is_expired,
+        frozenset(entry.id for entry in lineage[oldest + 1 : root]),
+        lineage[oldest].id,
+        lineage[root].id,
+    )
+
+
+def _adopt(context: Context, history: FileHistory, plan: RefExpiration) -> None:
+    """Rewrite a snapshot as a child of the root."""
+    if plan.adopted is None:
+        return
+    snapshot = replace(read_snapshot(context.storage, plan.adopted), parent_id=plan.root)
+    context.assets.save_snapshot(snapshot)
+    context.storage.make_durable([snapshot_key(plan.adopted)])
+    known = history[plan.adopted]
+    entry = replace(known.entry, parent_id=plan.root)
+    history.known[plan.adopted] = Known(entry, known.manifest_files)

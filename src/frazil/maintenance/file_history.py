@@ -1,0 +1,97 @@
+"""The history of a repository that keeps parents in its snapshot files.
+
+Following parents file by file costs one round trip for each commit, so all snapshots are read
+side by side first and followed in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from frazil.commit.by_ref_file import entry_of
+from frazil.errors import FormatError, SnapshotNotFoundError, StorageError
+from frazil.ids import SnapshotId
+from frazil.maintenance.listing import ID_NAME
+from frazil.maintenance.reading import portions, read_snapshot
+from frazil.model.history import ManifestFile, SnapshotEntry
+from frazil.storage.assets import SNAPSHOTS
+from frazil.storage.base import Storage, fan_out
+
+PREFETCH: Final = 64
+"""Snapshots that are in memory as a whole at one time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is needed of a snapshot file."""
+
+    entry: SnapshotEntry
+    manifest_files: tuple[ManifestFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileHistory:
+    """Snapshots by id; one that was not read before is read when it is met."""
+
+    storage: Storage
+    known: dict[SnapshotId, Known] = field(default_factory=dict)
+
+    def __getitem__(self, snapshot_id: SnapshotId) -> Known:
+        found = self.known.get(snapshot_id)
+        if found is None:
+            found = self.known[snapshot_id] = _read(self.storage, snapshot_id)
+        return found
+
+    def ancestry(self, tip: SnapshotId) -> Iterator[SnapshotEntry]:
+        """A snapshot and its ancestors, newest first.
+
+        Raises:
+            SnapshotNotFoundError: a file is missing.
+            FormatError: a file is damaged, or the parents run in a circle.
+        """
+        seen: set[SnapshotId] = set()
+        current: SnapshotId | None = tip
+        while current is not None:
+            if current in seen:
+                raise FormatError("history runs in a circle", snapshot=current)
+            seen.add(current)
+            entry = self[current].entry
+            yield entry
+            current = entry.parent_id
+
+    def reachable(self, tips: Iterable[SnapshotId]) -> dict[SnapshotId, Known]:
+        """Everything that some tips descend from, tips included."""
+        found: dict[SnapshotId, Known] = {}
+        for tip in tips:
+            for entry in self.ancestry(tip):
+                if entry.id in found:
+                    break
+                found[entry.id] = self[entry.id]
+        return found
+
+
+def read_file_history(storage: Storage, at_once: int = PREFETCH) -> FileHistory:
+    """Read what can be read of all snapshot files; damage counts only where history needs it."""
+    start = len(SNAPSHOTS)
+    names = (item.key[start:] for item in storage.list(SNAPSHOTS))
+    ids = (SnapshotId.parse(name) for name in names if ID_NAME.fullmatch(name))
+
+    def attempt(snapshot_id: SnapshotId) -> Known | None:
+        try:
+            return _read(storage, snapshot_id)
+        except (FormatError, StorageError, SnapshotNotFoundError):
+            return None
+
+    history = FileHistory(storage)
+    for group in portions(ids, at_once):
+        for snapshot_id, found in zip(group, fan_out(attempt, group), strict=True):
+            if found is not None:
+                history.known[snapshot_id] = found
+    return history
+
+
+def _read(storage: Storage, snapshot_id: SnapshotId) -> Known:
+    snapshot = read_snapshot(storage, snapshot_id)
+    return Known(entry_of(snapshot), snapshot.manifest_files)

@@ -1,0 +1,75 @@
+"""Sets of fixed-width byte strings as sorted columns: twelve bytes for an id, not a hundred."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.ids import ObjectId
+
+U8: TypeAlias = npt.NDArray[np.uint8]
+Keys: TypeAlias = npt.NDArray[np.bytes_]
+
+ID_WIDTH: Final = ObjectId.width
+MIN_PENDING: Final = 1 << 16
+"""Rows that are collected before they are sorted in; sorting fewer would cost more in all."""
+
+
+class RowSet:
+    """A growing set of rows of equal width; rows are (n, width) arrays of bytes."""
+
+    def __init__(self, width: int = ID_WIDTH) -> None:
+        self._width = width
+        self._sorted: Keys = np.zeros(0, f"S{width}")
+        self._pending: list[Keys] = []
+        self._count = 0
+
+    def add(self, rows: U8) -> None:
+        """Take over rows, which may repeat."""
+        if not len(rows):
+            return
+        self._pending.append(self._keys(rows))
+        self._count += len(rows)
+        if self._count > max(MIN_PENDING, len(self._sorted)):
+            self._settle()
+
+    def add_ids(self, ids: Iterable[bytes]) -> None:
+        """Take over single ids."""
+        self.add(id_rows(ids))
+
+    def contains(self, rows: U8) -> npt.NDArray[np.bool_]:
+        """Tell for each row whether it is in the set."""
+        self._settle()
+        keys, known = self._keys(rows), self._sorted
+        if not len(known):
+            return np.zeros(len(keys), np.bool_)
+        places = np.searchsorted(known, keys)
+        found: npt.NDArray[np.bool_] = known[np.minimum(places, len(known) - 1)] == keys
+        return found
+
+    def rows(self) -> U8:
+        """All rows, ascending."""
+        self._settle()
+        return self._sorted.view(np.uint8).reshape(-1, self._width)
+
+    def __len__(self) -> int:
+        self._settle()
+        return len(self._sorted)
+
+    def _keys(self, rows: U8) -> Keys:
+        # numpy ignores zeros at the end of such texts, which equal widths make harmless.
+        return np.ascontiguousarray(rows).view(f"S{self._width}").ravel()
+
+    def _settle(self) -> None:
+        if self._pending:
+            self._sorted = np.unique(np.concatenate([self._sorted, *self._pending]))
+            self._pending.clear()
+            self._count = 0
+
+
+def id_rows(ids: Iterable[bytes]) -> U8:
+    """Single ids as rows."""
+    return np.frombuffer(b"".join(ids), np.uint8).reshape(-1, ID_WIDTH)

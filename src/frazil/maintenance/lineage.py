@@ -1,0 +1,123 @@
+"""Pure rules on the table of snapshots: what refs reach, and history with parts cut out.
+
+Cutting a snapshot out of a history must not lose what it changed: the snapshot that follows
+takes over its transaction log by name (format reference 7.1, 7.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import FormatError
+from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
+from frazil.maintenance.id_sets import U8
+from frazil.model.history import SnapshotTable
+from frazil.model.snapshots import NO_PARENT
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Link: TypeAlias = tuple[SnapshotId | None, list[SnapshotId]]
+"""A parent and the ancestors between, oldest first, whose logs are taken over."""
+
+
+def table_ids(table: SnapshotTable) -> U8:
+    """The ids of all snapshots as rows."""
+    raw = np.ascontiguousarray(table.columns.rows["id"])
+    return raw.view(np.uint8).reshape(-1, SnapshotId.width)
+
+
+def ids_where(table: SnapshotTable, mask: Mask) -> frozenset[SnapshotId]:
+    """The snapshots picked by a mask of rows."""
+    return frozenset(map(table.id_at, np.flatnonzero(mask).tolist()))
+
+
+def rows_of(table: SnapshotTable, ids: Iterable[SnapshotId]) -> Mask:
+    """The mask of some snapshots; unknown ones are passed over."""
+    mask = np.zeros(len(table), np.bool_)
+    mask[[table.row(one) for one in ids if one in table]] = True
+    return mask
+
+
+def reachable(table: SnapshotTable, tips: Iterable[SnapshotId]) -> Mask:
+    """The snapshots that some tips descend from, tips included."""
+    parents = table.columns.rows["parent"].tolist()
+    seen = np.zeros(len(table), np.bool_)
+    for tip in set(tips):
+        row = table.row(tip)
+        while row != NO_PARENT and not seen[row]:
+            seen[row] = True
+            row = parents[row]
+    return seen
+
+
+def orphaned(table: SnapshotTable, gone: Mask) -> list[int]:
+    """The rows that stay and whose parents are gone."""
+    parents = table.columns.rows["parent"]
+    rows = np.flatnonzero(~gone & (parents != NO_PARENT) & gone[parents])
+    found: list[int] = rows.tolist()
+    return found
+
+
+def cut(table: SnapshotTable, gone: Mask, *, to_root: bool) -> SnapshotTable:
+    """The table without some snapshots, orphans being adopted by an ancestor.
+
+    That is the root of their history, or else the nearest ancestor that stays; the initial
+    snapshot if there is none. The adopted record the logs of all snapshots between.
+    """
+    parents = table.columns.rows["parent"].tolist()
+
+    def is_root(row: int) -> bool:
+        return bool(parents[row] == NO_PARENT)
+
+    def stays(row: int) -> bool:
+        return not gone[row]
+
+    if not gone.any():
+        return table
+    links = {
+        table.id_at(row): _adoption(table, row, parents, is_root if to_root else stays)
+        for row in orphaned(table, gone)
+    }
+    if any(parent is None for parent, _ in links.values()) and _has_initial(table, gone):
+        links = {one: (link[0] or INITIAL_SNAPSHOT_ID, link[1]) for one, link in links.items()}
+    return table.reparent(links).without(ids_where(table, gone))
+
+
+def _has_initial(table: SnapshotTable, gone: Mask) -> bool:
+    """Whether the initial snapshot, the ancestor of all others, is there and stays."""
+    if INITIAL_SNAPSHOT_ID not in table:
+        return False
+    row = table.row(INITIAL_SNAPSHOT_ID)
+    return not gone[row] and int(table.columns.rows["parent"][row]) == NO_PARENT
+
+
+def _adoption(
+    table: SnapshotTable, row: int, parents: list[int], is_end: Callable[[int], bool]
+) -> Link:
+    between: list[int] = []
+    ancestor = parents[row]
+    while ancestor != NO_PARENT and not is_end(ancestor):
+        between.append(ancestor)
+        ancestor = parents[ancestor]
+        if len(between) > len(parents):
+            raise FormatError("damaged file: the history runs in a circle", key="repo")
+    pruned: list[SnapshotId] = []
+    for one in reversed(between):
+        pruned.extend(_pruned(table, one))
+        pruned.append(table.id_at(one))
+    pruned.extend(_pruned(table, row))
+    return None if ancestor == NO_PARENT else table.id_at(ancestor), pruned
+
+
+def _pruned(table: SnapshotTable, row: int) -> tuple[SnapshotId, ...]:
+    first, count = table.columns.rows[["pruned_at", "pruned_count"]][row].item()
+    return table.columns.pruned[first : first + count]
+
+
+def pruned_logs(table: SnapshotTable) -> Iterator[SnapshotId]:
+    """Every log that a snapshot of the table took over from an ancestor."""
+    for row in np.flatnonzero(table.columns.rows["pruned_count"]).tolist():
+        yield from _pruned(table, row)

@@ -1,0 +1,122 @@
+"""Through snapshots to manifests to references, side by side and within limits of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import numpy as np
+
+from frazil.commit.by_ref_file import RefFileRefs
+from frazil.commit.by_repo_object import RepoObjectRefs
+from frazil.errors import InternalError
+from frazil.formats.manifest import Manifest
+from frazil.ids import ManifestId, SnapshotId
+from frazil.maintenance.file_history import read_file_history
+from frazil.maintenance.id_sets import ID_WIDTH, U8, RowSet
+from frazil.maintenance.lineage import ids_where, reachable
+from frazil.maintenance.reading import portions, read_manifest, read_snapshot
+from frazil.model.chunks import ChunkType
+from frazil.model.history import ManifestFile
+from frazil.session.context import Context
+from frazil.storage.base import Storage, fan_out
+
+T = TypeVar("T")
+
+DECODED_REF_BYTES: Final = 128
+"""Memory of one reference while its manifest is open: the unpacked file and the columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class WalkLimits:
+    """What a walk may have in memory at one time."""
+
+    max_snapshots_in_memory: int = 50
+    max_compressed_manifest_mem_bytes: int = 512 * 1024 * 1024
+    max_decoded_manifest_mem_bytes: int = 4 * 1024 * 1024 * 1024
+    max_concurrent_manifest_fetches: int = 500
+
+
+def reachable_manifests(context: Context, limits: WalkLimits) -> dict[ManifestId, ManifestFile]:
+    """The manifests of all snapshots that branches and tags reach."""
+    tips = [*context.refs.branches().values(), *context.refs.tags().values()]
+    match context.refs:
+        case RepoObjectRefs() as refs:
+            info = refs.info()
+            tips = [*info.branches.values(), *info.tags.values()]
+            reached = ids_where(info.snapshots, reachable(info.snapshots, tips))
+            return manifests_of(context.storage, reached, limits)
+        case RefFileRefs():
+            history = read_file_history(context.storage, limits.max_snapshots_in_memory)
+            known = history.reachable(tips).values()
+            return {file.id: file for one in known for file in one.manifest_files}
+        case _:
+            raise InternalError("unknown way to keep refs")
+
+
+def manifests_of(
+    storage: Storage, snapshots: Iterable[SnapshotId], limits: WalkLimits
+) -> dict[ManifestId, ManifestFile]:
+    """The manifests of some snapshots, once each."""
+
+    def files(snapshot_id: SnapshotId) -> tuple[ManifestFile, ...]:
+        return read_snapshot(storage, snapshot_id).manifest_files
+
+    return {
+        file.id: file
+        for group in portions(snapshots, limits.max_snapshots_in_memory)
+        for found in fan_out(files, group)
+        for file in found
+    }
+
+
+def over_manifests(
+    storage: Storage,
+    files: Iterable[ManifestFile],
+    limits: WalkLimits,
+    look: Callable[[Manifest], T],
+) -> Iterator[T]:
+    """Read manifests side by side and yield what `look` finds in each."""
+    for group in _portions_by_size(files, limits):
+        yield from fan_out(lambda file: look(read_manifest(storage, file.id)), group)
+
+
+def _portions_by_size(
+    files: Iterable[ManifestFile], limits: WalkLimits
+) -> Iterator[Sequence[ManifestFile]]:
+    group: list[ManifestFile] = []
+    packed = decoded = 0
+    for file in files:
+        packed += file.size_bytes
+        decoded += file.num_chunk_refs * DECODED_REF_BYTES
+        is_full = (
+            packed > limits.max_compressed_manifest_mem_bytes
+            or decoded > limits.max_decoded_manifest_mem_bytes
+            or len(group) >= limits.max_concurrent_manifest_fetches
+        )
+        if group and is_full:
+            yield group
+            group = []
+            packed, decoded = file.size_bytes, file.num_chunk_refs * DECODED_REF_BYTES
+        group.append(file)
+    if group:
+        yield group
+
+
+def native_chunks(
+    storage: Storage, files: Iterable[ManifestFile], limits: WalkLimits
+) -> RowSet:
+    """The chunk objects that some manifests refer to, each as often as it likes."""
+    found = RowSet()
+    for ids in over_manifests(storage, files, limits, native_ids):
+        found.add(ids)
+    return found
+
+
+def native_ids(manifest: Manifest) -> U8:
+    """The chunk objects a manifest refers to."""
+    parts = [
+        table.chunk_id[table.kind == ChunkType.native] for _, table in manifest.tables()
+    ]
+    return np.concatenate([np.zeros((0, ID_WIDTH), np.uint8), *parts])

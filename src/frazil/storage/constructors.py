@@ -1,0 +1,540 @@
+"""The functions that make storages and store configurations, with the official signatures.
+
+`storage_from_url` makes any of them from text.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.model.config import ChecksumAlgorithm, ObjectStoreConfig, S3Options, StorageSettings
+from frazil.storage.base import Storage
+from frazil.storage.credentials import (
+    GcsBearerCredential,
+    S3StaticCredentials,
+    azure_credentials,
+    gcs_credentials,
+    s3_credentials,
+)
+from frazil.storage.factory import Headers, StorageFactory, bad_url
+from frazil.storage.memory import MemoryStorage
+
+
+def in_memory_storage() -> Storage:
+    """A storage in the memory of this process, for tests."""
+    return StorageFactory.new_in_memory()
+
+
+def local_filesystem_storage(path: str) -> Storage:
+    """A storage in a directory, which need not exist yet."""
+    return StorageFactory.new_local_filesystem(path)
+
+
+def http_storage(
+    base_url: str, opts: dict[str, str] | None = None, headers: Headers = None
+) -> Storage:
+    """A storage behind a web server, to be read only; headers go with every request."""
+    return StorageFactory.new_http(base_url, opts, headers)
+
+
+def redirect_storage(base_url: str) -> Storage:
+    """A storage whose place a web address tells by redirecting, when it is first used."""
+    return StorageFactory.new_redirect(base_url)
+
+
+def s3_storage(
+    *,
+    bucket: str,
+    prefix: str | None,
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    allow_http: bool = False,
+    access_key_id: str | None = None,
+    secret_access_key: str | None = None,
+    session_token: str | None = None,
+    expires_after: datetime | None = None,
+    anonymous: bool | None = None,
+    from_env: bool | None = None,
+    get_credentials: Callable[[], S3StaticCredentials] | None = None,
+    scatter_initial_credentials: bool = False,
+    force_path_style: bool = False,
+    network_stream_timeout_seconds: int = 60,
+    requester_pays: bool = False,
+    checksum_algorithm: ChecksumAlgorithm | None = None,
+    legacy_rooted_keys: bool | None = None,
+    read_headers: Headers = None,
+    write_headers: Headers = None,
+    headers: Headers = None,
+) -> Storage:
+    """A storage in S3, or in a store that speaks its protocol."""
+    credentials = s3_credentials(
+        access_key_id=access_key_id,
+        secret_access_key=secret_access_key,
+        session_token=session_token,
+        expires_after=expires_after,
+        anonymous=anonymous,
+        from_env=from_env,
+        get_credentials=get_credentials,
+        scatter_initial_credentials=scatter_initial_credentials,
+    )
+    options = S3Options(
+        region=region,
+        endpoint_url=endpoint_url,
+        allow_http=allow_http,
+        anonymous=anonymous or False,
+        force_path_style=force_path_style,
+        network_stream_timeout_seconds=network_stream_timeout_seconds,
+        requester_pays=requester_pays,
+        checksum_algorithm=checksum_algorithm,
+    )
+    return StorageFactory.new_s3(
+        options,
+        bucket,
+        prefix,
+        credentials,
+        legacy_rooted_keys,
+        read_headers=read_headers,
+        write_headers=write_headers,
+        headers=headers,
+    )
+
+
+def s3_object_store_storage(
+    *,
+    bucket: str,
+    prefix: str | None,
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    allow_http: bool = False,
+    access_key_id: str | None = None,
+    secret_access_key: str | None = None,
+    session_token: str | None = None,
+    expires_after: datetime | None = None,
+    anonymous: bool | None = None,
+    from_env: bool | None = None,
+    force_path_style: bool = False,
+    read_headers: Headers = None,
+    write_headers: Headers = None,
+    headers: Headers = None,
+) -> Storage:
+    """A storage in S3 as the official package's generic backend lays it out."""
+    credentials = s3_credentials(
+        access_key_id=access_key_id,
+        secret_access_key=secret_access_key,
+        session_token=session_token,
+        expires_after=expires_after,
+        anonymous=anonymous,
+        from_env=from_env,
+    )
+    options = S3Options(
+        region=region,
+        endpoint_url=endpoint_url,
+        allow_http=allow_http,
+        anonymous=anonymous or False,
+        force_path_style=force_path_style,
+    )
+    return StorageFactory.new_s3_object_store(
+        options,
+        bucket,
+        prefix,
+        credentials,
+        read_headers=read_headers,
+        write_headers=write_headers,
+        headers=headers,
+    )
+
+
+def tigris_storage(
+    *,
+    bucket: str,
+    prefix: str | None,
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    use_weak_consistency: bool = False,
+    allow_http: bool = False,
+    access_key_id: str | None = None,
+    secret_access_key: str | None = None,
+    session_token: str | None = None,
+    expires_after: datetime | None = None,
+    anonymous: bool | None = None,
+    from_env: bool | None = None,
+    get_credentials: Callable[[], S3StaticCredentials] | None = None,
+    scatter_initial_credentials: bool = False,
+    network_stream_timeout_seconds: int = 60,
+    checksum_algorithm: ChecksumAlgorithm | None = None,
+    legacy_rooted_keys: bool | None = None,
+    read_headers: Headers = None,
+    write_headers: Headers = None,
+    headers: Headers = None,
+) -> Storage:
+    """A storage in Tigris; with weak consistency it can only be read."""
+    credentials = s3_credentials(
+        access_key_id=access_key_id,
+        secret_access_key=secret_access_key,
+        session_token=session_token,
+        expires_after=expires_after,
+        anonymous=anonymous,
+        from_env=from_env,
+        get_credentials=get_credentials,
+        scatter_initial_credentials=scatter_initial_credentials,
+    )
+    options = S3Options(
+        region=region,
+        endpoint_url=endpoint_url,
+        allow_http=allow_http,
+        anonymous=anonymous or False,
+        network_stream_timeout_seconds=network_stream_timeout_seconds,
+        checksum_algorithm=checksum_algorithm,
+    )
+    return StorageFactory.new_tigris(
+        options,
+        bucket,
+        prefix,
+        use_weak_consistency,
+        credentials,
+        legacy_rooted_keys,
+        read_headers=read_headers,
+        write_headers=write_headers,
+        headers=headers,
+    )
+
+
+def r2_storage(
+    *,
+    bucket: str | None = None,
+    prefix: str | None = None,
+    account_id: str | None = None,
+    endpoint_url: str | None = None,
+    region: str | None = None,
+    allow_http: bool = False,
+    access_key_id: str | None = None,
+    secret_access_key: str | None = None,
+    session_token: str | None = None,
+    expires_after: datetime | None = None,
+    anonymous: bool | None = None,
+    from_env: bool | None = None,
+    get_credentials: Callable[[], S3StaticCredentials] | None = None,
+    scatter_initial_credentials: bool = False,
+    network_stream_timeout_seconds: int = 60,
+    checksum_algorithm: ChecksumAlgorithm | None = None,
+    legacy_rooted_keys: bool | None = None,
+    read_headers: Headers = None,
+    write_headers: Headers = None,
+    headers: Headers = None,
+) -> Storage:
+    """A storage in Cloudflare R2, found by `account_id` or `endpoint_url`."""
+    credentials = s3_credentials(
+        access_key_id=access_key_id,
+        secret_access_key=secret_access_key,
+        session_token=session_token,
+        expires_after=expires_after,
+        anonymous=anonymous,
+        from_env=from_env,
+        get_credentials=get_credentials,
+        scatter_initial_credentials=scatter_initial_credentials,
+    )
+    options = S3Options(
+        region=region,
+        endpoint_url=endpoint_url,
+        allow_http=allow_http,
+        anonymous=anonymous or False,
+        network_stream_timeout_seconds=network_stream_timeout_seconds,
+        checksum_algorithm=checksum_algorithm,
+    )
+    return StorageFactory.new_r2(
+        options,
+        bucket,
+        prefix,
+        account_id,
+        credentials,
+        legacy_rooted_keys,
+        read_headers=read_headers,
+        write_headers=write_headers,
+        headers=headers,
+    )
+
+
+def hf_storage(
+    *,
+    bucket: str,
+    prefix: str | None,
+    namespace: str,
+    access_key_id: str | None = None,
+    secret_access_key: str | None = None,
+    session_token: str | None = None,
+    expires_after: datetime | None = None,
+    from_env: bool | None = None,
+    get_credentials: Callable[[], S3StaticCredentials] | None = None,
+    scatter_initial_credentials: bool = False,
+    network_stream_timeout_seconds: int = 60,
+    legacy_rooted_keys: bool | None = None,
+    read_headers: Headers = None,
+    write_headers: Headers = None,
+    headers: Headers = None,
+) -> Storage:
+    """A storage in a bucket of Hugging Face, through its S3 gateway."""
+    credentials = s3_credentials(
+        access_key_id=access_key_id,
+        secret_access_key=secret_access_key,
+        session_token=session_token,
+        expires_after=expires_after,
+        from_env=from_env,
+        get_credentials=get_credentials,
+        scatter_initial_credentials=scatter_initial_credentials,
+    )
+    return StorageFactory.new_hf(
+        S3Options(network_stream_timeout_seconds=network_stream_timeout_seconds),
+        bucket,
+        prefix,
+        namespace,
+        credentials,
+        legacy_rooted_keys,
+        read_headers=read_headers,
+        write_headers=write_headers,
+        headers=headers,
+    )
+
+
+def gcs_storage(
+    *,
+    bucket: str,
+    prefix: str | None,
+    service_account_file: str | None = None,
+    service_account_key: str | None = None,
+    application_credentials: str | None = None,
+    bearer_token: str | None = None,
+    anonymous: bool | None = None,
+    from_env: bool | None = None,
+    config: dict[str, str] | None = None,
+    get_credentials: Callable[[], GcsBearerCredential] | None = None,
+    scatter_initial_credentials: bool = False,
+    read_headers: Headers = None,
+    write_headers: Headers = None,
+    headers: Headers = None,
+) -> Storage:
+    """A storage in Google Cloud Storage."""
+    credentials = gcs_credentials(
+        service_account_file=service_account_file,
+        service_account_key=service_account_key,
+        application_credentials=application_credentials,
+        bearer_token=bearer_token,
+        from_env=from_env,
+        anonymous=anonymous,
+        get_credentials=get_credentials,
+        scatter_initial_credentials=scatter_initial_credentials,
+    )
+    return StorageFactory.new_gcs(
+        bucket,
+        prefix,
+        credentials,
+        config=config,
+        read_headers=read_headers,
+        write_headers=write_headers,
+        headers=headers,
+    )
+
+
+def azure_storage(
+    *,
+    account: str,
+    container: str,
+    prefix: str,
+    access_key: str | None = None,
+    sas_token: str | None = None,
+    bearer_token: str | None = None,
+    from_env: bool | None = None,
+    anonymous: bool | None = None,
+    config: dict[str, str] | None = None,
+) -> Storage:
+    """A storage in Azure Blob Storage."""
+    credentials = azure_credentials(
+        access_key=access_key,
+        sas_token=sas_token,
+        bearer_token=bearer_token,
+        from_env=from_env,
+        anonymous=anonymous,
+    )
+    return StorageFactory.new_azure_blob(account, container, prefix, credentials, config=config)
+
+
+# --- stores of virtual chunk containers ---
+
+
+def s3_store(
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    allow_http: bool = False,
+    anonymous: bool = False,
+    s3_compatible: bool = False,
+    force_path_style: bool = False,
+    network_stream_timeout_seconds: int = 60,
+    requester_pays: bool = False,
+    checksum_algorithm: ChecksumAlgorithm | None = None,
+) -> ObjectStoreConfig.S3Compatible | ObjectStoreConfig.S3:
+    """The store of a virtual chunk container in S3 or in a store that speaks its protocol."""
+    options = S3Options(
+        region=region,
+        endpoint_url=endpoint_url,
+        allow_http=allow_http,
+        anonymous=anonymous,
+        force_path_style=force_path_style,
+        network_stream_timeout_seconds=network_stream_timeout_seconds,
+        requester_pays=requester_pays,
+        checksum_algorithm=checksum_algorithm,
+    )
+    if s3_compatible:
+        return ObjectStoreConfig.S3Compatible(options)
+    return ObjectStoreConfig.S3(options)
+
+
+def gcs_store(opts: dict[str, str] | None = None) -> ObjectStoreConfig.Gcs:
+    """The store of a virtual chunk container in Google Cloud Storage."""
+    return ObjectStoreConfig.Gcs(opts)
+
+
+def azure_store(*, account: str, config: dict[str, str] | None = None) -> ObjectStoreConfig.Azure:
+    """The store of a virtual chunk container in Azure."""
+    return ObjectStoreConfig.Azure({"account": account, **(config or {})})
+
+
+def http_store(
+    opts: dict[str, str] | None = None, headers: Headers = None
+) -> ObjectStoreConfig.Http:
+    """The store of a virtual chunk container behind a web server."""
+    return ObjectStoreConfig.Http(opts, headers)
+
+
+def local_filesystem_store(path: str) -> ObjectStoreConfig.LocalFileSystem:
+    """The store of a virtual chunk container in local files."""
+    return ObjectStoreConfig.LocalFileSystem(path)
+
+
+# --- from a URL ---
+
+EXPECTED: Final = (
+    "s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, https://host/path,"
+    " file:///path, memory://name or a path"
+)
+_FLAGS: Final = frozenset(
+    {"allow_http", "anonymous", "force_path_style", "requester_pays", "use_weak_consistency"}
+)
+_PLAIN: Final = frozenset({"region", "endpoint_url", "account_id", "account", "namespace"})
+
+
+def storage_from_url(url: str, **options: Any) -> Storage:  # noqa: ANN401  (those of the function)
+    """The storage at a URL or a path.
+
+    Args:
+        url: as in `EXPECTED`; simple options may follow as a query, `?region=eu-west-1`.
+        options: arguments of the function that makes this kind of storage.
+
+    Raises:
+        StorageError: the URL is of no known form.
+        InvalidInputError: an option does not belong to this kind of storage.
+    """
+    if "://" not in url:
+        if not url or (":" in url.partition("/")[0]):
+            raise bad_url(url, EXPECTED)
+        return _call(local_filesystem_storage, {"path": url}, options)
+    parts = urlsplit(url)
+    if parts.scheme in ("http", "https"):
+        return _call(http_storage, {"base_url": url}, options)
+    given = _query(parts.query) | options
+    bucket, prefix = parts.netloc, unquote(parts.path.lstrip("/"))
+    match parts.scheme:
+        case "file" if parts.netloc in ("", "localhost") and parts.path:
+            return _call(local_filesystem_storage, {"path": unquote(parts.path)}, given)
+        case "memory":
+            return MemoryStorage(bucket + parts.path or None)
+        case "az" | "azure" | "abfs" | "abfss" if bucket:
+            container, _, host = bucket.rpartition("@") if "@" in bucket else (bucket, "", "")
+            place = {"container": container, "prefix": prefix, "account": host.partition(".")[0]}
+            return _call(azure_storage, place, given)
+        case "r2" if bucket:
+            return _call(r2_storage, {"bucket": bucket, "prefix": prefix}, given)
+        case scheme if scheme in _BY_SCHEME and bucket and "@" not in bucket:
+            return _call(_BY_SCHEME[scheme], {"bucket": bucket, "prefix": prefix}, given)
+        case _:
+            raise bad_url(url, EXPECTED)
+
+
+_BY_SCHEME: Final[dict[str, Callable[..., Storage]]] = {
+    "s3": s3_storage,
+    "s3a": s3_storage,
+    "gs": gcs_storage,
+    "gcs": gcs_storage,
+    "tigris": tigris_storage,
+    "hf": hf_storage,
+}
+
+
+def _query(query: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name in _FLAGS:
+            found[name] = value.lower() in ("", "1", "true", "yes")
+        elif name in _PLAIN:
+            found[name] = value
+        else:
+            raise InvalidInputError(
+                "this option cannot be given in a URL",
+                kind=ErrorKind.STORAGE_CONFIG,
+                option=name,
+                known=", ".join(sorted(_FLAGS | _PLAIN)),
+            )
+    return found
+
+
+def _call(
+    function: Callable[..., Storage], place: dict[str, str], options: dict[str, Any]
+) -> Storage:
+    known = inspect.signature(function).parameters
+    for name in options:
+        if name not in known:
+            raise InvalidInputError(
+                "unknown option for this kind of storage",
+                kind=ErrorKind.STORAGE_CONFIG,
+                option=name,
+                known=", ".join(sorted(set(known) - set(place))),
+            )
+    return function(**{**place, **options})
+
+
+# --- listing as the official package does ---
+
+
+@dataclass(frozen=True, slots=True)
+class StorageObjectInfo:
+    """An object in storage."""
+
+    key: str
+    size_bytes: int
+    created_at: datetime
+
+
+def list_objects_metadata(
+    storage: Storage, settings: StorageSettings | None = None, prefix: str | None = None
+) -> list[StorageObjectInfo]:
+    """The objects whose keys begin with a text."""
+    chosen = storage if settings is None else storage.with_settings(settings)
+    wanted = (prefix or "").removeprefix("/")
+    folder = wanted.rpartition("/")[0]
+    return [
+        StorageObjectInfo(item.key, item.size_bytes, item.created_at)
+        for item in chosen.list(f"{folder}/" if folder else "")
+        if item.key.startswith(wanted)
+    ]
+
+
+def list_objects(
+    storage: Storage, settings: StorageSettings | None = None, prefix: str | None = None
+) -> list[tuple[str, int]]:
+    """Keys and sizes of the objects whose keys begin with a text."""
+    found = list_objects_metadata(storage, settings, prefix)
+    return [(item.key, item.size_bytes) for item in found]

@@ -1,0 +1,335 @@
+"""Storages from options and credentials, one function for each kind of store.
+
+`StorageFactory` carries them under the names that the official `Storage` class has; the
+functions that users call are in `constructors`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, urlsplit
+
+from frazil.errors import ErrorKind, StorageError
+from frazil.model.config import S3Options
+from frazil.storage.base import Storage
+from frazil.storage.credentials import (
+    AnyAzureCredential,
+    AnyGcsCredential,
+    AnyS3Credential,
+    azure_from_env_credentials,
+    gcs_anonymous_credentials,
+    gcs_from_env_credentials,
+    s3_anonymous_credentials,
+    s3_from_env_credentials,
+)
+from frazil.storage.faults import check_headers
+from frazil.storage.local import LocalStorage
+from frazil.storage.memory import MemoryStorage
+from frazil.storage.object import ObjectStorage
+from frazil.storage.places import AzurePlace, GcsPlace, HttpPlace, S3Place
+from frazil.storage.redirect import RedirectStorage
+
+Headers = dict[str, str] | None
+
+
+class StorageFactory:
+    """The constructors of the official `Storage` class."""
+
+    @classmethod
+    def new_in_memory(cls) -> Storage:
+        """Objects in the memory of this process."""
+        return MemoryStorage()
+
+    @classmethod
+    def new_local_filesystem(cls, path: str) -> Storage:
+        """Files below a directory."""
+        return LocalStorage(path)
+
+    @classmethod
+    def new_s3(
+        cls,
+        config: S3Options,
+        bucket: str,
+        prefix: str | None,
+        credentials: AnyS3Credential | None = None,
+        legacy_rooted_keys: bool | None = None,
+        *,
+        read_headers: Headers = None,
+        write_headers: Headers = None,
+        headers: Headers = None,
+    ) -> Storage:
+        """S3, or a store that speaks its protocol."""
+        reading, writing = merge_headers(headers, read_headers, write_headers)
+        place = S3Place(
+            _bucket(bucket),
+            _without_slash(prefix),
+            copy.deepcopy(config),
+            credentials or s3_from_env_credentials(),
+            reading,
+            writing,
+        )
+        return ObjectStorage(place, legacy_rooted_keys=legacy_rooted_keys)
+
+    @classmethod
+    def new_s3_object_store(
+        cls,
+        config: S3Options,
+        bucket: str,
+        prefix: str | None,
+        credentials: AnyS3Credential | None = None,
+        *,
+        read_headers: Headers = None,
+        write_headers: Headers = None,
+        headers: Headers = None,
+    ) -> Storage:
+        """S3 with names spelled as the official package's generic backend spells them."""
+        reading, writing = merge_headers(headers, read_headers, write_headers)
+        place = S3Place(
+            _bucket(bucket),
+            _trimmed(prefix),
+            copy.deepcopy(config),
+            credentials or s3_from_env_credentials(),
+            reading,
+            writing,
+            keeps_keys=False,
+        )
+        return ObjectStorage(place, legacy_rooted_keys=False)
+
+    @classmethod
+    def new_tigris(
+        cls,
+        config: S3Options,
+        bucket: str,
+        prefix: str | None,
+        use_weak_consistency: bool,
+        credentials: AnyS3Credential | None = None,
+        legacy_rooted_keys: bool | None = None,
+        *,
+        read_headers: Headers = None,
+        write_headers: Headers = None,
+        headers: Headers = None,
+    ) -> Storage:
+        """Tigris; weak consistency reads from the nearest region and never writes."""
+        options = copy.deepcopy(config)
+        options.endpoint_url = options.endpoint_url or "https://t3.storage.dev"
+        reading, writing = merge_headers(headers, read_headers, write_headers)
+        if not use_weak_consistency:
+            if options.region is None:
+                raise StorageError(
+                    "Tigris needs the region of the bucket to be consistent; set region, or"
+                    " read only with use_weak_consistency=True",
+                    kind=ErrorKind.STORAGE_OTHER,
+                )
+            strict = {"X-Tigris-Regions": options.region, "X-Tigris-Consistent": "true"}
+            reading = overlaid(reading, {**strict, "Cache-Control": "no-cache"})
+            writing = overlaid(writing, strict)
+        place = S3Place(
+            _bucket(bucket),
+            _without_slash(prefix),
+            options,
+            credentials or s3_from_env_credentials(),
+            reading,
+            writing,
+            can_write=not use_weak_consistency,
+        )
+        return ObjectStorage(place, legacy_rooted_keys=legacy_rooted_keys)
+
+    @classmethod
+    def new_r2(
+        cls,
+        config: S3Options,
+        bucket: str | None = None,
+        prefix: str | None = None,
+        account_id: str | None = None,
+        credentials: AnyS3Credential | None = None,
+        legacy_rooted_keys: bool | None = None,
+        *,
+        read_headers: Headers = None,
+        write_headers: Headers = None,
+        headers: Headers = None,
+    ) -> Storage:
+        """Cloudflare R2; without a bucket the first part of the prefix is the bucket."""
+        options = copy.deepcopy(config)
+        if bucket is None:
+            if prefix is None:
+                raise _misconfigured("give bucket or prefix")
+            bucket, _, prefix = prefix.partition("/")
+        if options.endpoint_url is None:
+            if account_id is None:
+                raise _misconfigured("give endpoint_url or account_id")
+            options.endpoint_url = f"https://{account_id}.r2.cloudflarestorage.com"
+        options.region = options.region or "auto"
+        options.force_path_style = True
+        return cls.new_s3(
+            options,
+            bucket,
+            prefix,
+            credentials,
+            legacy_rooted_keys,
+            read_headers=read_headers,
+            write_headers=write_headers,
+            headers=headers,
+        )
+
+    @classmethod
+    def new_hf(
+        cls,
+        config: S3Options,
+        bucket: str,
+        prefix: str | None,
+        namespace: str,
+        credentials: AnyS3Credential | None = None,
+        legacy_rooted_keys: bool | None = None,
+        *,
+        read_headers: Headers = None,
+        write_headers: Headers = None,
+        headers: Headers = None,
+    ) -> Storage:
+        """A storage bucket of Hugging Face, which belongs to a user or organisation."""
+        options = copy.deepcopy(config)
+        options.endpoint_url = f"https://s3.hf.co/{namespace}"
+        options.region = options.region or "us-east-1"
+        options.force_path_style = True
+        return cls.new_s3(
+            options,
+            bucket,
+            prefix,
+            credentials,
+            legacy_rooted_keys,
+            read_headers=read_headers,
+            write_headers=write_headers,
+            headers=headers,
+        )
+
+    @classmethod
+    def new_gcs(
+        cls,
+        bucket: str,
+        prefix: str | None,
+        credentials: AnyGcsCredential | None = None,
+        *,
+        config: dict[str, str] | None = None,
+        read_headers: Headers = None,
+        write_headers: Headers = None,
+        headers: Headers = None,
+    ) -> Storage:
+        """Google Cloud Storage."""
+        reading, writing = merge_headers(headers, read_headers, write_headers)
+        place = GcsPlace(
+            _bucket(bucket),
+            _trimmed(prefix),
+            credentials or gcs_from_env_credentials(),
+            dict(config or {}),
+            reading,
+            writing,
+        )
+        return ObjectStorage(place)
+
+    @classmethod
+    def new_azure_blob(
+        cls,
+        account: str,
+        container: str,
+        prefix: str,
+        credentials: AnyAzureCredential | None = None,
+        *,
+        config: dict[str, str] | None = None,
+    ) -> Storage:
+        """Azure Blob Storage."""
+        place = AzurePlace(
+            account,
+            _bucket(container),
+            _trimmed(prefix),
+            credentials or azure_from_env_credentials(),
+            dict(config or {}),
+        )
+        return ObjectStorage(place)
+
+    @classmethod
+    def new_http(
+        cls, base_url: str, config: dict[str, str] | None = None, headers: Headers = None
+    ) -> Storage:
+        """A repository behind a web server, to be read."""
+        parts = urlsplit(base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise bad_url(base_url, "http://host/path or https://host/path")
+        return ObjectStorage(HttpPlace(base_url, dict(config or {}), check_headers(headers)))
+
+    @classmethod
+    def new_redirect(cls, base_url: str) -> Storage:
+        """A repository whose place a web address tells by redirecting."""
+        parts = urlsplit(base_url)
+        if not parts.scheme or not parts.netloc:
+            raise bad_url(base_url, "http://host/path or https://host/path")
+        return RedirectStorage(base_url, redirect_target)
+
+
+def redirect_target(url: str) -> Storage:
+    """The storage for the URL that a redirect ended at; read without credentials."""
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query))
+    bucket, prefix = parts.netloc, parts.path.lstrip("/")
+    options = S3Options(anonymous=True, region=query.get("region"))
+    anonymous = s3_anonymous_credentials()
+    match parts.scheme:
+        case "s3" if options.region:
+            return StorageFactory.new_s3(options, bucket, prefix, anonymous)
+        case "r2" if "account_id" in query:
+            account = query["account_id"]
+            return StorageFactory.new_r2(options, bucket, prefix, account, anonymous)
+        case "tigris":
+            return StorageFactory.new_tigris(options, bucket, prefix, True, anonymous)
+        case "gs" | "gcs":
+            return StorageFactory.new_gcs(bucket, prefix, gcs_anonymous_credentials())
+        case "http+icechunk" | "http+ic" | "https+icechunk" | "https+ic":
+            scheme = parts.scheme.partition("+")[0]
+            return StorageFactory.new_http(parts._replace(scheme=scheme).geturl())
+        case scheme:
+            needs = {"s3": "a region parameter", "r2": "an account_id parameter"}
+            raise StorageError(
+                f"the redirect leads to a URL that needs {needs.get(scheme, 'another scheme')}",
+                kind=ErrorKind.BAD_REDIRECT,
+                url=parts._replace(query="", fragment="").geturl(),
+            )
+
+
+def merge_headers(
+    both: Headers, reading: Headers, writing: Headers
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Headers for reading and for writing: common ones under those of the role."""
+    common = check_headers(both)
+    return overlaid(common, check_headers(reading)), overlaid(common, check_headers(writing))
+
+
+def overlaid(below: Mapping[str, str], above: Mapping[str, str]) -> dict[str, str]:
+    """Both sets of headers; names are the same in any case, and those above win."""
+    taken = {name.lower() for name in above}
+    return {k: v for k, v in below.items() if k.lower() not in taken} | dict(above)
+
+
+def bad_url(url: str, expected: str) -> StorageError:
+    """The error for a URL that no storage can be made of."""
+    parts = urlsplit(url)
+    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+    return StorageError(
+        f"error parsing URL: expected {expected}", kind=ErrorKind.CANNOT_PARSE_URL, url=shown
+    )
+
+
+def _misconfigured(message: str) -> StorageError:
+    return StorageError(message, kind=ErrorKind.STORAGE_CONFIG)
+
+
+def _bucket(name: str) -> str:
+    if not name or "/" in name:
+        raise _misconfigured(f"not the name of a bucket or container: {name!r}")
+    return name
+
+
+def _without_slash(prefix: str | None) -> str:
+    return (prefix or "").removesuffix("/")
+
+
+def _trimmed(prefix: str | None) -> str:
+    return (prefix or "").strip("/")

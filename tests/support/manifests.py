@@ -1,0 +1,33 @@
+"""Ways into manifests that only tests need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from frazil.formats.envelope import FileKind, unseal
+from frazil.formats.flat import Buffer
+from frazil.formats.refs import find_ref
+from frazil.ids import NodeId
+from frazil.model.chunks import ChunkRef
+from frazil.model.nodes import Coordinates
+
+
+@dataclass(frozen=True)
+class Compression:
+    """Settings of location compression, as the configuration has them."""
+
+    min_num_chunks: int | None = 0
+    dictionary_max_training_samples: int | None = None
+    dictionary_max_size_bytes: int | None = None
+    compression_level: int | None = None
+
+
+def search_bytes(blob: bytes, node: NodeId, coords: Coordinates, *, key: str) -> ChunkRef | None:
+    """Find a chunk in the bytes of a manifest, however small it is."""
+    buffer = Buffer(unseal(blob, FileKind.MANIFEST, key=key).body, key)
+    root = buffer.root()
+    for array in root.tables(1, "arrays"):
+        if array.required_bytes(0, 8, "node_id") == node:
+            start, count = array.required_vector(1, 4, "refs")
+            return find_ref(buffer, start, count, coords, root.blob(2) or b"")
+    return None

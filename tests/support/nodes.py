@@ -1,0 +1,55 @@
+"""Small hierarchies written without zarr, for tests of the engine."""
+
+from __future__ import annotations
+
+import json
+
+from frazil.session.keyspace import KeySpace
+from frazil.session.session import Session
+
+
+def group_document(**attributes: object) -> bytes:
+    """The `zarr.json` of a group."""
+    return json.dumps(
+        {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+    ).encode()
+
+
+def array_document(*shape: int, chunks: tuple[int, ...] | None = None, **more: object) -> bytes:
+    """The `zarr.json` of an array of bytes; one element a chunk unless said otherwise."""
+    return json.dumps(
+        {
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": list(shape),
+            "data_type": "uint8",
+            "chunk_grid": {
+                "name": "regular",
+                "configuration": {"chunk_shape": list(chunks or (1,) * len(shape))},
+            },
+            "fill_value": 0,
+            "codecs": [{"name": "bytes"}],
+            "attributes": {},
+            **more,
+        }
+    ).encode()
+
+
+def write(session: Session, **values: bytes) -> None:
+    """Set keys; `__` in a name stands for `/`."""
+    write_keys(session, {name.replace("__", "/"): value for name, value in values.items()})
+
+
+def write_keys(session: Session, values: dict[str, bytes]) -> None:
+    """Set keys."""
+    space = KeySpace(session.state)
+    for key, value in values.items():
+        space.set(key, value)
+
+
+def contents(session: Session) -> dict[str, bytes]:
+    """All keys and values of a session."""
+    space = KeySpace(session.state)
+    found = {key: space.get(key) for key in space.list_prefix("")}
+    assert None not in found.values(), "a listed key has no value"
+    return {key: value for key, value in found.items() if value is not None}

@@ -1,0 +1,304 @@
+"""Every kind of conflict, told apart, and what the solvers do about each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from frazil.errors import ConflictError, RebaseFailedError
+from frazil.model.values import (
+    BasicConflictSolver,
+    ConflictDetector,
+    ConflictType,
+    VersionSelection,
+)
+from frazil.repository import Repository
+from frazil.session.keyspace import KeySpace
+from frazil.session.session import Session
+from frazil.storage.memory import MemoryStorage
+from tests.support.nodes import array_document, contents, group_document, write_keys
+
+Edit = Callable[[Session], None]
+
+
+def setting(**values: bytes) -> Edit:
+    keys = {name.replace("__", "/").replace("_json", ".json"): v for name, v in values.items()}
+    return lambda session: write_keys(session, keys)
+
+
+def deleting(*keys: str) -> Edit:
+    def edit(session: Session) -> None:
+        for key in keys:
+            KeySpace(session.state).delete(key)
+
+    return edit
+
+
+@pytest.fixture(params=[1, 2])
+def repository(request: pytest.FixtureRequest) -> Repository:
+    made = Repository.create(MemoryStorage(), spec_version=request.param)
+    session = made.writable_session("main")
+    write_keys(
+        session,
+        {
+            "zarr.json": group_document(),
+            "g/zarr.json": group_document(),
+            "a/zarr.json": array_document(4),
+            "a/c/0": b"base",
+            "g/b/zarr.json": array_document(4),
+        },
+    )
+    session.commit("base")
+    return made
+
+
+def race(repository: Repository, ours: Edit, theirs: Edit) -> Session:
+    """Let somebody commit `theirs` while we hold a session with `ours`."""
+    session, other = repository.writable_session("main"), repository.writable_session("main")
+    ours(session)
+    theirs(other)
+    other.commit("theirs")
+    with pytest.raises(ConflictError) as caught:
+        session.commit("ours")
+    assert caught.value.expected_parent == session.snapshot_id
+    assert caught.value.actual_parent == repository.lookup_branch("main")
+    return session
+
+
+CONFLICTS = [
+    pytest.param(
+        setting(n__zarr_json=group_document()),
+        setting(n__zarr_json=array_document(1)),
+        ConflictType.NewNodeConflictsWithExistingNode,
+        "/n",
+        id="both create a node",
+    ),
+    pytest.param(
+        setting(n__m__zarr_json=group_document()),
+        setting(n__zarr_json=array_document(1)),
+        ConflictType.NewNodeInInvalidGroup,
+        "/n",
+        id="we create below their array",
+    ),
+    pytest.param(
+        setting(a__zarr_json=array_document(5)),
+        setting(a__zarr_json=array_document(6)),
+        ConflictType.ZarrMetadataDoubleUpdate,
+        "/a",
+        id="both update an array",
+    ),
+    pytest.param(
+        setting(g__zarr_json=group_document(x=1)),
+        setting(g__zarr_json=group_document(x=2)),
+        ConflictType.ZarrMetadataDoubleUpdate,
+        "/g",
+        id="both update a group",
+    ),
+    pytest.param(
+        setting(a__zarr_json=array_document(5)),
+        deleting("a/zarr.json"),
+        ConflictType.ZarrMetadataUpdateOfDeletedArray,
+        "/a",
+        id="they delete the array we update",
+    ),
+    pytest.param(
+        setting(g__zarr_json=group_document(x=1)),
+        deleting("g/zarr.json"),
+        ConflictType.ZarrMetadataUpdateOfDeletedGroup,
+        "/g",
+        id="they delete the group we update",
+    ),
+    pytest.param(
+        setting(a__c__1=b"ours"),
+        deleting("a/zarr.json"),
+        ConflictType.ChunksUpdatedInDeletedArray,
+        "/a",
+        id="they delete the array we write to",
+    ),
+    pytest.param(
+        setting(a__c__1=b"ours"),
+        setting(a__zarr_json=array_document(9)),
+        ConflictType.ChunksUpdatedInUpdatedArray,
+        "/a",
+        id="they resize the array we write to",
+    ),
+    pytest.param(
+        setting(a__c__1=b"ours"),
+        setting(a__c__1=b"theirs"),
+        ConflictType.ChunkDoubleUpdate,
+        "/a",
+        id="both write a chunk",
+    ),
+    pytest.param(
+        deleting("a/zarr.json"),
+        setting(a__c__1=b"theirs"),
+        ConflictType.DeleteOfUpdatedArray,
+        "/a",
+        id="we delete the array they write to",
+    ),
+    pytest.param(
+        deleting("g/zarr.json"),
+        setting(g__zarr_json=group_document(x=1)),
+        ConflictType.DeleteOfUpdatedGroup,
+        "/g",
+        id="we delete the group they update",
+    ),
+    pytest.param(
+        deleting("g/zarr.json"),
+        setting(g__new__zarr_json=group_document()),
+        ConflictType.DeleteOfUpdatedGroup,
+        "/g",
+        id="we delete the group they put a node into",
+    ),
+]
+
+
+@pytest.mark.parametrize(("ours", "theirs", "kind", "path"), CONFLICTS)
+def test_conflict_is_reported_and_nothing_is_lost(
+    repository: Repository, ours: Edit, theirs: Edit, kind: ConflictType, path: str
+) -> None:
+    session = race(repository, ours, theirs)
+    before, tip = contents(session), repository.lookup_branch("main")
+    with pytest.raises(RebaseFailedError) as caught:
+        session.commit("ours", rebase_with=ConflictDetector())
+    assert caught.value.snapshot == tip
+    found = [(conflict.conflict_type, conflict.path) for conflict in caught.value.conflicts]
+    assert (kind, path) in found
+    assert contents(session) == before
+    assert repository.lookup_branch("main") == tip
+
+
+GOES_TOGETHER = [
+    pytest.param(setting(a__c__1=b"ours"), setting(a__c__2=b"theirs"), id="different chunks"),
+    pytest.param(
+        setting(a__zarr_json=array_document(5)), setting(a__c__2=b"x"), id="metadata and chunks"
+    ),
+    pytest.param(deleting("a/zarr.json"), deleting("a/zarr.json"), id="both delete"),
+    pytest.param(
+        setting(n__zarr_json=group_document()),
+        setting(m__zarr_json=group_document()),
+        id="different new nodes",
+    ),
+]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), GOES_TOGETHER)
+def test_changes_that_go_together_are_rebased(
+    repository: Repository, ours: Edit, theirs: Edit
+) -> None:
+    session = race(repository, ours, theirs)
+    parent = repository.lookup_branch("main")
+    new = session.commit("ours", rebase_with=ConflictDetector())
+    assert [info.id for info in repository.ancestry(branch="main")][:2] == [new, parent]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [(VersionSelection.UseOurs, b"ours"), (VersionSelection.UseTheirs, b"theirs")],
+)
+def test_solver_picks_a_side_for_chunks_written_twice(
+    repository: Repository, policy: VersionSelection, expected: bytes
+) -> None:
+    session = race(
+        repository,
+        setting(a__c__1=b"ours", a__c__3=b"only ours"),
+        setting(a__c__1=b"theirs", a__c__2=b"only theirs"),
+    )
+    session.commit("ours", rebase_with=BasicConflictSolver(on_chunk_conflict=policy))
+    found = contents(repository.readonly_session("main"))
+    assert found["a/c/1"] == expected
+    assert found["a/c/2"] == b"only theirs"
+    assert found["a/c/3"] == b"only ours"
+
+
+def test_deleting_a_group_takes_what_they_put_into_it(repository: Repository) -> None:
+    session = race(
+        repository, deleting("g/zarr.json"), setting(g__new__zarr_json=group_document())
+    )
+    session.commit("ours", rebase_with=BasicConflictSolver())
+    assert not [key for key in contents(repository.readonly_session("main")) if key[0] == "g"]
+
+
+def test_solver_can_refuse_to_delete_what_was_updated(repository: Repository) -> None:
+    session = race(repository, deleting("a/zarr.json"), setting(a__c__1=b"theirs"))
+    solver = BasicConflictSolver(fail_on_delete_of_updated_array=True)
+    with pytest.raises(RebaseFailedError):
+        session.rebase(solver)
+    session.rebase(BasicConflictSolver())
+    session.commit("deleted after all")
+    assert "a/zarr.json" not in contents(repository.readonly_session("main"))
+
+
+def test_one_unsolvable_conflict_blocks_the_solvable_ones(repository: Repository) -> None:
+    session = race(
+        repository,
+        setting(a__c__1=b"ours", g__zarr_json=group_document(x=1)),
+        setting(a__c__1=b"theirs", g__zarr_json=group_document(x=2)),
+    )
+    with pytest.raises(RebaseFailedError) as caught:
+        session.rebase(BasicConflictSolver())
+    assert len(caught.value.conflicts) == 2
+    assert contents(session)["a/c/1"] == b"ours"
+
+
+def test_rebase_stops_at_the_commit_that_conflicts(repository: Repository) -> None:
+    session = repository.writable_session("main")
+    write_keys(session, {"a/c/3": b"ours"})
+    passed = []
+    for index in (1, 3):
+        other = repository.writable_session("main")
+        write_keys(other, {f"a/c/{index}": b"theirs"})
+        passed.append(other.commit(str(index)))
+    with pytest.raises(RebaseFailedError) as caught:
+        session.rebase(ConflictDetector())
+    assert caught.value.snapshot == passed[1]
+    assert session.snapshot_id == passed[0]
+
+
+def test_their_moves_cannot_be_rebased_over() -> None:
+    repository = Repository.create(MemoryStorage())
+    session = repository.writable_session("main")
+    write_keys(session, {"zarr.json": group_document(), "g/zarr.json": group_document()})
+    session.commit("base")
+    ours = repository.writable_session("main")
+    write_keys(ours, {"n/zarr.json": group_document()})
+    mover = repository.rearrange_session("main")
+    mover.move("/g", "/h")
+    mover.commit("move")
+    with pytest.raises(RebaseFailedError) as caught:
+        ours.rebase(BasicConflictSolver())
+    kinds = [conflict.conflict_type for conflict in caught.value.conflicts]
+    assert kinds == [ConflictType.MoveOperationCannotBeRebased]
+
+
+def test_our_move_takes_along_what_they_created_and_refuses_an_occupied_target() -> None:
+    repository = Repository.create(MemoryStorage())
+    session = repository.writable_session("main")
+    write_keys(session, {"zarr.json": group_document(), "g/zarr.json": group_document()})
+    session.commit("base")
+    mover = repository.rearrange_session("main")
+    mover.move("/g", "/h")
+    blocked = repository.rearrange_session("main")
+    blocked.move("/g", "/taken")
+    other = repository.writable_session("main")
+    write_keys(
+        other, {"g/new/zarr.json": group_document(), "taken/zarr.json": group_document(x=1)}
+    )
+    other.commit("theirs")
+    mover.commit("moved", rebase_with=ConflictDetector())
+    found = contents(repository.readonly_session("main"))
+    assert "h/new/zarr.json" in found
+    assert "g/new/zarr.json" not in found
+    with pytest.raises(RebaseFailedError):
+        blocked.commit("over it", rebase_with=BasicConflictSolver())
+    assert contents(repository.readonly_session("main"))["taken/zarr.json"] == group_document(x=1)
+
+
+def test_session_whose_base_was_reset_away_is_refused(repository: Repository) -> None:
+    first = [info.id for info in repository.ancestry(branch="main")][-1]
+    session = repository.writable_session("main")
+    write_keys(session, {"n/zarr.json": group_document()})
+    repository.reset_branch("main", first)
+    with pytest.raises(ConflictError, match="no longer in the history"):
+        session.commit("ours", rebase_with=ConflictDetector())

@@ -1,0 +1,139 @@
+"""The drop-in facade: the official names, signatures and twins, and a light `import frazil`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import frazil
+import frazil.icechunk as icechunk
+
+HERE = Path(__file__).parent
+NAMES: dict[str, list[str]] = json.loads((HERE / "facade_names.json").read_text())
+SIGNATURES: dict[str, Any] = json.loads((HERE / "facade_signatures.json").read_text())
+OPTIONAL = ("xarray", "dask")
+KINDS = {"pos": 0, "any": 1, "args": 2, "kw": 3, "kwargs": 4}
+
+
+@pytest.mark.parametrize("module", NAMES)
+def test_modules_have_the_official_names(module: str) -> None:
+    found = import_module(f"frazil.icechunk.{module}".rstrip("."))
+    missing = [name for name in NAMES[module] if not hasattr(found, name)]
+    assert missing == []
+    assert set(NAMES[module]) <= set(found.__all__)
+
+
+def test_nothing_else_is_public() -> None:
+    assert sorted(icechunk.__all__) == NAMES[""]
+
+
+def resolve(dotted: str) -> object:
+    """What a dotted name below the facade means."""
+    head, _, rest = dotted.partition(".")
+    if rest and head[0].islower():
+        if head in OPTIONAL:
+            pytest.importorskip(head)
+        return getattr(import_module(f"frazil.icechunk.{head}"), rest)
+    found: object = getattr(icechunk, head)
+    return inspect.getattr_static(found, rest) if rest else found
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_calls_written_for_the_official_package_fit(name: str) -> None:
+    expected = SIGNATURES[name]
+    found = resolve(name)
+    if expected == "property":
+        assert isinstance(found, property)
+        return
+    if isinstance(found, classmethod | staticmethod):
+        found = found.__func__
+    ours = {
+        p.name: p
+        for p in inspect.signature(found).parameters.values()  # type: ignore[arg-type]
+        if p.name not in ("self", "cls")
+    }
+    by_position = [
+        p.name for p in ours.values() if p.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD
+    ]
+    wanted_by_position = [n for n, kind, _ in expected if kind in ("pos", "any")]
+    assert by_position[: len(wanted_by_position)] == wanted_by_position
+    known = {n for n, _, _ in expected}
+    for parameter, kind, has_default in expected:
+        assert parameter in ours
+        if kind in ("kw", "args", "kwargs"):
+            assert ours[parameter].kind in (KINDS[kind], KINDS["any"])
+        if has_default:
+            assert ours[parameter].default is not inspect.Parameter.empty
+    for parameter in ours.values():
+        extra = parameter.name not in known and parameter.kind not in (
+            KINDS["args"],
+            KINDS["kwargs"],
+        )
+        assert not extra or parameter.default is not inspect.Parameter.empty
+
+
+@pytest.mark.parametrize("name", [n for n in SIGNATURES if n.endswith("_async")])
+def test_async_names_are_coroutines_or_async_iterators(name: str) -> None:
+    found = resolve(name)
+    if isinstance(found, classmethod | staticmethod):
+        found = found.__func__
+    assert inspect.iscoroutinefunction(found) or "Iterator" in str(
+        inspect.signature(found).return_annotation  # type: ignore[arg-type]
+    )
+
+
+def test_our_names_are_the_facade_names() -> None:
+    assert icechunk.IcechunkError is frazil.FrazilError
+    assert icechunk.IcechunkStore is frazil.FrazilStore
+    for name in set(NAMES[""]) & set(frazil.__all__) - {"__version__"}:
+        assert getattr(icechunk, name) is getattr(frazil, name)
+
+
+def test_all_our_names_load() -> None:
+    assert [name for name in frazil.__all__ if getattr(frazil, name, None) is None] == []
+    assert set(frazil.__all__) <= set(dir(frazil))
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        frazil.no_such_thing  # noqa: B018
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    stub = (Path(frazil.__file__).parent / "__init__.pyi").read_text()
+    told = {line.rpartition(" as ")[2] for line in stub.splitlines() if " as " in line}
+    assert told | {"__version__"} == set(frazil.__all__)
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("frazil", ["numpy", "zarr", "xarray", "pandas", "dask", "pyspark", "obstore", "yaml"]),
+        ("frazil.icechunk", ["xarray", "pandas", "dask", "pyspark"]),
+    ],
+)
+def test_imports_stay_light(module: str, heavy: list[str]) -> None:
+    program = f"import {module}, sys; print([m for m in {heavy!r} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_module_functions_answer() -> None:
+    assert icechunk.spec_version() == 2
+    assert icechunk.supported_spec_versions() == [2, 1]
+    assert icechunk.user_agent() == f"frazil-{frazil.__version__}"
+    private = import_module("frazil.icechunk._icechunk_python")
+    assert set(private._all_error_kinds()) == {kind.value for kind in icechunk.ErrorKind}
+
+
+def test_debug_info_names_the_versions(capsys: pytest.CaptureFixture[str]) -> None:
+    icechunk.print_debug_info()
+    out = capsys.readouterr().out
+    assert f"frazil:  {frazil.__version__}" in out
+    assert "zarr:" in out
