@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import zarr
+from zarr.storage import StorePath
+
 from frazil.session.session import ForkSession, Session
 from frazil.store import FrazilStore
 
@@ -29,6 +32,12 @@ def extract_session(
         raise TypeError(f"this array is in a {type(store).__name__}, not in a session's store")
     session: Session = store.session
     return session
+
+
+def in_session(zarray: Any, session: Session) -> Any:  # noqa: ANN401  (as above)
+    """Return the same Zarr array, with its settings, in the store of another session."""
+    place = StorePath(session.store, zarray.path)
+    return zarr.Array(zarr.AsyncArray(zarray.metadata, place, config=zarray.config))
 
 
 def merge_sessions(*sessions: ForkSession | Iterable[Any]) -> ForkSession:

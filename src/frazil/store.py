@@ -135,6 +135,10 @@ class FrazilStore(Shown, Store):
         store._is_open = False
         return store
 
+    async def _open(self) -> None:
+        """Sessions are open from the start; opening again is fine."""
+        self._is_open = True
+
     def _check_writable(self) -> None:
         if self._read_only or self._session.read_only:
             raise ReadOnlyError(

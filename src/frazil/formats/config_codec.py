@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats import plain_yaml
+from frazil.formats.config_keys import CHECKSUMS, KEYS, S3_STORES
 from frazil.formats.plain_yaml import Variant
 from frazil.model.config import (
     CachingConfig,
@@ -45,94 +46,6 @@ C = TypeVar("C", ManifestSplitCondition, ManifestPreloadCondition)
 
 _MAX_DEPTH: Final = 64
 
-_KEYS: Final[Mapping[type[Settings], tuple[str, ...]]] = {
-    RepositoryConfig: (
-        "inline_chunk_threshold_bytes",
-        "get_partial_values_concurrency",
-        "compression",
-        "max_concurrent_requests",
-        "max_concurrent_decodes",
-        "caching",
-        "storage",
-        "virtual_chunk_containers",
-        "manifest",
-        "previous_file",
-        "repo_update_retries",
-        "num_updates_per_repo_info_file",
-    ),
-    CompressionConfig: ("algorithm", "level"),
-    CachingConfig: (
-        "num_snapshot_nodes",
-        "num_chunk_refs",
-        "num_transaction_changes",
-        "num_bytes_attributes",
-        "num_bytes_chunks",
-    ),
-    StorageSettings: (
-        "concurrency",
-        "retries",
-        "timeouts",
-        "unsafe_use_conditional_update",
-        "unsafe_use_conditional_create",
-        "unsafe_use_metadata",
-        "storage_class",
-        "metadata_storage_class",
-        "chunks_storage_class",
-        "minimum_size_for_multipart_upload",
-    ),
-    StorageConcurrencySettings: (
-        "max_concurrent_requests_for_object",
-        "ideal_concurrent_request_size",
-    ),
-    StorageRetriesSettings: ("max_tries", "initial_backoff_ms", "max_backoff_ms"),
-    StorageTimeoutSettings: (
-        "connect_timeout_ms",
-        "read_timeout_ms",
-        "operation_timeout_ms",
-        "operation_attempt_timeout_ms",
-    ),
-    ManifestConfig: (
-        "preload",
-        "splitting",
-        "virtual_chunk_location_compression",
-        "max_concurrent_manifest_fetches_during_commit",
-    ),
-    ManifestPreloadConfig: ("max_total_refs", "preload_if", "max_arrays_to_scan"),
-    ManifestSplittingConfig: ("split_sizes",),
-    ManifestVirtualChunkLocationCompressionConfig: (
-        "min_num_chunks",
-        "dictionary_max_training_samples",
-        "dictionary_max_size_bytes",
-        "compression_level",
-    ),
-    RepoUpdateRetryConfig: ("default",),
-    S3Options: (
-        "region",
-        "endpoint_url",
-        "anonymous",
-        "allow_http",
-        "force_path_style",
-        "network_stream_timeout_seconds",
-        "requester_pays",
-        "checksum_algorithm",
-    ),
-    VirtualChunkContainer: ("name", "url_prefix", "store"),
-}
-
-_CHECKSUMS: Final = {
-    ChecksumAlgorithm.Crc32: "crc32",
-    ChecksumAlgorithm.Crc32c: "crc32c",
-    ChecksumAlgorithm.Crc64Nvme: "crc64_nvme",
-    ChecksumAlgorithm.Sha1: "sha1",
-    ChecksumAlgorithm.Sha256: "sha256",
-}
-_S3_STORES: Final[Mapping[str, Callable[[S3Options], object]]] = {
-    "s3": ObjectStoreConfig.S3,
-    "s3_compatible": ObjectStoreConfig.S3Compatible,
-    "tigris": ObjectStoreConfig.Tigris,
-}
-
-
 # --- out ---
 
 
@@ -165,11 +78,11 @@ def _untagged(value: object) -> JSON:
 
 def _encode(value: object) -> object:
     if isinstance(value, Settings):
-        return {name: _encode(getattr(value, name)) for name in _KEYS[type(value)]}
+        return {name: _encode(getattr(value, name)) for name in KEYS[type(value)]}
     if isinstance(value, CompressionAlgorithm):
         return "zstd"
     if isinstance(value, ChecksumAlgorithm):
-        return _CHECKSUMS[value]
+        return CHECKSUMS[value]
     if isinstance(value, ManifestSplitCondition | ManifestPreloadCondition):
         return _encode_condition(value)
     if isinstance(value, ObjectStoreConfig):
@@ -221,7 +134,7 @@ def _encode_store(store: object) -> object:
             return Variant("azure", dict(opts or {}))
         case ObjectStoreConfig.InMemory():
             return "in_memory"
-    for name, kind in _S3_STORES.items():
+    for name, kind in S3_STORES.items():
         if type(store) is kind:
             return Variant(name, _encode(getattr(store, "options", None)))
     raise InvalidInputError(f"unknown store {store!r}", kind=ErrorKind.SERIALIZATION)
@@ -277,7 +190,7 @@ def _record(cls: type[R], data: JSON, place: _Place) -> R:
     if not isinstance(data, Mapping):
         raise place.damage("expected a map")
     made = cls()
-    for name in _KEYS[cls]:
+    for name in KEYS[cls]:
         raw = data.get(name)
         if raw is None:
             continue
@@ -299,7 +212,7 @@ def _algorithm(raw: JSON, place: _Place) -> CompressionAlgorithm:
 
 
 def _checksum(raw: JSON, place: _Place) -> ChecksumAlgorithm:
-    for algorithm, name in _CHECKSUMS.items():
+    for algorithm, name in CHECKSUMS.items():
         if raw == name:
             return algorithm
     raise place.damage("unknown checksum algorithm")
@@ -405,8 +318,8 @@ def _containers(raw: JSON, place: _Place) -> dict[str, VirtualChunkContainer]:
 
 def _store(raw: JSON, place: _Place) -> object:
     name, payload = _variant(raw, place)
-    if name in _S3_STORES:
-        return _S3_STORES[name](_record(S3Options, payload or {}, place))
+    if name in S3_STORES:
+        return S3_STORES[name](_record(S3Options, payload or {}, place))
     if name == "in_memory":
         return ObjectStoreConfig.InMemory()
     if name == "local_file_system" and isinstance(payload, str):

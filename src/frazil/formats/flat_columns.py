@@ -54,12 +54,14 @@ def numbers_at(buffer: Buffer, at: I64, form: str) -> npt.NDArray[np.int64]:
 
 def _gather(buffer: Buffer, at: I64, form: str) -> npt.NDArray[np.generic]:
     dtype = np.dtype(form)
+    if not len(at):
+        return np.zeros(0, dtype)
     room = buffer.size - dtype.itemsize + 1
     # Seen as unsigned, a negative position is a very large one.
-    if len(at) and int(at.view(np.uint64).max()) >= room:
+    if int(at.view(np.uint64).max()) >= room:
         raise buffer.fail("offset outside the file")
     # A view with a stride of one byte reads at any position, aligned or not.
-    view = np.ndarray((max(room, 0),), dtype, buffer=buffer.data, strides=(1,))
+    view = np.ndarray((room,), dtype, buffer=buffer.data, strides=(1,))
     return view[at]
 
 

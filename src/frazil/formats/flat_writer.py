@@ -115,7 +115,8 @@ class FlatWriter:
     def offsets(self, targets: Sequence[int]) -> int:
         """A vector of tables or strings."""
         count = len(targets)
-        self._add(b"", 4)
+        if self._size % 4:
+            self._add(b"", 4)
         first = self._size + 4 * count
         away = [first - 4 * n - target for n, target in enumerate(targets)]
         return self._add(struct.pack(f"<{count + 1}I", count, *away), 4)
@@ -130,7 +131,7 @@ class FlatWriter:
         Raises:
             FormatError: a number is too large for its field.
         """
-        plan = layout.plan(tuple([bool(value) for value in values]))
+        plan = layout.plan(tuple(map(bool, values)))
         vtable = self._vtables.get(plan.vtable)
         if vtable is None:
             vtable = self._vtables[plan.vtable] = self._add(plan.vtable, 2)

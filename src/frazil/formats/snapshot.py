@@ -164,15 +164,12 @@ def _read_shapes(tables: TableColumns) -> Iterator[tuple[Dimension, ...]]:
     has_new = tables.places(3) != 0
     new, new_counts = tables.children(3)
     old_counts = np.where(has_new, 0, old.counts)
-    dimensions_v2 = map(Dimension, new.longs(0).tolist(), new.numbers(1, "<u4").tolist())
     dimensions_v1 = _read_old_dimensions(tables.buffer, Spans(old.starts, old_counts))
-    for is_new, old_count, new_count in zip(
-        has_new.tolist(), old_counts.tolist(), new_counts.tolist(), strict=True
-    ):
-        if is_new:
-            yield tuple(islice(dimensions_v2, new_count))
-        else:
-            yield tuple(islice(dimensions_v1, old_count))
+    dimensions_v2 = map(Dimension, new.longs(0).tolist(), new.numbers(1, "<u4").tolist())
+    return (
+        (*islice(dimensions_v1, before), *islice(dimensions_v2, now))
+        for before, now in zip(old_counts.tolist(), new_counts.tolist(), strict=True)
+    )
 
 
 def _read_old_dimensions(buffer: Buffer, spans: Spans) -> Iterator[Dimension]:
@@ -253,15 +250,15 @@ def _write_manifest_files(
 
 
 class _NodeWriter:
-    """Writes nodes; equal dimensions, names and empty tables are written once and shared."""
+    """Writes nodes; equal shapes, dimension names and empty tables are written once."""
 
     def __init__(self, writer: FlatWriter, spec: int) -> None:
         self._writer = writer
         self._spec = spec
         self._group = 0
         self._no_structs = 0
-        self._dimensions: dict[Dimension, int] = {}
-        self._names: dict[str | None, int] = {}
+        self._shapes: dict[tuple[Dimension, ...], int] = {}
+        self._names: dict[tuple[str | None, ...], int] = {}
 
     def write(self, node: Node) -> int:
         writer = self._writer
@@ -276,12 +273,15 @@ class _NodeWriter:
         return writer.table(NODE, bytes(node.id), writer.text(node.path), document, kind, data)
 
     def _array(self, node: ArrayNode) -> int:
-        writer = self._writer
-        manifests = writer.offsets([self._manifest(ref) for ref in node.manifests])
-        names = node.dimension_names
-        name_vector = None if names is None else writer.offsets([self._name(n) for n in names])
-        old, new = self._shape(node)
-        return writer.table(ARRAY_DATA, old, name_vector, manifests, new)
+        manifests = self._writer.offsets([self._manifest(ref) for ref in node.manifests])
+        names = None if node.dimension_names is None else self._name_vector(node.dimension_names)
+        if self._spec == 1:
+            packed = b"".join(_old_dimensions(node))
+            shape = self._writer.structs(packed, len(node.shape), 8)
+            return self._writer.table(ARRAY_DATA, shape, names, manifests)
+        self._no_structs = self._no_structs or self._writer.structs(b"", 0, 8)
+        shape = self._shape_vector(node.shape)
+        return self._writer.table(ARRAY_DATA, self._no_structs, names, manifests, shape)
 
     def _manifest(self, ref: ManifestRef) -> int:
         flat = [edge for extent in ref.extents for edge in extent]
@@ -289,26 +289,21 @@ class _NodeWriter:
         extents = self._writer.structs(raw, len(ref.extents), 4)
         return self._writer.table(MANIFEST_REF, bytes(ref.id), extents)
 
-    def _name(self, name: str | None) -> int:
-        found = self._names.get(name)
+    def _name_vector(self, names: tuple[str | None, ...]) -> int:
+        found = self._names.get(names)
         if found is None:
-            text = self._writer.text(name) if name else None
-            found = self._names[name] = self._writer.table(DIMENSION_NAME, text)
+            texts = [self._writer.text(name) if name else None for name in names]
+            tables = [self._writer.table(DIMENSION_NAME, text) for text in texts]
+            found = self._names[names] = self._writer.offsets(tables)
         return found
 
-    def _shape(self, node: ArrayNode) -> tuple[int, int | None]:
-        writer = self._writer
-        if self._spec == 1:
-            packed = b"".join(_old_dimensions(node))
-            return writer.structs(packed, len(node.shape), 8), None
-        self._no_structs = self._no_structs or writer.structs(b"", 0, 8)
-        return self._no_structs, writer.offsets([self._dimension(dim) for dim in node.shape])
-
-    def _dimension(self, dimension: Dimension) -> int:
-        found = self._dimensions.get(dimension)
+    def _shape_vector(self, shape: tuple[Dimension, ...]) -> int:
+        found = self._shapes.get(shape)
         if found is None:
-            found = self._writer.table(DIMENSION, dimension.array_length, dimension.num_chunks)
-            self._dimensions[dimension] = found
+            tables = [
+                self._writer.table(DIMENSION, dim.array_length, dim.num_chunks) for dim in shape
+            ]
+            found = self._shapes[shape] = self._writer.offsets(tables)
         return found
 
 

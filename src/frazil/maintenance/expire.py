@@ -72,9 +72,7 @@ def _expire_by_repo_object(
     return released
 
 
-def plan_expiration(
-    info: RepoInfo, cutoff: Micros, *, branches: bool, tags: bool
-) -> Expiration:
+def plan_expiration(info: RepoInfo, cutoff: Micros, *, branches: bool, tags: bool) -> Expiration:
     """Work out an expiry; `branches` and `tags` tell whether expired ones are deleted."""
     table = info.snapshots
     rows = table.columns.rows
@@ -99,6 +97,4 @@ def plan_expiration(
 def _kept_refs(
     refs: Mapping[str, SnapshotId], expired: frozenset[SnapshotId]
 ) -> dict[str, SnapshotId]:
-    return {
-        name: target for name, target in refs.items() if name == MAIN or target not in expired
-    }
+    return {name: target for name, target in refs.items() if name == MAIN or target not in expired}

@@ -250,10 +250,7 @@ def _apply(context: Context, plan: Plan, limits: DeleteLimits) -> GCSummary:
 def _counted(plan: Plan) -> GCSummary:
     """What the plan would delete."""
     return _summary(
-        {
-            PHASES[part.prefix]: DeleteReport(len(part), part.size_bytes)
-            for part in plan.garbage
-        },
+        {PHASES[part.prefix]: DeleteReport(len(part), part.size_bytes) for part in plan.garbage},
         [],
     )
 

@@ -104,9 +104,7 @@ def _portions_by_size(
         yield group
 
 
-def native_chunks(
-    storage: Storage, files: Iterable[ManifestFile], limits: WalkLimits
-) -> RowSet:
+def native_chunks(storage: Storage, files: Iterable[ManifestFile], limits: WalkLimits) -> RowSet:
     """The chunk objects that some manifests refer to, each as often as it likes."""
     found = RowSet()
     for ids in over_manifests(storage, files, limits, native_ids):
@@ -116,7 +114,5 @@ def native_chunks(
 
 def native_ids(manifest: Manifest) -> U8:
     """The chunk objects a manifest refers to."""
-    parts = [
-        table.chunk_id[table.kind == ChunkType.native] for _, table in manifest.tables()
-    ]
+    parts = [table.chunk_id[table.kind == ChunkType.native] for _, table in manifest.tables()]
     return np.concatenate([np.zeros((0, ID_WIDTH), np.uint8), *parts])

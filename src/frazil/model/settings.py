@@ -11,7 +11,16 @@ import dataclasses
 import operator
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import ClassVar, Final, Self, SupportsIndex, TypeVar, cast, dataclass_transform
+from typing import (
+    TYPE_CHECKING,
+    ClassVar,
+    Final,
+    Self,
+    SupportsIndex,
+    TypeVar,
+    cast,
+    dataclass_transform,
+)
 
 from frazil.model.display import Field, Shown
 
@@ -121,14 +130,16 @@ class Settings(Shown):
     shown_order: ClassVar[tuple[str, ...]] = ()
     """names in the order of display, when it is not that of the constructor"""
 
-    def __setattr__(self, name: str, new: object) -> None:
-        meta = _field(type(self), name).metadata
-        if new is not None or not meta["optional"]:
-            try:
-                new = meta["check"](new)
-            except (TypeError, ValueError, OverflowError) as error:
-                raise type(error)(f"{name}: {error}") from None
-        object.__setattr__(self, name, new)
+    if not TYPE_CHECKING:  # a type checker would take it to allow any attribute
+
+        def __setattr__(self, name: str, new: object) -> None:
+            meta = _field(type(self), name).metadata
+            if new is not None or not meta["optional"]:
+                try:
+                    new = meta["check"](new)
+                except (TypeError, ValueError, OverflowError) as error:
+                    raise type(error)(f"{name}: {error}") from None
+            object.__setattr__(self, name, new)
 
     def effective(self, name: str) -> object:
         """The value of a setting, or the default that counts while it is unset."""

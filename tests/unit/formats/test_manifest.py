@@ -137,7 +137,7 @@ class TestRoundTrip:
         assert refs_of(manifest) == VARIETY
 
     def test_several_arrays_of_different_rank_ascend_by_node(self) -> None:
-        scalar = {(): InlineRef(b"v")}
+        scalar: dict[Coordinates, ChunkRef] = {(): InlineRef(b"v")}
         blob = encode_manifest(ID, {OTHER: table_of(scalar, 0), NODE: table_of(VARIETY)}, spec=2)
         manifest = decode_manifest(blob, key=KEY)
         assert manifest.nodes() == (NODE, OTHER)
@@ -199,8 +199,9 @@ class TestLocations:
         return Buffer(unseal(blob, FileKind.MANIFEST, key=KEY).body, KEY)
 
     def urls(self, n: int) -> ChunkTable:
-        refs = {(i,): VirtualRef(f"s3://bucket/long/prefix/{i:06d}.nc", i, 1) for i in range(n)}
-        return table_of(refs, 1)
+        locations = [f"s3://bucket/long/prefix/{i:06d}.nc" for i in range(n)]
+        coords = np.arange(n).reshape(-1, 1).astype(np.uint32)
+        return ChunkTable.virtual(coords, np.arange(n, dtype=np.int32), locations, range(n), 1)
 
     def test_plain_locations_are_marked_in_spec_2_and_unmarked_in_spec_1(self) -> None:
         table = self.urls(3)
@@ -227,6 +228,22 @@ class TestLocations:
         )
         assert refs_of(decode_manifest(blob, key=KEY)) == refs
         assert decode_manifest(blob, key=KEY).find(NODE, (99,)) == refs[(99,)]
+
+    def test_empty_and_odd_locations_are_packed_like_others(self) -> None:
+        texts = ["", "é", "s3://bucket/long/prefix/1.nc", "s3://bucket/long/prefix/2.nc" * 20]
+        for chosen in (texts, texts[1:], [""]):
+            refs: dict[Coordinates, ChunkRef] = {
+                (i,): VirtualRef(text, 0, 1) for i, text in enumerate(chosen + texts[2:] * 10)
+            }
+            blob = encode_manifest(
+                ID, {NODE: table_of(refs, 1)}, spec=2, compress_locations=Compression()
+            )
+            assert self.body(blob).root().blob(2) is not None
+            manifest = decode_manifest(blob, key=KEY)
+            found = manifest.table(NODE)
+            assert found is not None
+            assert list(found.locations) == list(dict.fromkeys(chosen + texts[2:]))
+            assert refs_of(manifest) == refs
 
     def test_location_that_unpacks_to_too_much_is_refused(self) -> None:
         for size in (1025, 10**6, 10**8):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -34,7 +35,7 @@ from frazil.model.config import (
     should_preload,
     split_sizes,
 )
-from frazil.model.manifest_config import UNSPLIT
+from frazil.model.manifest_config import UNSPLIT, SplitSizesDict
 from tests.unit.model.examples import configs
 
 Split = ManifestSplitCondition
@@ -54,31 +55,39 @@ def rebuilt(thing: object) -> object:
 
 
 @pytest.mark.parametrize(
-    ("make", "error"),
+    ("make", "arguments", "error"),
     [
-        (lambda: RepositoryConfig(inline_chunk_threshold_bytes=65_536), OverflowError),
-        (lambda: RepositoryConfig(inline_chunk_threshold_bytes=-1), OverflowError),
-        (lambda: RepositoryConfig(inline_chunk_threshold_bytes="5"), TypeError),
-        (lambda: RepositoryConfig(inline_chunk_threshold_bytes=1.0), TypeError),
-        (lambda: RepositoryConfig(caching=3), TypeError),
-        (lambda: CompressionConfig(level=256), OverflowError),
-        (lambda: CompressionConfig("zstd"), TypeError),
-        (lambda: StorageRetriesSettings(max_tries=0), ValueError),
-        (lambda: StorageSettings(unsafe_use_metadata=1), TypeError),
-        (lambda: StorageConcurrencySettings(ideal_concurrent_request_size=0), ValueError),
-        (lambda: S3Options(network_stream_timeout_seconds=2**32), OverflowError),
-        (lambda: Dim.Axis(-1), OverflowError),
+        (RepositoryConfig, {"inline_chunk_threshold_bytes": 65_536}, OverflowError),
+        (RepositoryConfig, {"inline_chunk_threshold_bytes": -1}, OverflowError),
+        (RepositoryConfig, {"inline_chunk_threshold_bytes": "5"}, TypeError),
+        (RepositoryConfig, {"inline_chunk_threshold_bytes": 1.0}, TypeError),
+        (RepositoryConfig, {"caching": 3}, TypeError),
+        (CompressionConfig, {"level": 256}, OverflowError),
+        (CompressionConfig, {"algorithm": "zstd"}, TypeError),
+        (StorageRetriesSettings, {"max_tries": 0}, ValueError),
+        (StorageSettings, {"unsafe_use_metadata": 1}, TypeError),
+        (StorageConcurrencySettings, {"ideal_concurrent_request_size": 0}, ValueError),
+        (S3Options, {"network_stream_timeout_seconds": 2**32}, OverflowError),
+        (Dim.Axis, {"axis": -1}, OverflowError),
         (
-            lambda: ManifestSplittingConfig([(Split.AnyArray(), [(Dim.Any(), 2**32)])]),
+            ManifestSplittingConfig,
+            {"split_sizes": [(Split.AnyArray(), [(Dim.Any(), 2**32)])]},
             OverflowError,
         ),
-        (lambda: ObjectStoreConfig(), TypeError),
-        (lambda: VirtualChunkSpec([0], "s3://b/k", -1, 1), OverflowError),
+        (ManifestSplittingConfig, {"split_sizes": [("a", [])]}, TypeError),
+        (ObjectStoreConfig, {}, TypeError),
+        (
+            VirtualChunkSpec,
+            {"index": [0], "location": "s3://b/k", "offset": -1, "length": 1},
+            OverflowError,
+        ),
     ],
 )
-def test_wrong_arguments_are_refused(make: object, error: type[Exception]) -> None:
+def test_wrong_arguments_are_refused(
+    make: type[Any], arguments: dict[str, Any], error: type[Exception]
+) -> None:
     with pytest.raises(error):
-        make()  # type: ignore[operator]
+        make(**arguments)
 
 
 def test_setting_an_attribute_is_checked_like_the_constructor() -> None:
@@ -332,7 +341,7 @@ def test_a_split_size_of_zero_is_said_to_be_wrong() -> None:
 
 
 def test_splitting_goes_through_dictionaries_in_order() -> None:
-    rules = {
+    rules: SplitSizesDict = {
         Split.name_matches("a"): {Dim.Axis(0): 3, Dim.Any(): 4},
         Split.AnyArray(): {Dim.DimensionName("t"): 5},
     }
@@ -407,8 +416,8 @@ def test_feature_flags_tell_whether_they_are_on() -> None:
 
 
 def test_enumerations_equal_their_numbers() -> None:
-    assert CompressionAlgorithm() is CompressionAlgorithm.Zstd
+    assert CompressionAlgorithm() is CompressionAlgorithm.Zstd  # type: ignore[call-arg]
     assert CompressionAlgorithm.default() is CompressionAlgorithm.Zstd
-    assert CompressionAlgorithm.Zstd == 0
+    assert int(CompressionAlgorithm.Zstd) == 0
     assert repr(ChecksumAlgorithm.Sha256) == "ChecksumAlgorithm.Sha256"
-    assert ChecksumAlgorithm.Sha256 == 4
+    assert ChecksumAlgorithm(4) is ChecksumAlgorithm.Sha256

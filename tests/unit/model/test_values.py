@@ -109,7 +109,7 @@ def test_a_new_status_is_of_now() -> None:
     assert status.set_at is not None
     assert before <= status.set_at <= datetime.now(UTC)
     with pytest.raises(ValueError, match="time zone"):
-        RepoStatus(RepoAvailability.online, datetime(2025, 1, 1))  # noqa: DTZ001
+        RepoStatus(RepoAvailability.online, datetime(2025, 1, 1))
 
 
 def test_a_diff_lists_what_changed() -> None:

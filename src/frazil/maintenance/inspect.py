@@ -1,0 +1,161 @@
+"""Any file of a repository as plain data, to look at (format reference 10.1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import reduce
+from typing import Final
+
+from frazil.commit.by_ref_file import CONFIG_KEY
+from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs
+from frazil.errors import ErrorKind, FormatError, SnapshotNotFoundError, StorageError
+from frazil.formats.config_codec import config_map_from_yaml
+from frazil.formats.envelope import FileKind, unseal
+from frazil.formats.manifest import decode_manifest
+from frazil.formats.repo_info import decode_repo_info
+from frazil.formats.snapshot import decode_snapshot
+from frazil.formats.txlog import decode_log
+from frazil.ids import ManifestId, SnapshotId
+from frazil.maintenance import describe
+from frazil.maintenance.describe import Described
+from frazil.maintenance.reading import manifest_blob
+from frazil.model.history import TransactionLog
+from frazil.session.context import Context
+from frazil.session.draft import unite
+from frazil.storage.assets import CHUNKS, log_key, manifest_key, snapshot_key
+
+COLLAPSED: Final = (
+    "Composite of several logs: older snapshots were expired or collected, and this one took "
+    "over their logs. `header` is that of its own log."
+)
+
+
+def inspect_snapshot(context: Context, snapshot_id: SnapshotId) -> Described:
+    """A snapshot file.
+
+    Raises:
+        SnapshotNotFoundError: there is none.
+    """
+    key = snapshot_key(snapshot_id)
+    blob = context.storage.get(key)
+    if blob is None:
+        raise SnapshotNotFoundError("no such snapshot", snapshot=snapshot_id)
+    return _snapshot(blob, key)
+
+
+def inspect_manifest(context: Context, manifest_id: str) -> Described:
+    """A manifest file."""
+    found = ManifestId.parse(manifest_id)
+    return _manifest(manifest_blob(context.storage, found), manifest_key(found))
+
+
+def inspect_repo_info(context: Context) -> Described:
+    """The repo object.
+
+    Raises:
+        FormatError: the repository has none.
+    """
+    context.generation.require_repo_object("the repo object")
+    blob = context.storage.get(REPO_KEY)
+    if blob is None:
+        raise StorageError("no such object", kind=ErrorKind.OBJECT_NOT_FOUND, key=REPO_KEY)
+    envelope = unseal(blob, FileKind.REPO_INFO, key=REPO_KEY)
+    return describe.repo(decode_repo_info(blob, key=REPO_KEY), envelope)
+
+
+def inspect_transaction_log(context: Context, snapshot_id: SnapshotId) -> Described:
+    """A transaction log, united with those that the snapshot took over from lost ancestors."""
+    key = log_key(snapshot_id)
+    blob = context.storage.get(key)
+    if blob is None:
+        raise StorageError("no such log", kind=ErrorKind.OBJECT_NOT_FOUND, key=key)
+    envelope = unseal(blob, FileKind.TRANSACTION_LOG, key=key)
+    own = decode_log(blob, key=key)
+    pruned = _pruned(context, snapshot_id)
+    if not pruned:
+        return describe.log(own, envelope)
+    found = {one: context.assets.log(one) for one in pruned}
+    older = [log for log in found.values() if log is not None]
+    merged: TransactionLog = reduce(unite, [*older, own])
+    return {
+        **describe.log(merged, envelope),
+        "synthetic_composite": {
+            "note": COLLAPSED,
+            "merged_pruned_ancestor_tx_logs": [str(log.id) for log in older],
+            "missing_tx_logs": [str(one) for one, log in found.items() if log is None],
+        },
+    }
+
+
+def _pruned(context: Context, snapshot_id: SnapshotId) -> tuple[SnapshotId, ...]:
+    """Logs a snapshot took over; none when it has itself left the history."""
+    if not isinstance(context.refs, RepoObjectRefs):
+        return ()
+    entry = context.refs.info().snapshots.get(snapshot_id)
+    return () if entry is None else entry.pruned_ancestor_tx_logs
+
+
+# --- any file ---
+
+
+def inspect_file(blob: bytes, key: str) -> Described:
+    """A file of whatever kind, told from its bytes and its key.
+
+    Raises:
+        FormatError: the file is damaged or none of ours.
+    """
+    if key.startswith(CHUNKS):
+        return {"file_type": "chunk", "size_bytes": len(blob)}
+    if key.startswith("refs/"):
+        return {"file_type": "ref", **_ref(blob, key)}
+    if CONFIG_KEY in key.split("/")[-1]:
+        return {"file_type": "config", "config": config_map_from_yaml(blob, key=key)}
+    kind = unseal(blob, None, key=key).kind
+    if kind not in _KINDS:
+        raise FormatError("no file has this kind", key=key, kind=kind.name)
+    return _KINDS[kind](blob, key)
+
+
+def _ref(blob: bytes, key: str) -> Described:
+    if not blob:
+        return {"is_deleted": True}
+    try:
+        return {"snapshot": json.loads(blob)["snapshot"]}
+    except (ValueError, KeyError, TypeError) as error:
+        raise FormatError("not a ref file", key=key) from error
+
+
+def _snapshot(blob: bytes, key: str) -> Described:
+    envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
+    return describe.snapshot(decode_snapshot(blob, key=key), envelope)
+
+
+def _manifest(blob: bytes, key: str) -> Described:
+    envelope = unseal(blob, FileKind.MANIFEST, key=key)
+    return describe.manifest(decode_manifest(blob, key=key), envelope, key)
+
+
+def _log(blob: bytes, key: str) -> Described:
+    envelope = unseal(blob, FileKind.TRANSACTION_LOG, key=key)
+    log = decode_log(blob, key=key)
+    return {"id": str(log.id), **describe.log(log, envelope)}
+
+
+def _repo(blob: bytes, key: str) -> Described:
+    envelope = unseal(blob, FileKind.REPO_INFO, key=key)
+    info = decode_repo_info(blob, key=key)
+    return {**describe.repo(info, envelope), **describe.rest_of_repo(info)}
+
+
+def _snapshot_with_parent(blob: bytes, key: str) -> Described:
+    parent = decode_snapshot(blob, key=key).parent_id
+    return {**_snapshot(blob, key), "parent_id": None if parent is None else str(parent)}
+
+
+_KINDS: Final[dict[FileKind, Callable[[bytes, str], Described]]] = {
+    FileKind.SNAPSHOT: _snapshot_with_parent,
+    FileKind.MANIFEST: _manifest,
+    FileKind.TRANSACTION_LOG: _log,
+    FileKind.REPO_INFO: _repo,
+}

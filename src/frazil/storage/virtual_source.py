@@ -1,0 +1,299 @@
+"""Reading ranges of objects outside the repository: from files, and from object stores."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import quote, urlsplit
+
+import obstore
+from obstore import exceptions as foreign
+
+from frazil.errors import ErrorKind, InvalidInputError, StorageError
+from frazil.model.config import (
+    ObjectStoreConfig,
+    StorageConcurrencySettings,
+    StorageSettings,
+    VirtualChunkContainer,
+)
+from frazil.storage.clients import Clients
+from frazil.storage.credentials import (
+    AnyCredential,
+    azure_anonymous_credentials,
+    gcs_anonymous_credentials,
+    s3_anonymous_credentials,
+    s3_from_env_credentials,
+)
+from frazil.storage.faults import FOREIGN, cleaned, fault, status_of
+from frazil.storage.io_loop import run_all
+from frazil.storage.locations import authority_of, key_of, without_user
+from frazil.storage.object import bare
+from frazil.storage.places import AzurePlace, GcsPlace, HttpPlace, Place, S3Place
+from frazil.storage.posix import etag as file_etag
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore
+
+_DOTS: Final = re.compile(r"(?:^|/)\.{1,2}(?:/|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A range of an object, and what the object must still be."""
+
+    url: str
+    start: int
+    end: int
+    checksum: str | int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes in the range."""
+        return self.end - self.start
+
+    def check_size(self, data: bytes) -> bytes:
+        """Refuse a short answer."""
+        if len(data) == self.size:
+            return data
+        raise StorageError(
+            "the object that holds the virtual chunk is too short",
+            kind=ErrorKind.INVALID_OBJECT_SIZE,
+            location=without_user(self.url),
+            expected=self.size,
+            available=len(data),
+        )
+
+    def modified(self) -> StorageError:
+        """The error for an object that is no longer what the reference says."""
+        return StorageError(
+            "the object that holds the virtual chunk has changed",
+            kind=ErrorKind.VIRTUAL_CHUNK_MODIFIED,
+            location=without_user(self.url),
+        )
+
+    def failed(self, why: str) -> StorageError:
+        """The error for an object that cannot be read."""
+        return StorageError(
+            f"error fetching virtual reference: {why}",
+            kind=ErrorKind.VIRTUAL_CHUNK_FETCH,
+            location=without_user(self.url),
+        )
+
+
+class FileSource:
+    """Local files below one directory; links must not lead out of it."""
+
+    def __init__(self, root: str) -> None:
+        self._root = os.path.realpath(root)
+
+    def read(self, wanted: Wanted) -> bytes:
+        """Read a range of a file."""
+        path = self._confined(wanted)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+        except OSError as error:
+            raise wanted.failed(error.strerror or "cannot open the file") from None
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise wanted.failed("not a regular file")
+            self._check(wanted, status)
+            return wanted.check_size(_read_range(descriptor, wanted))
+        finally:
+            os.close(descriptor)
+
+    def _confined(self, wanted: Wanted) -> str:
+        path = os.path.realpath(f"/{key_of(wanted.url)}")
+        if path.startswith(self._root.rstrip("/") + "/"):
+            return path
+        raise InvalidInputError(
+            "the location leads out of its virtual chunk container",
+            kind=ErrorKind.UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER,
+            location=wanted.url,
+        )
+
+    def _check(self, wanted: Wanted, status: os.stat_result) -> None:
+        match wanted.checksum:
+            case int(seconds) if status.st_mtime_ns > seconds * 1_000_000_000:
+                raise wanted.modified()
+            case str(tag) if bare(tag) != bare(file_etag(status)):
+                raise wanted.modified()
+            case _:
+                pass
+
+
+def _read_range(descriptor: int, wanted: Wanted) -> bytes:
+    """Read up to the end of the range or of the file."""
+    data = os.pread(descriptor, wanted.size, wanted.start)
+    while len(data) < wanted.size:
+        more = os.pread(descriptor, wanted.size - len(data), wanted.start + len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+class ObjectSource:
+    """Objects of one bucket, or behind one host."""
+
+    def __init__(self, place: Place, settings: StorageSettings) -> None:
+        self._clients = Clients(place, settings, legacy_rooted_keys=False)
+        concurrency = settings.concurrency or StorageConcurrencySettings()
+        self._part = int(str(concurrency.effective("ideal_concurrent_request_size")))
+        self._most = int(str(concurrency.effective("max_concurrent_requests_for_object")))
+        self._odd_client = lru_cache(maxsize=64)(self._open_odd)
+
+    def read(self, wanted: Wanted) -> bytes:
+        """Read a range of an object; a large one by several requests at once."""
+        client, key = self._address(wanted)
+        if wanted.size <= 2 * self._part:
+            with self._clients.gate:
+                try:
+                    found = obstore.get(client, key, options=self._options(wanted))
+                    self._check(wanted, found.meta)
+                    return wanted.check_size(bytes(found.bytes()))
+                except FOREIGN as error:
+                    raise self._told(wanted, error) from None
+        count = min(self._most, -(-wanted.size // self._part))
+        step = -(-wanted.size // count)
+        starts = range(wanted.start, wanted.end, step)
+        parts = [replace(wanted, start=at, end=min(at + step, wanted.end)) for at in starts]
+        return b"".join(self.read_many(parts, self._most))
+
+    def read_many(self, wanted: Sequence[Wanted], limit: int) -> list[bytes]:
+        """Read many ranges at once."""
+        return run_all(self._read, wanted, limit)
+
+    async def _read(self, wanted: Wanted) -> bytes:
+        client, key = self._address(wanted)
+        try:
+            found = await obstore.get_async(client, key, options=self._options(wanted))
+            self._check(wanted, found.meta)
+            return wanted.check_size(bytes(await found.bytes_async()))
+        except FOREIGN as error:
+            raise self._told(wanted, error) from None
+
+    def _options(self, wanted: Wanted) -> Any:  # noqa: ANN401  (a TypedDict)
+        options: dict[str, object] = {"range": (wanted.start, wanted.end)}
+        match wanted.checksum:
+            case str(tag):
+                is_s3 = isinstance(self._clients.place, S3Place)
+                options["if_match"] = bare(tag) if is_s3 else f'"{bare(tag)}"'
+            case int(seconds):
+                options["if_unmodified_since"] = datetime.fromtimestamp(seconds, UTC)
+            case None:
+                pass
+        return options
+
+    def _check(self, wanted: Wanted, meta: ObjectMeta) -> None:
+        """Compare once more: plain web servers ignore conditions."""
+        match wanted.checksum:
+            case str(tag) if meta["e_tag"] and _strong(meta["e_tag"]) != _strong(tag):
+                raise wanted.modified()
+            case int(seconds) if int(meta["last_modified"].timestamp()) > seconds:
+                raise wanted.modified()
+            case _:
+                pass
+
+    def _told(self, wanted: Wanted, error: BaseException) -> StorageError:
+        if isinstance(error, foreign.PreconditionError):
+            return wanted.modified()
+        if status_of(error) == 416:
+            return StorageError(
+                "the object that holds the virtual chunk is too short",
+                kind=ErrorKind.INVALID_OBJECT_SIZE,
+                location=without_user(wanted.url),
+                expected=wanted.size,
+            )
+        told = fault(error, "read", key_of(wanted.url), self._clients.place.url)
+        return wanted.failed(f"{told.args[0]} ({cleaned(error)})")
+
+    # --- keys ---
+
+    def _address(self, wanted: Wanted) -> tuple[ObjectStore, str]:
+        """The client and the key to ask it for."""
+        key = key_of(wanted.url)
+        place = self._clients.place
+        if not key or _DOTS.search(key) or ("//" in key and not isinstance(place, S3Place)):
+            raise InvalidInputError(
+                "an object with such a key cannot be read: it has empty, '.' or '..' parts",
+                kind=ErrorKind.INVALID_VIRTUAL_REF,
+                location=without_user(wanted.url),
+            )
+        if "//" not in key and not key.startswith("/"):
+            return self._clients.reader, key
+        folder, _, name = f"/{key}".rpartition("//")
+        return self._odd_client(folder), name
+
+    def _open_odd(self, folder: str) -> ObjectStore:
+        """A client below a folder whose name ends in a slash, which obstore cannot spell."""
+        place = self._clients.place
+        assert isinstance(place, S3Place)
+        below = replace(place, bucket=place.bucket + quote(folder, safe="/"))
+        return Clients(below, self._clients.settings, legacy_rooted_keys=True).reader
+
+
+def _strong(etag: str) -> str:
+    return bare(etag.removeprefix("W/"))
+
+
+Source: TypeAlias = FileSource | ObjectSource
+
+
+def source_for(
+    container: VirtualChunkContainer,
+    credential: AnyCredential | None,
+    url: str,
+    settings: StorageSettings,
+) -> Source:
+    """What reads the locations of a container that share a bucket or host with `url`."""
+    if isinstance(container.store, ObjectStoreConfig.LocalFileSystem):
+        if urlsplit(url).netloc:
+            raise InvalidInputError(
+                "the location names a file on another host",
+                kind=ErrorKind.INVALID_VIRTUAL_REF,
+                location=url,
+            )
+        return FileSource("/" + key_of(container.url_prefix))
+    return ObjectSource(_place(container, credential, authority_of(url)), settings)
+
+
+def _place(
+    container: VirtualChunkContainer, credential: AnyCredential | None, authority: str
+) -> Place:
+    store = container.store
+    secret: Any = getattr(credential, "_0", None)
+    match store:
+        case ObjectStoreConfig.S3() | ObjectStoreConfig.S3Compatible() | ObjectStoreConfig.Tigris():
+            options = copy.deepcopy(store.options)
+            if isinstance(store, ObjectStoreConfig.Tigris) and options.endpoint_url is None:
+                options.endpoint_url = "https://t3.storage.dev"
+            if credential is None:
+                unsigned = options.anonymous
+                secret = s3_anonymous_credentials() if unsigned else s3_from_env_credentials()
+            return S3Place(authority, "", options, secret)
+        case ObjectStoreConfig.Gcs():
+            secret = secret or gcs_anonymous_credentials()
+            return GcsPlace(authority, "", secret, dict(store.opts or {}))
+        case ObjectStoreConfig.Azure():
+            opts = dict(store.opts or {})
+            secret = secret or azure_anonymous_credentials()
+            return AzurePlace(opts.pop("account", ""), authority, "", secret, opts)
+        case ObjectStoreConfig.Http():
+            scheme = container.url_prefix.partition("://")[0]
+            headers = dict(store.headers or {})
+            return HttpPlace(f"{scheme}://{authority}", dict(store.opts or {}), headers)
+        case _:
+            raise StorageError(
+                "virtual chunks cannot be read from this kind of store",
+                kind=ErrorKind.STORAGE_CONFIG,
+                store=type(store).__name__,
+            )
