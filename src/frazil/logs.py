@@ -27,7 +27,7 @@ _LEVELS: Final = {
     "trace": TRACE,
 }
 _NAMES: Final = ("frazil", "icechunk")
-_SIMILAR: Final = 0.75
+_SIMILAR: Final = 0.8
 
 logging.addLevelName(TRACE, "TRACE")
 logging.getLogger(ROOT).addHandler(logging.NullHandler())

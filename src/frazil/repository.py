@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -136,9 +137,27 @@ class Repository(Shown):
     def __init__(
         self, context: Context, storage: Storage, attribution: Attribution | None = None
     ) -> None:
-        self._context = context
+        self._open_context: Context | None = context
         self._storage = storage
         self._attribution = attribution
+
+    @property
+    def context(self) -> Context:
+        """The parts this handle is made of.
+
+        Raises:
+            RuntimeError: the repository was upgraded through this handle.
+        """
+        if self._open_context is None:
+            raise RuntimeError(
+                "This handle was invalidated by upgrade_icechunk_repository; "
+                "use the repository that function returned."
+            )
+        return self._open_context
+
+    def retire(self) -> None:
+        """Make this handle unusable, because the repository behind it has changed its format."""
+        self._open_context = None
 
     # --- opening ---
 
@@ -270,7 +289,7 @@ class Repository(Shown):
         authorize_virtual_chunk_access: Authorized | None = None,
     ) -> Repository:
         """A handle with changed settings."""
-        old = self._context
+        old = self.context
         effective = old.config.merge(config) if config is not None else old.config
         authorized = (
             old.authorized
@@ -304,7 +323,7 @@ class Repository(Shown):
         return len(keys)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"context": self._context, "storage": self._storage, "who": self._attribution}
+        return {"context": self.context, "storage": self._storage, "who": self._attribution}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         Repository.__init__(self, state["context"], state["storage"], state["who"])
@@ -314,7 +333,7 @@ class Repository(Shown):
     @property
     def config(self) -> RepositoryConfig:
         """A copy of the configuration in force."""
-        return RepositoryConfig().merge(self._context.config)
+        return RepositoryConfig().merge(self.context.config)
 
     @property
     def storage(self) -> Storage:
@@ -329,16 +348,16 @@ class Repository(Shown):
     @property
     def spec_version(self) -> SpecVersion:
         """The version of the format this repository is written in."""
-        return SpecVersion(self._context.generation.spec)
+        return SpecVersion(self.context.generation.spec)
 
     @property
     def authorized_virtual_container_prefixes(self) -> set[str]:
         """Virtual chunk containers this handle may read."""
-        return set(self._context.containers.authorized_prefixes())
+        return set(self.context.containers.authorized_prefixes())
 
     def shown_title(self) -> str:
         """The first line of `repr`."""
-        return f"icechunk.Repository (v{self._context.generation.spec})"
+        return f"icechunk.Repository (v{self.context.generation.spec})"
 
     def shown_fields(self) -> Iterable[Field]:
         """What `repr` shows."""
@@ -347,16 +366,16 @@ class Repository(Shown):
 
     def save_config(self) -> None:
         """Store the configuration in force, for everybody who opens the repository later."""
-        self._context.refs.save_config(config_to_map(self._context.config))
+        self.context.refs.save_config(config_to_map(self.context.config))
 
     def set_default_commit_metadata(self, metadata: dict[str, Any]) -> None:
         """Set metadata that each commit of this handle carries."""
-        self._context.default_commit_metadata.clear()
-        self._context.default_commit_metadata.update(metadata)
+        self.context.default_commit_metadata.clear()
+        self.context.default_commit_metadata.update(metadata)
 
     def default_commit_metadata(self) -> dict[str, Any]:
         """Metadata that each commit of this handle carries."""
-        return dict(self._context.default_commit_metadata)
+        return dict(self.context.default_commit_metadata)
 
     # --- attributes, status, flags ---
 
@@ -367,15 +386,15 @@ class Repository(Shown):
 
     def get_metadata(self) -> dict[str, Any]:
         """Attributes of the repository."""
-        return dict(self._context.refs.metadata())
+        return dict(self.context.refs.metadata())
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
         """Replace the attributes of the repository."""
-        self._context.refs.set_metadata(metadata, merge=False)
+        self.context.refs.set_metadata(metadata, merge=False)
 
     def update_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
         """Overlay attributes of the repository, and return the result."""
-        return dict(self._context.refs.set_metadata(metadata, merge=True))
+        return dict(self.context.refs.set_metadata(metadata, merge=True))
 
     @property
     def status(self) -> RepoStatus:
@@ -384,15 +403,15 @@ class Repository(Shown):
 
     def get_status(self) -> RepoStatus:
         """Whether the repository takes changes."""
-        return repo_status(self._context.refs.status())
+        return repo_status(self.context.refs.status())
 
     def set_status(self, status: RepoStatus) -> None:
         """Open or close the repository for changes."""
-        self._context.refs.set_status(inner_status(status))
+        self.context.refs.set_status(inner_status(status))
 
     def feature_flags(self) -> list[FeatureFlag]:
         """All feature flags."""
-        enabled, disabled = self._context.refs.flags()
+        enabled, disabled = self.context.refs.flags()
         return [
             FeatureFlag(
                 id=flag,
@@ -413,10 +432,10 @@ class Repository(Shown):
 
     def set_feature_flag(self, name: str, value: bool | None = None) -> None:
         """Set a feature flag; None returns it to its default."""
-        self._context.generation.require_repo_object("feature flags")
+        self.context.generation.require_repo_object("feature flags")
         for flag, known in FLAGS.items():
             if known == name:
-                self._context.refs.set_flag(flag, value)
+                self.context.refs.set_flag(flag, value)
                 return
         raise InvalidInputError(
             f"invalid feature flag {name!r}; known are {', '.join(FLAGS.values())}",
@@ -434,7 +453,7 @@ class Repository(Shown):
     ) -> Iterator[SnapshotInfo]:
         """A snapshot and its ancestors, newest first."""
         start = self._resolve(branch, tag, snapshot_id)
-        return (snapshot_info(entry) for entry in self._context.refs.ancestry(start))
+        return (snapshot_info(entry) for entry in self.context.refs.ancestry(start))
 
     async def async_ancestry(self, **selector: str | None) -> Any:
         """A snapshot and its ancestors, newest first, as an async iterator."""
@@ -450,7 +469,7 @@ class Repository(Shown):
         plain: bool = False,
     ) -> AncestryGraph:
         """The history as a picture: of one ref, or of all branches and tags."""
-        refs = self._context.refs
+        refs = self.context.refs
         branches, tags = dict(refs.branches()), dict(refs.tags())
         chosen = (branch, tag, snapshot_id) != (None, None, None)
         starts = (
@@ -468,8 +487,8 @@ class Repository(Shown):
 
     def ops_log(self) -> Iterator[Update]:
         """Everything that was done to the repository, newest first."""
-        self._context.generation.require_repo_object("the operations log")
-        return (update(entry) for entry in self._context.refs.updates())
+        self.context.generation.require_repo_object("the operations log")
+        return (update(entry) for entry in self.context.refs.updates())
 
     def lookup_snapshot(self, snapshot_id: str) -> SnapshotInfo:
         """What is known of a snapshot.
@@ -477,11 +496,11 @@ class Repository(Shown):
         Raises:
             SnapshotNotFoundError: there is no such snapshot.
         """
-        return snapshot_info(self._context.refs.entry(SnapshotId.parse(snapshot_id)))
+        return snapshot_info(self.context.refs.entry(SnapshotId.parse(snapshot_id)))
 
     def list_manifest_files(self, snapshot_id: str) -> list[ManifestFileInfo]:
         """The manifests a snapshot needs."""
-        snapshot = self._context.assets.snapshot(SnapshotId.parse(snapshot_id))
+        snapshot = self.context.assets.snapshot(SnapshotId.parse(snapshot_id))
         return [manifest_file_info(info) for info in snapshot.manifest_files]
 
     def diff(
@@ -502,7 +521,7 @@ class Repository(Shown):
         first = self._resolve(from_branch, from_tag, from_snapshot_id)
         last = self._resolve(to_branch, to_tag, to_snapshot_id)
         between = self._between(first, last)
-        assets = self._context.assets
+        assets = self.context.assets
         ids = [id_ for entry in between for id_ in (*entry.pruned_ancestor_tx_logs, entry.id)]
         logs = [log for log in map(assets.log, ids) if log is not None]
         return diff_of(logs, assets.snapshot(first).nodes, assets.snapshot(last).nodes)
@@ -510,7 +529,7 @@ class Repository(Shown):
     def _between(self, first: SnapshotId, last: SnapshotId) -> list[SnapshotEntry]:
         """Entries after `first` up to `last`, oldest first."""
         found: list[SnapshotEntry] = []
-        for entry in self._context.refs.ancestry(last):
+        for entry in self.context.refs.ancestry(last):
             if entry.id == first and found:
                 return found[::-1]
             found.append(entry)
@@ -525,15 +544,15 @@ class Repository(Shown):
     def create_branch(self, branch: str, snapshot_id: str) -> None:
         """Make a branch that points to a snapshot."""
         self._require_writable()
-        self._context.refs.create_branch(branch, SnapshotId.parse(snapshot_id))
+        self.context.refs.create_branch(branch, SnapshotId.parse(snapshot_id))
 
     def list_branches(self) -> set[str]:
         """Names of all branches."""
-        return set(self._context.refs.branches())
+        return set(self.context.refs.branches())
 
     def lookup_branch(self, branch: str) -> str:
         """The snapshot a branch points to."""
-        return str(self._context.refs.branch_tip(branch))
+        return str(self.context.refs.branch_tip(branch))
 
     def reset_branch(
         self, branch: str, snapshot_id: str, *, from_snapshot_id: str | None = None
@@ -541,30 +560,30 @@ class Repository(Shown):
         """Point a branch to another snapshot, if it still is where you think."""
         self._require_writable()
         expected = None if from_snapshot_id is None else SnapshotId.parse(from_snapshot_id)
-        self._context.refs.reset_branch(branch, SnapshotId.parse(snapshot_id), expected)
+        self.context.refs.reset_branch(branch, SnapshotId.parse(snapshot_id), expected)
 
     def delete_branch(self, branch: str) -> None:
         """Delete a branch; its snapshots stay until garbage collection."""
         self._require_writable()
-        self._context.refs.delete_branch(branch)
+        self.context.refs.delete_branch(branch)
 
     def create_tag(self, tag: str, snapshot_id: str) -> None:
         """Give a snapshot a name that never moves."""
         self._require_writable()
-        self._context.refs.create_tag(tag, SnapshotId.parse(snapshot_id))
+        self.context.refs.create_tag(tag, SnapshotId.parse(snapshot_id))
 
     def list_tags(self) -> set[str]:
         """Names of all tags."""
-        return set(self._context.refs.tags())
+        return set(self.context.refs.tags())
 
     def lookup_tag(self, tag: str) -> str:
         """The snapshot a tag points to."""
-        return str(self._context.refs.tag_target(tag))
+        return str(self.context.refs.tag_target(tag))
 
     def delete_tag(self, tag: str) -> None:
         """Delete a tag; its name cannot be used again."""
         self._require_writable()
-        self._context.refs.delete_tag(tag)
+        self.context.refs.delete_tag(tag)
 
     # --- sessions ---
 
@@ -586,7 +605,7 @@ class Repository(Shown):
         found = self._resolve(branch, tag, snapshot_id)
         if as_of is not None:
             found = self._at_time(found, as_of)
-        return Session(self._context, self._known_snapshot(found))
+        return Session(self.context, self._known_snapshot(found))
 
     def writable_session(self, branch: str) -> Session:
         """A session to change a branch."""
@@ -594,18 +613,18 @@ class Repository(Shown):
 
     def rearrange_session(self, branch: str) -> Session:
         """A session to move nodes of a branch."""
-        self._context.generation.require_repo_object("moving nodes")
+        self.context.generation.require_repo_object("moving nodes")
         session = self._session(branch, SessionMode.rearrange)
-        enabled, disabled = self._context.refs.flags()
+        enabled, disabled = self.context.refs.flags()
         require_flag(MOVE_NODE, enabled, disabled)
         return session
 
     def _session(self, branch: str, mode: SessionMode) -> Session:
         self._require_writable()
-        self._context.refs.require_online()
-        tip = self._context.refs.branch_tip(branch)
+        self.context.refs.require_online()
+        tip = self.context.refs.branch_tip(branch)
         return Session(
-            self._context, self._context.assets.snapshot(tip), branch=branch, mode=mode
+            self.context, self.context.assets.snapshot(tip), branch=branch, mode=mode
         )
 
     @contextlib.contextmanager
@@ -637,7 +656,7 @@ class Repository(Shown):
         """Release snapshots older than a time from the history, and return their ids."""
         self._require_writable()
         return expire.expire_snapshots(
-            self._context,
+            self.context,
             older_than,
             delete_expired_branches=delete_expired_branches,
             delete_expired_tags=delete_expired_tags,
@@ -648,21 +667,66 @@ class Repository(Shown):
         delete_object_older_than: datetime,
         *,
         dry_run: bool = False,
-        **limits: int | None,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * 1024 * 1024,
+        max_decoded_manifest_mem_bytes: int = 4 * 1024 * 1024 * 1024,
+        max_concurrent_manifest_fetches: int = 500,
+        max_concurrent_deletes: int = 10,
+        max_consecutive_delete_failures: int = 50,
+        max_concurrent_listings: int | None = None,
     ) -> GCSummary:
         """Delete objects that nothing refers to and that are older than a time."""
         self._require_writable()
         return garbage.garbage_collect(
-            self._context, delete_object_older_than, dry_run=dry_run, **limits
+            self.context,
+            delete_object_older_than,
+            dry_run=dry_run,
+            max_snapshots_in_memory=max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
+            max_concurrent_deletes=max_concurrent_deletes,
+            max_consecutive_delete_failures=max_consecutive_delete_failures,
+            max_concurrent_listings=max_concurrent_listings,
         )
 
-    def chunk_storage_stats(self, **limits: int) -> ChunkStorageStats:
+    def chunk_storage_stats(
+        self,
+        *,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * 1024 * 1024,
+        max_decoded_manifest_mem_bytes: int = 4 * 1024 * 1024 * 1024,
+        max_concurrent_manifest_fetches: int = 500,
+    ) -> ChunkStorageStats:
         """How many bytes the chunks of the whole history take."""
-        return stats.chunk_storage_stats(self._context, **limits)
+        return stats.chunk_storage_stats(
+            self.context,
+            max_snapshots_in_memory=max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
+        )
 
-    def total_chunks_storage(self, **limits: int) -> int:
-        """How many bytes native chunks take; use `chunk_storage_stats`."""
-        return self.chunk_storage_stats(**limits).native_bytes
+    def total_chunks_storage(
+        self,
+        *,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * 1024 * 1024,
+        max_decoded_manifest_mem_bytes: int = 4 * 1024 * 1024 * 1024,
+        max_concurrent_manifest_fetches: int = 500,
+    ) -> int:
+        """How many bytes native chunks take; use `chunk_storage_stats` instead."""
+        warnings.warn(
+            "total_chunks_storage is deprecated, use chunk_storage_stats",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.chunk_storage_stats(
+            max_snapshots_in_memory=max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
+        ).native_bytes
 
     def rewrite_manifests(
         self,
@@ -683,19 +747,19 @@ class Repository(Shown):
 
     def inspect_snapshot(self, snapshot_id: str) -> dict[str, Any]:
         """A snapshot file as plain data."""
-        return inspect.inspect_snapshot(self._context, SnapshotId.parse(snapshot_id))
+        return inspect.inspect_snapshot(self.context, SnapshotId.parse(snapshot_id))
 
     def inspect_repo_info(self) -> dict[str, Any]:
         """The repo object as plain data."""
-        return inspect.inspect_repo_info(self._context)
+        return inspect.inspect_repo_info(self.context)
 
     def inspect_manifest(self, manifest_id: str) -> dict[str, Any]:
         """A manifest file as plain data."""
-        return inspect.inspect_manifest(self._context, manifest_id)
+        return inspect.inspect_manifest(self.context, manifest_id)
 
     def inspect_transaction_log(self, snapshot_id: str) -> dict[str, Any]:
         """A transaction log as plain data."""
-        return inspect.inspect_transaction_log(self._context, SnapshotId.parse(snapshot_id))
+        return inspect.inspect_transaction_log(self.context, SnapshotId.parse(snapshot_id))
 
     # --- rules ---
 
@@ -705,9 +769,9 @@ class Repository(Shown):
         if sum(choice is not None for choice in (branch, tag, snapshot_id)) != 1:
             raise ValueError("give exactly one of branch, tag and snapshot_id")
         if branch is not None:
-            return self._context.refs.branch_tip(branch)
+            return self.context.refs.branch_tip(branch)
         if tag is not None:
-            return self._context.refs.tag_target(tag)
+            return self.context.refs.tag_target(tag)
         assert snapshot_id is not None
         return SnapshotId.parse(snapshot_id)
 
@@ -715,7 +779,7 @@ class Repository(Shown):
         if as_of.tzinfo is None:
             raise ValueError("as_of needs a time zone")
         limit = to_micros(as_of)
-        for entry in self._context.refs.ancestry(tip):
+        for entry in self.context.refs.ancestry(tip):
             if entry.flushed_at <= limit:
                 return entry.id
         raise SnapshotNotFoundError(
@@ -724,11 +788,11 @@ class Repository(Shown):
 
     def _known_snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
         """Load a snapshot that the history knows."""
-        self._context.refs.entry(snapshot_id)
-        return self._context.assets.snapshot(snapshot_id)
+        self.context.refs.entry(snapshot_id)
+        return self.context.assets.snapshot(snapshot_id)
 
     def _require_writable(self) -> None:
-        if not self._context.storage.can_write:
+        if not self.context.storage.can_write:
             raise ReadOnlyError(
                 "this storage is read-only",
                 kind=ErrorKind.READ_ONLY_STORAGE,

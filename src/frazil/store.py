@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -135,9 +135,10 @@ class FrazilStore(Shown, Store):
         store._is_open = False
         return store
 
-    async def _open(self) -> None:
-        """Sessions are open from the start; opening again is fine."""
-        self._is_open = True
+    @classmethod
+    async def open(cls, *args: Any, **kwargs: Any) -> Self:
+        """Make a store; those of a session are open from the start."""
+        return cls(*args, **kwargs)
 
     def _check_writable(self) -> None:
         if self._read_only or self._session.read_only:

@@ -81,7 +81,7 @@ def describe_repo(repo: Any) -> dict[str, Any] | None:
         "deleted_tags": sorted(stored["deleted_tags"]),
         "all_snapshots": {s["id"]: s.get("parent_id") for s in stored["snapshots"]},
         "metadata": repo.get_metadata(),
-        "status": str(status.availability).rpartition(".")[2],
+        "status": int(status.availability),
         "flags": {flag.name: [flag.setting, flag.enabled] for flag in repo.feature_flags()},
     }
 

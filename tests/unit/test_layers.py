@@ -19,6 +19,7 @@ LAYERS: Final = (
     ("ids",),
     ("async_twins",),
     ("model",),
+    ("urls",),
     ("formats",),
     ("storage",),
     ("commit",),

@@ -40,7 +40,7 @@ from frazil.ids import SnapshotId
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot, SnapshotEntry
 from frazil.storage.assets import Assets
-from frazil.storage.base import Attributes, Fetched, LostRace, Storage, fan_out
+from frazil.storage.base import Attributes, Fetched, LostRace, Storage
 
 CONFIG_KEY: Final = "config.yaml"
 JSON_FILE: Final = Attributes(content_type="application/json")
@@ -62,12 +62,12 @@ class RefFileRefs(RefStore):
 
     def branches(self) -> Mapping[str, SnapshotId]:
         names = [name for kind, name in self._names() if kind == "branch"]
-        tips = fan_out(self._find_branch, names)
+        tips = self._storage.each(self._find_branch, names)
         return {name: tip for name, tip in zip(names, tips, strict=True) if tip is not None}
 
     def tags(self) -> Mapping[str, SnapshotId]:
         names = [name for kind, name in self._names() if kind == "tag"]
-        targets = fan_out(self._find_tag, names)
+        targets = self._storage.each(self._find_tag, names)
         return {name: id_ for name, id_ in zip(names, targets, strict=True) if id_ is not None}
 
     def branch_tip(self, name: str) -> SnapshotId:

@@ -90,7 +90,7 @@ class _Reader:
         if len(data) < 3:
             raise self._fail("value is too short")
         width = data[-1]
-        if width not in (1, 2, 4, 8):
+        if width not in (1, 2, 4, 8) or len(data) < 2 + width:
             raise self._fail("impossible width")
         return self._value(len(data) - 2 - width, width, data[-2], MAX_DEPTH)
 

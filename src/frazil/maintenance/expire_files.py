@@ -61,9 +61,11 @@ def plan_ref(history: FileHistory, tip: SnapshotId, cutoff: Micros) -> RefExpira
     root = len(lineage) - 1
     if oldest >= root - 1:
         return RefExpiration(is_expired)
+    # An expired tip counts as released, although its ref keeps it.
+    first = 0 if is_expired else oldest + 1
     return RefExpiration(
         is_expired,
-        frozenset(entry.id for entry in lineage[oldest + 1 : root]),
+        frozenset(entry.id for entry in lineage[first:root]),
         lineage[oldest].id,
         lineage[root].id,
     )

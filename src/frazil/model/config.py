@@ -324,9 +324,10 @@ class Attribution(Shown):
             if name == "client":
                 parts = label.split("/")
                 if len(parts) > 2 or not all(_TOKEN.fullmatch(part) for part in parts):
-                    raise ValueError(f"attribution 'client' is not name or name/version: {label!r}")
+                    shown = f"{label!r} is not name or name/version in token characters"
+                    raise ValueError(f"attribution 'client': {shown}")
             elif bad := [c for c in label if not " " <= c <= "~" or c in _LABEL_FORBIDDEN]:
-                raise ValueError(f"attribution {name!r} must not contain {bad[0]!r}")
+                raise ValueError(f"attribution {name!r} has the forbidden character {bad[0]!r}")
 
     def _labels(self) -> list[tuple[str, str | None]]:
         return [

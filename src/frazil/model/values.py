@@ -166,7 +166,6 @@ class Diff(_Record):
         parts = [
             _listing(title, sorted(getattr(self, name))) for name, title in _DIFF_TITLES.items()
         ]
-        parts.insert(0, _listing("Nodes moved", [f"{a} -> {b}" for a, b in self.moved_nodes]))
         chunks: list[str] = []
         for path in sorted(self.updated_chunks):
             touched = self.updated_chunks[path]
@@ -174,8 +173,10 @@ class Diff(_Record):
             chunks += [f"    {list(coords)}" for coords in touched[:_SHOWN_CHUNKS]]
             if len(touched) > _SHOWN_CHUNKS:
                 chunks.append(f"    ... {len(touched) - _SHOWN_CHUNKS} more")
-        parts.append(_listing("Chunks updated", chunks))
-        return "\n".join(part for part in parts if part)
+        parts.append(_listing("Chunks updated", chunks).removesuffix("\n"))
+        moves = [f"{source} -> {target}" for source, target in self.moved_nodes]
+        parts.append(_listing("Nodes moved/renamed", moves))
+        return "".join(parts)
 
 
 _SHOWN_CHUNKS: Final = 10
@@ -190,7 +191,8 @@ _DIFF_TITLES: Final = {
 
 
 def _listing(title: str, lines: list[str]) -> str:
-    return f"{title}:\n" + "".join(f"    {line}\n" for line in lines) if lines else ""
+    """A titled block, closed by an empty line; nothing when there is nothing to list."""
+    return f"{title}:\n" + "".join(f"    {line}\n" for line in lines) + "\n" if lines else ""
 
 
 @dataclass(frozen=True, repr=False)

@@ -30,7 +30,6 @@ from frazil.session.changeset import ChangeSet
 from frazil.session.draft import Draft, PlannedManifest, draft, summarise, unite
 from frazil.session.working import WorkingState
 from frazil.storage.assets import CHUNKS, log_key, manifest_key, snapshot_key
-from frazil.storage.base import fan_out
 
 CLOCK_TOLERANCE_S: Final = 600
 
@@ -92,7 +91,8 @@ def save(
         metadata=metadata,
         manifest_files=_manifest_files(plan, state.manifest_files, written),
     )
-    fan_out(context.assets.save_file, [snapshot, log])
+    files: list[Snapshot | TransactionLog] = [snapshot, log]
+    context.storage.each(context.assets.save_file, files)
     context.assets.make_durable(_keys(plan, snapshot_id, state.changes))
     _check_clock(state, snapshot)
     return Saved(snapshot, log)
@@ -101,7 +101,7 @@ def save(
 def _save_manifests(
     state: WorkingState, planned: tuple[PlannedManifest, ...]
 ) -> dict[ManifestId, ManifestFile]:
-    saved = fan_out(
+    saved = state.context.storage.each(
         lambda item: state.context.assets.save_manifest(item.id, {item.node_id: item.table}),
         planned,
     )

@@ -38,7 +38,7 @@ from frazil.session.changeset import ArrayData, ChangeSet, GroupData, Unset
 from frazil.session.context import Context
 from frazil.session.draft import in_grid
 from frazil.session.tree import Tree, array_node, build_tree, updated_array
-from frazil.storage.base import Bytes, fan_out
+from frazil.storage.base import Bytes
 
 
 class WorkingState:
@@ -135,7 +135,7 @@ class WorkingState:
             table = self.manifest(ref).table(node.id)
             return ChunkTable.empty(len(node.shape)) if table is None else table
 
-        return fan_out(load, refs)
+        return self.context.storage.each(load, refs)
 
     # --- editing nodes ---
 

@@ -25,7 +25,10 @@ R = TypeVar("R")
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 Found: TypeAlias = list[bytes | None]
+Answers: TypeAlias = list[R]
 POOL_THREADS: Final = 32
+FEW: Final = 8
+"""So many quick calls cost less in line than handing them to threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +169,12 @@ class Storage(ABC):
     @abstractmethod
     def url(self) -> str:
         """Where this is, without secrets."""
+
+    def each(self, work: Callable[[T], R], items: Sequence[T]) -> Answers[R]:
+        """Do `work`, which uses this storage, on every item: side by side where that pays."""
+        if self.answers_inline and len(items) <= FEW:
+            return [work(item) for item in items]
+        return fan_out(work, items)
 
     # --- with a default that backends may better ---
 

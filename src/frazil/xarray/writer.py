@@ -111,12 +111,30 @@ def to_icechunk(
 
 def _write_metadata(dataset: xr.Dataset, store: ZarrStore, encoding: Mapping[Any, Any]) -> Pending:
     """Create or resize arrays, write attributes, and return the values yet to be written."""
-    dataset = store._validate_and_autodetect_region(dataset)
+    if store._write_region is not None:
+        dataset = _placed(dataset, store)
     _validate_dataset_names(dataset)
-    store._validate_encoding(encoding)
+    _check_encoding(encoding, store)
     pending = Pending()
     dump_to_store(dataset, store, pending, encoding=encoding)  # type: ignore[no-untyped-call]
     return pending
+
+
+def _placed(dataset: xr.Dataset, store: ZarrStore) -> xr.Dataset:
+    """Settle the region with xarray; what remains of the dataset is to be written there."""
+    placed: xr.Dataset | None = store._validate_and_autodetect_region(dataset)
+    if placed is not None:
+        return placed
+    if store._append_dim in store._write_region:  # xarray before 2024.11 leaves the rest to us
+        raise ValueError(f"append_dim {store._append_dim!r} is also a dimension of the region")
+    return dataset.drop_vars(dataset.indexes)
+
+
+def _check_encoding(encoding: Mapping[Any, Any], store: ZarrStore) -> None:
+    if encoding and store._mode in ("a", "a-", "r+"):
+        existing = sorted(set(store.zarr_group.array_keys()) & set(encoding))
+        if existing:
+            raise ValueError(f"variable {existing[0]!r} already exists, but encoding was provided")
 
 
 def _write_lazy(

@@ -99,10 +99,10 @@ def test_half_floats_are_read() -> None:
 
 
 def test_keys_in_any_script_are_sorted_by_their_bytes() -> None:
-    value = {"é": 1, "z": 2, "a": 3, "𝔞": 4}
+    value = {"é": 1, "z": 2, "a": 3, "日": 4}
     again = flex.loads(flex.dumps(value), key=KEY)
     assert again == value
-    assert list(again) == ["a", "z", "é", "𝔞"]
+    assert list(again) == ["a", "z", "é", "日"]
 
 
 def test_infinities_and_nan_survive() -> None:

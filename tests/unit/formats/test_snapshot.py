@@ -178,7 +178,7 @@ def test_the_same_path_twice_is_refused() -> None:
         decode_snapshot(damaged(2, b"/a-x\0", b"/a/b\0"), key=KEY)
 
 
-@pytest.mark.parametrize("path", [b"/a/.", b"/a//", b"/a/ \xff", b"aa/b"])
+@pytest.mark.parametrize("path", [b"/a/.", b"/a//", b"/a/\xff", b"aa/b"])
 def test_impossible_paths_are_refused(path: bytes) -> None:
     with pytest.raises(FormatError):
         decode_snapshot(damaged(2, b"/a/b\0", path.ljust(5, b"\0")), key=KEY)

@@ -46,7 +46,18 @@ def test_stored_form(given_text: str, stored: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a/b", "/x/y", "s3:/x/y", "s3:x", "mailto:foo", "s3://", "s3:///x", "s3://?x", " file:///x "],
+    [
+        "",
+        "a/b",
+        "/x/y",
+        "s3:/x/y",
+        "s3:x",
+        "mailto:foo",
+        "s3://",
+        "s3:///x",
+        "s3://?x",
+        " file:///x ",
+    ],
 )
 def test_what_is_no_location(text: str) -> None:
     with pytest.raises(InvalidInputError, match="error parsing virtual ref URL") as caught:

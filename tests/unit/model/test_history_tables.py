@@ -1,0 +1,196 @@
+"""The table of snapshots, the operations log, and the rules by which the repo object changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from frazil.errors import ErrorKind, FormatError, SnapshotNotFoundError
+from frazil.formats.repo_info import decode_repo_info, encode_repo_info, snapshot_table
+from frazil.ids import SnapshotId
+from frazil.model.history import (
+    BranchCreated,
+    GCRan,
+    NewCommit,
+    RepoAvailability,
+    RepoInfo,
+    RepoInitialized,
+    SnapshotEntry,
+    SnapshotTable,
+    Status,
+    TagCreated,
+    UpdateEntry,
+    UpdateLog,
+)
+from frazil.model.repo_rules import with_update
+
+
+def snapshot_id(letter: str) -> SnapshotId:
+    return SnapshotId(letter.encode() * 12)
+
+
+A, B, C, D, E = map(snapshot_id, "abcde")
+
+
+def entry(here: SnapshotId, parent: SnapshotId | None, n: int = 1) -> SnapshotEntry:
+    return SnapshotEntry(here, parent, n, f"message {n}", {"n": n} if n % 2 else {})
+
+
+@pytest.fixture
+def table() -> SnapshotTable:
+    """C is the root; its children are A and E; B is a child of E."""
+    return snapshot_table([entry(C, None), entry(A, C, 2), entry(E, C, 3), entry(B, E, 4)])
+
+
+def test_entries_are_found_by_id(table: SnapshotTable) -> None:
+    assert table[B] == entry(B, E, 4)
+    assert table[A] == entry(A, C, 2)
+    assert list(table) == [A, B, C, E]
+    assert D not in table
+    assert "text" not in table
+    assert table.get(D) is None
+    with pytest.raises(SnapshotNotFoundError):
+        table[D]
+
+
+def test_ancestry_goes_from_the_newest_to_the_root(table: SnapshotTable) -> None:
+    assert list(table.ancestry(B)) == [B, E, C]
+    assert [found.id for found in table.history(B)] == [B, E, C]
+    assert table.parent_of(B) == E
+    assert table.parent_of(C) is None
+    assert table.flushed_at(B) == 4
+    with pytest.raises(SnapshotNotFoundError):
+        table.ancestry(D)
+
+
+def test_all_entries_come_in_order(table: SnapshotTable) -> None:
+    assert list(table.entries()) == list(table.values())
+
+
+def test_adding_keeps_all_parents(table: SnapshotTable) -> None:
+    more = table.with_entry(entry(D, A, 5))
+    assert list(more.ancestry(D)) == [D, A, C]
+    assert list(more.ancestry(B)) == [B, E, C]
+    assert len(table) == 4
+
+
+def test_several_can_be_added_in_any_order(table: SnapshotTable) -> None:
+    first, last = SnapshotId(bytes(12)), SnapshotId(b"\xff" * 12)
+    more = table.with_entries([entry(last, first), entry(first, D), entry(D, B)])
+    assert list(more.ancestry(last)) == [last, first, D, B, E, C]
+
+
+def test_an_id_cannot_be_added_twice(table: SnapshotTable) -> None:
+    for entries in ([entry(A, C)], [entry(D, C), entry(D, A)]):
+        with pytest.raises(FormatError) as caught:
+            table.with_entries(entries)
+        assert caught.value.kind == ErrorKind.DUPLICATE_SNAPSHOT_ID
+
+
+def test_a_parent_must_be_known(table: SnapshotTable) -> None:
+    with pytest.raises(SnapshotNotFoundError):
+        table.with_entry(entry(D, SnapshotId(bytes(12))))
+
+
+def test_removing_keeps_the_other_parents(table: SnapshotTable) -> None:
+    less = table.without([A])
+    assert list(less) == [B, C, E]
+    assert list(less.ancestry(B)) == [B, E, C]
+    assert less[B] == table[B]
+
+
+def test_a_parent_cannot_be_removed_alone(table: SnapshotTable) -> None:
+    with pytest.raises(SnapshotNotFoundError) as caught:
+        table.without([E])
+    assert caught.value.facts["snapshot"] == E
+    assert list(table.without([E, B])) == [A, C]
+
+
+def test_expiry_links_a_snapshot_to_its_root(table: SnapshotTable) -> None:
+    short = table.reparent({B: (C, (E,))}).without([E])
+    assert list(short.ancestry(B)) == [B, C]
+    assert short[B].pruned_ancestor_tx_logs == (E,)
+    assert short.reparent({B: (None, ())})[B].parent_id is None
+
+
+def test_ids_are_found_by_the_beginning_of_their_text(table: SnapshotTable) -> None:
+    assert table.matching(str(B)) == [B]
+    assert table.matching(str(B)[:6].lower()) == [B]
+    assert table.matching("") == [A, B, C, E]
+    assert table.matching("ZZ") == []
+    assert table.matching("not an id!") == []
+    assert table.matching(str(B) + "0") == []
+
+
+def info_with(*entries: UpdateEntry) -> RepoInfo:
+    return RepoInfo(
+        spec_version=2,
+        tags={},
+        branches={"main": C},
+        deleted_tags=frozenset(),
+        snapshots=snapshot_table([entry(C, None)]),
+        status=Status(RepoAvailability.online, 1),
+        metadata={},
+        latest_updates=UpdateLog.of(entries),
+    )
+
+
+def test_the_line_that_was_newest_learns_its_backup() -> None:
+    info = info_with(UpdateEntry(RepoInitialized(), 10))
+    new = with_update(info, BranchCreated("x"), 11, "repo.1", 1000, branches={"main": C, "x": C})
+    assert list(new.latest_updates) == [
+        UpdateEntry(BranchCreated("x"), 11),
+        UpdateEntry(RepoInitialized(), 10, "repo.1"),
+    ]
+    assert new.branches == {"main": C, "x": C}
+    assert new.repo_before_updates is None
+
+
+def test_the_log_is_cut_after_its_limit_and_the_rest_is_in_the_backups() -> None:
+    info = info_with(UpdateEntry(RepoInitialized(), 0))
+    states = {}
+    for n in range(1, 9):
+        states[f"repo.{n}"] = info
+        info = with_update(info, TagCreated(f"t{n}"), n, f"repo.{n}", 3)
+        info = decode_repo_info(encode_repo_info(info), key="repo")
+    assert [line.updated_at for line in info.latest_updates] == [8, 7, 6]
+    assert info.repo_before_updates == "repo.6"
+    times = []
+    while True:
+        times += [line.updated_at for line in info.latest_updates]
+        if info.repo_before_updates is None:
+            break
+        info = states[info.repo_before_updates]
+    assert times == [8, 7, 6, 5, 4, 3, 2, 1, 0]
+
+
+def test_lines_without_backup_are_not_cut_off() -> None:
+    info = info_with(
+        UpdateEntry(GCRan(), 9),
+        UpdateEntry(NewCommit("main", C), 8),
+        UpdateEntry(NewCommit("main", C), 7),
+        UpdateEntry(RepoInitialized(), 6, "repo.old"),
+        UpdateEntry(RepoInitialized(), 5, "repo.older"),
+    )
+    new = with_update(info, GCRan(), 10, "repo.new", 2)
+    assert [line.updated_at for line in new.latest_updates] == [10, 9, 8, 7]
+    assert new.repo_before_updates == "repo.old"
+
+
+def test_time_must_go_on() -> None:
+    info = info_with(UpdateEntry(RepoInitialized(), 10))
+    for now in (9, 10):
+        with pytest.raises(FormatError) as caught:
+            with_update(info, GCRan(), now, "repo.1", 1000)
+        assert caught.value.kind == ErrorKind.SNAPSHOT_TIMESTAMP
+
+
+def test_a_log_can_be_read_like_any_sequence() -> None:
+    lines = [UpdateEntry(GCRan(), 3), UpdateEntry(TagCreated("é"), 2, "b"), UpdateEntry(GCRan(), 1)]
+    log = UpdateLog.of(lines)
+    assert log == lines
+    assert log[-1] == lines[-1]
+    assert log[1:] == lines[1:]
+    assert len(log) == 3
+    assert UpdateLog.of(log) is log
+    with pytest.raises(IndexError):
+        log[3]

@@ -1,0 +1,266 @@
+"""Constructors and URLs lead to the right place, or say what was expected."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from frazil.errors import ErrorKind, FrazilError, InvalidInputError, StorageError
+from frazil.model.config import ObjectStoreConfig, S3Options
+from frazil.storage.constructors import (
+    azure_storage,
+    azure_store,
+    gcs_storage,
+    gcs_store,
+    hf_storage,
+    http_storage,
+    http_store,
+    in_memory_storage,
+    list_objects,
+    list_objects_metadata,
+    local_filesystem_storage,
+    local_filesystem_store,
+    r2_storage,
+    redirect_storage,
+    s3_object_store_storage,
+    s3_storage,
+    s3_store,
+    storage_from_url,
+    tigris_storage,
+)
+from frazil.storage.object import ObjectStorage
+from frazil.storage.places import AzurePlace, GcsPlace, S3Place
+from frazil.storage.redirect import RedirectStorage
+from tests.support.web import WebServer
+
+
+def place(storage: object) -> S3Place:
+    """The place of an S3 storage."""
+    assert isinstance(storage, ObjectStorage)
+    assert isinstance(storage.place, S3Place)
+    return storage.place
+
+
+def test_s3_says_where_it_is() -> None:
+    storage = s3_storage(bucket="b", prefix="p/", region="r", anonymous=True)
+    assert str(storage).splitlines() == [
+        "<icechunk.Storage>",
+        "type: S3 (native)",
+        "bucket: b",
+        "prefix: p",
+        "region: r",
+        "anonymous: True",
+    ]
+    assert storage.url == "s3://b/p"
+    assert storage.allows_empty_prefix
+    assert not s3_storage(bucket="b", prefix=None).allows_empty_prefix
+    assert storage.default_settings().effective("unsafe_use_conditional_update") is True
+
+
+def test_generic_s3_spells_names_otherwise() -> None:
+    assert place(s3_storage(bucket="b", prefix="p")).keeps_keys
+    assert not place(s3_object_store_storage(bucket="b", prefix="p")).keeps_keys
+
+
+def test_tigris_is_consistent_or_read_only() -> None:
+    strong = tigris_storage(
+        bucket="b", prefix="p", region="iad", headers={"x-tigris-regions": "mine", "x-other": "1"}
+    )
+    assert place(strong).options.endpoint_url == "https://t3.storage.dev"
+    assert place(strong).write_headers == {
+        "x-other": "1",
+        "X-Tigris-Regions": "iad",
+        "X-Tigris-Consistent": "true",
+    }
+    assert place(strong).read_headers["Cache-Control"] == "no-cache"
+    weak = tigris_storage(bucket="b", prefix="p", use_weak_consistency=True)
+    assert (strong.can_write, weak.can_write) == (True, False)
+    with pytest.raises(StorageError, match="region"):
+        tigris_storage(bucket="b", prefix="p")
+
+
+def test_r2_finds_bucket_and_endpoint() -> None:
+    made = place(r2_storage(prefix="a/b/c", account_id="id"))
+    assert (made.bucket, made.prefix) == ("a", "b/c")
+    assert made.options.endpoint_url == "https://id.r2.cloudflarestorage.com"
+    assert (made.options.region, made.options.force_path_style) == ("auto", True)
+    for wrong in ({"bucket": "b"}, {"account_id": "id"}):
+        with pytest.raises(StorageError) as caught:
+            r2_storage(**wrong)
+        assert caught.value.kind is ErrorKind.STORAGE_CONFIG
+
+
+def test_hugging_face_puts_the_namespace_into_the_endpoint() -> None:
+    made = place(hf_storage(bucket="b", prefix="p", namespace="org"))
+    assert made.options.endpoint_url == "https://s3.hf.co/org"
+    assert made.options.force_path_style
+
+
+def test_google_and_azure() -> None:
+    google = gcs_storage(bucket="b", prefix="/p/", anonymous=True)
+    azure = azure_storage(account="acc", container="c", prefix="p", access_key="c2VjcmV0")
+    assert isinstance(google, ObjectStorage)
+    assert isinstance(google.place, GcsPlace)
+    assert isinstance(azure, ObjectStorage)
+    assert isinstance(azure.place, AzurePlace)
+    assert (google.url, azure.url) == ("gs://b/p", "az://c/p")
+    assert "account: acc" in str(azure)
+    assert "c2VjcmV0" not in str(azure)
+
+
+def test_rooted_keys_need_an_empty_prefix() -> None:
+    with pytest.raises(StorageError, match="empty prefix"):
+        s3_storage(bucket="b", prefix="p", legacy_rooted_keys=True)
+
+
+@pytest.mark.parametrize("prefix", ["a//b", "/a", "a/../b", "./a"])
+def test_prefixes_that_cannot_be_used(prefix: str) -> None:
+    with pytest.raises(StorageError, match="prefix"):
+        s3_storage(bucket="b", prefix=prefix)
+
+
+@pytest.mark.parametrize("bucket", ["", "a/b"])
+def test_buckets_that_cannot_be(bucket: str) -> None:
+    with pytest.raises(StorageError, match="name of a bucket"):
+        s3_storage(bucket=bucket, prefix="p")
+
+
+def test_stores_of_containers() -> None:
+    assert isinstance(s3_store(), ObjectStoreConfig.S3)
+    compatible = s3_store(endpoint_url="http://h", allow_http=True, s3_compatible=True)
+    assert isinstance(compatible, ObjectStoreConfig.S3Compatible)
+    assert compatible.options == S3Options(
+        endpoint_url="http://h", allow_http=True, network_stream_timeout_seconds=60
+    )
+    assert gcs_store({"a": "b"}).opts == {"a": "b"}
+    assert azure_store(account="acc", config={"a": "b"}).opts == {"account": "acc", "a": "b"}
+    assert http_store(headers={"a": "b"}).headers == {"a": "b"}
+    assert local_filesystem_store("/x").path == "/x"
+
+
+class TestUrls:
+    @pytest.mark.parametrize(
+        ("url", "expected"),
+        [
+            ("s3://bucket/a/b", "s3://bucket/a/b"),
+            ("s3://bucket/a/b/?region=eu-west-1&anonymous=true", "s3://bucket/a/b"),
+            ("s3a://bucket/a%20b", "s3://bucket/a b"),
+            ("gs://bucket/p", "gs://bucket/p"),
+            ("gcs://bucket/p", "gs://bucket/p"),
+            ("az://container/p?account=acc", "az://container/p"),
+            ("abfs://container@acc.dfs.core.windows.net/p", "az://container/p"),
+            ("https://host/path", "https://host/path"),
+            ("r2://bucket/p?account_id=x", "s3://bucket/p"),
+            ("tigris://bucket/p?region=iad", "s3://bucket/p"),
+            ("hf://bucket/p?namespace=org", "s3://bucket/p"),
+            ("file:///some/dir", "file:///some/dir"),
+            ("/some/dir", "file:///some/dir"),
+        ],
+    )
+    def test_known_forms(self, url: str, expected: str) -> None:
+        assert storage_from_url(url).url == expected
+
+    def test_options_and_query_reach_the_storage(self) -> None:
+        made = place(storage_from_url("s3://b/p?region=r&anonymous", force_path_style=True))
+        assert (made.options.region, made.options.anonymous) == ("r", True)
+        assert made.options.force_path_style
+        azure = storage_from_url("abfs://c@acc.dfs.core.windows.net/p")
+        assert "account: acc" in str(azure)
+
+    def test_memory_is_found_by_name(self) -> None:
+        one = storage_from_url("memory://shared-by-name")
+        one.put("k", b"x")
+        assert storage_from_url("memory://shared-by-name").get("k") == b"x"
+        assert storage_from_url("memory://another").get("k") is None
+
+    def test_a_relative_path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        storage_from_url("repo").put("k", b"x")
+        assert (tmp_path / "repo" / "k").read_bytes() == b"x"
+
+    @pytest.mark.parametrize(
+        "url", ["", "ftp://host/x", "s3://", "s3:///x", "gs://", "az://", "file://host/x", "s3:x"]
+    )
+    def test_unknown_forms_say_what_was_expected(self, url: str) -> None:
+        with pytest.raises(StorageError, match="s3://bucket/prefix") as caught:
+            storage_from_url(url)
+        assert caught.value.kind is ErrorKind.CANNOT_PARSE_URL
+
+    def test_unknown_options_name_the_known_ones(self) -> None:
+        with pytest.raises(InvalidInputError, match="endpoint_url"):
+            storage_from_url("s3://b/p", endpoint="http://x")
+        with pytest.raises(InvalidInputError, match="cannot be given in a URL"):
+            storage_from_url("s3://b/p?secret_access_key=x")
+
+    @pytest.mark.parametrize("make", [http_storage, redirect_storage])
+    def test_web_addresses_must_be_complete(self, make: object) -> None:
+        assert callable(make)
+        with pytest.raises(StorageError, match="error parsing URL"):
+            make("no-scheme")
+
+
+class TestRedirect:
+    def test_redirects_are_followed_once(self, web_server: WebServer) -> None:
+        target = web_server.url.replace("http", "http+ic") + "/data"
+        web_server.redirects = {
+            "/start": "/next",
+            "/next": f"{web_server.url}/last",
+            "/last": target,
+        }
+        web_server.files["/data/repo"] = b"found"
+        storage = redirect_storage(f"{web_server.url}/start")
+        assert not web_server.seen
+        assert storage.get("repo") == b"found"
+        assert storage.get("none") is None
+        assert [path for _, path, _ in web_server.seen][:3] == ["/start", "/next", "/last"]
+        assert not storage.can_write
+        assert "type: redirect" in str(storage)
+
+    def test_it_travels_and_takes_settings(self, web_server: WebServer) -> None:
+        web_server.redirects["/start"] = web_server.url.replace("http", "http+icechunk")
+        web_server.files["/repo"] = b"found"
+        storage = redirect_storage(f"{web_server.url}/start")
+        storage = storage.with_settings(storage.default_settings())
+        assert pickle.loads(pickle.dumps(storage)).get("repo") == b"found"
+
+    @pytest.mark.parametrize(
+        ("target", "expected"),
+        [
+            ("s3://bucket/a/b?region=r", "s3://bucket/a/b"),
+            ("gs://bucket/a", "gs://bucket/a"),
+            ("r2://bucket/a?account_id=x", "s3://bucket/a"),
+            ("tigris://bucket/a", "s3://bucket/a"),
+        ],
+    )
+    def test_targets(self, web_server: WebServer, target: str, expected: str) -> None:
+        web_server.redirects["/"] = target
+        storage = redirect_storage(f"{web_server.url}/")
+        assert isinstance(storage, RedirectStorage)
+        assert storage.target.url == expected
+
+    @pytest.mark.parametrize(
+        "target", ["ftp://host/x", "s3://bucket/without-region", "r2://b/p", "/loop"]
+    )
+    def test_targets_that_lead_nowhere(self, web_server: WebServer, target: str) -> None:
+        web_server.redirects = {"/": target, "/loop": "/loop"}
+        with pytest.raises(FrazilError) as caught:
+            redirect_storage(f"{web_server.url}/").get("repo")
+        assert caught.value.kind is ErrorKind.BAD_REDIRECT
+
+    def test_an_answer_that_is_no_redirect(self, web_server: WebServer) -> None:
+        with pytest.raises(StorageError, match="expected a redirect"):
+            redirect_storage(f"{web_server.url}/").get("repo")
+
+
+def test_listing_by_the_beginning_of_keys(tmp_path: Path) -> None:
+    for storage in (in_memory_storage(), local_filesystem_storage(str(tmp_path / "repo"))):
+        for key in ("chunks/A", "chunks/B", "chunky", "repo"):
+            storage.put(key, b"xx")
+        assert list_objects(storage, prefix="chunks/") == [("chunks/A", 2), ("chunks/B", 2)]
+        assert len(list_objects(storage, prefix="chunk")) == 3
+        assert len(list_objects(storage, storage.default_settings())) == 4
+        (found,) = list_objects_metadata(storage, prefix="chunks/A")
+        assert (found.key, found.size_bytes) == ("chunks/A", 2)
+        assert found.created_at.tzinfo is not None

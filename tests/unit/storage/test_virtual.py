@@ -1,0 +1,397 @@
+"""Virtual chunks are read from authorised containers only, and only while they are unchanged."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from frazil.errors import ErrorKind, FrazilError, InvalidInputError, StorageError
+from frazil.model.chunks import VirtualRef
+from frazil.model.config import (
+    AnyObjectStoreConfig,
+    RepositoryConfig,
+    StorageRetriesSettings,
+    StorageSettings,
+    VirtualChunkContainer,
+)
+from frazil.storage.constructors import (
+    azure_store,
+    gcs_store,
+    http_store,
+    local_filesystem_store,
+    s3_storage,
+    s3_store,
+)
+from frazil.storage.credentials import (
+    AnyCredential,
+    Credentials,
+    HttpAccess,
+    LocalFileSystemAccess,
+    azure_credentials,
+    containers_credentials,
+    gcs_credentials,
+    s3_credentials,
+)
+from frazil.storage.posix import etag
+from frazil.storage.virtual import Containers, checksum_of
+from tests.support.servers import REGION, S3Server
+from tests.support.web import WebServer
+
+TEN = b"0123456789"
+ONCE = StorageSettings(retries=StorageRetriesSettings(1, 1, 1))
+
+
+def containers(
+    *places: tuple[str, AnyObjectStoreConfig, str | None],
+    authorized: dict[str, AnyCredential | None] | None = None,
+) -> Containers:
+    """Containers of a configuration that has just these."""
+    config = RepositoryConfig.default()
+    config.storage = ONCE
+    for prefix, store, name in places:
+        config.set_virtual_chunk_container(VirtualChunkContainer(prefix, store, name))
+    return Containers(config, authorized or {})
+
+
+def kind_of(error: pytest.ExceptionInfo[FrazilError]) -> ErrorKind:
+    return error.value.kind
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "a b.nc").write_bytes(TEN)
+    (tmp_path / "secret").write_bytes(b"private!!!")
+    return folder
+
+
+@pytest.fixture
+def files(folder: Path) -> Containers:
+    prefix = f"file://{folder}/"
+    store = local_filesystem_store(str(folder))
+    return containers((prefix, store, "files"), authorized={prefix: LocalFileSystemAccess})
+
+
+def ref(folder: Path, name: str = "a b.nc", *range_and_checksum: int) -> VirtualRef:
+    offset, length = range_and_checksum or (0, 10)
+    return VirtualRef(f"file://{folder}/{name}".replace(" ", "%20"), offset, length)
+
+
+class TestLocations:
+    places = (
+        ("s3://bucket/", s3_store(), "archive"),
+        ("s3://bucket/deep/", s3_store(anonymous=True), None),
+        ("gs://bucket/", gcs_store(), None),
+    )
+
+    def test_covered_locations_are_stored_in_their_form(self) -> None:
+        made = containers(*self.places)
+        found = made.make_ref("S3://bucket/x//y", 1, 2, "etag")
+        assert found == VirtualRef("s3://bucket/x//y", 1, 2, "etag")
+        assert made.make_ref("vcc://archive/x", 0, 1).location == "vcc://archive/x"
+
+    @pytest.mark.parametrize(
+        "location", ["s3://other/x", "bad://bucket/x", "vcc://nobody/x", "gs://bucket/a//b"]
+    )
+    def test_uncovered_locations_are_refused_unless_told_otherwise(self, location: str) -> None:
+        made = containers(*self.places)
+        with pytest.raises(InvalidInputError, match="invalid chunk location") as caught:
+            made.make_ref(location, 0, 1)
+        assert kind_of(caught) is ErrorKind.NO_CONTAINER_FOR_VIRTUAL_CHUNK
+        assert made.make_ref(location, 0, 1, validate=False).location == location
+
+    def test_text_that_is_no_url_is_never_accepted(self) -> None:
+        for validate in (True, False):
+            with pytest.raises(InvalidInputError, match="error parsing") as caught:
+                containers(*self.places).make_ref("relative/x", 0, 1, validate=validate)
+            assert kind_of(caught) is ErrorKind.INVALID_VIRTUAL_REF
+
+    def test_many_at_once_agree_with_one_by_one(self) -> None:
+        made = containers(*self.places)
+        mixed = ["s3://bucket/a", "", "S3://bucket/b", "s3://other/c", "vcc://archive/d",
+                 "vcc://none/e", "gs://bucket/f", "gs://bucket/g/../h", "file:///x/../y"]  # fmt: skip
+        texts, covered = made.check_many(mixed)
+        assert texts[2] == "s3://bucket/b"
+        assert texts[8] == "file:///y"
+        assert covered.tolist() == [True, True, True, False, True, False, True, False, False]
+        assert made.check_many(mixed, validate=False)[1].all()
+        assert made.check_many([])[0] == []
+
+    @pytest.mark.parametrize("scheme", ["s3", "gs"])
+    def test_many_with_a_common_beginning(self, scheme: str) -> None:
+        made = containers(*self.places)
+        plain = [f"{scheme}://bucket/run/{n}.nc" for n in range(100)]
+        assert made.check_many(plain)[0] == plain
+        assert made.check_many(plain)[1].all()
+        odd = [*plain, f"{scheme}://bucket/run//x.nc", f"{scheme}://bucket/run/.."]
+        assert made.check_many(odd)[1].all() == (scheme == "s3")
+        assert made.check_many(odd)[1][:100].all()
+        other = [f"{scheme}://other/run/{n}.nc" for n in range(3)]
+        assert not made.check_many(other)[1].any()
+
+    def test_names_expand_to_urls(self) -> None:
+        made = containers(*self.places)
+        assert made.expand("vcc://archive/a//b") == "s3://bucket/a//b"
+        assert made.expand("s3://x/y") == "s3://x/y"
+        for unknown in ("vcc://nobody/x", "vcc://archive"):
+            with pytest.raises(InvalidInputError) as caught:
+                made.expand(unknown)
+            assert kind_of(caught) is ErrorKind.NO_CONTAINER_FOR_VIRTUAL_CHUNK
+
+    def test_checksums_keep_whole_seconds(self) -> None:
+        when = datetime(2024, 5, 1, 12, 0, 0, 999_999, tzinfo=UTC)
+        assert checksum_of(when) == int(when.timestamp())
+        assert checksum_of("etag") == "etag"
+        assert checksum_of(None) is None
+        with pytest.raises(ValueError, match="time zone"):
+            checksum_of(datetime(2024, 5, 1))  # noqa: DTZ001
+
+
+class TestAuthority:
+    def test_a_container_must_be_authorised(self, folder: Path) -> None:
+        prefix = f"file://{folder}/"
+        made = containers((prefix, local_filesystem_store(str(folder)), "files"))
+        with pytest.raises(InvalidInputError, match=f"{prefix}.*authorize") as caught:
+            made.fetch(ref(folder))
+        assert kind_of(caught) is ErrorKind.UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER
+        assert made.authorized_prefixes() == set()
+
+    def test_a_location_without_container_is_told_so(self) -> None:
+        with pytest.raises(InvalidInputError, match=r"file:///foo.* edit the repository") as caught:
+            containers().fetch(VirtualRef("file:///foo", 0, 1))
+        assert kind_of(caught) is ErrorKind.NO_CONTAINER_FOR_VIRTUAL_CHUNK
+
+    def test_a_missing_final_slash_is_added(self, folder: Path) -> None:
+        store = local_filesystem_store(str(folder))
+        made = containers(
+            (f"file://{folder}/", store, None),
+            authorized={f"file://{folder}": LocalFileSystemAccess},
+        )
+        assert made.fetch(ref(folder)) == TEN
+        assert made.authorized_prefixes() == {f"file://{folder}/"}
+
+    def test_none_is_deprecated_but_works(self, folder: Path) -> None:
+        prefix = f"file://{folder}/"
+        store = local_filesystem_store(str(folder))
+        with pytest.warns(DeprecationWarning, match="authorize_virtual_chunk_access"):
+            made = containers((prefix, store, None), authorized={prefix: None})
+        assert made.fetch(ref(folder)) == TEN
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            containers((prefix, store, None), authorized={prefix: LocalFileSystemAccess})
+            containers((prefix, store, None), authorized={"s3://unknown/": None})
+
+    @pytest.mark.parametrize(
+        ("prefix", "store", "credential"),
+        [
+            ("s3://b/", s3_store(), HttpAccess),
+            ("gs://b/", gcs_store(), Credentials.S3(s3_credentials(anonymous=True))),
+            ("az://c/", azure_store(account="a"), None),
+            ("az://c/", azure_store(account="a"), LocalFileSystemAccess),
+            ("http://h/", http_store(), Credentials.Gcs(gcs_credentials(anonymous=True))),
+            ("file:///x/", local_filesystem_store("/x"), HttpAccess),
+        ],
+    )
+    def test_credentials_must_suit_the_store(
+        self, prefix: str, store: AnyObjectStoreConfig, credential: AnyCredential | None
+    ) -> None:
+        with pytest.raises(StorageError, match="do not suit") as caught:
+            containers((prefix, store, None), authorized={prefix: credential})
+        assert kind_of(caught) is ErrorKind.STORAGE_OTHER
+
+    def test_secrets_are_not_shown(self) -> None:
+        secret = "c2VjcmV0LWtleQ=="
+        prefix = "az://c/"
+        made = containers(
+            (prefix, azure_store(account="a"), None),
+            authorized={prefix: Credentials.Azure(azure_credentials(access_key=secret))},
+        )
+        assert secret not in repr(made)
+
+    def test_containers_that_serve_nothing_are_ignored(self, folder: Path) -> None:
+        config = RepositoryConfig.default()
+        store = local_filesystem_store(str(folder))
+        config.virtual_chunk_containers = {
+            "old": VirtualChunkContainer(f"file://{folder}", store),  # as very old files have it
+            "bad": VirtualChunkContainer("s3://b/", store),
+        }
+        made = Containers(config, {f"file://{folder}": LocalFileSystemAccess})
+        assert made.fetch(ref(folder)) == TEN
+        assert "s3://b/" not in repr(made)
+
+    def test_they_travel(self, files: Containers, folder: Path) -> None:
+        assert pickle.loads(pickle.dumps(files)).fetch(ref(folder)) == TEN
+
+
+class TestFiles:
+    def test_ranges(self, files: Containers, folder: Path) -> None:
+        assert files.fetch(ref(folder, "a b.nc", 2, 5)) == b"23456"
+        assert files.fetch(ref(folder, "a b.nc", 2, 5), 1, 3) == b"34"
+        assert files.fetch(VirtualRef("vcc://files/a%20b.nc", 8, 2)) == b"89"
+        with pytest.raises(InvalidInputError) as caught:
+            files.fetch(ref(folder, "a b.nc", 2, 5), 1, 6)
+        assert kind_of(caught) is ErrorKind.INVALID_BYTE_RANGE
+
+    def test_missing_and_short_files(self, files: Containers, folder: Path) -> None:
+        with pytest.raises(StorageError, match="No such file") as caught:
+            files.fetch(ref(folder, "none.nc"))
+        assert kind_of(caught) is ErrorKind.VIRTUAL_CHUNK_FETCH
+        with pytest.raises(StorageError, match="too short") as caught:
+            files.fetch(ref(folder, "a b.nc", 5, 6))
+        assert kind_of(caught) is ErrorKind.INVALID_OBJECT_SIZE
+
+    @pytest.mark.parametrize("path", ["../secret", "sub/../../secret", "%2e%2e/secret", "link"])
+    def test_nothing_outside_is_read(self, files: Containers, folder: Path, path: str) -> None:
+        (folder / "link").symlink_to(folder.parent / "secret")
+        for location in (f"file://{folder}/{path}", f"vcc://files/{path}"):
+            with pytest.raises(InvalidInputError):
+                files.fetch(VirtualRef(location, 0, 10))
+
+    def test_links_inside_are_followed(self, files: Containers, folder: Path) -> None:
+        (folder / "link").symlink_to(folder / "a b.nc")
+        assert files.fetch(ref(folder, "link")) == TEN
+
+    def test_neither_folders_nor_pipes_are_read(self, files: Containers, folder: Path) -> None:
+        os.mkfifo(folder / "pipe")
+        (folder / "sub").mkdir()
+        for name in ("pipe", "sub"):
+            with pytest.raises(StorageError, match="regular file"):
+                files.fetch(ref(folder, name))
+
+    def test_a_changed_file_is_noticed(self, files: Containers, folder: Path) -> None:
+        path, location = folder / "a b.nc", ref(folder).location
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+        tag = etag(path.stat())
+        for good in (1_700_000_000, 1_800_000_000, tag, f'"{tag}"'):
+            assert files.fetch(VirtualRef(location, 0, 10, good)) == TEN
+        for bad in (1_699_999_999, "another"):
+            with pytest.raises(StorageError, match="chunk has changed") as caught:
+                files.fetch(VirtualRef(location, 0, 10, bad))
+            assert kind_of(caught) is ErrorKind.VIRTUAL_CHUNK_MODIFIED
+
+    def test_many_chunks_of_many_files(self, files: Containers, folder: Path) -> None:
+        for number in range(5):
+            (folder / f"{number}.nc").write_bytes(bytes([number]) * 100_000)
+        wanted = [(n, at) for at in (0, 4, 99_990) for n in (3, 0, 4, 1, 2)]
+        refs = [ref(folder, f"{n}.nc", at, 10) for n, at in wanted]
+        assert files.fetch_many(refs) == [bytes([n]) * 10 for n, _ in wanted]
+        assert files.fetch_many([]) == []
+
+
+class TestWeb:
+    @pytest.fixture
+    def web(self, web_server: WebServer) -> Containers:
+        web_server.files = {"/d/x y.nc": TEN, "/secret": b"private!!!"}
+        prefix = f"{web_server.url}/d/"
+        store = http_store(headers={"x-token": "t"})
+        return containers((prefix, store, None), authorized={prefix: HttpAccess})
+
+    def test_ranges_with_headers(self, web: Containers, web_server: WebServer) -> None:
+        url = f"{web_server.url}/d/x%20y.nc?query=not-part-of-the-key"
+        assert web.fetch(VirtualRef(url, 2, 5)) == b"23456"
+        assert web.fetch_many([VirtualRef(url, 0, 2), VirtualRef(url, 8, 2)]) == [b"01", b"89"]
+        assert all(h["x-token"] == "t" for h in web_server.headers_of("GET"))
+        assert len(web_server.headers_of("GET")) == 2  # near ranges share a request
+
+    @pytest.mark.parametrize("honours_conditions", [True, False])
+    def test_a_changed_file_is_noticed(
+        self, web: Containers, web_server: WebServer, *, honours_conditions: bool
+    ) -> None:
+        web_server.honours_conditions = honours_conditions
+        url = f"{web_server.url}/d/x%20y.nc"
+        for good in ("10", '"10"', 1_700_000_000):
+            assert web.fetch(VirtualRef(url, 0, 10, good)) == TEN
+        for bad in ("11", 1_699_999_999):
+            with pytest.raises(StorageError, match="chunk has changed"):
+                web.fetch(VirtualRef(url, 0, 10, bad))
+            with pytest.raises(StorageError, match="chunk has changed"):
+                web.fetch_many([VirtualRef(url, 0, 10, bad)])
+
+    def test_missing_and_short_files(self, web: Containers, web_server: WebServer) -> None:
+        with pytest.raises(StorageError, match="does not exist") as caught:
+            web.fetch(VirtualRef(f"{web_server.url}/d/none", 0, 1))
+        assert kind_of(caught) is ErrorKind.VIRTUAL_CHUNK_FETCH
+        for offset in (5, 50):
+            with pytest.raises(StorageError, match="too short") as caught:
+                web.fetch(VirtualRef(f"{web_server.url}/d/x%20y.nc", offset, 10))
+            assert kind_of(caught) is ErrorKind.INVALID_OBJECT_SIZE
+
+    @pytest.mark.parametrize("path", ["../secret", "%2e%2e/secret", "a/../../secret"])
+    def test_nothing_outside_is_asked_for(
+        self, web: Containers, web_server: WebServer, path: str
+    ) -> None:
+        with pytest.raises(InvalidInputError):
+            web.fetch(VirtualRef(f"{web_server.url}/d/{path}", 0, 10))
+        assert not web_server.seen
+
+
+class TestS3:
+    @pytest.fixture
+    def prefix(self, s3_server: S3Server) -> str:
+        storage = s3_storage(
+            bucket=s3_server.bucket,
+            prefix=(name := uuid4().hex),
+            region=REGION,
+            endpoint_url=s3_server.endpoint,
+            allow_http=True,
+            access_key_id="a",
+            secret_access_key="b",
+        )
+        storage.put("x", TEN)
+        storage.put("large", bytes(range(250)) * 200_000)
+        return f"s3://{s3_server.bucket}/{name}/"
+
+    @pytest.fixture
+    def s3(self, s3_server: S3Server) -> Containers:
+        prefix = f"s3://{s3_server.bucket}/"
+        store = s3_store(REGION, s3_server.endpoint, allow_http=True, s3_compatible=True)
+        key = s3_credentials(access_key_id="a", secret_access_key="b")
+        return containers(
+            (prefix, store, "archive"), authorized=containers_credentials({prefix[:-1]: key})
+        )
+
+    def test_ranges_and_checksums(self, s3: Containers, prefix: str) -> None:
+        tag = "781e5e245d69b566979b86e28d23f2c7"
+        assert s3.fetch(VirtualRef(f"{prefix}x", 2, 5)) == b"23456"
+        for good in (tag, f'"{tag}"', 4_000_000_000):
+            assert s3.fetch(VirtualRef(f"{prefix}x", 0, 10, good)) == TEN
+        for bad in ("0" * 32, 1_000_000_000):
+            with pytest.raises(StorageError, match="chunk has changed"):
+                s3.fetch(VirtualRef(f"{prefix}x", 0, 10, bad))
+
+    def test_missing_and_short_objects(self, s3: Containers, prefix: str) -> None:
+        with pytest.raises(StorageError) as caught:
+            s3.fetch(VirtualRef(f"{prefix}none", 0, 1))
+        assert kind_of(caught) is ErrorKind.VIRTUAL_CHUNK_FETCH
+        with pytest.raises(StorageError) as caught:
+            s3.fetch(VirtualRef(f"{prefix}x", 5, 10))
+        assert kind_of(caught) is ErrorKind.INVALID_OBJECT_SIZE
+
+    def test_large_chunks_and_many_chunks(self, s3: Containers, prefix: str) -> None:
+        data = bytes(range(250)) * 200_000
+        assert s3.fetch(VirtualRef(f"{prefix}large", 5, 40_000_000)) == data[5:40_000_005]
+        refs = [VirtualRef(f"{prefix}large", at, 7) for at in range(0, 49_000_000, 3_000_000)]
+        assert s3.fetch_many(refs) == [data[r.offset : r.offset + 7] for r in refs]
+
+    @pytest.mark.parametrize("key", ["a//b", "/a", "a b//c#d/e"])
+    def test_keys_with_empty_parts(self, s3: Containers, s3_server: S3Server, key: str) -> None:
+        from urllib.parse import quote
+        from urllib.request import Request
+
+        from tests.support.servers import send
+
+        path = quote(f"odd/{key}") if not key.startswith("/") else quote(key)
+        put = Request(f"{s3_server.endpoint}/{s3_server.bucket}/{path}", data=TEN, method="PUT")
+        assert send(put) == 200
+        assert s3.fetch(VirtualRef(f"s3://{s3_server.bucket}/{path}", 2, 3)) == b"234"
+
+    def test_dot_parts_cannot_be_asked_for(self, s3: Containers, prefix: str) -> None:
+        with pytest.raises(InvalidInputError, match="empty, '.' or '..' parts"):
+            s3.fetch(VirtualRef(f"{prefix}a/../b", 0, 1))
