@@ -63,7 +63,8 @@ def place(arguments: list[str]) -> Iterator[Path]:
 def open_at(repo: frazil.Repository, branch: str, when: datetime | None = None) -> xr.Dataset:
     """Open the data set of a branch, now or as it was."""
     session = repo.readonly_session(branch=branch, as_of=when)
-    return xr.open_zarr(session.store, consolidated=False, chunks=None)
+    found: xr.Dataset = xr.open_zarr(session.store, consolidated=False, chunks=None)
+    return found
 
 
 def summary(data: xr.Dataset) -> str:

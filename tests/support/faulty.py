@@ -74,6 +74,12 @@ class FaultyStorage(Storage):
         self._counted: Counter[str] = Counter()
         self._lock = threading.Lock()
 
+    def forget_calls(self) -> None:
+        """Count calls from here on."""
+        with self._lock:
+            self.calls.clear()
+            self._counted.clear()
+
     def _ask(self, operation: str, key: str, work: Callable[[], T]) -> T:
         with self._lock:
             self.calls.append((operation, key))

@@ -155,7 +155,7 @@ def install_azurite() -> Path:
         raise FileNotFoundError("Azurite needs node and npm")
     home.mkdir(parents=True, exist_ok=True)
     (home / "package.json").write_text("{}\n")
-    flags = "--omit=dev --no-audit --no-fund --no-save --ignore-scripts".split()
+    flags = ["--omit=dev", "--no-audit", "--no-fund", "--no-save", "--ignore-scripts"]
     done = subprocess.run(
         [npm, "install", "--prefix", str(home), *flags, AZURITE],
         capture_output=True,
@@ -185,7 +185,7 @@ def azure_server(program: Path) -> Iterator[AzureServer]:
     server = AzureServer(free_port(), "fraziltests", key, f"container-{uuid4().hex[:8]}")
     with TemporaryDirectory() as folder:
         log = Path(folder) / "server.log"
-        flags = "--inMemoryPersistence --silent --disableTelemetry --skipApiVersionCheck".split()
+        flags = ["--inMemoryPersistence", "--silent", "--disableTelemetry", "--skipApiVersionCheck"]
         where = ["--blobHost", HOST, "--blobPort", str(server.port)]
         env = {"AZURITE_ACCOUNTS": f"{server.account}:{key}"}
         with process(["node", str(program), *where, *flags], env, log) as running:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate, parsedate_to_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from urllib.parse import unquote
 
 from tests.support.servers import HOST
 
@@ -49,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_PUT = do_DELETE = do_POST = do_GET
 
     def _answer(self) -> None:
-        web, path = self.web, self.path.split("?", 1)[0]
+        web, path = self.web, unquote(self.path.split("?", 1)[0])
         headers = {name.lower(): value for name, value in self.headers.items()}
         body = self.rfile.read(int(headers.get("content-length", 0)))
         web.seen.append((self.command, self.path, headers))
@@ -102,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_: object) -> None:
         """Stay quiet."""
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from frazil.errors import ConflictError, ErrorKind, FormatError, SessionStateError
+from frazil.errors import ConflictError, ErrorKind, FormatError, SessionStateError, StorageError
 from frazil.formats.generation import Generation
 from frazil.ids import ObjectId, SnapshotId
 from frazil.model.config import StorageRetriesSettings
@@ -25,6 +25,7 @@ from frazil.model.history import (
     Status,
     UpdateEntry,
 )
+from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Written
 
 MAIN: Final = "main"
 OVERWRITTEN: Final = "overwritten/"
@@ -197,6 +198,36 @@ def attempts(settings: StorageRetriesSettings) -> Iterator[int]:
         kind=ErrorKind.UPDATE_ATTEMPTS_EXHAUSTED,
         attempts=tries,
     )
+
+
+def has_landed(refs: RefStore, branch: str, wanted: SnapshotId, base: SnapshotId) -> bool:
+    """Tell whether a snapshot is in the history of a branch since `base`.
+
+    For a commit whose reply was lost: others may have built upon it meanwhile.
+    """
+    for entry in refs.ancestry(refs.branch_tip(branch)):
+        if entry.id == wanted:
+            return True
+        if entry.id == base:
+            return False
+    return False
+
+
+def create_object(
+    storage: Storage, key: str, data: bytes, attributes: Attributes
+) -> Written | LostRace:
+    """Create an object; when the storage fails, see whether it did so all the same."""
+    try:
+        return storage.put_if(key, data, None, attributes)
+    except StorageError as error:
+        try:
+            found = storage.fetch(key)
+            storage.make_durable([key] if found else [])
+        except StorageError:
+            raise error from None
+        if isinstance(found, Fetched) and found.data == data:
+            return Written(found.version)
+        raise
 
 
 def later_than(previous: Micros, what: str) -> Micros:

@@ -12,6 +12,8 @@ from frazil.commit.base import (
     RefStore,
     attempts,
     backup_name,
+    create_object,
+    has_landed,
     moved,
     now_micros,
     refuse_main,
@@ -21,9 +23,11 @@ from frazil.errors import (
     ConflictError,
     ErrorKind,
     FormatError,
+    FrazilError,
     InvalidInputError,
     RefNotFoundError,
     SnapshotNotFoundError,
+    StorageError,
 )
 from frazil.formats.config_codec import config_map_from_yaml, config_map_to_yaml
 from frazil.formats.generation import V1
@@ -40,7 +44,7 @@ from frazil.ids import SnapshotId
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot, SnapshotEntry
 from frazil.storage.assets import Assets
-from frazil.storage.base import Attributes, Fetched, LostRace, Storage
+from frazil.storage.base import PLAIN, Attributes, Fetched, LostRace, Storage
 
 CONFIG_KEY: Final = "config.yaml"
 JSON_FILE: Final = Attributes(content_type="application/json")
@@ -143,7 +147,24 @@ class RefFileRefs(RefStore):
     def publish(self, publication: Publication) -> None:
         if publication.amends:
             raise self._unsupported("amend")
-        self._swap(publication.branch, publication.base, publication.entry.id)
+        try:
+            self._swap(publication.branch, publication.base, publication.entry.id)
+        except (ConflictError, StorageError) as error:
+            if not self._has_landed(publication, error):
+                raise
+
+    def _has_landed(self, publication: Publication, error: FrazilError) -> bool:
+        """See whether a commit that failed or lost has taken effect all the same.
+
+        A reply may have been lost, and others may have committed on top since.
+        """
+        branch = publication.branch
+        try:
+            landed = has_landed(self, branch, publication.entry.id, publication.base)
+            self._storage.make_durable([self._branch_key(branch)] if landed else [])
+        except (StorageError, RefNotFoundError):
+            raise error from None
+        return landed
 
     def _swap(self, branch: str, base: SnapshotId, new: SnapshotId) -> None:
         """Move a branch from `base` to `new`."""
@@ -166,8 +187,7 @@ class RefFileRefs(RefStore):
 
     def create_branch(self, name: str, target: SnapshotId) -> None:
         self._require_snapshot(target)
-        outcome = self._storage.put_if(self._branch_key(name), encode_ref(target), None, JSON_FILE)
-        if isinstance(outcome, LostRace):
+        if not self._create(self._branch_key(name), encode_ref(target)):
             raise ConflictError(
                 message=f"branch update conflict: branch {name!r} already exists",
                 kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
@@ -196,7 +216,7 @@ class RefFileRefs(RefStore):
         _check_name(name)
         self._require_snapshot(target)
         key = tag_key(name, encoded=self._encoded)
-        if isinstance(self._storage.put_if(key, encode_ref(target), None, JSON_FILE), LostRace):
+        if not self._create(key, encode_ref(target)):
             raise AlreadyExistsError(
                 f"tag {name!r} already exists, or was deleted: tag names cannot be used again",
                 kind=ErrorKind.TAG_ALREADY_EXISTS,
@@ -205,8 +225,11 @@ class RefFileRefs(RefStore):
     def delete_tag(self, name: str) -> None:
         self.tag_target(name)
         key = tombstone_key(name, encoded=self._encoded)
-        if isinstance(self._storage.put_if(key, b"", None), LostRace):
+        if isinstance(create_object(self._storage, key, b"", PLAIN), LostRace):
             raise RefNotFoundError(f"no tag {name!r}: ref not found")
+
+    def _create(self, key: str, data: bytes) -> bool:
+        return not isinstance(create_object(self._storage, key, data, JSON_FILE), LostRace)
 
     def save_config(self, config: JSON) -> None:
         blob = config_map_to_yaml(config)
@@ -244,7 +267,7 @@ def entry_of(snapshot: Snapshot) -> SnapshotEntry:
 def create_main(storage: Storage, target: SnapshotId) -> bool:
     """Create the main branch; False means that a repository exists already."""
     key = branch_key(MAIN, encoded=storage.percent_encodes_names)
-    return not isinstance(storage.put_if(key, encode_ref(target), None, JSON_FILE), LostRace)
+    return not isinstance(create_object(storage, key, encode_ref(target), JSON_FILE), LostRace)
 
 
 def _check_name(name: str) -> None:

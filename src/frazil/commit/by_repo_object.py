@@ -18,6 +18,7 @@ from frazil.commit.base import (
     RefStore,
     attempts,
     backup_name,
+    create_object,
     later_than,
     moved,
     now_micros,
@@ -33,6 +34,7 @@ from frazil.errors import (
     RepositoryNotFoundError,
     SessionStateError,
     SnapshotNotFoundError,
+    StorageError,
 )
 from frazil.formats.generation import V2
 from frazil.formats.repo_info import decode_repo_info, encode_repo_info
@@ -43,6 +45,7 @@ from frazil.model.flags import CREATE_TAG, DELETE_TAG, FLAGS, is_enabled
 from frazil.model.history import (
     JSON,
     Metadata,
+    Micros,
     RepoAvailability,
     RepoInfo,
     SnapshotEntry,
@@ -66,11 +69,32 @@ class Edit:
     fields: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _Replacement:
+    """A write of the repo object, known by the name it gave to its backup."""
+
+    backup: str
+    time: Micros
+
+    def is_in(self, info: RepoInfo) -> bool:
+        """Tell whether this write is part of the history of a repo object.
+
+        The line below that of a write names the backup the write made, and no other does.
+        """
+        log = info.latest_updates
+        for row in range(len(log)):
+            line = log[row]
+            if line.backup_path == self.backup:
+                return True
+            if line.updated_at < self.time:
+                return False
+        return info.repo_before_updates == self.backup
+
+
 def create_repo_object(storage: Storage, info: RepoInfo, level: int) -> Written | LostRace:
     """Write the first repo object; losing means that a repository exists already."""
-    return storage.put_if(
-        REPO_KEY, encode_repo_info(info, level=level), None, file_attributes("repo-info", 2)
-    )
+    blob = encode_repo_info(info, level=level)
+    return create_object(storage, REPO_KEY, blob, file_attributes("repo-info", 2))
 
 
 class RepoObjectRefs(RefStore):
@@ -110,35 +134,60 @@ class RepoObjectRefs(RefStore):
     def edit(self, change: Callable[[RepoInfo], Edit | None], *, any_status: bool = False) -> None:
         """Apply a pure change until it wins; the change may run many times.
 
-        `change` gets the present state and returns None when there is nothing to do.
+        `change` gets the present state and returns None when there is nothing to do. It takes
+        effect once, also when the reply to a write is lost and others have written since.
         """
+        lost: _Replacement | None = None
         for _ in attempts(self._retries):
             version, info = self._read()
+            if lost is not None and lost.is_in(info):
+                return
             if not any_status:
                 require_online(info)
             edit = change(info)
             if edit is None:
                 return
-            if self._replace(version, info, edit):
+            lost = self._replace(version, info, edit)
+            if lost is None:
                 return
 
-    def _replace(self, version: Version, info: RepoInfo, edit: Edit) -> bool:
+    def _replace(self, version: Version, info: RepoInfo, edit: Edit) -> _Replacement | None:
+        """Write the changed object; None says that it is there."""
         newest = info.latest_updates[0].updated_at if info.latest_updates else 0
         now = later_than(newest, "the last repository update")
-        backup = backup_name(REPO_KEY, now)
-        new = with_update(info, edit.kind, now, backup, self._log_limit, **edit.fields)
+        ours = _Replacement(backup_name(REPO_KEY, now), now)
+        new = with_update(info, edit.kind, now, ours.backup, self._log_limit, **edit.fields)
         blob = encode_repo_info(new, level=self._level)
-        if isinstance(self._storage.copy_if(REPO_KEY, OVERWRITTEN + backup, version), LostRace):
+        if isinstance(
+            self._storage.copy_if(REPO_KEY, OVERWRITTEN + ours.backup, version), LostRace
+        ):
             self._known = None
-            return False
-        outcome = self._storage.put_if(REPO_KEY, blob, version, file_attributes("repo-info", 2))
+            return ours
+        try:
+            outcome = self._storage.put_if(
+                REPO_KEY, blob, version, file_attributes("repo-info", 2)
+            )
+        except StorageError as error:
+            self._known = None
+            if not self._has_landed(ours, error):
+                raise
+            return None
         match outcome:
             case Written(written):
                 self._known = (written, new)
-                return True
+                return None
             case LostRace():
                 self._known = None
-                return False
+                return ours
+
+    def _has_landed(self, ours: _Replacement, error: StorageError) -> bool:
+        """See whether a write that failed has taken effect all the same."""
+        try:
+            _, info = self._read()
+            self._storage.make_durable([REPO_KEY])
+        except StorageError:
+            raise error from None
+        return ours.is_in(info)
 
     # --- reading ---
 
@@ -179,7 +228,7 @@ class RepoObjectRefs(RefStore):
 
         def change(info: RepoInfo) -> Edit | None:
             tip = _branch(info, branch)
-            if tip == entry.id:
+            if entry.id in info.snapshots:
                 return None  # an earlier attempt landed; only its reply was lost
             if tip != publication.base:
                 raise moved(publication.base, tip, branch)

@@ -154,9 +154,7 @@ def _unpack_all(packed: bytes, ends: I64, context: zstandard.ZstdDecompressor, k
     """Unpack many locations, within the limit of each and of all together."""
     starts = ends - np.diff(ends, prepend=0)
     sizes = _declared_sizes(np.frombuffer(packed, np.uint8), starts, ends)
-    # An empty result makes the batch function of zstandard 0.25 free memory twice.
-    is_batch = sizes is not None and int(sizes.min()) > 0
-    if not is_batch or "multi_decompress_to_buffer" not in zstandard.backend_features:
+    if sizes is None or "multi_decompress_to_buffer" not in zstandard.backend_features:
         return _unpack_each(packed, starts, ends, context, key)
     if int(sizes.max()) > MAX_LOCATION or int(sizes.sum()) > MAX_UNPACKED:
         raise FormatError("locations unpack to more than is allowed", key=key)
@@ -184,10 +182,10 @@ def _unpack_each(
 
 
 def _declared_sizes(packed: U8, starts: I64, ends: I64) -> I64 | None:
-    """Content sizes from the frame headers, if all frames are of the common short form.
+    """Content sizes from the frame headers, if all frames may be unpacked in one batch.
 
-    That form is what writers of this format make: magic, descriptor, dictionary id of 4 bytes,
-    and the size in one byte, or in two from 256 on.
+    They must be of the form that writers of this format make: magic, descriptor, dictionary id
+    of 4 bytes, and the size in one byte, or in two from 256 on.
     """
     if not len(starts) or int((ends - starts).min()) < SHORTEST_FRAME:
         return None
@@ -199,7 +197,9 @@ def _declared_sizes(packed: U8, starts: I64, ends: I64) -> I64 | None:
     if not (is_long | (form == ONE_BYTE_SIZE)).all():
         return None
     size = head[:, 9].astype(np.int64)
-    return np.where(is_long, size + head[:, 10].astype(np.int64) * 256 + 256, size)
+    size = np.where(is_long, size + head[:, 10].astype(np.int64) * 256 + 256, size)
+    # An empty text makes the batch function of zstandard 0.25 free memory twice.
+    return size if size.all() else None
 
 
 def train(samples: Sequence[str], settings: LocationCompression) -> bytes | None:

@@ -74,10 +74,14 @@ class Manifest:
         Raises:
             FormatError: the references are damaged.
         """
+        buffer = self._buffer  # before looking for the table: see the end of this method
         found = self._tables.get(node_id)
         if found is None and node_id in self._arrays:
-            found = decode_refs(self._buffer, *self._arrays[node_id], self._dictionary)
+            found = decode_refs(buffer, *self._arrays[node_id], self._dictionary)
             self._tables[node_id] = found
+            if len(self._tables) == len(self._arrays):
+                # Nobody who finds no table can meet the empty buffer: it comes after the tables.
+                self._buffer = Buffer(b"", buffer.key)
         return found
 
     def tables(self) -> Iterator[tuple[NodeId, ChunkTable]]:
@@ -93,6 +97,7 @@ class Manifest:
         Raises:
             FormatError: the references are damaged.
         """
+        buffer = self._buffer
         table = self._tables.get(node_id)
         if table is None:
             if node_id not in self._arrays:
@@ -101,7 +106,7 @@ class Manifest:
             searched = self._finds.get(node_id, 0) + 1
             self._finds[node_id] = searched
             if searched * FINDS_PER_DECODE < count:
-                return find_ref(self._buffer, start, count, coords, self._dictionary)
+                return find_ref(buffer, start, count, coords, self._dictionary)
             table = self.table(node_id)
             assert table is not None
         row = table.find(coords)

@@ -6,7 +6,7 @@ offers them too, because together they are the history.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -139,8 +139,8 @@ class RepoInfo:
     snapshots: SnapshotTable
     status: Status
     metadata: Metadata
-    latest_updates: UpdateLog
-    """newest first"""
+    latest_updates: Sequence[UpdateEntry]
+    """newest first; an `UpdateLog` where it comes from a file"""
     repo_before_updates: str | None = None
     config: JSON | None = None
     """the stored configuration as a plain map, or None"""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Final, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +96,8 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
         return isinstance(snapshot_id, bytes) and self._find(snapshot_id) is not None
 
     def __getitem__(self, snapshot_id: SnapshotId) -> SnapshotEntry:
-        return self._entries([self.row(snapshot_id)])[0]
+        row = self.row(snapshot_id)
+        return self._entry(row, self.columns.rows[row].item())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} snapshots)"
@@ -138,16 +139,11 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
 
     def history(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
         """Entries from this snapshot back to its root, itself included."""
-        lineage = self._lineage(self.row(snapshot_id))
-        size = 1
-        while batch := list(islice(lineage, size)):
-            yield from self._entries(batch)
-            size = min(4 * size, MAX_BATCH)
+        return self._batches(self._lineage(self.row(snapshot_id)))
 
     def entries(self) -> Iterator[SnapshotEntry]:
         """All entries, ascending by id; quicker than `values`."""
-        for first in range(0, len(self), MAX_BATCH):
-            yield from self._entries(range(first, min(first + MAX_BATCH, len(self))))
+        return self._batches(iter(range(len(self))))
 
     def matching(self, prefix: str) -> list[SnapshotId]:
         """Ids whose text begins like this; none when it cannot be the beginning of an id."""
@@ -263,26 +259,27 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
                 return
         raise FormatError("damaged file: the history runs in a circle", key=self._key)
 
-    def _entries(self, rows: Sequence[int]) -> list[SnapshotEntry]:
-        """The entries of some rows; together they cost less than one by one."""
-        columns, arena = self.columns, self.columns.arena
-        entries = []
+    def _batches(self, rows: Iterator[int]) -> Iterator[SnapshotEntry]:
+        """Entries made in growing batches, since many readers want only the first few."""
+        size = 1
+        while batch := list(islice(rows, size)):
+            yield from map(self._entry, batch, self.columns.rows[batch].tolist())
+            size = min(4 * size, MAX_BATCH)
+
+    def _entry(self, row: int, cells: tuple[Any, ...]) -> SnapshotEntry:
+        _, parent, flushed_at, at, size, item_at, items, pruned_at, pruned = cells
+        columns = self.columns
         try:
-            for row, cells in zip(rows, columns.rows[rows].tolist(), strict=True):
-                _, parent, flushed_at, at, size, item_at, items, pruned_at, pruned = cells
-                entries.append(
-                    SnapshotEntry(
-                        self.id_at(row),
-                        None if parent == NO_PARENT else self.id_at(parent),
-                        flushed_at,
-                        arena[at : at + size].decode(),
-                        self._metadata(item_at, items) if items else {},
-                        columns.pruned[pruned_at : pruned_at + pruned] if pruned else (),
-                    )
-                )
+            return SnapshotEntry(
+                self.id_at(row),
+                None if parent == NO_PARENT else self.id_at(parent),
+                flushed_at,
+                columns.arena[at : at + size].decode(),
+                self._metadata(item_at, items) if items else {},
+                columns.pruned[pruned_at : pruned_at + pruned] if pruned else (),
+            )
         except UnicodeDecodeError as error:
             raise FormatError("damaged file: text is not UTF-8", key=self._key) from error
-        return entries
 
     def _metadata(self, first: int, count: int) -> Metadata:
         arena, unpack = self.columns.arena, self.codec.unpack

@@ -15,6 +15,7 @@ from frazil.errors import (
     InvalidInputError,
     NodeNotFoundError,
     SessionStateError,
+    StorageError,
 )
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, is_below, node_path, parent_path
 from frazil.model.chunks import ChunkType, InlineRef, NativeRef, VirtualRef
@@ -27,6 +28,7 @@ from frazil.session.changeset import ChangeSet
 from frazil.session.committing import Saved, save
 from frazil.session.context import Context
 from frazil.session.diff import diff_of
+from frazil.session.doubt import Doubts
 from frazil.session.draft import summarise
 from frazil.session.rebasing import rebase
 from frazil.session.reindex import reindex_array, shift_array
@@ -69,6 +71,7 @@ class Session(Shown):
         self.state = WorkingState(context, base, changes)
         self._branch = branch
         self._mode = mode
+        self._doubts = Doubts()
         self.state.editable = mode == SessionMode.writable
 
     # --- what it is ---
@@ -282,7 +285,8 @@ class Session(Shown):
             except ConflictError as conflict:
                 if conflict.kind != ErrorKind.COMMIT_CONFLICT:
                     raise
-                self.rebase(rebase_with)
+                if self._landed() is None:
+                    self.rebase(rebase_with)
         return self._commit_once(message, metadata, rebases=rebase_tries)
 
     def _commit_once(
@@ -294,10 +298,23 @@ class Session(Shown):
         context.refs.require_online()
         tip = context.refs.branch_tip(branch)
         if tip != base:
+            if earlier := self._landed():
+                return self._finish(earlier)
             raise moved(base, tip, branch)
         saved = save(self.state, message, self._metadata(metadata, own), parent=base)
-        context.refs.publish(Publication(branch, base, saved.entry(base)))
+        return self._publish(Publication(branch, base, saved.entry(base)), saved)
+
+    def _publish(self, publication: Publication, saved: Saved) -> str:
+        try:
+            self.state.context.refs.publish(publication)
+        except StorageError:
+            self._doubts.add(publication, saved, self.state.changes)
+            raise
         return self._finish(saved)
+
+    def _landed(self) -> Saved | None:
+        """A commit of these changes that seemed to fail and is in the history all the same."""
+        return self._doubts.landed(self.state.context.refs, self.state.changes)
 
     def amend(
         self,
@@ -325,6 +342,11 @@ class Session(Shown):
         branch, context, base = self._on_branch(), self.state.context, self.state.base.id
         context.generation.require_repo_object("amend")
         context.refs.require_online()
+        tip = context.refs.branch_tip(branch)
+        if tip != base:
+            if landed := self._landed():
+                return self._finish(landed)
+            raise moved(base, tip, branch)
         replaced = self._replaceable(context.refs.entry(base))
         earlier = context.assets.log(base)
         if earlier is not None and earlier.moved_nodes and self._mode == SessionMode.writable:
@@ -332,9 +354,6 @@ class Session(Shown):
                 "the commit to amend moved nodes; only a rearrange session can amend it",
                 kind=ErrorKind.REARRANGE_SESSION_ONLY,
             )
-        tip = context.refs.branch_tip(branch)
-        if tip != base:
-            raise moved(base, tip, branch)
         saved = save(
             self.state,
             message,
@@ -344,8 +363,7 @@ class Session(Shown):
             rewrite_manifests=rewrite_manifests,
         )
         entry = saved.entry(replaced.parent_id, replaced.pruned_ancestor_tx_logs)
-        context.refs.publish(Publication(branch, base, entry, amends=True))
-        return self._finish(saved)
+        return self._publish(Publication(branch, base, entry, amends=True), saved)
 
     def _replaceable(self, entry: SnapshotEntry) -> SnapshotEntry:
         if entry.parent_id is None or entry.id == INITIAL_SNAPSHOT_ID:
@@ -380,16 +398,25 @@ class Session(Shown):
             parent=base,
             rewrite_manifests=True,
         )
-        context.refs.publish(Publication(branch, base, saved.entry(base)))
-        return self._finish(saved)
+        return self._publish(Publication(branch, base, saved.entry(base)), saved)
 
     def rebase(self, solver: ConflictSolver) -> None:
         """Put the changes on top of the newest snapshot of the branch.
 
         Raises:
             RebaseFailedError: there are conflicts that the solver does not solve.
+            ConflictError: these changes are committed already, although that seemed to fail.
         """
-        rebase(self.state, self._on_branch(), solver)
+        branch = self._on_branch()
+        if earlier := self._landed():
+            raise ConflictError(
+                message="nothing to rebase: the commit of this session, which seemed to fail, is "
+                f"in the history as snapshot {earlier.snapshot.id}; committing again returns it",
+                expected_parent=self.snapshot_id,
+                actual_parent=str(earlier.snapshot.id),
+            )
+        if rebase(self.state, branch, solver):
+            self._doubts.clear()
 
     # --- working together ---
 

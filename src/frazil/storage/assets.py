@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Generic, Hashable, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Final, Generic, TypeVar
 
 from frazil.errors import ErrorKind, SnapshotNotFoundError, StorageError
 from frazil.formats.generation import Generation

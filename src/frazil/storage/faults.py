@@ -29,7 +29,7 @@ _QUERY: Final = re.compile(r"\?[^\s,)]*")
 _XML: Final = re.compile(r"<\?xml.*|<[A-Z][A-Za-z]*>.*", re.DOTALL)
 _SECRET: Final = re.compile(
     r"(?i)\b(sig|signature|token|password|secret|credential|authorization|account_?key"
-    r"|access_?key|private_?key)(\W{1,3})[^\s&,;]+"
+    r"|access_?key|private_?key)([\"']?\s*[=:]\s*[\"']?)[^\s&,;\"']+"
 )
 
 _MISSING_BUCKET: Final = "the bucket or container does not exist: create it or correct its name"

@@ -1,23 +1,21 @@
 """Object stores through obstore: S3 and its relatives, Google, Azure, and web servers to read.
 
-Conditional writes carry a random id, are attempted one at a time, and are read back when their
-outcome is in doubt: a lost reply looks exactly like a lost race. Keys are used as they are.
+Keys are used as they are. Where to connect is in `places`, the clients are in `clients`, and
+how conditional writes stay certain is in `conditional`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import obstore
 from obstore import exceptions as foreign
 
-from frazil.errors import ErrorKind, ReadOnlyError, StorageError
+from frazil.errors import ErrorKind, ReadOnlyError
 from frazil.model.config import Attribution, StorageConcurrencySettings, StorageSettings
 from frazil.model.display import Field, Literal, Shown
 from frazil.storage.base import (
@@ -39,31 +37,33 @@ from frazil.storage.base import (
     check_range,
 )
 from frazil.storage.clients import DEFAULT_LIMIT, Clients
-from frazil.storage.faults import (
-    FOREIGN,
-    LOST_RACE,
-    cleaned,
-    fault,
-    is_missing_bucket,
-    is_uncertain,
-    is_unsupported,
-    status_of,
-    told,
-)
+from frazil.storage.conditional import WRITE_ID, ConditionalPut, condition, no_conditions
+from frazil.storage.faults import FOREIGN, fault, is_missing_bucket, status_of, told
 from frazil.storage.io_loop import run_all
-from frazil.storage.places import HttpPlace, Place, Role, S3Place, backoff_s, max_tries
+from frazil.storage.places import HttpPlace, Place
+from frazil.storage.requests import (
+    BeyondError,
+    Span,
+    ask_head,
+    begin,
+    delete_one,
+    exact,
+    flat,
+    get_span,
+    is_same,
+    listed,
+    range_option,
+    tag_for,
+    version_of,
+)
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from obstore import GetResult, ObjectMeta, PutMode, UpdateVersion
     from obstore.store import ObjectStore
 
 Range: TypeAlias = tuple[str, int | None, int | None]
-Span: TypeAlias = tuple[int | None, int | None]
 
-WRITE_ID: Final = "icechunkwriteid"
-"""Letters only: Azure wants identifiers, and some gateways drop names with an underscore."""
 PART_BYTES: Final = 16 << 20
 MAX_PARTS: Final = 9_000
 """of a multipart upload; stores allow 10,000"""
@@ -118,14 +118,14 @@ class ObjectStorage(Storage, Shown):
             return self._nothing(key, start, end)  # HTTP cannot ask for an empty range
         try:
             with self._clients.gate:
-                found = self._begin(key, _range_option(start, end))
+                found = begin(self._clients, key, range_option(start, end))
                 if found is None:
                     return None
                 first, last = found.range
                 if last - first <= 2 * self._part_bytes:
                     with self._told("read", key):
                         return bytes(found.bytes())
-        except _BeyondError:
+        except BeyondError:
             return self._nothing(key, start, end)
         except foreign.NotSupportedError:
             return self._get_by_detour(key, start, end)
@@ -142,15 +142,15 @@ class ObjectStorage(Storage, Shown):
     def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
         """Return the object with its version, or say that the known one is still there."""
         check_key(key)
-        tag = self._tag(known)
+        tag = tag_for(self._clients, known)
         with self._clients.gate:
             try:
-                found = self._begin(key, {"if_none_match": tag} if tag else {})
+                found = begin(self._clients, key, {"if_none_match": tag} if tag else {})
             except foreign.NotModifiedError:
                 return Unchanged()
             if found is None:
                 return None
-            version = _version(found.meta)
+            version = version_of(found.meta)
             if known is not None and version == known:
                 return Unchanged()
             with self._told("read", key):
@@ -159,8 +159,8 @@ class ObjectStorage(Storage, Shown):
     def head(self, key: str) -> Listed | None:
         """Tell size and time of an object."""
         check_key(key)
-        found = self._head(key)
-        return None if found is None else _listed(key, found.meta)
+        found = ask_head(self._clients, key)
+        return None if found is None else listed(key, found.meta)
 
     def get_many(self, ranges: Sequence[Range]) -> Found:
         """Many ranges at once; several of one object share requests where they are near."""
@@ -188,8 +188,8 @@ class ObjectStorage(Storage, Shown):
         """Ranges of one object, in order."""
         full = self._clients.full(key)
         try:
-            if len(spans) > 1 and (exact := _exact(spans)):
-                starts, ends = exact
+            if len(spans) > 1 and (bounds := exact(spans)):
+                starts, ends = bounds
                 try:
                     parts = await obstore.get_ranges_async(client, full, starts=starts, ends=ends)
                     return [bytes(part) for part in parts]
@@ -198,7 +198,7 @@ class ObjectStorage(Storage, Shown):
                 except foreign.GenericError as error:
                     if status_of(error) != 416:
                         raise
-            return [await _get_span(client, full, *span) for span in spans]
+            return [await get_span(client, full, *span) for span in spans]
         except FileNotFoundError as error:
             if is_missing_bucket(error):
                 raise self._fault(error, "read", key) from None
@@ -218,7 +218,7 @@ class ObjectStorage(Storage, Shown):
                 for meta in batch:
                     path = meta["path"]
                     if path.startswith(root + prefix):
-                        found.append(_listed(path[len(root) :], meta))
+                        found.append(listed(path[len(root) :], meta))
         found.sort(key=attrgetter("key"))
         yield from found
 
@@ -237,7 +237,7 @@ class ObjectStorage(Storage, Shown):
             obstore.put(
                 self._clients.writer,
                 self._clients.full(key),
-                _flat(data),
+                flat(data),
                 attributes=self._attributes(attributes),
                 **self._upload(len(data)),
             )
@@ -257,7 +257,7 @@ class ObjectStorage(Storage, Shown):
                 await obstore.put_async(
                     client,
                     self._clients.full(key),
-                    _flat(data),
+                    flat(data),
                     attributes=extra,
                     **self._upload(len(data)),
                 )
@@ -269,88 +269,23 @@ class ObjectStorage(Storage, Shown):
     ) -> Written | LostRace:
         """Write only if the object is still as expected, and know whether it was us."""
         self._check_writable(key)
-        mode = self._condition(key, expected)
+        mode = condition(self._clients, key, expected)
         if mode is None:
             self.put(key, data, attributes)
-            found = self._head(key)
-            return Written(_version(found.meta) if found else Version(None))
-        attempt = _Attempt(key, bytes(data), expected, secrets.token_hex(12))
-        extra = self._attributes(attributes, attempt.write_id)
-        settings = self._clients.settings
-        tries = max_tries(settings)
-        for number in range(tries):
-            if outcome := self._put_once(attempt, mode, extra):
-                return outcome
-            if number + 1 < tries:
-                time.sleep(backoff_s(settings, number))
-        raise attempt.failure or StorageError("the store gave no answer", key=key)
-
-    def _put_once(
-        self, attempt: _Attempt, mode: PutMode, extra: dict[str, str]
-    ) -> Written | LostRace | None:
-        """One conditional write; None when it should be tried again."""
-        key = attempt.key
-        try:
-            with self._clients.gate:
-                done = obstore.put(
-                    self._clients.get(Role.CONDITION),
-                    self._clients.full(key),
-                    attempt.data,
-                    attributes=extra,
-                    mode=mode,
-                    use_multipart=False,
-                )
-            return Written(Version(done["e_tag"], done["version"]))
-        except LOST_RACE as error:
-            attempt.failure = self._fault(error, "write", key)
-            return self._resolve(attempt)
-        except FOREIGN as error:
-            if is_unsupported(error):
-                raise self._no_conditions(key, cleaned(error)) from None
-            attempt.failure = self._fault(error, "write", key)
-            if not is_uncertain(error):
-                raise attempt.failure from None
-        attempt.is_in_doubt = True
-        try:
-            return self._written_by_us(attempt)
-        except StorageError:
-            return None  # still unreachable: the next attempt finds out
-
-    def _resolve(self, attempt: _Attempt) -> Written | LostRace | None:
-        """Tell a lost race from the echo of our own write, and from a passing conflict."""
-        if ours := self._written_by_us(attempt):
-            return ours
-        found = self._head(attempt.key)
-        if attempt.expected is None:
-            return None if found is None else LostRace(attempt.key)
-        if found is not None and _is_same(_version(found.meta), attempt.expected):
-            return None  # refused for the moment only; nobody has changed anything
-        return LostRace(attempt.key)
-
-    def _written_by_us(self, attempt: _Attempt) -> Written | None:
-        found = self._head(attempt.key)
-        if found is None:
-            return None
-        stored = found.attributes.get(WRITE_ID)
-        if stored == attempt.write_id:
-            return Written(_version(found.meta))
-        if stored is None and attempt.is_in_doubt:
-            # The store keeps no ids. Only a try whose reply was lost can have left our bytes
-            # there; after a plain refusal equal bytes are somebody else's.
-            there = self.fetch(attempt.key)
-            if isinstance(there, Fetched) and there.data == attempt.data:
-                return Written(there.version)
-        return None
+            found = ask_head(self._clients, key)
+            return Written(version_of(found.meta) if found else Version(None))
+        write = ConditionalPut(self._clients, key, bytes(data), expected, mode)
+        return write.run(self._attributes(attributes, write.write_id))
 
     def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
         """Copy an object, by way of this machine, if its version is still as expected."""
         check_key(source)
         self._check_writable(target)
-        tag = self._tag(expected)
+        tag = tag_for(self._clients, expected)
         try:
             with self._clients.gate:
-                found = self._begin(source, {"if_match": tag} if tag else {})
-                if found is None or not _is_same(_version(found.meta), expected):
+                found = begin(self._clients, source, {"if_match": tag} if tag else {})
+                if found is None or not is_same(version_of(found.meta), expected):
                     return LostRace(source)
                 with self._told("read", source):
                     data = bytes(found.bytes())
@@ -379,7 +314,7 @@ class ObjectStorage(Storage, Shown):
             try:
                 await obstore.delete_async(client, full)
             except FOREIGN:
-                reasons = await asyncio.gather(*(_delete_one(client, path) for path in full))
+                reasons = await asyncio.gather(*(delete_one(client, path) for path in full))
                 return [(k, reason) for k, reason in zip(batch, reasons, strict=True) if reason]
             return []
 
@@ -397,29 +332,17 @@ class ObjectStorage(Storage, Shown):
         key = f"probe-{secrets.token_hex(8)}"
         first = self.put_if(key, b"first", None)
         if not isinstance(first, Written):
-            raise self._no_conditions(key, "a new object could not be created")
+            raise no_conditions(self._clients, key, "a new object could not be created")
         try:
             if isinstance(self.put_if(key, b"second", None), Written):
-                raise self._no_conditions(key, "an object could be created twice")
+                raise no_conditions(self._clients, key, "an object could be created twice")
             other = Version('"0123456789abcdef0123456789abcdef"', "1")
             if isinstance(self.put_if(key, b"third", other), Written):
-                raise self._no_conditions(key, "a changed object could be overwritten")
+                raise no_conditions(self._clients, key, "a changed object could be overwritten")
             if not isinstance(self.put_if(key, b"last", first.version), Written):
-                raise self._no_conditions(key, "an unchanged object could not be replaced")
+                raise no_conditions(self._clients, key, "an unchanged object could not be replaced")
         finally:
             self.delete_many([key])
-
-    def _no_conditions(self, key: str, why: str) -> StorageError:
-        return StorageError(
-            "this store does not support conditional writes, which keep concurrent commits"
-            " safe; use another store, or switch them off in StorageSettings"
-            " (unsafe_use_conditional_create, unsafe_use_conditional_update) if there is never"
-            " more than one writer",
-            kind=ErrorKind.STORAGE_CONFIG,
-            storage=self.url,
-            key=key,
-            cause=why,
-        )
 
     @property
     def can_write(self) -> bool:
@@ -461,27 +384,9 @@ class ObjectStorage(Storage, Shown):
 
     # --- single requests ---
 
-    def _begin(self, key: str, options: dict[str, object]) -> GetResult | None:
-        """Begin to read; None when there is no such object."""
-        given: Any = options
-        try:
-            return obstore.get(self._clients.reader, self._clients.full(key), options=given)
-        except (foreign.NotModifiedError, foreign.PreconditionError, foreign.NotSupportedError):
-            raise
-        except FOREIGN as error:
-            if isinstance(error, FileNotFoundError) and not is_missing_bucket(error):
-                return None
-            if status_of(error) == 416:
-                raise _BeyondError from None
-            raise self._fault(error, "read", key) from None
-
-    def _head(self, key: str) -> GetResult | None:
-        with self._clients.gate:
-            return self._begin(key, {"head": True})
-
     def _nothing(self, key: str, start: int | None, end: int | None) -> bytes | None:
         """Answer a range that is empty or that the server refused as outside the object."""
-        found = self._head(key)
+        found = ask_head(self._clients, key)
         if found is None:
             return None
         byte_span(found.meta["size"], start, end)
@@ -493,7 +398,9 @@ class ObjectStorage(Storage, Shown):
         count = max(1, min(most, -(-(last - first) // self._part_bytes)))
         step = -(-(last - first) // count)
         client, full = self._clients.reader, self._clients.full(key)
-        same: dict[str, object] = {"if_match": self._tag(Version(etag))} if etag else {}
+        same: dict[str, object] = (
+            {"if_match": tag_for(self._clients, Version(etag))} if etag else {}
+        )
         whole = bytearray(last - first)
 
         async def one(start: int) -> None:
@@ -530,7 +437,8 @@ class ObjectStorage(Storage, Shown):
         settings = self._clients.settings
         found: dict[str, str] = {}
         if settings.effective("unsafe_use_metadata"):
-            found.update(given.metadata)
+            # Without underscores, as in the official package: some gateways drop such names.
+            found.update({name.replace("_", ""): text for name, text in given.metadata.items()})
             if given.content_type:
                 found["Content-Type"] = given.content_type
             if write_id:
@@ -546,130 +454,8 @@ class ObjectStorage(Storage, Shown):
             return {"use_multipart": False}
         return {"use_multipart": True, "chunk_size": max(PART_BYTES, -(-size // MAX_PARTS))}
 
-    def _condition(self, key: str, expected: Version | None) -> PutMode | None:
-        """The mode of a conditional write; None where settings turn conditions off."""
-        settings = self._clients.settings
-        if expected is None:
-            return "create" if settings.effective("unsafe_use_conditional_create") else None
-        if not settings.effective("unsafe_use_conditional_update"):
-            return None
-        mode: UpdateVersion = {}
-        # obstore refuses None as a value.
-        if tag := self._tag(expected):
-            mode["e_tag"] = tag
-        if expected.generation is not None:
-            mode["version"] = expected.generation
-        if not mode:
-            raise self._no_conditions(key, "it gives no versions")
-        return mode
-
-    def _tag(self, version: Version | None) -> str | None:
-        """An ETag to compare with; some S3 servers only know it without its quotes."""
-        if version is None or version.etag is None:
-            return None
-        return bare(version.etag) if isinstance(self.place, S3Place) else version.etag
-
     def _told(self, action: str, key: str) -> AbstractContextManager[None]:
         return told(action, key, self.url)
 
     def _fault(self, error: BaseException, action: str, key: str) -> Exception:
         return fault(error, action, key, self.url)
-
-
-class _BeyondError(Exception):
-    """The server says that the range is not in the object."""
-
-
-@dataclass
-class _Attempt:
-    """A conditional write on its way."""
-
-    key: str
-    data: bytes
-    expected: Version | None
-    write_id: str
-    is_in_doubt: bool = False
-    """whether an earlier try may have taken effect"""
-    failure: Exception | None = None
-
-
-async def _get_span(client: ObjectStore, full: str, start: int | None, end: int | None) -> bytes:
-    """One range of an object, also where the store knows only some kinds of ranges, or none."""
-    if start is None or start != end:
-        try:
-            return await _ask(client, full, _range_option(start, end))
-        except foreign.NotSupportedError:
-            pass
-        except foreign.GenericError as error:
-            if status_of(error) != 416:
-                raise
-    first, last = byte_span((await obstore.head_async(client, full))["size"], start, end)
-    if first >= last:
-        return b""
-    try:
-        return await _ask(client, full, {"range": (first, last)})
-    except foreign.NotSupportedError:
-        return (await _ask(client, full, {}))[first:last]
-
-
-async def _ask(client: ObjectStore, full: str, options: dict[str, object]) -> bytes:
-    given: Any = options
-    found = await obstore.get_async(client, full, options=given)
-    return bytes(await found.bytes_async())
-
-
-async def _delete_one(client: ObjectStore, full: str) -> str | None:
-    """Delete one object and give the reason if that fails."""
-    try:
-        await obstore.delete_async(client, full)
-    except FOREIGN as error:
-        if isinstance(error, FileNotFoundError) and not is_missing_bucket(error):
-            return None
-        return cleaned(error)
-    return None
-
-
-def _range_option(start: int | None, end: int | None) -> dict[str, object]:
-    if start is None and end is None:
-        return {}
-    if end is not None:
-        return {"range": (start or 0, end)}
-    if start is not None and start < 0:
-        return {"range": {"suffix": -start}}
-    return {"range": {"offset": start}}
-
-
-def _exact(spans: Sequence[Span]) -> tuple[list[int], list[int]] | None:
-    """Starts and ends, when all spans have both and none is empty."""
-    starts = [start for start, end in spans if start is not None and end is not None]
-    ends = [end for start, end in spans if start is not None and end is not None]
-    if len(starts) < len(spans) or any(a >= b for a, b in zip(starts, ends, strict=True)):
-        return None
-    return starts, ends
-
-
-def _flat(data: Bytes) -> bytes | memoryview:
-    """The bytes in the form obstore takes."""
-    if isinstance(data, bytes):
-        return data
-    view = memoryview(data)
-    return view if view.format == "B" and view.ndim == 1 and view.c_contiguous else bytes(view)
-
-
-def _version(meta: ObjectMeta) -> Version:
-    return Version(meta["e_tag"], meta["version"])
-
-
-def _is_same(found: Version, expected: Version) -> bool:
-    if expected.generation is not None and found.generation is not None:
-        return found.generation == expected.generation
-    return bare(found.etag or "") == bare(expected.etag or "")
-
-
-def bare(etag: str) -> str:
-    """An ETag without the quotes around it."""
-    return etag[1:-1] if len(etag) > 1 and etag[0] == etag[-1] == '"' else etag
-
-
-def _listed(key: str, meta: ObjectMeta) -> Listed:
-    return Listed(key, meta["size"], meta["last_modified"])

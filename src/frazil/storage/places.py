@@ -26,6 +26,7 @@ from frazil.model.config import (
     StorageSettings,
     StorageTimeoutSettings,
 )
+from frazil.storage.aws_profile import profile_key, profile_region
 from frazil.storage.credentials import (
     AnyAzureCredential,
     AnyGcsCredential,
@@ -211,13 +212,16 @@ class S3Place:
         return shown
 
     def provider(self) -> Provider | None:
-        """Fixed or renewed keys; obstore itself looks into the environment."""
+        """Fixed or renewed keys, or those of a profile; obstore looks into the environment."""
         match self.credentials:
             case S3Credentials.Static(key):
                 return lambda: _s3_key(key)
             case S3Credentials.Refreshable():
                 renewal = Renewal(self.credentials, S3StaticCredentials)
                 return lambda: _s3_key(renewal.get())
+            case S3Credentials.FromEnv() if not self.options.anonymous:
+                found = profile_key()
+                return None if found is None else lambda: _s3_key(found)
             case _:
                 return None
 
@@ -226,8 +230,8 @@ class S3Place:
         options = self.options
         endpoint, is_hosted = _s3_endpoint(options, self.bucket)
         config: dict[str, object] = {}
-        if options.region:
-            config["region"] = options.region
+        if region := options.region or profile_region():
+            config["region"] = region
         if isinstance(self.credentials, S3Credentials.Anonymous) or options.anonymous:
             config["skip_signature"] = True
         if options.requester_pays:

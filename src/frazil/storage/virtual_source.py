@@ -34,9 +34,9 @@ from frazil.storage.credentials import (
 from frazil.storage.faults import FOREIGN, cleaned, fault, status_of
 from frazil.storage.io_loop import run_all
 from frazil.storage.locations import authority_of, key_of, without_user
-from frazil.storage.object import bare
 from frazil.storage.places import AzurePlace, GcsPlace, HttpPlace, Place, S3Place
 from frazil.storage.posix import etag as file_etag
+from frazil.storage.requests import bare
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta

@@ -46,7 +46,6 @@ def test_entries_are_found_by_id(table: SnapshotTable) -> None:
     assert table[A] == entry(A, C, 2)
     assert list(table) == [A, B, C, E]
     assert D not in table
-    assert "text" not in table
     assert table.get(D) is None
     with pytest.raises(SnapshotNotFoundError):
         table[D]

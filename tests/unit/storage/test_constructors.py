@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,7 +87,8 @@ def test_r2_finds_bucket_and_endpoint() -> None:
     assert (made.bucket, made.prefix) == ("a", "b/c")
     assert made.options.endpoint_url == "https://id.r2.cloudflarestorage.com"
     assert (made.options.region, made.options.force_path_style) == ("auto", True)
-    for wrong in ({"bucket": "b"}, {"account_id": "id"}):
+    lacking: list[dict[str, Any]] = [{"bucket": "b"}, {"account_id": "id"}]
+    for wrong in lacking:
         with pytest.raises(StorageError) as caught:
             r2_storage(**wrong)
         assert caught.value.kind is ErrorKind.STORAGE_CONFIG

@@ -78,7 +78,9 @@ def test_the_beginning_of_a_key_id_is_shown() -> None:
 def test_members_belong_to_their_family() -> None:
     assert isinstance(S3Credentials.Anonymous(), S3Credentials)
     assert not isinstance(GcsCredentials.Anonymous(), S3Credentials)
-    assert S3Credentials.Anonymous() != GcsCredentials.Anonymous()
+    assert containers_credentials({"a": S3Credentials.Anonymous()}) != containers_credentials(
+        {"a": GcsCredentials.Anonymous()}
+    )
 
 
 def test_arguments_choose_the_kind() -> None:

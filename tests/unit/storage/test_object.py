@@ -6,6 +6,8 @@ import inspect
 import multiprocessing
 import pickle
 import socket
+from collections.abc import Callable
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -20,21 +22,29 @@ from frazil.model.config import (
     StorageTimeoutSettings,
 )
 from frazil.storage.base import Attributes, Fetched, Version, Written
+from frazil.storage.clients import Clients
 from frazil.storage.constructors import http_storage, s3_storage
 from frazil.storage.credentials import S3StaticCredentials
 from frazil.storage.faults import cleaned, fault
 from frazil.storage.object import ObjectStorage
+from frazil.storage.places import S3Place
+from frazil.storage.requests import begin
 from tests.support.servers import HOST, REGION, S3Server, free_port
 from tests.support.web import WebServer
 
 ONCE = StorageSettings(retries=StorageRetriesSettings(1, 1, 1))
 THRICE = StorageSettings(retries=StorageRetriesSettings(3, 1, 2))
 SECRET = "very-secret-key"
+NO_KEY: dict[str, Any] = {"access_key_id": None, "secret_access_key": None}
 
 
-def on_web(web: WebServer, settings: StorageSettings = ONCE, **options: object) -> ObjectStorage:
+def on_web(
+    web: WebServer,
+    settings: StorageSettings = ONCE,
+    **options: Any,  # noqa: ANN401
+) -> ObjectStorage:
     """A storage that speaks S3 to a server which only records."""
-    given: dict[str, object] = {
+    given: dict[str, Any] = {
         "bucket": "bkt",
         "prefix": "pre",
         "region": REGION,
@@ -43,14 +53,14 @@ def on_web(web: WebServer, settings: StorageSettings = ONCE, **options: object) 
         "access_key_id": "AKIA",
         "secret_access_key": SECRET,
     }
-    storage = s3_storage(**given | options)  # type: ignore[arg-type]
+    storage = s3_storage(**given | options)
     assert isinstance(storage, ObjectStorage)
     return storage.with_settings(settings)
 
 
-def on_server(server: S3Server, **options: object) -> ObjectStorage:
+def on_server(server: S3Server, **options: Any) -> ObjectStorage:  # noqa: ANN401
     """A storage on the S3 server."""
-    given: dict[str, object] = {
+    given: dict[str, Any] = {
         "bucket": server.bucket,
         "prefix": uuid4().hex,
         "region": REGION,
@@ -59,7 +69,7 @@ def on_server(server: S3Server, **options: object) -> ObjectStorage:
         "access_key_id": server.access_key_id,
         "secret_access_key": server.secret_access_key,
     }
-    storage = s3_storage(**given | options)  # type: ignore[arg-type]
+    storage = s3_storage(**given | options)
     assert isinstance(storage, ObjectStorage)
     return storage
 
@@ -74,7 +84,7 @@ class TestRequests:
         storage = on_web(web_server)
         storage.put_if("repo", b"x", None, attributes)
         (sent,) = web_server.headers_of("PUT")
-        assert sent["x-amz-meta-ic_spec_ver"] == "2"
+        assert sent["x-amz-meta-icspecver"] == "2"
         assert sent["content-type"] == "application/json"
         assert sent["x-amz-meta-icechunkwriteid"]
         assert sent["if-none-match"] == "*"
@@ -114,7 +124,10 @@ class TestRequests:
         assert "x-amz-acl" not in get
 
     def test_the_payer_and_the_checksum_are_told(self, web_server: WebServer) -> None:
-        options = {"requester_pays": True, "checksum_algorithm": ChecksumAlgorithm.Sha256}
+        options: dict[str, Any] = {
+            "requester_pays": True,
+            "checksum_algorithm": ChecksumAlgorithm.Sha256,
+        }
         on_web(web_server, **options).put("k", b"x")
         (sent,) = web_server.headers_of("PUT")
         assert sent["x-amz-request-payer"] == "requester"
@@ -128,7 +141,11 @@ class TestRequests:
         assert agent.endswith("(workload=wl; principal=me)")
 
     def test_anonymous_requests_are_not_signed(self, web_server: WebServer) -> None:
-        options = {"access_key_id": None, "secret_access_key": None, "anonymous": True}
+        options: dict[str, Any] = {
+            "access_key_id": None,
+            "secret_access_key": None,
+            "anonymous": True,
+        }
         on_web(web_server, **options).get("k")
         assert "authorization" not in web_server.headers_of("GET")[0]
 
@@ -171,7 +188,11 @@ class TestFailures:
         body = f"<Error><Code>{code}</Code><Message>m</Message></Error>" if code else ""
         web_server.answers["*"] = (status, body)
         storage = on_web(web_server)
-        for work in (lambda: storage.get("k"), lambda: storage.put("k", b"x")):
+        works: list[Callable[[], object]] = [
+            lambda: storage.get("k"),
+            lambda: storage.put("k", b"x"),
+        ]
+        for work in works:
             with pytest.raises(StorageError, match=text) as caught:
                 work()
             assert caught.value.kind is kind
@@ -212,7 +233,11 @@ class TestFailures:
             on_web(web_server).probe_conditional_writes()
 
     def test_credentials_that_cannot_be_got(self, web_server: WebServer) -> None:
-        options = {"access_key_id": None, "secret_access_key": None, "get_credentials": fail}
+        options: dict[str, Any] = {
+            "access_key_id": None,
+            "secret_access_key": None,
+            "get_credentials": fail,
+        }
         with pytest.raises(StorageError, match="bad creds"):
             on_web(web_server, **options).get("k")
 
@@ -236,13 +261,16 @@ def fail() -> S3StaticCredentials:
     raise RuntimeError("bad creds")
 
 
+def give_number() -> int:
+    return 42
+
+
 def give_test_key() -> S3StaticCredentials:
     return S3StaticCredentials("renewed", "secret")
 
 
 def test_renewed_keys_sign_requests(web_server: WebServer) -> None:
-    options = {"access_key_id": None, "secret_access_key": None, "get_credentials": give_test_key}
-    on_web(web_server, **options).get("k")
+    on_web(web_server, **NO_KEY, get_credentials=give_test_key).get("k")
     assert "Credential=renewed/" in web_server.headers_of("GET")[0]["authorization"]
 
 
@@ -271,7 +299,7 @@ def test_other_processes_work_or_say_why_not(
 ) -> None:
     storage = on_server(s3_server)
     storage.put("k", b"x")
-    context = multiprocessing.get_context(method)
+    context: Any = multiprocessing.get_context(method)
     answers = context.Queue()
     child = context.Process(target=_read, args=(storage, answers))
     child.start()
@@ -295,9 +323,11 @@ def test_the_copy_keeps_metadata(s3_server: S3Server) -> None:
     found = storage.fetch("repo")
     assert isinstance(found, Fetched)
     storage.copy_if("repo", "overwritten/repo.1", found.version)
-    kept = storage._begin("overwritten/repo.1", {})
+    place = storage.place
+    assert isinstance(place, S3Place)
+    kept = begin(Clients(place, StorageSettings()), "overwritten/repo.1", {})
     assert kept is not None
-    assert kept.attributes["ic_spec_ver"] == "2"
+    assert kept.attributes["icspecver"] == "2"
     assert kept.attributes["Content-Type"] == "application/json"
 
 

@@ -7,6 +7,8 @@ import pickle
 import warnings
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote
+from urllib.request import Request
 from uuid import uuid4
 
 import pytest
@@ -16,6 +18,7 @@ from frazil.model.chunks import VirtualRef
 from frazil.model.config import (
     AnyObjectStoreConfig,
     RepositoryConfig,
+    StorageConcurrencySettings,
     StorageRetriesSettings,
     StorageSettings,
     VirtualChunkContainer,
@@ -40,11 +43,13 @@ from frazil.storage.credentials import (
 )
 from frazil.storage.posix import etag
 from frazil.storage.virtual import Containers, checksum_of
-from tests.support.servers import REGION, S3Server
+from tests.support.servers import REGION, S3Server, send
 from tests.support.web import WebServer
 
 TEN = b"0123456789"
-ONCE = StorageSettings(retries=StorageRetriesSettings(1, 1, 1))
+ONCE = StorageSettings(
+    retries=StorageRetriesSettings(1, 1, 1), concurrency=StorageConcurrencySettings(4, 1 << 20)
+)
 
 
 def containers(
@@ -115,8 +120,8 @@ class TestLocations:
 
     def test_many_at_once_agree_with_one_by_one(self) -> None:
         made = containers(*self.places)
-        mixed = ["s3://bucket/a", "", "S3://bucket/b", "s3://other/c", "vcc://archive/d",
-                 "vcc://none/e", "gs://bucket/f", "gs://bucket/g/../h", "file:///x/../y"]  # fmt: skip
+        mixed = ["s3://bucket/a", "", "S3://bucket/b", "s3://other/c", "vcc://archive/d"]
+        mixed += ["vcc://none/e", "gs://bucket/f", "gs://bucket/g/../h", "file:///x/../y"]
         texts, covered = made.check_many(mixed)
         assert texts[2] == "s3://bucket/b"
         assert texts[8] == "file:///y"
@@ -151,7 +156,7 @@ class TestLocations:
         assert checksum_of("etag") == "etag"
         assert checksum_of(None) is None
         with pytest.raises(ValueError, match="time zone"):
-            checksum_of(datetime(2024, 5, 1))  # noqa: DTZ001
+            checksum_of(datetime(2024, 5, 1))
 
 
 class TestAuthority:
@@ -345,7 +350,7 @@ class TestS3:
             secret_access_key="b",
         )
         storage.put("x", TEN)
-        storage.put("large", bytes(range(250)) * 200_000)
+        storage.put("large", bytes(range(250)) * 20_000)
         return f"s3://{s3_server.bucket}/{name}/"
 
     @pytest.fixture
@@ -375,23 +380,18 @@ class TestS3:
         assert kind_of(caught) is ErrorKind.INVALID_OBJECT_SIZE
 
     def test_large_chunks_and_many_chunks(self, s3: Containers, prefix: str) -> None:
-        data = bytes(range(250)) * 200_000
-        assert s3.fetch(VirtualRef(f"{prefix}large", 5, 40_000_000)) == data[5:40_000_005]
-        refs = [VirtualRef(f"{prefix}large", at, 7) for at in range(0, 49_000_000, 3_000_000)]
+        data = bytes(range(250)) * 20_000
+        assert s3.fetch(VirtualRef(f"{prefix}large", 5, 4_000_000)) == data[5:4_000_005]
+        refs = [VirtualRef(f"{prefix}large", at, 7) for at in range(0, 4_900_000, 300_000)]
         assert s3.fetch_many(refs) == [data[r.offset : r.offset + 7] for r in refs]
 
     @pytest.mark.parametrize("key", ["a//b", "/a", "a b//c#d/e"])
     def test_keys_with_empty_parts(self, s3: Containers, s3_server: S3Server, key: str) -> None:
-        from urllib.parse import quote
-        from urllib.request import Request
-
-        from tests.support.servers import send
-
         path = quote(f"odd/{key}") if not key.startswith("/") else quote(key)
         put = Request(f"{s3_server.endpoint}/{s3_server.bucket}/{path}", data=TEN, method="PUT")
         assert send(put) == 200
         assert s3.fetch(VirtualRef(f"s3://{s3_server.bucket}/{path}", 2, 3)) == b"234"
 
     def test_dot_parts_cannot_be_asked_for(self, s3: Containers, prefix: str) -> None:
-        with pytest.raises(InvalidInputError, match="empty, '.' or '..' parts"):
+        with pytest.raises(InvalidInputError, match=r"empty, '\.' or '\.\.' parts"):
             s3.fetch(VirtualRef(f"{prefix}a/../b", 0, 1))

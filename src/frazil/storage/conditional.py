@@ -1,0 +1,148 @@
+"""Conditional writes to an object store whose outcome is always known.
+
+A reply that is lost on its way looks like a lost race to whoever tries again, so every write
+carries a random id, is attempted singly, and is read back when its outcome is in doubt.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import obstore
+
+from frazil.errors import ErrorKind, StorageError
+from frazil.storage.base import LostRace, Version, Written
+from frazil.storage.clients import Clients
+from frazil.storage.faults import (
+    FOREIGN,
+    LOST_RACE,
+    cleaned,
+    fault,
+    is_uncertain,
+    is_unsupported,
+    told,
+)
+from frazil.storage.places import Role, backoff_s, max_tries
+from frazil.storage.requests import ask_head, begin, is_same, tag_for, version_of
+
+if TYPE_CHECKING:
+    from obstore import PutMode, UpdateVersion
+
+WRITE_ID: Final = "icechunkwriteid"
+"""User metadata that tells our own write from that of another."""
+
+
+def condition(clients: Clients, key: str, expected: Version | None) -> PutMode | None:
+    """The mode of a conditional write; None where settings turn conditions off."""
+    settings = clients.settings
+    if expected is None:
+        return "create" if settings.effective("unsafe_use_conditional_create") else None
+    if not settings.effective("unsafe_use_conditional_update"):
+        return None
+    mode: UpdateVersion = {}
+    # obstore refuses None as a value.
+    if tag := tag_for(clients, expected):
+        mode["e_tag"] = tag
+    if expected.generation is not None:
+        mode["version"] = expected.generation
+    if not mode:
+        raise no_conditions(clients, key, "it gives no versions")
+    return mode
+
+
+def no_conditions(clients: Clients, key: str, why: str) -> StorageError:
+    """The error for a store that cannot keep concurrent commits apart."""
+    return StorageError(
+        "this store does not support conditional writes, which keep concurrent commits safe; use"
+        " another store, or switch them off in StorageSettings (unsafe_use_conditional_create,"
+        " unsafe_use_conditional_update) if there is never more than one writer",
+        kind=ErrorKind.STORAGE_CONFIG,
+        storage=clients.place.url,
+        key=key,
+        cause=why,
+    )
+
+
+@dataclass
+class ConditionalPut:
+    """One conditional write, with as many attempts as the settings allow."""
+
+    clients: Clients
+    key: str
+    data: bytes
+    expected: Version | None
+    mode: PutMode
+    write_id: str = field(default_factory=lambda: secrets.token_hex(12))
+    is_in_doubt: bool = False
+    """whether an attempt so far may have taken effect"""
+    failure: Exception | None = None
+
+    def run(self, attributes: dict[str, str]) -> Written | LostRace:
+        """Write, and tell for certain whether it was us."""
+        settings = self.clients.settings
+        tries = max_tries(settings)
+        for number in range(tries):
+            if outcome := self._attempt(attributes):
+                return outcome
+            if number + 1 < tries:
+                time.sleep(backoff_s(settings, number))
+        raise self.failure or StorageError("the store gave no answer", key=self.key)
+
+    def _attempt(self, attributes: dict[str, str]) -> Written | LostRace | None:
+        """One request; None when it should be tried again."""
+        clients, key = self.clients, self.key
+        try:
+            with clients.gate:
+                done = obstore.put(
+                    clients.get(Role.CONDITION),
+                    clients.full(key),
+                    self.data,
+                    attributes=attributes,
+                    mode=self.mode,
+                    use_multipart=False,
+                )
+            return Written(Version(done["e_tag"], done["version"]))
+        except LOST_RACE as error:
+            self.failure = fault(error, "write", key, clients.place.url)
+            return self._resolve()
+        except FOREIGN as error:
+            if is_unsupported(error):
+                raise no_conditions(clients, key, cleaned(error)) from None
+            self.failure = fault(error, "write", key, clients.place.url)
+            if not is_uncertain(error):
+                raise self.failure from None
+        self.is_in_doubt = True
+        try:
+            return self._written_by_us()
+        except StorageError:
+            return None  # still unreachable: the next attempt finds out
+
+    def _resolve(self) -> Written | LostRace | None:
+        """Tell a lost race from the echo of our own write, and from a passing conflict."""
+        if ours := self._written_by_us():
+            return ours
+        found = ask_head(self.clients, self.key)
+        if self.expected is None:
+            return None if found is None else LostRace(self.key)
+        if found is not None and is_same(version_of(found.meta), self.expected):
+            return None  # refused for the moment only; nobody has changed anything
+        return LostRace(self.key)
+
+    def _written_by_us(self) -> Written | None:
+        found = ask_head(self.clients, self.key)
+        if found is None:
+            return None
+        stored = found.attributes.get(WRITE_ID)
+        if stored == self.write_id:
+            return Written(version_of(found.meta))
+        if stored is None and self.is_in_doubt:
+            # The store keeps no ids. Only an attempt whose reply was lost can have left our
+            # bytes there; after a plain refusal equal bytes are somebody else's.
+            with self.clients.gate, told("read", self.key, self.clients.place.url):
+                there = begin(self.clients, self.key, {})
+                if there is not None and bytes(there.bytes()) == self.data:
+                    return Written(version_of(there.meta))
+        return None

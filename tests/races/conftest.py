@@ -1,0 +1,5 @@
+"""Servers that races are run on."""
+
+from tests.support.fixtures import s3_server
+
+__all__ = ["s3_server"]

@@ -1,0 +1,102 @@
+"""Many processes commit to one branch, are killed and started again; nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from frazil.model.config import S3Options
+from frazil.storage.base import Storage
+from frazil.storage.credentials import s3_static_credentials
+from frazil.storage.local import LocalStorage
+from frazil.storage.object import ObjectStorage
+from frazil.storage.places import S3Place
+from tests.support.committers import Field, Journal, check_field, start, write_all
+from tests.support.servers import REGION, S3Server
+
+WRITERS = 8
+COMMITS = 25
+
+
+@pytest.fixture(params=["local", "s3"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    if request.param == "local":
+        return LocalStorage(tmp_path / "repository")
+    server: S3Server = request.getfixturevalue("s3_server")
+    options = S3Options(region=REGION, endpoint_url=server.endpoint, allow_http=True)
+    credentials = s3_static_credentials(
+        access_key_id=server.access_key_id, secret_access_key=server.secret_access_key
+    )
+    return ObjectStorage(S3Place(server.bucket, f"race/{uuid4().hex}", options, credentials))
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    folder = tmp_path / "journal"
+    folder.mkdir()
+    return Journal(folder)
+
+
+class Writers:
+    """The processes of a race."""
+
+    def __init__(self, field: Field, journal: Journal) -> None:
+        self.field = field
+        self.journal = journal
+        self.deaths = 0
+        self._running = {writer: self._start(writer) for writer in range(field.writers)}
+
+    def _start(self, writer: int) -> ForkServerProcess:
+        return start(write_all, self.field, self.journal, writer)
+
+    def wait(self, limit_s: float) -> None:
+        """Wait until all have ended well."""
+        end = time.monotonic() + limit_s
+        for writer, process in self._running.items():
+            process.join(max(0.0, end - time.monotonic()))
+            assert process.exitcode == 0, f"writer {writer}: {process.exitcode}"
+
+    def run_killing(self, limit_s: float, pause_s: float) -> None:
+        """Kill and restart writers at random until all have made their commits."""
+        end = time.monotonic() + limit_s
+        while alive := [who for who, process in self._running.items() if process.exitcode is None]:
+            assert time.monotonic() < end, "the writers do not come to an end"
+            time.sleep(random.uniform(0, pause_s))
+            victim = random.choice(alive)
+            self._running[victim].kill()
+            self._running[victim].join()
+            self.deaths += self._running[victim].exitcode != 0
+            self._running[victim] = self._start(victim)
+        self.wait(0)
+
+    def end(self) -> None:
+        """Leave none behind."""
+        for process in self._running.values():
+            process.kill()
+            process.join()
+
+
+@pytest.fixture
+def writers(
+    request: pytest.FixtureRequest, storage: Storage, journal: Journal, spec: int
+) -> Iterator[Writers]:
+    field = Field(storage, *request.param)
+    field.create(spec)
+    made = Writers(field, journal)
+    yield made
+    made.end()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", [1, 2], ids=["v1", "v2"])
+@pytest.mark.parametrize("writers", [(WRITERS, COMMITS)], indirect=True, ids=["8x25"])
+def test_every_commit_of_many_processes_is_there_once(writers: Writers) -> None:
+    writers.wait(limit_s=240)
+    checked = check_field(writers.field, writers.journal)
+    assert len(checked.messages()[2:]) == WRITERS * COMMITS
