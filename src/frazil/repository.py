@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,8 @@ from frazil.storage.base import Storage, Written
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.credentials import AnyCredential
 from frazil.store import FrazilStore
+
+log = logging.getLogger(__name__)
 
 Authorized = Mapping[str, AnyCredential | None]
 INITIAL_MESSAGE = "Repository initialized"
@@ -139,7 +142,7 @@ class Repository(Shown):
     ) -> None:
         self._open_context: Context | None = context
         self._storage = storage
-        self._attribution = attribution
+        self._attribution = attribution or Attribution()
 
     @property
     def context(self) -> Context:
@@ -177,6 +180,7 @@ class Repository(Shown):
             InvalidInputError: the place is not empty, or no repository may be made there.
             ConflictError: somebody else created one at the same time.
         """
+        log.debug("Creating Repository")
         place = _as_storage(storage)
         generation = generation_of(int(spec_version) if spec_version is not None else V2.spec)
         _require_clean(place, check_clean_root=check_clean_root)
@@ -341,7 +345,7 @@ class Repository(Shown):
         return self._storage
 
     @property
-    def attribution(self) -> Attribution | None:
+    def attribution(self) -> Attribution:
         """Who the requests are made for."""
         return self._attribution
 
@@ -430,12 +434,12 @@ class Repository(Shown):
         """Feature flags that are off."""
         return [flag for flag in self.feature_flags() if not flag.enabled]
 
-    def set_feature_flag(self, name: str, value: bool | None = None) -> None:
+    def set_feature_flag(self, name: str, setting: bool | None) -> None:
         """Set a feature flag; None returns it to its default."""
         self.context.generation.require_repo_object("feature flags")
         for flag, known in FLAGS.items():
             if known == name:
-                self.context.refs.set_flag(flag, value)
+                self.context.refs.set_flag(flag, setting)
                 return
         raise InvalidInputError(
             f"invalid feature flag {name!r}; known are {', '.join(FLAGS.values())}",
@@ -455,9 +459,15 @@ class Repository(Shown):
         start = self._resolve(branch, tag, snapshot_id)
         return (snapshot_info(entry) for entry in self.context.refs.ancestry(start))
 
-    async def async_ancestry(self, **selector: str | None) -> Any:
+    async def async_ancestry(
+        self,
+        *,
+        branch: str | None = None,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+    ) -> AsyncIterator[SnapshotInfo]:
         """A snapshot and its ancestors, newest first, as an async iterator."""
-        for info in self.ancestry(**selector):
+        for info in self.ancestry(branch=branch, tag=tag, snapshot_id=snapshot_id):
             yield info
 
     def ancestry_graph(
@@ -605,7 +615,8 @@ class Repository(Shown):
         found = self._resolve(branch, tag, snapshot_id)
         if as_of is not None:
             found = self._at_time(found, as_of)
-        return Session(self.context, self._known_snapshot(found))
+        self.context.refs.entry(found)
+        return Session(self.context, found)
 
     def writable_session(self, branch: str) -> Session:
         """A session to change a branch."""
@@ -623,9 +634,7 @@ class Repository(Shown):
         self._require_writable()
         self.context.refs.require_online()
         tip = self.context.refs.branch_tip(branch)
-        return Session(
-            self.context, self.context.assets.snapshot(tip), branch=branch, mode=mode
-        )
+        return Session(self.context, tip, branch=branch, mode=mode)
 
     @contextlib.contextmanager
     def transaction(
@@ -785,11 +794,6 @@ class Repository(Shown):
         raise SnapshotNotFoundError(
             f"no snapshot as early as {as_of.isoformat()}", kind=ErrorKind.NO_SNAPSHOT_AT_TIME
         )
-
-    def _known_snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
-        """Load a snapshot that the history knows."""
-        self.context.refs.entry(snapshot_id)
-        return self.context.assets.snapshot(snapshot_id)
 
     def _require_writable(self) -> None:
         if not self.context.storage.can_write:

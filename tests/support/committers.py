@@ -112,8 +112,12 @@ class Journal:
 
     def commits(self, word: str) -> list[str]:
         """Names of all commits of which this was said."""
-        lines = [line for path in self.folder.glob("*.log") for line in path.open()]
-        return [line.split()[1] for line in lines if line.split()[0] == word]
+        lines = [
+            line.split()
+            for path in sorted(self.folder.glob("*.log"))
+            for line in path.read_text().splitlines()
+        ]
+        return [commit for said, commit in lines if said == word]
 
     def next_number(self, writer: int) -> int:
         """The first number the writer has not tried."""

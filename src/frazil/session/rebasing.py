@@ -31,7 +31,7 @@ def rebase(state: WorkingState, branch: str, solver: ConflictSolver) -> int:
         tip = state.context.refs.branch_tip(branch)
     except RefNotFoundError:
         return 0
-    if tip == state.base.id:
+    if tip == state.base_id:
         return 0
     newer = _newer(state, tip)
     for entry, logs in newer:
@@ -43,7 +43,7 @@ def _newer(
     state: WorkingState, tip: SnapshotId
 ) -> list[tuple[SnapshotEntry, list[TransactionLog]]]:
     """Commits after our base, oldest first, each with the logs to replay for it."""
-    base = state.base.id
+    base = state.base_id
     found: list[SnapshotEntry] = []
     for entry in state.context.refs.ancestry(tip):
         if entry.id == base:
@@ -112,4 +112,4 @@ def _pass(
                     message=f"rebase failed: the changes of this session conflict with snapshot "
                     f"{snapshot_id} ({len(unsolved)} conflicts)",
                 )
-        state.move_base(snapshot)
+        state.move_base(snapshot_id)

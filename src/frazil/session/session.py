@@ -21,7 +21,7 @@ from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, is_below, node_path, par
 from frazil.model.chunks import ChunkType, InlineRef, NativeRef, VirtualRef
 from frazil.model.config import RepositoryConfig
 from frazil.model.display import Field, Literal, Shown
-from frazil.model.history import Snapshot, SnapshotEntry
+from frazil.model.history import SnapshotEntry
 from frazil.model.nodes import GroupNode
 from frazil.model.values import ConflictSolver, Diff, SessionMode
 from frazil.session.changeset import ChangeSet
@@ -62,7 +62,7 @@ class Session(Shown):
     def __init__(
         self,
         context: Context,
-        base: Snapshot,
+        base: SnapshotId,
         *,
         branch: str | None = None,
         mode: SessionMode = SessionMode.readonly,
@@ -89,7 +89,7 @@ class Session(Shown):
     @property
     def snapshot_id(self) -> str:
         """The snapshot this session is based on."""
-        return str(self.state.base.id)
+        return str(self.state.base_id)
 
     @property
     def branch(self) -> str | None:
@@ -147,7 +147,7 @@ class Session(Shown):
     def _pickled(self) -> dict[str, Any]:
         return {
             "context": self.state.context,
-            "base": self.state.base.id,
+            "base": self.state.base_id,
             "branch": self._branch,
             "mode": int(self._mode),
             "changes": self.state.changes,
@@ -158,7 +158,7 @@ class Session(Shown):
         Session.__init__(
             self,
             context,
-            context.assets.snapshot(SnapshotId(state["base"])),
+            SnapshotId(state["base"]),
             branch=state["branch"],
             mode=SessionMode(state["mode"]),
             changes=state["changes"],
@@ -168,7 +168,7 @@ class Session(Shown):
 
     def status(self) -> Diff:
         """What has changed in this session."""
-        log = summarise(self.state.changes, self.state.base.id)
+        log = summarise(self.state.changes, self.state.base_id)
         return diff_of([log], self.state.base.nodes, self.state.tree)
 
     def get_node_id(self, path: str) -> str:
@@ -210,7 +210,7 @@ class Session(Shown):
     def discard_changes(self) -> None:
         """Forget every uncommitted change."""
         self.state.changes = ChangeSet()
-        self.state.move_base(self.state.base)
+        self.state.move_base(self.state.base_id)
 
     def move(self, from_path: str, to_path: str) -> None:
         """Give a node, with everything below it, another path; needs a rearrange session."""
@@ -222,7 +222,7 @@ class Session(Shown):
             raise NodeNotFoundError(f"node not found at {source!r}")
         if source == target or is_below(target, source):
             raise SessionStateError(
-                f"cannot move {source!r} into itself or a descendant: {target!r}",
+                f"cannot move {source!r} into itself or its own descendant {target!r}",
                 kind=ErrorKind.MOVE_INTO_SELF_OR_DESCENDANT,
             )
         if tree.get(target) is not None:
@@ -294,7 +294,7 @@ class Session(Shown):
     ) -> str:
         branch, context = self._on_branch(), self.state.context
         own = {} if rebases is None else {"rebase_attempts": rebases}
-        base = self.state.base.id
+        base = self.state.base_id
         context.refs.require_online()
         tip = context.refs.branch_tip(branch)
         if tip != base:
@@ -339,7 +339,7 @@ class Session(Shown):
         *,
         rewrite_manifests: bool = False,
     ) -> str:
-        branch, context, base = self._on_branch(), self.state.context, self.state.base.id
+        branch, context, base = self._on_branch(), self.state.context, self.state.base_id
         context.generation.require_repo_object("amend")
         context.refs.require_online()
         tip = context.refs.branch_tip(branch)
@@ -375,7 +375,7 @@ class Session(Shown):
 
     def flush(self, message: str, metadata: dict[str, Any] | None = None) -> str:
         """Save the changes as a snapshot that no branch points to, and return its id."""
-        context, base = self.state.context, self.state.base.id
+        context, base = self.state.context, self.state.base_id
         context.refs.require_online()
         saved = save(self.state, message, self._metadata(metadata, {}), parent=base)
         context.refs.register_detached(saved.entry(base))
@@ -389,7 +389,7 @@ class Session(Shown):
         own = {"splitting_config": self.state.context.splitting_summary()}
         if amend:
             return self._amend(message, metadata, own, rewrite_manifests=True)
-        branch, context, base = self._on_branch(), self.state.context, self.state.base.id
+        branch, context, base = self._on_branch(), self.state.context, self.state.base_id
         context.refs.require_online()
         saved = save(
             self.state,
@@ -431,9 +431,9 @@ class Session(Shown):
             )
         if self._mode == SessionMode.rearrange:
             self._require(SessionMode.writable)
-        base = self.state.base
+        base = self.state.base_id
         if self.has_uncommitted_changes:
-            base = save(self.state, "fork", {}, parent=base.id).snapshot
+            base = save(self.state, "fork", {}, parent=base).snapshot.id
         return ForkSession(self.state.context, base, mode=SessionMode.writable)
 
     def merge(self, *others: ForkSession) -> None:
@@ -453,7 +453,7 @@ class Session(Shown):
         for other in others:
             with self.state.lock:
                 self.state.changes.merge(other.state.changes)
-                self.state.move_base(self.state.base)
+                self.state.move_base(self.state.base_id)
 
     # --- rules ---
 
@@ -463,7 +463,7 @@ class Session(Shown):
         self.state.editable = False
         self._mode = SessionMode.readonly
         self._branch = None
-        self.state.move_base(saved.snapshot)
+        self.state.move_base(saved.snapshot.id)
         return str(saved.snapshot.id)
 
     def _metadata(self, given: dict[str, Any] | None, own: dict[str, Any]) -> dict[str, Any]:

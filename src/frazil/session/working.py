@@ -22,7 +22,7 @@ from frazil.errors import (
 )
 from frazil.formats.manifest import Manifest
 from frazil.formats.zarr_meta import ArrayMeta, parse_node
-from frazil.ids import NodeId
+from frazil.ids import NodeId, SnapshotId
 from frazil.model.chunks import (
     ChunkRef,
     ChunkTable,
@@ -45,22 +45,46 @@ class WorkingState:
     """One hierarchy that can be read and, unless closed, edited."""
 
     def __init__(
-        self, context: Context, base: Snapshot, changes: ChangeSet | None = None
+        self, context: Context, base_id: SnapshotId, changes: ChangeSet | None = None
     ) -> None:
         self.context = context
         self.changes = changes if changes is not None else ChangeSet()
         self.lock = threading.RLock()
         self.editable = False
         self._inline_limit = context.config.inline_chunk_threshold()
-        self.move_base(base)
+        self.move_base(base_id)
 
-    def move_base(self, base: Snapshot) -> None:
-        """Put the changes on top of another snapshot."""
-        self.base = base
-        self.manifest_files: dict[bytes, ManifestFile] = {
-            info.id: info for info in base.manifest_files
-        }
-        self.tree: Tree = build_tree(base.nodes, self.changes)
+    def move_base(self, base_id: SnapshotId) -> None:
+        """Put the changes on top of another snapshot, which is loaded when it is needed."""
+        with self.lock:
+            self.base_id = base_id
+            self._base: Snapshot | None = None
+            self._tree: Tree | None = None
+            self._manifest_files: dict[bytes, ManifestFile] = {}
+
+    @property
+    def base(self) -> Snapshot:
+        """The snapshot below the changes."""
+        if self._base is None:
+            with self.lock:
+                self._base = self.context.assets.snapshot(self.base_id)
+        return self._base
+
+    @property
+    def tree(self) -> Tree:
+        """The hierarchy with the changes applied."""
+        if self._tree is None:
+            with self.lock:
+                if self._tree is None:
+                    self._tree = build_tree(self.base.nodes, self.changes)
+        return self._tree
+
+    @property
+    def manifest_files(self) -> dict[bytes, ManifestFile]:
+        """The manifests the base snapshot lists."""
+        if not self._manifest_files:
+            self._manifest_files = {info.id: info for info in self.base.manifest_files}
+        return self._manifest_files
 
     # --- reading nodes ---
 

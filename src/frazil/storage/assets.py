@@ -110,7 +110,7 @@ class Assets:
         key = snapshot_key(snapshot_id)
         blob = self.storage.get(key)
         if blob is None:
-            raise SnapshotNotFoundError("no such snapshot", snapshot=snapshot_id)
+            raise SnapshotNotFoundError("snapshot object not found", snapshot=snapshot_id)
         snapshot = decode_snapshot(blob, key=key)
         self._snapshots.put(snapshot_id, snapshot)
         return snapshot
