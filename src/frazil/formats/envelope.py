@@ -15,6 +15,7 @@ MAGIC: Final = "ICE🧊CHUNK".encode()
 HEADER: Final = struct.Struct("<12s24sBBB")
 WRITER: Final = b"frazil-0.1.0"
 ZSTD: Final = 1
+PIECE: Final = 1 << 20
 MAX_BODY: Final = 2**31 - 1
 """FlatBuffers cannot be larger; a frame that unpacks to more is damage or an attack."""
 
@@ -89,7 +90,12 @@ def unpack(packed: bytes | memoryview, *, limit: int, key: str) -> bytes:
             with zstandard.ZstdDecompressor().stream_reader(
                 packed, read_across_frames=True
             ) as stream:
-                body = stream.read(limit + 1)
+                # In pieces: asking for everything at once would reserve the whole limit.
+                pieces, size = [], 0
+                while size <= limit and (piece := stream.read(min(PIECE, limit + 1 - size))):
+                    pieces.append(piece)
+                    size += len(piece)
+                body = b"".join(pieces)
     except zstandard.ZstdError as error:
         raise FormatError(f"damaged zstd data: {error}", key=key) from error
     if len(body) > limit:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from frazil.commit.base import attempts
@@ -29,7 +29,8 @@ from frazil.model.history import GCRan, ManifestFile, RepoInfo, to_micros
 from frazil.model.values import GCSummary
 from frazil.session.context import Context
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
-from frazil.storage.base import fan_out
+from frazil.storage.base import Storage, fan_out
+from frazil.storage.local import LocalStorage
 
 PHASES: Final = {
     SNAPSHOTS: "snapshots",
@@ -37,7 +38,9 @@ PHASES: Final = {
     MANIFESTS: "manifests",
     CHUNKS: "chunks",
 }
-"""What is deleted, in order; nothing refers to what went before it."""
+"""What is deleted, in order; each may refer to what comes after it."""
+LONGEST_WRITE: Final = timedelta(days=1)
+"""A file that is being written for longer than this has lost its writer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,6 +103,7 @@ def garbage_collect(
             return _counted(plan)
         final = _settle(context, plan, walk)
         if final is not None:
+            _sweep(context.storage, delete_object_older_than)
             return _apply(context, final, deleting)
     raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)
 
@@ -245,6 +249,12 @@ def _apply(context: Context, plan: Plan, limits: DeleteLimits) -> GCSummary:
     finally:
         context.assets.forget()
     return _summary(reports, skipped)
+
+
+def _sweep(storage: Storage, cutoff: datetime) -> None:
+    """Remove what killed writers left half written on a disk; listings do not show it."""
+    if isinstance(storage, LocalStorage):
+        storage.remove_staging(min(cutoff, datetime.now(UTC) - LONGEST_WRITE))
 
 
 def _counted(plan: Plan) -> GCSummary:

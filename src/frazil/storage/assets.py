@@ -156,6 +156,7 @@ class Assets:
             compress_locations=self._location_compression,
         )
         self.storage.put(manifest_key(manifest_id), blob, self._attributes("manifest"))
+        self._manifests.put(manifest_id, Manifest(manifest_id, self.generation.spec, arrays))
         return ManifestFile(manifest_id, len(blob), sum(map(len, arrays.values())))
 
     # --- transaction logs ---

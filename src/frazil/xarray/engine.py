@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -163,6 +164,11 @@ class FrazilBackend(BackendEntrypoint):
             use_cftime=use_cftime,
             decode_timedelta=decode_timedelta,
         )
+
+    # xarray reads the names off registered engines only, not off a class given as engine.
+    open_dataset_parameters: ClassVar[tuple[str, ...]] = tuple(
+        inspect.signature(open_dataset).parameters
+    )[1:]
 
     def open_datatree(  # type: ignore[override]  # as above
         self,

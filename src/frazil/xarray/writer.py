@@ -101,12 +101,33 @@ def to_icechunk(
     }
     if "align_chunks" in inspect.signature(ZarrStore.open_group).parameters:
         options["align_chunks"] = align_chunks  # since xarray 2025.6
-    store = ZarrStore.open_group(session.store, **options)
-    pending = _write_metadata(dataset, store, encoding or {})
-    for source, target, part in pending.eager:
-        target[part or ...] = source
-    if pending.lazy:
-        _write_lazy(pending, session, dict(chunkmanager_store_kwargs or {}), split_every)
+    with _Warned(session):
+        store = ZarrStore.open_group(session.store, **options)
+        pending = _write_metadata(dataset, store, encoding or {})
+        for source, target, part in pending.eager:
+            target[part or ...] = source
+        if pending.lazy:
+            _write_lazy(pending, session, dict(chunkmanager_store_kwargs or {}), split_every)
+
+
+@dataclass(frozen=True, slots=True)
+class _Warned:
+    """Tells who meets an error that the session may hold a part of the write.
+
+    Undoing it here could take away what other threads wrote to the session meanwhile.
+    """
+
+    session: Session
+
+    def __enter__(self) -> None:
+        """Nothing is known to be wrong yet."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None and self.session.has_uncommitted_changes:
+            error.add_note(
+                "The session may hold a part of this write: call discard_changes() before you "
+                "try again, and do not commit it."
+            )
 
 
 def _write_metadata(dataset: xr.Dataset, store: ZarrStore, encoding: Mapping[Any, Any]) -> Pending:

@@ -1,0 +1,155 @@
+"""Kill -9 at each step on local disk leaves the old or the new state, garbage, and no lock."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from frazil.repository import Repository
+from frazil.storage.local import LocalStorage
+from tests.support import actions
+from tests.support.actions import CASES, LATER, Prepare, base_of, state_of
+from tests.support.checks import check_repository, garbage_of
+from tests.support.committers import start
+from tests.support.nodes import group_document, write_keys
+
+MOST_STEPS = 1000
+STEPS = frozenset(
+    {"open", "os.rename", "os.link", "os.remove", "os.mkdir", "os.utime", "fcntl.flock"}
+)
+"""What Python tells before it asks the system: every change of a directory, every lock."""
+
+
+def die_at(step: int, root: Path) -> None:
+    """Arrange that this process is killed just before its n-th use of the file system."""
+    count = 0
+
+    def watch(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal count
+        if event not in STEPS or not is_ours(event, arguments, str(root)):
+            return
+        count += 1
+        if count == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(watch)
+
+
+def is_ours(event: str, arguments: tuple[object, ...], root: str) -> bool:
+    """Whether a step is one in the repository."""
+    return event == "fcntl.flock" or str(arguments[0]).startswith(root)
+
+
+def act_and_die(root: Path, prepare: Prepare, step: int) -> None:
+    """Do something, and be killed on the way."""
+    act = prepare(Repository.open(LocalStorage(root)))
+    die_at(step, root)
+    act()
+
+
+def create_and_die(root: Path, spec: int, step: int) -> None:
+    """Create a repository, and be killed on the way."""
+    root.mkdir()
+    die_at(step, root)
+    Repository.create(LocalStorage(root), spec_version=spec)
+
+
+class Scene:
+    """Copies of one repository, each the place of one crime."""
+
+    def __init__(self, folder: Path, prepare: Prepare, spec: int) -> None:
+        self._folder = folder
+        self._prepare = prepare
+        base_of(LocalStorage(folder / "base", durability="none"), spec)
+        self.before = state_of(self._ready("before"))
+        done = self._ready("done")
+        prepare(Repository.open(done))()
+        self.after = state_of(done)
+
+    def _ready(self, name: str) -> LocalStorage:
+        root = self._folder / name
+        shutil.copytree(self._folder / "base", root)
+        return LocalStorage(root)
+
+    def crimes(self) -> Iterator[tuple[LocalStorage, bool]]:
+        """The storage after a kill at each step in turn; at last after none."""
+        for step in range(1, MOST_STEPS):
+            storage = self._ready(str(step))
+            is_killed = ends_by_kill(act_and_die, Path(storage.path), self._prepare, step)
+            yield storage, is_killed
+            shutil.rmtree(storage.path)
+            if not is_killed:
+                assert step > 3
+                return
+        pytest.fail("the action never ends")
+
+
+def ends_by_kill(work: Callable[..., None], *arguments: object) -> bool:
+    """Run a process; whether it was killed rather than done."""
+    process = start(work, *arguments)
+    process.join(60)
+    assert process.exitcode in (0, -signal.SIGKILL)
+    return process.exitcode != 0
+
+
+def commit_next(storage: LocalStorage) -> None:
+    """Somebody else goes on, without waiting for the dead."""
+    session = Repository.open(storage).writable_session("main")
+    write_keys(session, {"next/zarr.json": group_document()})
+    before = time.monotonic()
+    session.commit("next")
+    assert time.monotonic() - before < 10, "waited for a lock"
+    assert check_repository(Repository.open(storage)).messages()[-1] == "next"
+
+
+def staging_files(storage: LocalStorage) -> list[str]:
+    """Files half written; the lock, which stays, is none."""
+    names = (path.name for path in Path(storage.path).rglob("*#*"))
+    return [name for name in names if not name.startswith(".")]
+
+
+def clean_up(storage: LocalStorage) -> None:
+    """Collect what the dead have left, which is nothing but garbage."""
+    state = state_of(storage)
+    repository = Repository.open(storage)
+    repository.garbage_collect(datetime.now(UTC) + LATER)
+    storage.remove_staging(datetime.now(UTC) + LATER)
+    assert garbage_of(repository) == set()
+    assert staging_files(storage) == []
+    now = state_of(storage)
+    assert now["contents"] == state["contents"]
+    assert now["branches"] == state["branches"]
+
+
+COMMITS = [case for case in CASES if case.values[0] in (actions.commit, actions.commit_rebased)]
+OTHERS = [case for case in CASES if case not in COMMITS]
+
+
+def check_crimes(scene: Scene) -> None:
+    """Old or new, whole, usable, and clean after a collection."""
+    seen = []
+    for storage, is_killed in scene.crimes():
+        state = state_of(storage)
+        assert state in (scene.before, scene.after)
+        assert is_killed or state == scene.after
+        check_repository(Repository.open(storage))
+        commit_next(storage)
+        clean_up(storage)
+        seen.append(state == scene.after)
+    assert True in seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("prepare", "spec"), COMMITS)
+def test_a_commit_killed_at_any_step_has_happened_or_not(
+    tmp_path: Path, prepare: Prepare, spec: int
+) -> None:
+    check_crimes(Scene(tmp_path, prepare, spec))

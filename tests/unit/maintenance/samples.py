@@ -1,0 +1,121 @@
+"""Small repositories with a history, and ways to look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import numpy as np
+import zarr
+
+from frazil.commit.base import MAIN, Publication, now_micros
+from frazil.ids import ManifestId, NodeId, SnapshotId
+from frazil.model.chunks import ChunkRef, ChunkTable
+from frazil.model.config import RepositoryConfig
+from frazil.model.history import Snapshot, TransactionLog
+from frazil.model.nodes import ArrayNode, Coordinates, Dimension, ManifestRef
+from frazil.repository import Repository
+from frazil.session.committing import Saved
+from frazil.storage.base import Storage
+from tests.support.faulty import FaultyStorage
+
+T = TypeVar("T")
+
+LENGTH = 8
+LINE = NodeId(bytes(8))
+DOCUMENT = b'{"zarr_format":3,"node_type":"array"}'
+
+
+def later() -> datetime:
+    """A time after everything that was written so far."""
+    return datetime.now(UTC) + timedelta(hours=1)
+
+
+def make(storage: Storage, spec: int) -> Repository:
+    """A repository with one array of eight chunks, each an object of its own."""
+    config = RepositoryConfig(inline_chunk_threshold_bytes=0)
+    repo = Repository.create(storage, config=config, spec_version=spec)
+    with repo.transaction(MAIN, message="array") as store:
+        zarr.create_array(store, name="line", shape=(LENGTH,), chunks=(1,), dtype="i4")
+    return repo
+
+
+def put(repo: Repository, index: int, value: int, branch: str = MAIN) -> str:
+    """Commit one chunk."""
+    session = repo.writable_session(branch)
+    zarr.open_array(session.store, path="line")[index] = value
+    return session.commit(f"{index}={value}")
+
+
+def values(repo: Repository, branch: str = MAIN) -> list[int]:
+    """What the array holds."""
+    array = zarr.open_array(repo.readonly_session(branch).store, path="line", mode="r")
+    return np.asarray(array[:]).tolist()
+
+
+def messages(repo: Repository, branch: str = MAIN) -> list[str]:
+    """A history, newest first."""
+    return [info.message for info in repo.ancestry(branch=branch)]
+
+
+def written_at(repo: Repository, snapshot_id: str) -> datetime:
+    """When a commit was made."""
+    return repo.lookup_snapshot(snapshot_id).written_at
+
+
+def keys(storage: Storage, prefix: str = "") -> set[str]:
+    """What is there."""
+    return {item.key for item in storage.list(prefix)}
+
+
+def commit_refs(
+    repo: Repository, refs: Mapping[Coordinates, ChunkRef], branch: str = MAIN
+) -> SnapshotId:
+    """Commit an array with just these references, whatever they are."""
+    context = repo.context
+    base = context.refs.branch_tip(branch)
+    table = ChunkTable.from_refs(1, refs.items())
+    file = context.assets.save_manifest(ManifestId.random(), {LINE: table})
+    node = ArrayNode(
+        LINE, "/line", DOCUMENT, (Dimension(9, 9),), None, (ManifestRef(file.id, table.extents),)
+    )
+    parent = base if context.generation.stores_parent else None
+    snapshot = Snapshot(SnapshotId.random(), parent, (node,), now_micros(), "refs", {}, (file,))
+    log = TransactionLog(snapshot.id, new_arrays=(LINE,))
+    context.assets.save_snapshot(snapshot)
+    context.assets.save_log(log)
+    context.refs.publish(Publication(branch, base, Saved(snapshot, log).entry(base)))
+    return snapshot.id
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The n-th call of an operation on keys with a prefix, and what happens just before it."""
+
+    operation: str
+    prefix: str
+    action: Callable[[], object]
+    call: int = 1
+
+
+class Interrupted(FaultyStorage):
+    """A storage on which something else happens at chosen moments."""
+
+    def __init__(self, inner: Storage, moments: Sequence[Moment] = ()) -> None:
+        super().__init__(inner)
+        self.moments = list(moments)
+
+    def _ask(self, operation: str, key: str, work: Callable[[], T]) -> T:
+        for moment in list(self.moments):
+            if moment.operation != operation or not key.startswith(moment.prefix):
+                continue
+            self.moments.remove(moment)
+            if moment.call > 1:
+                self.moments.append(
+                    Moment(operation, moment.prefix, moment.action, moment.call - 1)
+                )
+            else:
+                moment.action()
+        return super()._ask(operation, key, work)

@@ -1,0 +1,82 @@
+"""Sets of ids and lists of objects as columns."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frazil.ids import ChunkId
+from frazil.maintenance import id_sets
+from frazil.maintenance.id_sets import RowSet, id_rows
+from frazil.maintenance.listing import ID_NAME, is_older, list_older, parse_names
+from frazil.storage.memory import MemoryStorage
+
+IDS = st.binary(min_size=12, max_size=12) | st.integers(0, 3).map(lambda n: n.to_bytes(12, "big"))
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+
+@given(st.lists(st.lists(IDS)), st.lists(IDS))
+def test_row_sets_hold_what_sets_hold(parts: list[list[bytes]], asked: list[bytes]) -> None:
+    found = RowSet()
+    for part in parts:
+        found.add_ids(part)
+    expected = {one for part in parts for one in part}
+    assert found.contains(id_rows(asked)).tolist() == [one in expected for one in asked]
+    assert [row.tobytes() for row in found.rows()] == sorted(expected)
+    assert len(found) == len(expected)
+
+
+def test_row_sets_settle_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(id_sets, "MIN_PENDING", 4)
+    found = RowSet()
+    for number in range(100):
+        found.add_ids([(number % 10).to_bytes(12, "big")] * 3)
+    assert len(found) == 10
+
+
+@given(st.lists(st.binary(min_size=12, max_size=12)))
+def test_names_are_read_back(raw: list[bytes]) -> None:
+    names = [str(ChunkId(one)) for one in raw]
+    assert all(ID_NAME.fullmatch(name) for name in names)
+    assert [row.tobytes() for row in parse_names(names)] == raw
+
+
+@pytest.mark.parametrize(
+    "name", ["README", "1CECHNKREP0F1RSTCMT1", "1cechnkrep0f1rstcmt0", "1CECHNKREP0F1RSTCMT0X"]
+)
+def test_names_that_are_no_ids_are_passed_over(name: str) -> None:
+    storage = MemoryStorage()
+    storage.put(f"chunks/{name}", b"x")
+    storage.put("chunks/1CECHNKREP0F1RSTCMT0", b"xyz")
+    found = list_older(storage, "chunks/", datetime.now(UTC) + timedelta(days=1))
+    assert found.keys() == ["chunks/1CECHNKREP0F1RSTCMT0"]
+    assert found.size_bytes == 3
+
+
+def test_only_older_objects_are_listed() -> None:
+    storage = MemoryStorage()
+    storage.put("chunks/1CECHNKREP0F1RSTCMT0", b"x")
+    assert not len(list_older(storage, "chunks/", datetime.now(UTC) - timedelta(seconds=5)))
+
+
+def test_a_whole_second_may_be_any_moment_in_it() -> None:
+    tick = timedelta(milliseconds=400)
+    assert not is_older(NOON, NOON + tick)
+    assert is_older(NOON, NOON + timedelta(seconds=1))
+    assert is_older(NOON + tick, NOON + 2 * tick)
+    assert not is_older(NOON + tick, NOON + tick)
+
+
+def test_batches_make_up_the_whole() -> None:
+    storage = MemoryStorage()
+    for _ in range(7):
+        storage.put(f"chunks/{ChunkId.random()}", b"ab")
+    found = list_older(storage, "chunks/", datetime.now(UTC) + timedelta(days=1))
+    parts = list(found.batches(3))
+    assert [len(part) for part in parts] == [3, 3, 1]
+    assert [key for part in parts for key in part.keys()] == found.keys()  # noqa: SIM118
+    assert np.concatenate([part.sizes for part in parts]).tolist() == [2] * 7
