@@ -216,9 +216,7 @@ WORKLOADS = (
     Workload("write 4096 x 16 KiB zstd + commit", partial(_write, SMALL, "zstd")),
     Workload("write 64 x 4 MiB raw + commit", partial(_write, LARGE, "raw")),
     Workload("write 64 x 4 MiB zstd + commit", partial(_write, LARGE, "zstd")),
-    Workload(
-        "read 4096 x 16 KiB raw", partial(_read, SMALL), partial(_prepare_read, SMALL, "raw")
-    ),
+    Workload("read 4096 x 16 KiB raw", partial(_read, SMALL), partial(_prepare_read, SMALL, "raw")),
     Workload(
         "read 4096 x 16 KiB zstd", partial(_read, SMALL), partial(_prepare_read, SMALL, "zstd")
     ),

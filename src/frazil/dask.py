@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, ParamSpec, TypeAlias
 from uuid import uuid4
@@ -18,8 +18,6 @@ import dask.array
 import numpy as np
 import numpy.typing as npt
 from dask import compute, delayed  # type: ignore[attr-defined]
-from dask.array.optimization import fuse_slice
-from dask.layers import ArraySliceDep
 
 from frazil.distributed import extract_session, in_session, merge_sessions
 from frazil.session.session import ForkSession, Session
@@ -139,12 +137,26 @@ def computing_meta(function: Callable[P, Any]) -> Callable[P, Any]:
 
 
 def _write_block(
-    block: npt.ArrayLike, target: ZarrArray, index: Region, region: Region
+    block: npt.ArrayLike, target: ZarrArray, region: Region, block_info: Mapping[Any, Any]
 ) -> ZarrArray:
     """Write one block through a new fork, and return the array that holds the fork."""
+    index = tuple(slice(*ends) for ends in block_info[0]["array-location"])
     own = in_session(target, extract_session(target).fork())
-    own[fuse_slice(region, index)] = block  # type: ignore[no-untyped-call]
+    own[_inside(region, index)] = block
     return own
+
+
+def _inside(region: Region, index: Region) -> Region:
+    """The part of a region that a block covers; fixed positions have no part in the index."""
+    parts = iter(index)
+    return tuple(
+        _part_of(along, next(parts)) if isinstance(along, slice) else along for along in region
+    )
+
+
+def _part_of(whole: slice, part: slice) -> slice:
+    start, step = whole.start, whole.step
+    return slice(start + part.start * step, start + part.stop * step, step)
 
 
 def _merge_parts(parts: Any, axis: object = None, keepdims: object = None) -> ForkSession:  # noqa: ANN401
@@ -162,8 +174,7 @@ def _stored(write: _Write, start: Session) -> DaskArray:
         _write_block,
         # A task of its own: workers load it once. Its name must be new each time, else a
         # cluster that remembers an equal earlier write would skip this one.
-        delayed(target, name=f"frazil-target-{uuid4().hex}", traverse=False),
-        ArraySliceDep(source.chunks),
+        target=delayed(target, name=f"frazil-target-{uuid4().hex}", traverse=False),
         region=write.region,
         token="frazil-write",
         dtype=source.dtype,
@@ -198,8 +209,15 @@ def _pair(
 
 
 def _full_region(target: ZarrArray, region: Region | None) -> Region:
+    """A region with one entry for each dimension and numbers in all slices."""
     given: Region = () if region is None else tuple(region)
-    return (*given, *[slice(None)] * (target.ndim - len(given)))
+    if len(given) > target.ndim:
+        raise ValueError(f"the region {given} has more dimensions than array {target.path!r}")
+    rest = [slice(None)] * (target.ndim - len(given))
+    return tuple(
+        slice(*along.indices(extent)) if isinstance(along, slice) else along
+        for along, extent in zip((*given, *rest), target.shape, strict=True)
+    )
 
 
 def _turns(writes: Sequence[_Write]) -> Iterator[list[_Write]]:
@@ -219,9 +237,9 @@ def _turns(writes: Sequence[_Write]) -> Iterator[list[_Write]]:
 
 def _check_shape(write: _Write) -> None:
     shape = tuple(
-        len(range(*part.indices(extent)))
-        for part, extent in zip(write.region, write.target.shape, strict=True)
-        if isinstance(part, slice)
+        len(range(along.start, along.stop, along.step))
+        for along in write.region
+        if isinstance(along, slice)
     )
     if shape != tuple(write.source.shape):
         raise ValueError(
@@ -233,26 +251,25 @@ def _check_shape(write: _Write) -> None:
 def _aligned(write: _Write) -> DaskArray:
     """The source with blocks that meet only where Zarr chunks meet."""
     parts = [
-        (part.indices(extent), edges)
-        for part, extent, edges in zip(
-            write.region, write.target.shape, _chunk_edges(write.target), strict=True
-        )
-        if isinstance(part, slice)
+        (along, edges)
+        for along, edges in zip(write.region, _chunk_edges(write.target), strict=True)
+        if isinstance(along, slice)
     ]
     chunks = tuple(
-        _aligned_blocks(blocks, start, step, edges)
-        for blocks, ((start, _, step), edges) in zip(write.source.chunks, parts, strict=True)
+        _aligned_blocks(blocks, along, edges)
+        for blocks, (along, edges) in zip(write.source.chunks, parts, strict=True)
     )
     return write.source if chunks == write.source.chunks else write.source.rechunk(chunks)
 
 
 def _aligned_blocks(
-    blocks: tuple[int, ...], start: int, step: int, edges: npt.NDArray[np.int64]
+    blocks: tuple[int, ...], along: slice, edges: npt.NDArray[np.int64]
 ) -> tuple[int, ...]:
     """Move borders of blocks down to the next border of chunks."""
-    if step != 1:
+    if along.step != 1:
         return (sum(blocks),)
-    borders = start + np.cumsum(blocks[:-1])
+    start = along.start
+    borders = start + np.cumsum(blocks[:-1], dtype=np.int64)
     below = edges[np.searchsorted(edges, borders, side="right") - 1]
     if np.array_equal(below, borders):
         return blocks

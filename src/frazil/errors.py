@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class ErrorKind(StrEnum):
@@ -160,6 +160,12 @@ class FrazilError(Exception):
     def message(self) -> str:
         """What went wrong, with the facts."""
         return str(self)
+
+    def during(self, operation: str) -> Self:
+        """Note what was being done when this happened; callers add theirs on its way up."""
+        inner = self.facts.get("during")
+        self.facts["during"] = f"{inner} < {operation}" if inner else operation
+        return self
 
     def __str__(self) -> str:
         shown = ", ".join(f"{name}={value}" for name, value in self.facts.items())

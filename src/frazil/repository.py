@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import warnings
@@ -11,34 +12,26 @@ from pathlib import Path
 from typing import Any
 
 from frazil.async_twins import with_async_twins
-from frazil.commit.base import MAIN, now_micros
-from frazil.commit.by_ref_file import create_main
 from frazil.commit.by_repo_object import (
     REPO_KEY,
-    create_repo_object,
-    first_repo_info,
     require_flag,
 )
 from frazil.errors import (
-    AlreadyExistsError,
     ConflictError,
     ErrorKind,
     InvalidInputError,
     ReadOnlyError,
-    RepositoryNotFoundError,
     SnapshotNotFoundError,
 )
-from frazil.formats.config_codec import config_from_map, config_to_map
-from frazil.formats.generation import V1, V2, Generation, generation_of
-from frazil.formats.ref_files import branch_key
-from frazil.formats.repo_info import decode_repo_info, snapshot_table
-from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
+from frazil.formats.config_codec import config_to_map
+from frazil.formats.generation import BY_SPEC, V2, Generation
+from frazil.ids import SnapshotId
 from frazil.maintenance import expire, garbage, inspect, stats
 from frazil.model.config import Attribution, FeatureFlag, RepositoryConfig, StorageSettings
 from frazil.model.display import Field, Literal, Shown
 from frazil.model.flags import FLAGS, MOVE_NODE
 from frazil.model.graph import AncestryGraph
-from frazil.model.history import Snapshot, SnapshotEntry, TransactionLog, to_micros
+from frazil.model.history import SnapshotEntry, to_micros
 from frazil.model.values import (
     ChunkStorageStats,
     CommitMethod,
@@ -57,10 +50,18 @@ from frazil.model.values import (
     snapshot_info,
     update,
 )
+from frazil.opening import (
+    create_repository,
+    detect,
+    open_context,
+    require,
+    stored_config,
+)
 from frazil.session.context import Context, make_context
 from frazil.session.diff import diff_of
+from frazil.session.preload import start_preload
 from frazil.session.session import Session
-from frazil.storage.base import Storage, Written
+from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.credentials import AnyCredential
 from frazil.store import FrazilStore
@@ -68,19 +69,17 @@ from frazil.store import FrazilStore
 log = logging.getLogger(__name__)
 
 Authorized = Mapping[str, AnyCredential | None]
-INITIAL_MESSAGE = "Repository initialized"
-INITIAL_METADATA = {"__icechunk": {"is_root": True}}
 
 
-def _detect(storage: Storage) -> tuple[Generation, bytes | None] | None:
-    """Which generation lives here, with the repo object if there is one."""
-    blob = storage.get(REPO_KEY)
-    if blob is not None:
-        return generation_of(decode_repo_info(blob, key=REPO_KEY).spec_version), blob
-    main = branch_key(MAIN, encoded=storage.percent_encodes_names)
-    if storage.head(main) is not None:
-        return V1, None
-    return None
+def _chosen(version: SpecVersion | int | None) -> Generation:
+    """The generation a caller asked for."""
+    if version is None:
+        return V2
+    if not isinstance(version, int):
+        raise ValueError(f"Couldn't parse a valid version from {version!r}")  # noqa: TRY004
+    if version not in BY_SPEC:
+        raise ValueError(f"Unsupported version {version}")
+    return BY_SPEC[version]
 
 
 def _as_storage(storage: Storage | str | Path) -> Storage:
@@ -125,7 +124,6 @@ def _as_storage(storage: Storage | str | Path) -> Storage:
     "garbage_collect",
     "rewrite_manifests",
     "chunk_storage_stats",
-    "total_chunks_storage",
     "inspect_snapshot",
     "inspect_repo_info",
     "inspect_manifest",
@@ -182,29 +180,12 @@ class Repository(Shown):
         """
         log.debug("Creating Repository")
         place = _as_storage(storage)
-        generation = generation_of(int(spec_version) if spec_version is not None else V2.spec)
-        _require_clean(place, check_clean_root=check_clean_root)
-        stored = config_to_map(config) if config and config != RepositoryConfig() else None
-        context = make_context(place, generation, config or RepositoryConfig(), None)
-        first = Snapshot(
-            id=INITIAL_SNAPSHOT_ID,
-            parent_id=None,
-            nodes=(),
-            flushed_at=now_micros(),
-            message=INITIAL_MESSAGE,
-            metadata=INITIAL_METADATA,
-            manifest_files=(),
+        create_repository(
+            place.with_attribution(attribution or Attribution()),
+            config,
+            _chosen(spec_version),
+            check_clean_root=check_clean_root,
         )
-        keys = [context.assets.save_snapshot(first)]
-        if generation.initial_log:
-            keys.append(context.assets.save_log(TransactionLog(first.id)))
-        context.assets.make_durable(keys)
-        if not _publish_first(context, first, stored):
-            raise ConflictError(
-                message="a repository already exists here",
-                kind=ErrorKind.REPO_INFO_UPDATED,
-                url=place.url,
-            )
         return cls.open(place, config, authorize_virtual_chunk_access, attribution)
 
     @classmethod
@@ -221,16 +202,8 @@ class Repository(Shown):
             RepositoryNotFoundError: there is none.
         """
         place = _as_storage(storage)
-        found = _detect(place)
-        if found is None:
-            raise RepositoryNotFoundError("the repository doesn't exist", url=place.url)
-        generation, _ = found
-        probe = make_context(place, generation, config or RepositoryConfig(), None)
-        stored = probe.refs.stored_config()
-        effective = RepositoryConfig() if stored is None else config_from_map(stored)
-        if config is not None:
-            effective = effective.merge(config)
-        context = make_context(place, generation, effective, authorize_virtual_chunk_access)
+        labelled = place.with_attribution(attribution or Attribution())
+        context = open_context(labelled, config, authorize_virtual_chunk_access)
         return cls(context, place, attribution)
 
     @classmethod
@@ -245,7 +218,7 @@ class Repository(Shown):
     ) -> Repository:
         """Open the repository at a place, creating it when there is none."""
         place = _as_storage(storage)
-        if _detect(place) is None:
+        if detect(place) is None:
             try:
                 return cls.create(
                     place,
@@ -274,18 +247,14 @@ class Repository(Shown):
         place = _as_storage(storage)
         if storage_settings is not None:
             place = place.with_settings(place.default_settings().merge(storage_settings))
-        found = _detect(place)
-        return None if found is None else SpecVersion(found[0].spec)
+        found = detect(place)
+        return None if found is None else SpecVersion(found.generation.spec)
 
     @staticmethod
     def fetch_config(storage: Storage | str | Path) -> RepositoryConfig | None:
         """The configuration stored in a repository, or None."""
         place = _as_storage(storage)
-        found = _detect(place)
-        if found is None:
-            raise RepositoryNotFoundError("the repository doesn't exist", url=place.url)
-        stored = make_context(place, found[0], RepositoryConfig(), None).refs.stored_config()
-        return None if stored is None else config_from_map(stored)
+        return stored_config(place, require(place))
 
     def reopen(
         self,
@@ -300,7 +269,8 @@ class Repository(Shown):
             if authorize_virtual_chunk_access is None
             else authorize_virtual_chunk_access
         )
-        context = make_context(self._storage, old.generation, effective, authorized)
+        labelled = self._storage.with_attribution(self._attribution)
+        context = make_context(labelled, old.generation, effective, authorized)
         context.default_commit_metadata.update(old.default_commit_metadata)
         return type(self)(context, self._storage, self._attribution)
 
@@ -318,8 +288,7 @@ class Repository(Shown):
                 f"to delete the repository pass confirm={place.url!r}",
                 kind=ErrorKind.BAD_PREFIX,
             )
-        if _detect(place) is None:
-            raise RepositoryNotFoundError("the repository doesn't exist", url=place.url)
+        require(place)
         keys = [item.key for item in place.list("")]
         entry_points = [key for key in keys if key == REPO_KEY or key.startswith("refs/")]
         place.delete_many(entry_points)  # first, so that nobody opens a half-deleted repository
@@ -616,7 +585,9 @@ class Repository(Shown):
         if as_of is not None:
             found = self._at_time(found, as_of)
         self.context.refs.entry(found)
-        return Session(self.context, found)
+        session = Session(self.context, found)
+        start_preload(session.state)
+        return session
 
     def writable_session(self, branch: str) -> Session:
         """A session to change a branch."""
@@ -634,7 +605,9 @@ class Repository(Shown):
         self._require_writable()
         self.context.refs.require_online()
         tip = self.context.refs.branch_tip(branch)
-        return Session(self.context, tip, branch=branch, mode=mode)
+        session = Session(self.context, tip, branch=branch, mode=mode)
+        start_preload(session.state)
+        return session
 
     @contextlib.contextmanager
     def transaction(
@@ -649,9 +622,7 @@ class Repository(Shown):
         """A store to write to; leaving the block without an error commits."""
         session = self.writable_session(branch)
         yield session.store
-        session.commit(
-            message, metadata, rebase_with=rebase_with, rebase_tries=rebase_tries
-        )
+        session.commit(message, metadata, rebase_with=rebase_with, rebase_tries=rebase_tries)
 
     # --- maintenance ---
 
@@ -737,6 +708,29 @@ class Repository(Shown):
             max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
         ).native_bytes
 
+    async def total_chunks_storage_async(
+        self,
+        *,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * 1024 * 1024,
+        max_decoded_manifest_mem_bytes: int = 4 * 1024 * 1024 * 1024,
+        max_concurrent_manifest_fetches: int = 500,
+    ) -> int:
+        """How many bytes native chunks take; use `chunk_storage_stats_async` instead."""
+        warnings.warn(
+            "total_chunks_storage_async is deprecated, use chunk_storage_stats_async",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        found = await asyncio.to_thread(
+            self.chunk_storage_stats,
+            max_snapshots_in_memory=max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
+        )
+        return found.native_bytes
+
     def rewrite_manifests(
         self,
         message: str,
@@ -772,9 +766,7 @@ class Repository(Shown):
 
     # --- rules ---
 
-    def _resolve(
-        self, branch: str | None, tag: str | None, snapshot_id: str | None
-    ) -> SnapshotId:
+    def _resolve(self, branch: str | None, tag: str | None, snapshot_id: str | None) -> SnapshotId:
         if sum(choice is not None for choice in (branch, tag, snapshot_id)) != 1:
             raise ValueError("give exactly one of branch, tag and snapshot_id")
         if branch is not None:
@@ -802,46 +794,3 @@ class Repository(Shown):
                 kind=ErrorKind.READ_ONLY_STORAGE,
                 url=self._storage.url,
             )
-
-
-def _require_clean(place: Storage, *, check_clean_root: bool) -> None:
-    if not place.can_write:
-        raise ReadOnlyError(
-            "cannot create a repository: this storage is read-only",
-            kind=ErrorKind.READ_ONLY_STORAGE,
-            url=place.url,
-        )
-    if not place.allows_empty_prefix:
-        raise InvalidInputError(
-            "cannot create a repository at an empty prefix of an object store; give it a prefix",
-            kind=ErrorKind.EMPTY_PREFIX_CREATION,
-            url=place.url,
-        )
-    if not check_clean_root:
-        return
-    if _detect(place) is not None:
-        raise AlreadyExistsError(
-            "a repository already exists here",
-            kind=ErrorKind.PARENT_DIRECTORY_NOT_CLEAN,
-            url=place.url,
-        )
-    if not place.is_empty():
-        raise InvalidInputError(
-            "cannot create a repository: this place is not empty",
-            kind=ErrorKind.PARENT_DIRECTORY_NOT_CLEAN,
-            url=place.url,
-        )
-
-
-def _publish_first(context: Context, first: Snapshot, config: Any) -> bool:
-    """Write the entry point of a new repository; False when somebody else was faster."""
-    if not context.generation.repo_object:
-        if not create_main(context.storage, first.id):
-            return False
-        if config is not None:
-            context.refs.save_config(config)
-        return True
-    entry = SnapshotEntry(first.id, None, first.flushed_at, first.message, first.metadata)
-    info = first_repo_info(entry, snapshot_table([entry]), config)
-    outcome = create_repo_object(context.storage, info, context.config.compression_level())
-    return isinstance(outcome, Written)

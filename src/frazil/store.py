@@ -31,7 +31,8 @@ from frazil.errors import (
 )
 from frazil.model.chunks import VirtualRef
 from frazil.model.config import VirtualChunkSpec
-from frazil.model.display import Field, Literal as Shows, Shown
+from frazil.model.display import Field, Shown
+from frazil.model.display import Literal as Shows
 from frazil.session.keys import ChunkKey, clean_path, invalid, parse_key
 from frazil.session.keyspace import From, KeySpace, Last, Pending, Range, Span
 from frazil.session.virtual_refs import ChunkBatch, chunk_batches, set_virtual_columns
@@ -81,7 +82,7 @@ def to_span(request: ByteRequest | None) -> Span | None:
             return Last(suffix)
         case _:
             raise InvalidInputError(
-                f"unexpected byte range {request!r}", kind=ErrorKind.INVALID_BYTE_RANGE
+                f"Unexpected byte_range, got {request!r}", kind=ErrorKind.INVALID_BYTE_RANGE
             )
 
 
@@ -102,7 +103,7 @@ class FrazilStore(Shown, Store):
         self._inline = self._session.state.context.storage.answers_inline
 
     @property
-    def session(self) -> Any:
+    def session(self) -> Any:  # noqa: ANN401 - sessions are made above this layer
         """The session this store reads and writes."""
         return self._session
 
@@ -136,22 +137,20 @@ class FrazilStore(Shown, Store):
         return store
 
     @classmethod
-    async def open(cls, *args: Any, **kwargs: Any) -> Self:
+    async def open(cls, *args: Any, **kwargs: Any) -> Self:  # noqa: ANN401 - zarr's signature
         """Make a store; those of a session are open from the start."""
         return cls(*args, **kwargs)
 
     def _check_writable(self) -> None:
         if self._read_only or self._session.read_only:
-            raise ReadOnlyError(
-                "cannot write to a read-only store", kind=ErrorKind.READ_ONLY_STORE
-            )
+            raise ReadOnlyError("cannot write to a read-only store", kind=ErrorKind.READ_ONLY_STORE)
 
     @property
     def _store(self) -> RawStore:
         """Plain bytes instead of Zarr buffers, under the name older programs know."""
         return RawStore(self)
 
-    async def _do(self, work: Callable[..., R], *args: Any) -> R:
+    async def _do(self, work: Callable[..., R], *args: object) -> R:
         if self._inline:
             return work(*args)
         return await asyncio.get_running_loop().run_in_executor(pool(), work, *args)
@@ -340,7 +339,11 @@ class FrazilStore(Shown, Store):
         state.set_chunk(node, parsed.coords, ref)
 
     def set_virtual_refs(
-        self, array_path: str, chunks: Sequence[VirtualChunkSpec], *, validate_containers: bool = True
+        self,
+        array_path: str,
+        chunks: Sequence[VirtualChunkSpec],
+        *,
+        validate_containers: bool = True,
     ) -> FailedChunks:
         """Set many virtual references; returns the chunks whose location no container covers."""
         state = self._session.state
@@ -426,7 +429,10 @@ class RawStore:
 
 def _bytes_of(value: Buffer) -> memoryview:
     if not isinstance(value, Buffer):
-        raise TypeError(f"a store takes a zarr Buffer, not {type(value).__name__}")
+        raise TypeError(
+            "FrazilStore.set(): `value` must be a Buffer instance. "
+            f"Got an instance of {type(value)} instead."
+        )
     return memoryview(value.as_buffer_like()).cast("B")
 
 

@@ -28,8 +28,6 @@ def upgrade_repository(
     if dry_run:
         return repository.reopen()
     old = repository.context
-    fresh = Repository.open(
-        repository.storage, old.config, old.authorized, repository.attribution
-    )
+    fresh = Repository.open(repository.storage, old.config, old.authorized, repository.attribution)
     repository.retire()
     return fresh

@@ -123,9 +123,7 @@ class TestFrazilStore(StoreTests[FrazilStore, cpu.Buffer]):
         "byte_range",
         [None, RangeByteRequest(1, 3), OffsetByteRequest(1), SuffixByteRequest(2)],
     )
-    async def test_get(
-        self, store: FrazilStore, key: str, byte_range: ByteRequest | None
-    ) -> None:
+    async def test_get(self, store: FrazilStore, key: str, byte_range: ByteRequest | None) -> None:
         value = group_document(x=1) if key == ROOT else DATA
         store.set_sync(key, buffer(value))
         expected = {

@@ -275,7 +275,7 @@ def test_a_change_that_others_built_upon_is_not_made_twice(
     base_of(inner, 2)
     repository = Repository.open(inner)
     if prepare is actions.expire:
-        repository.delete_branch("old")
+        actions.drop_old(repository)
     storage = Overtaken(inner, lambda: answer_late(inner, says))
     prepare(Repository.open(storage))()
     checked = check_repository(repository)

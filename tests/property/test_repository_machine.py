@@ -77,11 +77,7 @@ class RepositoryMachine(RuleBasedStateMachine):
             inline_chunk_threshold_bytes=inline,
             manifest=ManifestConfig(
                 splitting=ManifestSplittingConfig.from_dict(
-                    {
-                        ManifestSplitCondition.AnyArray(): {
-                            ManifestSplitDimCondition.Any(): split
-                        }
-                    }
+                    {ManifestSplitCondition.AnyArray(): {ManifestSplitDimCondition.Any(): split}}
                 )
             ),
         )

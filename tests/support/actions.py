@@ -141,15 +141,21 @@ def create_tag(repository: Repository) -> Act:
     return lambda: repository.create_tag("release", tip)
 
 
+def drop_old(repository: Repository) -> None:
+    """Leave only the main branch."""
+    if "old" in repository.list_branches():
+        repository.delete_branch("old")
+
+
 def expire(repository: Repository) -> Act:
     """A history cut down to its tip."""
-    repository.delete_branch("old")
+    drop_old(repository)
     return lambda: repository.expire_snapshots(datetime.now(UTC) + LATER)
 
 
 def collect(repository: Repository) -> Act:
     """Garbage collection, with a snapshot among the garbage."""
-    repository.delete_branch("old")
+    drop_old(repository)
     return lambda: repository.garbage_collect(datetime.now(UTC) + LATER)
 
 

@@ -69,7 +69,6 @@ class FaultyStorage(Storage):
         self.inner = inner
         self.plan = tuple(plan)
         self.answers_inline = inner.answers_inline
-        self.percent_encodes_names = inner.percent_encodes_names
         self.calls: list[tuple[str, str]] = []
         self._counted: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -146,6 +145,10 @@ class FaultyStorage(Storage):
         """Itself: the numbers of calls must go on."""
         self.inner = self.inner.with_settings(settings)
         return self
+
+    @property
+    def percent_encodes_names(self) -> bool:
+        return self.inner.percent_encodes_names
 
     @property
     def allows_empty_prefix(self) -> bool:

@@ -10,9 +10,7 @@ from frazil.session.session import Session
 
 def group_document(**attributes: object) -> bytes:
     """The `zarr.json` of a group."""
-    return json.dumps(
-        {"zarr_format": 3, "node_type": "group", "attributes": attributes}
-    ).encode()
+    return json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes}).encode()
 
 
 def array_document(*shape: int, chunks: tuple[int, ...] | None = None, **more: object) -> bytes:

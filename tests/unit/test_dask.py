@@ -22,6 +22,10 @@ SHAPE = (30, 20)
 VALUES = np.arange(600.0).reshape(SHAPE)
 
 
+def lazy(values: Any, chunks: Any = "auto") -> Any:  # noqa: ANN401  (a dask array)
+    return da.from_array(values, chunks=chunks)  # type: ignore[no-untyped-call]
+
+
 def new_session(storage: Any = None) -> Session:  # noqa: ANN401  (any storage)
     repository = Repository.create(storage or MemoryStorage())
     session = repository.writable_session("main")
@@ -46,7 +50,7 @@ def test_blocks_land_in_the_session(scheduler: str, split_every: int | None) -> 
     session = new_session()
     fork = session.fork()
     merged = store_dask(
-        sources=[da.from_array(VALUES, chunks=(10, 10)), da.arange(30, chunks=16)],
+        sources=[lazy(VALUES, chunks=(10, 10)), da.arange(30, chunks=16)],
         targets=[target(fork), target(fork, "b")],
         split_every=split_every,
         scheduler=scheduler,
@@ -62,7 +66,7 @@ def test_blocks_land_in_the_session(scheduler: str, split_every: int | None) -> 
 def test_processes_write_too(tmp_path: Path) -> None:
     session = new_session(LocalStorage(tmp_path))
     merged = store_dask(
-        sources=[da.from_array(VALUES, chunks=(10, 10))],
+        sources=[lazy(VALUES, chunks=(10, 10))],
         targets=[target(session.fork())],
         scheduler="processes",
         num_workers=2,
@@ -77,7 +81,7 @@ def test_processes_write_too(tmp_path: Path) -> None:
 def test_a_cluster_writes_the_same_data_again(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     session = new_session(LocalStorage(tmp_path))
-    source = da.from_array(VALUES, chunks=(10, 10))
+    source = lazy(VALUES, chunks=(10, 10))
     with distributed.Client(n_workers=1, threads_per_worker=2, dashboard_address=None):
         for name in ("first", "second"):  # equal tasks must not be remembered
             array = zarr.create_array(
@@ -95,7 +99,7 @@ def test_a_cluster_writes_the_same_data_again(tmp_path: Path) -> None:
 def test_blocks_that_meet_inside_a_chunk_do_not_lose_values(chunks: Any) -> None:  # noqa: ANN401
     session = new_session()
     fork = session.fork()
-    source = da.from_array(VALUES, chunks=chunks)
+    source = lazy(VALUES, chunks=chunks)
     sources = [source, da.arange(30, chunks=3)]
     store_dask(sources=sources, targets=[target(fork), target(fork, "b")], scheduler="threads")
     np.testing.assert_array_equal(read(fork), VALUES)
@@ -106,7 +110,7 @@ def test_regions_that_share_a_chunk_do_not_lose_values() -> None:
     fork = new_session().fork()
     halves = [(slice(0, 15),), (slice(15, 30), slice(None))]
     store_dask(
-        sources=[da.from_array(VALUES[:15], chunks=4), da.from_array(VALUES[15:], chunks=4)],
+        sources=[lazy(VALUES[:15], chunks=4), lazy(VALUES[15:], chunks=4)],
         targets=[target(fork), target(fork)],
         regions=halves,
         scheduler="threads",
@@ -117,9 +121,9 @@ def test_regions_that_share_a_chunk_do_not_lose_values() -> None:
 def test_a_region_may_skip_rows_and_fix_a_column() -> None:
     fork = new_session().fork()
     regions = [(slice(1, None, 2), slice(5, 15))]
-    source = da.from_array(VALUES[1::2, 5:15], chunks=4)
+    source = lazy(VALUES[1::2, 5:15], chunks=4)
     store_dask(sources=[source], targets=[target(fork)], regions=regions)
-    column = da.from_array(VALUES[:, 0], chunks=7)
+    column = lazy(VALUES[:, 0], chunks=7)
     store_dask(sources=[column], targets=[target(fork)], regions=(slice(None), 0))
     expected = np.full(SHAPE, np.nan)
     expected[1::2, 5:15] = VALUES[1::2, 5:15]
@@ -131,7 +135,7 @@ def test_earlier_changes_of_the_fork_stay() -> None:
     session = new_session()
     fork = session.fork()
     target(fork)[:] = 1
-    source = da.full((10, 20), 2.0, chunks=5)
+    source = lazy(np.full((10, 20), 2.0), chunks=5)
     merged = store_dask(sources=[source], targets=[target(fork)], regions=[(slice(10, 20),)])
     session.merge(merged)
     assert read(session)[:, 0].tolist() == [1.0] * 10 + [2.0] * 10 + [1.0] * 10
@@ -143,7 +147,7 @@ def test_arrays_without_dimensions_or_without_cells() -> None:
     zarr.create_array(session.store, name="empty", shape=(0,), chunks=(1,), dtype="i4")
     fork = session.fork()
     store_dask(
-        sources=[da.from_array(np.array(7, "i4")), da.zeros(0, chunks=1, dtype="i4")],
+        sources=[lazy(np.array(7, "i4")), da.zeros(0, chunks=1, dtype="i4")],
         targets=[target(fork, "scalar"), target(fork, "empty")],
     )
     assert read(fork, "scalar") == 7
@@ -159,7 +163,7 @@ def failing(block: Any, block_id: Any = None) -> Any:  # noqa: ANN401
 def test_a_failed_task_leaves_no_trace() -> None:
     session = new_session()
     fork = session.fork()
-    source = da.from_array(VALUES, chunks=(10, 10)).map_blocks(failing, dtype="f8")
+    source = lazy(VALUES, chunks=(10, 10)).map_blocks(failing, dtype="f8")
     with pytest.raises(RuntimeError, match="the last block fails"):
         store_dask(sources=[source], targets=[target(fork)], scheduler="sync")
     assert not fork.has_uncommitted_changes
@@ -170,13 +174,13 @@ def test_targets_must_be_in_a_fork() -> None:
     session = new_session()
     array = zarr.open_array(session.store, path="a", mode="r+")
     with pytest.raises(TypeError, match=r"Session\.fork\(\)"):
-        store_dask(sources=[da.from_array(VALUES)], targets=[array])
+        store_dask(sources=[lazy(VALUES)], targets=[array])
     assert np.isnan(read(session)).all()
 
 
 def test_wrong_arguments_are_refused_before_anything_is_written() -> None:
     fork = new_session().fork()
-    source = da.from_array(VALUES)
+    source = lazy(VALUES)
     with pytest.raises(TypeError, match="Expected a dask array"):
         store_dask(sources=[VALUES], targets=[target(fork)])
     with pytest.raises(ValueError, match="2 sources, 1 targets"):
@@ -192,7 +196,7 @@ def test_stored_arrays_of_dask_itself_can_be_merged() -> None:
     session = new_session()
     fork = session.fork()
     stored = da.store(
-        da.from_array(VALUES, chunks=(10, 10)),
+        lazy(VALUES, chunks=(10, 10)),
         target(fork),
         lock=False,
         compute=False,

@@ -27,6 +27,7 @@ LAYERS: Final = (
     ("store",),
     ("session.session",),  # what users hold; it hands out a store over the parts below
     ("maintenance",),
+    ("opening",),
     ("repository",),
     ("bulk",),
     ("fsck",),

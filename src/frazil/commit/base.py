@@ -185,13 +185,11 @@ def attempts(settings: StorageRetriesSettings) -> Iterator[int]:
     """
     tries = settings.max_tries or 100
     initial = (50 if settings.initial_backoff_ms is None else settings.initial_backoff_ms) / 1000
-    longest = (
-        30_000 if settings.max_backoff_ms is None else settings.max_backoff_ms
-    ) / 1000
+    longest = (30_000 if settings.max_backoff_ms is None else settings.max_backoff_ms) / 1000
     for attempt in range(tries):
         if attempt > IMMEDIATE_RETRIES:
             pause = min(longest, initial * 2 ** min(attempt - IMMEDIATE_RETRIES - 1, 30))
-            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+            time.sleep(pause * random.uniform(0.5, 1.0))
         yield attempt
     raise ConflictError(
         message="the repository kept changing; every attempt to update it lost the race",

@@ -1,4 +1,4 @@
-"""Commit protocol of v1: one small file per ref, replaced by compare-and-swap (reference 4.4, 5.1)."""
+"""Commit protocol of v1: one file per ref, replaced by compare-and-swap (reference 4.4, 5.1)."""
 
 from __future__ import annotations
 
@@ -105,8 +105,7 @@ class RefFileRefs(RefStore):
             entry = self.entry(entry.parent_id)
 
     def stored_config(self) -> JSON | None:
-        blob = self._storage.get(CONFIG_KEY)
-        return None if blob is None else config_map_from_yaml(blob, key=CONFIG_KEY)
+        return read_config(self._storage)
 
     def deleted_tags(self) -> list[tuple[str, SnapshotId | None]]:
         """Tombstoned tags and what they pointed to."""
@@ -240,7 +239,7 @@ class RefFileRefs(RefStore):
             self._storage.copy_if(CONFIG_KEY, backup, version)
         if isinstance(self._storage.put_if(CONFIG_KEY, blob, version, YAML_FILE), LostRace):
             raise ConflictError(
-                message="the stored configuration was changed by somebody else; reopen and save again",
+                message="somebody else changed the stored configuration; reopen and save again",
                 kind=ErrorKind.CONFIG_UPDATED,
             )
 
@@ -262,6 +261,12 @@ def entry_of(snapshot: Snapshot) -> SnapshotEntry:
         message=snapshot.message,
         metadata=snapshot.metadata,
     )
+
+
+def read_config(storage: Storage) -> JSON | None:
+    """The stored configuration as a plain map."""
+    blob = storage.get(CONFIG_KEY)
+    return None if blob is None else config_map_from_yaml(blob, key=CONFIG_KEY)
 
 
 def create_main(storage: Storage, target: SnapshotId) -> bool:

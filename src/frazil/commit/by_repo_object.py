@@ -49,6 +49,7 @@ from frazil.model.history import (
     RepoAvailability,
     RepoInfo,
     SnapshotEntry,
+    SnapshotTable,
     Status,
     UpdateEntry,
     UpdateKind,
@@ -102,13 +103,18 @@ class RepoObjectRefs(RefStore):
 
     generation = V2
 
-    def __init__(self, storage: Storage, config: RepositoryConfig) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        config: RepositoryConfig,
+        known: tuple[Version, RepoInfo] | None = None,
+    ) -> None:
         self._storage = storage
         self._level = config.compression_level()
         self._retries = config.update_retries()
         self._log_limit = config.updates_per_repo_info_file()
         self._lock = threading.Lock()
-        self._known: tuple[Version, RepoInfo] | None = None
+        self._known = known
 
     # --- the object itself ---
 
@@ -164,9 +170,7 @@ class RepoObjectRefs(RefStore):
             self._known = None
             return ours
         try:
-            outcome = self._storage.put_if(
-                REPO_KEY, blob, version, file_attributes("repo-info", 2)
-            )
+            outcome = self._storage.put_if(REPO_KEY, blob, version, file_attributes("repo-info", 2))
         except StorageError as error:
             self._known = None
             if not self._has_landed(ours, error):
@@ -249,10 +253,10 @@ class RepoObjectRefs(RefStore):
 
     def register_detached(self, entry: SnapshotEntry) -> None:
         self.edit(
-            lambda info: None
-            if entry.id in info.snapshots
-            else Edit(
-                history.NewDetachedSnapshot(entry.id), {"snapshots": _added(info, entry)}
+            lambda info: (
+                None
+                if entry.id in info.snapshots
+                else Edit(history.NewDetachedSnapshot(entry.id), {"snapshots": _added(info, entry)})
             )
         )
 
@@ -407,7 +411,7 @@ def _no_snapshot(snapshot_id: SnapshotId) -> SnapshotNotFoundError:
     return SnapshotNotFoundError("snapshot not found in this repository", snapshot=snapshot_id)
 
 
-def _added(info: RepoInfo, entry: SnapshotEntry) -> Any:
+def _added(info: RepoInfo, entry: SnapshotEntry) -> SnapshotTable:
     if entry.id in info.snapshots:
         raise FormatError(
             "a snapshot with this id exists already",
@@ -423,7 +427,7 @@ def require_online(info: RepoInfo) -> None:
     if status.availability != RepoAvailability.online:
         reason = f": {status.reason}" if status.reason else ""
         raise ReadOnlyError(
-            f"the repository is {status.availability.name.replace('_', '-')}{reason}",
+            f"repository status is {status.availability.name.replace('_', '-')}{reason}",
             kind=ErrorKind.READ_ONLY_REPOSITORY,
         )
 
@@ -438,7 +442,7 @@ def require_flag(flag: int, enabled: Set[int] | None, disabled: Set[int] | None)
         )
 
 
-def first_repo_info(entry: SnapshotEntry, table: Any, config: JSON | None) -> RepoInfo:
+def first_repo_info(entry: SnapshotEntry, table: SnapshotTable, config: JSON | None) -> RepoInfo:
     """The repo object of a repository that has just been created."""
     now = now_micros()
     return RepoInfo(

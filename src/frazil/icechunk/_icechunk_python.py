@@ -9,13 +9,13 @@ from frazil.icechunk.functions import __version__, spec_version, user_agent
 from frazil.icechunk.functions import (
     upgrade_icechunk_repository as _upgrade_icechunk_repository,
 )
+from frazil.icechunk.storage import Storage
 from frazil.model.config import RepoUpdateRetryConfig
 from frazil.model.graph import AncestryGraph
 from frazil.model.values import ChunkStorageStats, Diff, GCSummary, SnapshotInfo, Update
 from frazil.repository import Repository as PyRepository
 from frazil.session.session import Session as PySession
 from frazil.storage.base import Listed as StorageObjectInfo
-from frazil.storage.base import Storage
 from frazil.storage.latency import LatencyStorage
 from frazil.store import FrazilStore as PyStore
 

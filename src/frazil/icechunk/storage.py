@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
+
 from frazil.model.chunks import (
     ChunkType,
 )
@@ -15,9 +17,7 @@ from frazil.model.config import (
     StorageSettings,
     StorageTimeoutSettings,
 )
-from frazil.storage.base import (
-    Storage,
-)
+from frazil.storage import base
 from frazil.storage.constructors import (
     azure_storage,
     azure_store,
@@ -36,6 +36,14 @@ from frazil.storage.constructors import (
     s3_store,
     tigris_storage,
 )
+from frazil.storage.factory import StorageFactory
+
+
+class Storage(StorageFactory, metaclass=ABCMeta):
+    """Every storage is one of these; its class methods make storages of each kind."""
+
+
+Storage.register(base.Storage)
 
 __all__ = [
     "AnyObjectStoreConfig",

@@ -40,14 +40,14 @@ class WalkLimits:
 
 def reachable_manifests(context: Context, limits: WalkLimits) -> dict[ManifestId, ManifestFile]:
     """The manifests of all snapshots that branches and tags reach."""
-    tips = [*context.refs.branches().values(), *context.refs.tags().values()]
     match context.refs:
         case RepoObjectRefs() as refs:
             info = refs.info()
             tips = [*info.branches.values(), *info.tags.values()]
             reached = ids_where(info.snapshots, reachable(info.snapshots, tips))
             return manifests_of(context.storage, reached, limits)
-        case RefFileRefs():
+        case RefFileRefs() as refs:
+            tips = [*refs.branches().values(), *refs.tags().values()]
             history = read_file_history(context.storage, limits.max_snapshots_in_memory)
             known = history.reachable(tips).values()
             return {file.id: file for one in known for file in one.manifest_files}

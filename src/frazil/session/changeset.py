@@ -78,7 +78,7 @@ class ChunkChanges:
         self._seal_loose()
         self._segments.append((ChunkTable.empty(self.ndim), _sorted_coords(coords)))
 
-    def get(self, coords: Coordinates) -> ChunkRef | None | Unset:
+    def get(self, coords: Coordinates) -> ChunkRef | Unset | None:
         """The recorded reference, None for deleted, `UNSET` when nothing was recorded."""
         found = self._loose.get(coords, UNSET)
         if not isinstance(found, Unset) or not self._segments:
@@ -160,9 +160,7 @@ def _sorted_coords(coords: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     return ordered[fresh]
 
 
-def _minus(
-    coords: npt.NDArray[np.uint32], other: npt.NDArray[np.uint32]
-) -> npt.NDArray[np.uint32]:
+def _minus(coords: npt.NDArray[np.uint32], other: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     """Rows of `coords` that are not in `other`."""
     if not len(coords) or not len(other):
         return coords

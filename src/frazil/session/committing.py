@@ -143,7 +143,9 @@ def _check_clock(state: WorkingState, snapshot: Snapshot) -> None:
     seen = state.context.storage.head(snapshot_key(snapshot.id))
     if seen is None:
         return
-    drift = abs((seen.created_at.astimezone(UTC) - to_datetime(snapshot.flushed_at)).total_seconds())
+    drift = abs(
+        (seen.created_at.astimezone(UTC) - to_datetime(snapshot.flushed_at)).total_seconds()
+    )
     if drift > CLOCK_TOLERANCE_S:
         raise FormatError(
             "the clock of this machine differs too much from that of the store; correct it",

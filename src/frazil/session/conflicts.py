@@ -32,9 +32,7 @@ class Theirs:
     nodes: Mapping[str, Node]
 
 
-def detect(
-    ours: ChangeSet, theirs: Theirs, path_of: Callable[[NodeId], str]
-) -> list[Conflict]:
+def detect(ours: ChangeSet, theirs: Theirs, path_of: Callable[[NodeId], str]) -> list[Conflict]:
     """All conflicts, in the order of the checks; `path_of` names nodes of our base."""
     if theirs.log.moved_nodes:
         return [Conflict(ConflictType.MoveOperationCannotBeRebased, "")]
@@ -203,6 +201,4 @@ def _follow_moves(ours: ChangeSet, theirs: Theirs) -> None:
         for node in _below(move.source, theirs.nodes, fresh):
             if node.id not in ours.moves:
                 target = move.target + node.path[len(move.source) :]
-                ours.record_move(
-                    node.path, target, node.id, is_array=isinstance(node, ArrayNode)
-                )
+                ours.record_move(node.path, target, node.id, is_array=isinstance(node, ArrayNode))

@@ -12,9 +12,9 @@ from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.formats.config_codec import config_to_map
 from frazil.formats.generation import Generation, generation_of
 from frazil.model.config import RepositoryConfig
-from frazil.model.history import JSON
+from frazil.model.history import JSON, RepoInfo
 from frazil.storage.assets import Assets
-from frazil.storage.base import Storage
+from frazil.storage.base import Storage, Version
 from frazil.storage.credentials import AnyCredential
 from frazil.storage.virtual import Containers
 
@@ -52,12 +52,14 @@ def make_context(
     generation: Generation,
     config: RepositoryConfig,
     authorized: Mapping[str, AnyCredential | None] | None,
+    known: tuple[Version, RepoInfo] | None = None,
 ) -> Context:
-    """Put together the parts of a repository."""
-    tuned = storage.with_settings(config.storage_settings(storage.default_settings()))
+    """Put together the parts of a repository; `known` is its repo object, if just read."""
+    settings = config.storage_settings(storage.default_settings())
+    tuned = storage.with_settings(settings).with_request_limit(config.request_limit())
     assets = Assets(tuned, generation, config)
     refs: RefStore = (
-        RepoObjectRefs(tuned, config)
+        RepoObjectRefs(tuned, config, known)
         if generation.repo_object
         else RefFileRefs(tuned, assets, config)
     )

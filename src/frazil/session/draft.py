@@ -65,7 +65,7 @@ def draft(
             )
             planned.extend(fresh)
             made = tuple(ManifestRef(item.id, item.table.extents) for item in fresh)
-            node = replace(node, manifests=tuple(kept) + made)  # noqa: PLW2901
+            node = replace(node, manifests=tuple(kept) + made)
         result.append(node)
     result.sort(key=lambda node: path_order(node.path))
     return Draft(tuple(result), tuple(planned))
@@ -97,9 +97,7 @@ def _array_manifests(
     if len(table) or (dropped is not None and len(dropped)):
         gone = dropped if dropped is not None else np.zeros((0, len(sizes)), np.uint32)
         base = overlay(base, table, gone)
-    fresh = [
-        PlannedManifest(ManifestId.random(), node.id, part) for part in cells.split(base)
-    ]
+    fresh = [PlannedManifest(ManifestId.random(), node.id, part) for part in cells.split(base)]
     return fresh, kept
 
 

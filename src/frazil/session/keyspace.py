@@ -12,7 +12,14 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.errors import ErrorKind, InvalidInputError, NodeNotFoundError, SessionStateError
+from frazil.errors import (
+    ErrorKind,
+    FormatError,
+    InvalidInputError,
+    NodeNotFoundError,
+    SessionStateError,
+    StorageError,
+)
 from frazil.ids import parent_path
 from frazil.model.chunks import ChunkRef
 from frazil.model.nodes import ArrayNode, GroupNode, Node
@@ -107,7 +114,11 @@ class KeySpace:
                     return None
                 if isinstance(node, GroupNode):
                     raise _not_an_array(path)
-                ref = self.state.chunk_ref(node, coords)
+                try:
+                    ref = self.state.chunk_ref(node, coords)
+                except (FormatError, StorageError) as error:
+                    error.during(f"get {key}")
+                    raise
                 return None if ref is None else Pending(ref, *resolve(span, ref.length))
             case MetadataKey(path):
                 node = self.state.tree.get(path)

@@ -61,9 +61,7 @@ def _newer(
     return [(entry, list(_logs(state, entry, base))) for entry in reversed(found)]
 
 
-def _logs(
-    state: WorkingState, entry: SnapshotEntry, base: SnapshotId
-) -> Iterator[TransactionLog]:
+def _logs(state: WorkingState, entry: SnapshotEntry, base: SnapshotId) -> Iterator[TransactionLog]:
     """Logs a commit stands for: those of pruned ancestors after our base, then its own."""
     pruned = entry.pruned_ancestor_tx_logs
     if base in pruned:

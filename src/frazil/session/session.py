@@ -12,7 +12,6 @@ from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
     ErrorKind,
-    InvalidInputError,
     NodeNotFoundError,
     SessionStateError,
     StorageError,
@@ -233,12 +232,12 @@ class Session(Shown):
         parent = tree.get(parent_path(target))
         if parent is None:
             raise SessionStateError(
-                f"destination parent {parent_path(target)!r} does not exist",
+                f"cannot move: the destination's parent group {parent_path(target)!r} does not exist",
                 kind=ErrorKind.MOVE_DESTINATION_PARENT_MISSING,
             )
         if not isinstance(parent, GroupNode):
             raise SessionStateError(
-                f"destination parent {parent.path!r} is not a group",
+                f"cannot move: the destination's parent {parent.path!r} is an array, not a group",
                 kind=ErrorKind.MOVE_DESTINATION_PARENT_NOT_GROUP,
             )
         self.state.move_node(source, target)
@@ -525,14 +524,14 @@ class ForkSession(Session):
 
     def _require_commit(self, *, allow_empty: bool) -> None:
         raise SessionStateError(
-            "cannot commit a forked session; merge it into the session it came from",
+            "commits are not allowed in a fork: merge it into the session it came from",
             kind=ErrorKind.COMMIT_NOT_ALLOWED,
         )
 
     def flush(self, message: str, metadata: dict[str, Any] | None = None) -> str:
         """Not allowed: merge the fork into the session it came from."""
         raise SessionStateError(
-            "cannot flush a forked session; merge it into the session it came from",
+            "commits are not allowed in a fork, and no flush: merge it into its session",
             kind=ErrorKind.COMMIT_NOT_ALLOWED,
         )
 

@@ -50,9 +50,7 @@ def set_virtual_columns(
     offsets, lengths = offsets.ravel(), lengths.ravel()
     _check_shape(node, box, first, n, len(locations), len(offsets), len(lengths))
     codes: dict[str, int] = {}
-    number = np.fromiter(
-        (codes.setdefault(text, len(codes)) for text in locations), np.int32, n
-    )
+    number = np.fromiter((codes.setdefault(text, len(codes)) for text in locations), np.int32, n)
     wanted = number != codes.get("", ABSENT)
     texts, covered = state.context.containers.check_many(
         [text for text in codes], validate=validate

@@ -6,12 +6,13 @@ are written without conditions and cached without doubt.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Final, Generic, TypeVar
 
-from frazil.errors import ErrorKind, SnapshotNotFoundError, StorageError
+from frazil.errors import ErrorKind, FormatError, SnapshotNotFoundError, StorageError
 from frazil.formats.generation import Generation
 from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.formats.snapshot import decode_snapshot, encode_snapshot
@@ -28,6 +29,16 @@ LOGS: Final = "transactions/"
 CHUNKS: Final = "chunks/"
 CHUNK: Final = Attributes(is_chunk=True)
 CLIENT: Final = "frazil-0.1.0"
+SMALL_NODE_CACHE: Final = (
+    "a snapshot with %d nodes is too large for the cache, which may keep %d nodes, and will be read"
+    " each time it is needed; CachingConfig.num_snapshot_nodes sets the limit"
+)
+SMALL_REF_CACHE: Final = (
+    "a manifest with %d chunk references is too large for the cache, which may keep %d references,"
+    " and will be read each time it is needed; CachingConfig.num_chunk_refs sets the limit"
+)
+
+log = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -36,9 +47,10 @@ V = TypeVar("V")
 class Lru(Generic[K, V]):
     """Least-recently-used cache limited by the summed weight of its values; thread-safe."""
 
-    def __init__(self, limit: int, weight: Callable[[V], int]) -> None:
+    def __init__(self, limit: int, weight: Callable[[V], int], warning: str = "") -> None:
         self._limit = limit
         self._weight = weight
+        self._warning = warning
         self._total = 0
         self._items: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
@@ -53,8 +65,12 @@ class Lru(Generic[K, V]):
 
     def put(self, key: K, value: V) -> None:
         """Remember a value; the oldest are dropped, and one over the limit is not kept."""
-        weight = max(1, self._weight(value))
+        size = self._weight(value)
+        weight = max(1, size)
         if weight > self._limit:
+            if self._warning and size > self._limit:
+                log.warning(self._warning, size, self._limit)
+                self._warning = ""
             return
         with self._lock:
             replaced = self._items.pop(key, None)
@@ -86,10 +102,10 @@ class Assets:
         asked = config.manifests().virtual_chunk_location_compression
         self._location_compression = config.location_compression() if asked else None
         self._snapshots: Lru[SnapshotId, Snapshot] = Lru(
-            caching.num_snapshot_nodes, lambda snapshot: len(snapshot.nodes)
+            caching.num_snapshot_nodes, lambda snapshot: len(snapshot.nodes), SMALL_NODE_CACHE
         )
         self._manifests: Lru[ManifestId, Manifest] = Lru(
-            caching.num_chunk_refs, lambda manifest: manifest.num_refs
+            caching.num_chunk_refs, lambda manifest: manifest.num_refs, SMALL_REF_CACHE
         )
         self._logs: Lru[SnapshotId, TransactionLog] = Lru(
             caching.num_transaction_changes, _log_weight
@@ -140,7 +156,11 @@ class Assets:
             raise StorageError(
                 "a manifest of this snapshot is missing", kind=ErrorKind.OBJECT_NOT_FOUND, key=key
             )
-        manifest = decode_manifest(blob, key=key)
+        try:
+            manifest = decode_manifest(blob, key=key)
+        except FormatError as error:
+            error.during("fetch_manifest")
+            raise
         self._manifests.put(manifest_id, manifest)
         return manifest
 

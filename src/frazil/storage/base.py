@@ -18,13 +18,15 @@ from functools import cache
 from typing import Final, TypeAlias, TypeVar
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
-from frazil.model.config import StorageSettings
+from frazil.model.config import Attribution, StorageSettings
+from frazil.model.display import Field, Literal, Shown
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 Found: TypeAlias = list[bytes | None]
+Sizes: TypeAlias = list[tuple[str, int]]
 Answers: TypeAlias = list[R]
 POOL_THREADS: Final = 32
 FEW: Final = 8
@@ -101,13 +103,12 @@ class Attributes:
 PLAIN: Final = Attributes()
 
 
-class Storage(ABC):
+class Storage(ABC, Shown):
     """A place that holds the objects of one repository (or of one virtual container)."""
 
+    shown_name = "Storage"
     answers_inline: bool = False
     """whether calls are so quick that handing them to a thread would cost more"""
-    percent_encodes_names: bool = True
-    """whether odd characters of ref names are percent-encoded in keys, as all but S3 do"""
 
     @abstractmethod
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
@@ -176,7 +177,52 @@ class Storage(ABC):
             return [work(item) for item in items]
         return fan_out(work, items)
 
+    def list_objects_metadata(
+        self, settings: StorageSettings | None = None, prefix: str | None = None
+    ) -> Answers[Listed]:
+        """The objects whose keys begin with a text, which need not end in `/`."""
+        place = self
+        if settings is not None:
+            place = self.with_settings(self.default_settings().merge(settings))
+        wanted = (prefix or "").removeprefix("/")
+        folder, slash, _ = wanted.rpartition("/")
+        return [item for item in place.list(folder + slash) if item.key.startswith(wanted)]
+
+    def list_objects(
+        self, settings: StorageSettings | None = None, prefix: str | None = None
+    ) -> Sizes:
+        """Keys and sizes of the objects whose keys begin with a text."""
+        found = self.list_objects_metadata(settings, prefix)
+        return [(item.key, item.size_bytes) for item in found]
+
+    def shown_fields(self) -> Iterable[Field]:
+        """What kind of storage this is, and where."""
+        yield Field("url", Literal(self.url))
+
+    def __repr__(self) -> str:
+        return f"{self}\n"
+
     # --- with a default that backends may better ---
+
+    @property
+    def percent_encodes_names(self) -> bool:
+        """Whether odd characters of ref names are percent-encoded in keys, as all but S3 do."""
+        return True
+
+    def with_attribution(self, attribution: Attribution) -> Storage:
+        """The same place, whose requests tell who they are made for, if there are requests."""
+        return self
+
+    def with_request_limit(self, max_concurrent_requests: int) -> Storage:
+        """The same place with another limit on requests in flight, if there are requests."""
+        return self
+
+    def require_safe_commits(self) -> None:
+        """Make sure, before a repository is made here, that writers cannot overwrite each other.
+
+        Raises:
+            StorageError: they could.
+        """
 
     def get_many(self, ranges: Sequence[tuple[str, int | None, int | None]]) -> Found:
         """Many `get`s at once, in order."""
@@ -186,7 +232,7 @@ class Storage(ABC):
         """Many `put`s at once."""
         fan_out(lambda item: self.put(item[0], item[1], attributes), [*items])
 
-    def make_durable(self, keys: Iterable[str]) -> None:  # noqa: B027 - a default, not a gap
+    def make_durable(self, keys: Iterable[str]) -> None:
         """Return once these objects would survive a power cut; object stores need nothing."""
 
     def is_empty(self) -> bool:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.model.config import ChecksumAlgorithm, ObjectStoreConfig, S3Options, StorageSettings
+from frazil.model.config import ChecksumAlgorithm, ObjectStoreConfig, S3Options
 from frazil.storage.base import Storage
 from frazil.storage.credentials import (
     GcsBearerCredential,
@@ -504,37 +503,3 @@ def _call(
                 known=", ".join(sorted(set(known) - set(place))),
             )
     return function(**{**place, **options})
-
-
-# --- listing as the official package does ---
-
-
-@dataclass(frozen=True, slots=True)
-class StorageObjectInfo:
-    """An object in storage."""
-
-    key: str
-    size_bytes: int
-    created_at: datetime
-
-
-def list_objects_metadata(
-    storage: Storage, settings: StorageSettings | None = None, prefix: str | None = None
-) -> list[StorageObjectInfo]:
-    """The objects whose keys begin with a text."""
-    chosen = storage if settings is None else storage.with_settings(settings)
-    wanted = (prefix or "").removeprefix("/")
-    folder = wanted.rpartition("/")[0]
-    return [
-        StorageObjectInfo(item.key, item.size_bytes, item.created_at)
-        for item in chosen.list(f"{folder}/" if folder else "")
-        if item.key.startswith(wanted)
-    ]
-
-
-def list_objects(
-    storage: Storage, settings: StorageSettings | None = None, prefix: str | None = None
-) -> list[tuple[str, int]]:
-    """Keys and sizes of the objects whose keys begin with a text."""
-    found = list_objects_metadata(storage, settings, prefix)
-    return [(item.key, item.size_bytes) for item in found]

@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from frazil.errors import InvalidInputError
-from frazil.model.config import StorageSettings
+from frazil.model.config import Attribution, StorageSettings
+from frazil.model.display import Field
 from frazil.storage.base import (
     PLAIN,
     Attributes,
@@ -35,7 +36,6 @@ class LatencyStorage(Storage):
         self.inner = inner
         self.write_latency_ms = write_latency_ms
         self.read_latency_ms = read_latency_ms
-        self.percent_encodes_names = inner.percent_encodes_names
 
     def _before_read(self) -> None:
         time.sleep(self.read_latency_ms / 1000)
@@ -108,11 +108,7 @@ class LatencyStorage(Storage):
 
     def with_settings(self, settings: StorageSettings) -> LatencyStorage:
         """The same place and pauses, used with other settings."""
-        return LatencyStorage(
-            self.inner.with_settings(settings),
-            write_latency_ms=self.write_latency_ms,
-            read_latency_ms=self.read_latency_ms,
-        )
+        return self._around(self.inner.with_settings(settings))
 
     @property
     def allows_empty_prefix(self) -> bool:
@@ -124,8 +120,30 @@ class LatencyStorage(Storage):
         """Where the inner storage is."""
         return self.inner.url
 
-    def __repr__(self) -> str:
-        return (
-            f"LatencyStorage({self.inner!r}, write_latency_ms={self.write_latency_ms}, "
-            f"read_latency_ms={self.read_latency_ms})"
+    @property
+    def percent_encodes_names(self) -> bool:
+        """What the inner storage says."""
+        return self.inner.percent_encodes_names
+
+    def with_attribution(self, attribution: Attribution) -> LatencyStorage:
+        """The same place and pauses, with labels on requests."""
+        return self._around(self.inner.with_attribution(attribution))
+
+    def with_request_limit(self, max_concurrent_requests: int) -> LatencyStorage:
+        """The same place and pauses, with another limit on requests in flight."""
+        return self._around(self.inner.with_request_limit(max_concurrent_requests))
+
+    def require_safe_commits(self) -> None:
+        """What the inner storage says."""
+        self.inner.require_safe_commits()
+
+    def _around(self, inner: Storage) -> LatencyStorage:
+        return LatencyStorage(
+            inner, write_latency_ms=self.write_latency_ms, read_latency_ms=self.read_latency_ms
         )
+
+    def shown_fields(self) -> Iterable[Field]:
+        """The inner storage and the pauses."""
+        yield from self.inner.shown_fields()
+        yield Field("write_latency_ms", self.write_latency_ms)
+        yield Field("read_latency_ms", self.read_latency_ms)

@@ -39,6 +39,8 @@ from frazil.model.config import (
     StorageRetriesSettings,
     StorageSettings,
 )
+from frazil.model.display import Field
+from frazil.model.display import Literal as Verbatim
 from frazil.storage.base import (
     PLAIN,
     POOL_THREADS,
@@ -362,8 +364,10 @@ class LocalStorage(Storage):
         """The root directory as a `file://` URL."""
         return f"file://{quote(self._root) or '/'}"
 
-    def __repr__(self) -> str:
-        return f"LocalStorage({self.path!r})"
+    def shown_fields(self) -> Iterable[Field]:
+        """The directory."""
+        yield Field("type", Verbatim("local filesystem"))
+        yield Field("path", Verbatim(self.path))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopen, (self.path, self._durability, self._follow, self._settings)

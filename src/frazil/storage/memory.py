@@ -22,6 +22,7 @@ from frazil.model.config import (
     StorageRetriesSettings,
     StorageSettings,
 )
+from frazil.model.display import Field, Literal
 from frazil.storage.base import (
     PLAIN,
     Attributes,
@@ -185,8 +186,11 @@ class MemoryStorage(Storage):
         """`memory://` and the name."""
         return f"memory://{self._name or ''}"
 
-    def __repr__(self) -> str:
-        return f"MemoryStorage({self._name!r})" if self._name else "MemoryStorage()"
+    def shown_fields(self) -> Iterable[Field]:
+        """The name, if there is one."""
+        yield Field("type", Literal("in-memory"))
+        if self._name:
+            yield Field("name", Literal(self._name))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopen, (os.getpid(), self._place.token, self._name, self._settings)

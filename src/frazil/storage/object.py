@@ -17,7 +17,7 @@ from obstore import exceptions as foreign
 
 from frazil.errors import ErrorKind, ReadOnlyError
 from frazil.model.config import Attribution, StorageConcurrencySettings, StorageSettings
-from frazil.model.display import Field, Literal, Shown
+from frazil.model.display import Field, Literal
 from frazil.storage.base import (
     PLAIN,
     Attributes,
@@ -70,10 +70,8 @@ MAX_PARTS: Final = 9_000
 DELETE_BATCH: Final = 1000
 
 
-class ObjectStorage(Storage, Shown):
+class ObjectStorage(Storage):
     """The objects of a repository below a prefix of an object store."""
-
-    shown_name = "Storage"
 
     def __init__(
         self,
@@ -355,9 +353,22 @@ class ObjectStorage(Storage, Shown):
         return bool(self.place.prefix) or isinstance(self.place, HttpPlace)
 
     @property
-    def keeps_keys(self) -> bool:
-        """Whether the official package keeps names verbatim here, without percent-encoding."""
-        return self.place.keeps_keys
+    def percent_encodes_names(self) -> bool:
+        """Not in S3, where the official package keeps names as they are."""
+        return not self.place.keeps_keys
+
+    def require_safe_commits(self) -> None:
+        """Try conditional writes where it is not known that the store honours them.
+
+        Raises:
+            StorageError: it does not, so that concurrent commits could lose data.
+        """
+        settings = self._clients.settings
+        is_wanted = settings.effective("unsafe_use_conditional_create") and settings.effective(
+            "unsafe_use_conditional_update"
+        )
+        if is_wanted and not self.place.has_known_conditions:
+            self.probe_conditional_writes()
 
     # --- settings ---
 
@@ -369,9 +380,9 @@ class ObjectStorage(Storage, Shown):
         """The same place with other settings; clients are opened anew."""
         return self._with(self._clients.changed(settings=settings))
 
-    def with_attribution(self, attribution: Attribution | None) -> ObjectStorage:
+    def with_attribution(self, attribution: Attribution) -> ObjectStorage:
         """The same place, whose requests carry these labels in their User-Agent."""
-        return self._with(self._clients.changed(attribution=attribution or Attribution()))
+        return self._with(self._clients.changed(attribution=attribution))
 
     def with_request_limit(self, max_concurrent_requests: int) -> ObjectStorage:
         """The same place with another limit on requests in flight."""

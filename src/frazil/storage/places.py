@@ -53,6 +53,7 @@ ATTEMPT_TIMEOUT_S: Final = 600
 RETRY_WINDOW_S: Final = 180
 """No new attempt after this time: signatures must stay valid."""
 
+_CONDITIONAL_HOSTS: Final = (".amazonaws.com", ".r2.cloudflarestorage.com", ".storage.dev")
 _CHECKSUMS: Final = {ChecksumAlgorithm.Crc64Nvme: "crc64nvme", ChecksumAlgorithm.Sha256: "sha256"}
 _CLIENT_KEYS: Final = re.compile(
     r"allow_http|allow_invalid_certificates|connect_timeout|default_content_type|http1_only"
@@ -199,6 +200,12 @@ class S3Place:
         """The location without secrets."""
         return f"s3://{self.bucket}/{self.prefix}"
 
+    @property
+    def has_known_conditions(self) -> bool:
+        """Whether this is a service that is known to honour conditions on writes."""
+        host = urlsplit(self.options.endpoint_url or "").hostname
+        return host is None or host.endswith(_CONDITIONAL_HOSTS)
+
     def fields(self) -> Sequence[tuple[str, object]]:
         """What is shown of it: the options that are not at their defaults."""
         shown: list[tuple[str, object]] = [("bucket", self.bucket)]
@@ -292,6 +299,7 @@ class GcsPlace:
     """A bucket of Google Cloud Storage and a prefix in it."""
 
     kind: ClassVar[str] = "GCS"
+    has_known_conditions: ClassVar[bool] = True
     bucket: str
     prefix: str
     credentials: AnyGcsCredential
@@ -358,6 +366,7 @@ class AzurePlace:
     """A container of an Azure account and a prefix in it."""
 
     kind: ClassVar[str] = "Azure"
+    has_known_conditions: ClassVar[bool] = True
     account: str
     container: str
     prefix: str
@@ -434,6 +443,7 @@ class HttpPlace:
     """A directory behind a web server, to be read only."""
 
     kind: ClassVar[str] = "HTTP"
+    has_known_conditions: ClassVar[bool] = True
     base_url: str
     config: Mapping[str, str] = field(default_factory=dict)
     read_headers: Mapping[str, str] = field(default_factory=dict)

@@ -9,8 +9,8 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from frazil.errors import ErrorKind, StorageError
-from frazil.model.config import StorageSettings
-from frazil.model.display import Field, Literal, Shown
+from frazil.model.config import Attribution, StorageSettings
+from frazil.model.display import Field, Literal
 from frazil.storage.base import (
     PLAIN,
     Attributes,
@@ -72,15 +72,15 @@ def _bad(message: str, url: str) -> StorageError:
     return StorageError(message, kind=ErrorKind.BAD_REDIRECT, url=plain)
 
 
-class RedirectStorage(Storage, Shown):
+class RedirectStorage(Storage):
     """Storage that asks a web address where it is, once, when it is first used."""
-
-    shown_name = "Storage"
 
     def __init__(self, base_url: str, resolve: Callable[[str], Storage]) -> None:
         self._base_url = base_url
         self._resolve = resolve
         self._settings: StorageSettings | None = None
+        self._attribution: Attribution | None = None
+        self._request_limit: int | None = None
         self._start()
 
     def _start(self) -> None:
@@ -99,9 +99,17 @@ class RedirectStorage(Storage, Shown):
         """The storage that the redirect leads to."""
         with self._lock:
             if self._found is None:
-                found = self._resolve(follow(self._base_url))
-                self._found = found.with_settings(self._settings) if self._settings else found
+                self._found = self._tuned(self._resolve(follow(self._base_url)))
             return self._found
+
+    def _tuned(self, found: Storage) -> Storage:
+        if self._settings is not None:
+            found = found.with_settings(self._settings)
+        if self._attribution is not None:
+            found = found.with_attribution(self._attribution)
+        if self._request_limit is not None:
+            found = found.with_request_limit(self._request_limit)
+        return found
 
     def shown_fields(self) -> Iterable[Field]:
         """Where the redirect begins."""
@@ -174,6 +182,26 @@ class RedirectStorage(Storage, Shown):
 
     def with_settings(self, settings: StorageSettings) -> RedirectStorage:
         """The same address, used with other settings."""
-        other = RedirectStorage(self._base_url, self._resolve)
-        other._settings = settings
+        return self._changed(_settings=settings)
+
+    def with_attribution(self, attribution: Attribution) -> RedirectStorage:
+        """The same address, with labels on requests to the target."""
+        return self._changed(_attribution=attribution)
+
+    def with_request_limit(self, max_concurrent_requests: int) -> RedirectStorage:
+        """The same address, with a limit on requests to the target."""
+        return self._changed(_request_limit=max_concurrent_requests)
+
+    def _changed(self, **settings: object) -> RedirectStorage:
+        other = RedirectStorage.__new__(RedirectStorage)
+        other.__setstate__({**self.__getstate__(), **settings})
         return other
+
+    @property
+    def percent_encodes_names(self) -> bool:
+        """Ask the target."""
+        return self.target.percent_encodes_names
+
+    def require_safe_commits(self) -> None:
+        """Ask the target."""
+        self.target.require_safe_commits()

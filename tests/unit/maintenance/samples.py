@@ -52,7 +52,7 @@ def put(repo: Repository, index: int, value: int, branch: str = MAIN) -> str:
 def values(repo: Repository, branch: str = MAIN) -> list[int]:
     """What the array holds."""
     array = zarr.open_array(repo.readonly_session(branch).store, path="line", mode="r")
-    return np.asarray(array[:]).tolist()
+    return [int(value) for value in np.asarray(array[:])]
 
 
 def messages(repo: Repository, branch: str = MAIN) -> list[str]:

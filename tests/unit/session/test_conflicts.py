@@ -213,9 +213,7 @@ def test_solver_picks_a_side_for_chunks_written_twice(
 
 
 def test_deleting_a_group_takes_what_they_put_into_it(repository: Repository) -> None:
-    session = race(
-        repository, deleting("g/zarr.json"), setting(g__new__zarr_json=group_document())
-    )
+    session = race(repository, deleting("g/zarr.json"), setting(g__new__zarr_json=group_document()))
     session.commit("ours", rebase_with=BasicConflictSolver())
     assert not [key for key in contents(repository.readonly_session("main")) if key[0] == "g"]
 
@@ -282,9 +280,7 @@ def test_our_move_takes_along_what_they_created_and_refuses_an_occupied_target()
     blocked = repository.rearrange_session("main")
     blocked.move("/g", "/taken")
     other = repository.writable_session("main")
-    write_keys(
-        other, {"g/new/zarr.json": group_document(), "taken/zarr.json": group_document(x=1)}
-    )
+    write_keys(other, {"g/new/zarr.json": group_document(), "taken/zarr.json": group_document(x=1)})
     other.commit("theirs")
     mover.commit("moved", rebase_with=ConflictDetector())
     found = contents(repository.readonly_session("main"))

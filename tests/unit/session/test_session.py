@@ -187,9 +187,7 @@ def test_amend_replaces_the_tip_and_keeps_its_changes(newest: Repository) -> Non
     new = session.amend("better")
     assert [info.id for info in newest.ancestry(branch="main")][0] == new
     assert first not in [info.id for info in newest.ancestry(branch="main")]
-    log = newest.diff(
-        from_snapshot_id="1CECHNKREP0F1RSTCMT0", to_snapshot_id=new
-    )
+    log = newest.diff(from_snapshot_id="1CECHNKREP0F1RSTCMT0", to_snapshot_id=new)
     assert log.new_arrays == {"/g/a"}
     assert contents(newest.readonly_session(snapshot_id=first))["g/a/c/0"] == b"A"
 

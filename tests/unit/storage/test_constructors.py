@@ -19,8 +19,6 @@ from frazil.storage.constructors import (
     http_storage,
     http_store,
     in_memory_storage,
-    list_objects,
-    list_objects_metadata,
     local_filesystem_storage,
     local_filesystem_store,
     r2_storage,
@@ -260,9 +258,9 @@ def test_listing_by_the_beginning_of_keys(tmp_path: Path) -> None:
     for storage in (in_memory_storage(), local_filesystem_storage(str(tmp_path / "repo"))):
         for key in ("chunks/A", "chunks/B", "chunky", "repo"):
             storage.put(key, b"xx")
-        assert list_objects(storage, prefix="chunks/") == [("chunks/A", 2), ("chunks/B", 2)]
-        assert len(list_objects(storage, prefix="chunk")) == 3
-        assert len(list_objects(storage, storage.default_settings())) == 4
-        (found,) = list_objects_metadata(storage, prefix="chunks/A")
+        assert storage.list_objects(prefix="chunks/") == [("chunks/A", 2), ("chunks/B", 2)]
+        assert len(storage.list_objects(prefix="chunk")) == 3
+        assert len(storage.list_objects(storage.default_settings())) == 4
+        (found,) = storage.list_objects_metadata(prefix="chunks/A")
         assert (found.key, found.size_bytes) == ("chunks/A", 2)
         assert found.created_at.tzinfo is not None

@@ -37,7 +37,8 @@ def repository(request: pytest.FixtureRequest) -> Repository:
 
 
 def read(session: Session, **options: Any) -> xr.Dataset:  # noqa: ANN401  (those of xarray)
-    return xr.open_zarr(session.store, consolidated=False, chunks=None, **options)
+    found: xr.Dataset = xr.open_zarr(session.store, consolidated=False, chunks=None, **options)
+    return found
 
 
 def test_a_forecast_comes_back_identical(repository: Repository) -> None:
@@ -174,7 +175,8 @@ def test_an_append_that_fails_half_way_leaves_nothing(repository: Repository) ->
     to_icechunk(forecast(1)[["t2m", "rain"]], session)
     first = session.commit("one day")
     more = forecast(1, first="2024-02-28")[["t2m", "rain"]].chunk(time=24)
-    more["rain"] = (more["rain"].dims, da.from_array(Broken(), chunks=(24, 5, 7)))
+    broken = da.from_array(Broken(), chunks=(24, 5, 7))  # type: ignore[no-untyped-call]
+    more["rain"] = (more["rain"].dims, broken)
     session = repository.writable_session("main")
     with pytest.raises(OSError, match="damaged file") as error:
         to_icechunk(more, session, append_dim="time")

@@ -1,0 +1,52 @@
+"""Fetching small manifests ahead of their first use, where that saves waiting.
+
+Which manifests are worth it is configuration (format reference 3.8): by default those of
+coordinate variables. Storages that answer in line have nothing to win.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from frazil.errors import FrazilError
+from frazil.model.manifest_config import should_preload
+from frazil.model.nodes import ManifestRef
+from frazil.session.working import WorkingState
+from frazil.storage.base import fan_out, pool
+
+log = logging.getLogger(__name__)
+
+
+def start_preload(state: WorkingState) -> None:
+    """Begin to fetch manifests in the background; nobody waits for it."""
+    if state.context.storage.answers_inline or not state.context.config.preload().max_total_refs:
+        return
+    pool().submit(preload, state)
+
+
+def preload(state: WorkingState) -> int:
+    """Fetch the manifests the configuration asks for, and return their number."""
+    try:
+        chosen = choose(state)
+        fan_out(state.manifest, chosen)
+    except FrazilError as error:
+        # What is wrong will be told to whoever really needs the file.
+        log.debug("manifests were not preloaded: %s", error)
+        return 0
+    return len(chosen)
+
+
+def choose(state: WorkingState) -> list[ManifestRef]:
+    """The manifests to fetch: of the first arrays, up to a total of references."""
+    settings = state.context.config.preload()
+    left = settings.max_total_refs or 0
+    chosen: list[ManifestRef] = []
+    arrays = list(state.arrays())[: settings.max_arrays_to_scan]
+    for node in arrays:
+        for ref in node.manifests:
+            info = state.manifest_files.get(ref.id)
+            count = info.num_chunk_refs if info else 0
+            if count <= left and should_preload(settings, node.path, count):
+                chosen.append(ref)
+                left -= count
+    return chosen

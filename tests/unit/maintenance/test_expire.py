@@ -1,0 +1,131 @@
+"""Expiry of real repositories; `test_lineage` has the rules."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from frazil.errors import ErrorKind, ReadOnlyError, RefNotFoundError
+from frazil.model.history import RepoAvailability
+from frazil.model.values import RepoStatus
+from frazil.repository import Repository
+from frazil.storage.memory import MemoryStorage
+from tests.support.checks import check_repository
+from tests.unit.maintenance.samples import (
+    Interrupted,
+    Moment,
+    later,
+    make,
+    messages,
+    put,
+    values,
+    written_at,
+)
+
+
+def grown(storage: MemoryStorage, spec: int) -> tuple[Repository, list[str]]:
+    """Main with six commits, `side` from the third, tag `old` and branch `still` at the second."""
+    repo = make(storage, spec)
+    commits = [put(repo, index, index + 1) for index in range(3)]
+    repo.create_tag("old", commits[1])
+    repo.create_branch("still", commits[1])
+    repo.create_branch("side", commits[2])
+    put(repo, 7, 9, "side")
+    commits += [put(repo, index, index + 1) for index in range(3, 6)]
+    return repo, commits
+
+
+def test_old_commits_leave_the_history_and_data_stays(storage: MemoryStorage, spec: int) -> None:
+    repo, commits = grown(storage, spec)
+    before = {branch: values(repo, branch) for branch in repo.list_branches()}
+    released = repo.expire_snapshots(written_at(repo, commits[4]))
+    assert commits[3] in released
+    assert not released & set(commits[4:])
+    for handle in (repo, Repository.open(storage)):
+        assert messages(handle) == ["5=6", "4=5", "Repository initialized"]
+        assert messages(handle, "side") == ["7=9", "Repository initialized"]
+        assert messages(handle, "still") == ["1=2", "Repository initialized"]
+        assert handle.lookup_tag("old") == commits[1]
+        assert {branch: values(handle, branch) for branch in handle.list_branches()} == before
+    check_repository(repo)
+
+
+def test_expired_refs_go_when_asked_for(storage: MemoryStorage, spec: int) -> None:
+    repo, commits = grown(storage, spec)
+    repo.expire_snapshots(
+        written_at(repo, commits[4]), delete_expired_branches=True, delete_expired_tags=True
+    )
+    assert repo.list_branches() == {"main"}
+    assert repo.list_tags() == set()
+    with pytest.raises(RefNotFoundError):
+        repo.lookup_tag("old")
+    check_repository(repo)
+
+
+def test_main_stays_however_old_it_is(storage: MemoryStorage, spec: int) -> None:
+    repo, commits = grown(storage, spec)
+    repo.expire_snapshots(later(), delete_expired_branches=True, delete_expired_tags=True)
+    assert repo.lookup_branch("main") == commits[-1]
+    assert messages(repo) == ["5=6", "Repository initialized"]
+    assert values(repo) == [1, 2, 3, 4, 5, 6, 0, 0]
+
+
+def test_doing_it_twice_changes_nothing(storage: MemoryStorage, spec: int) -> None:
+    repo, commits = grown(storage, spec)
+    cutoff = written_at(repo, commits[4])
+    repo.expire_snapshots(cutoff)
+    once = messages(repo)
+    assert repo.expire_snapshots(cutoff) == set()
+    assert messages(repo) == once
+
+
+def test_commits_go_on_afterwards(storage: MemoryStorage, spec: int) -> None:
+    repo, commits = grown(storage, spec)
+    session = repo.writable_session("main")
+    repo.expire_snapshots(written_at(repo, commits[5]))
+    assert session.snapshot_id == commits[5]
+    put(repo, 6, 70)
+    assert messages(repo) == ["6=70", "5=6", "Repository initialized"]
+    check_repository(repo)
+
+
+def test_a_commit_meanwhile_is_not_lost() -> None:
+    inner = MemoryStorage()
+    repo, commits = grown(inner, 2)
+    cutoff = written_at(repo, commits[5])
+    race = Moment("put_if", "repo", lambda: put(repo, 6, 70))
+    released = Repository.open(Interrupted(inner, [race])).expire_snapshots(cutoff)
+    assert set(commits[:5]) - {commits[1]} < released
+    assert messages(repo) == ["6=70", "5=6", "Repository initialized"]
+    kinds = [type(update.kind).__name__ for update in repo.ops_log()]
+    assert kinds[:2] == ["ExpirationRan", "NewCommit"]
+    check_repository(repo)
+
+
+def test_a_branch_that_got_a_commit_meanwhile_is_not_deleted() -> None:
+    inner = MemoryStorage()
+    repo, commits = grown(inner, 1)
+    cutoff = written_at(repo, commits[5])
+    race = Moment("list", "snapshots/", lambda: put(repo, 6, 70, "side"))
+    slow = Repository.open(Interrupted(inner, [race]))
+    slow.expire_snapshots(cutoff, delete_expired_branches=True)
+    assert repo.list_branches() == {"main", "side"}
+    assert values(repo, "side")[6] == 70
+
+
+def test_a_repository_that_takes_no_changes_refuses(storage: MemoryStorage) -> None:
+    repo, _ = grown(storage, 2)
+    repo.set_status(RepoStatus(RepoAvailability.read_only))
+    with pytest.raises(ReadOnlyError) as raised:
+        repo.expire_snapshots(later())
+    assert raised.value.kind == ErrorKind.READ_ONLY_REPOSITORY
+
+
+def test_times_need_a_zone(storage: MemoryStorage, spec: int) -> None:
+    repo = make(storage, spec)
+    naive = datetime.now(UTC).replace(tzinfo=None)
+    with pytest.raises(TypeError):
+        repo.expire_snapshots(naive)
+    with pytest.raises(TypeError):
+        repo.garbage_collect(naive)

@@ -1,0 +1,65 @@
+"""Which manifests are fetched ahead."""
+
+from __future__ import annotations
+
+import pytest
+
+from frazil.model.config import (
+    ManifestConfig,
+    ManifestPreloadCondition,
+    ManifestPreloadConfig,
+    RepositoryConfig,
+)
+from frazil.repository import Repository
+from frazil.session.preload import choose, preload
+from frazil.storage.memory import MemoryStorage
+from tests.support.nodes import array_document, group_document, write_keys
+
+
+def chosen(config: ManifestPreloadConfig | None) -> list[str]:
+    settings = RepositoryConfig(manifest=ManifestConfig(preload=config)) if config else None
+    repository = Repository.create(MemoryStorage(), config=settings)
+    session = repository.writable_session("main")
+    write_keys(
+        session,
+        {
+            "zarr.json": group_document(),
+            "time/zarr.json": array_document(3),
+            "time/c/0": b"t",
+            "temperature/zarr.json": array_document(30),
+            **{f"temperature/c/{i}": b"x" for i in range(30)},
+        },
+    )
+    session.commit("data")
+    state = repository.readonly_session("main").state
+    assert preload(state) == len(choose(state))
+    owners = {ref.id: node.path for node in state.arrays() for ref in node.manifests}
+    return sorted(owners[ref.id] for ref in choose(state))
+
+
+def test_coordinates_are_fetched_ahead_by_default() -> None:
+    assert chosen(None) == ["/time"]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (
+            ManifestPreloadConfig(preload_if=ManifestPreloadCondition.true()),
+            ["/temperature", "/time"],
+        ),
+        (ManifestPreloadConfig(preload_if=ManifestPreloadCondition.false()), []),
+        (
+            ManifestPreloadConfig(
+                max_total_refs=5, preload_if=ManifestPreloadCondition.true()
+            ),
+            ["/time"],
+        ),
+        (
+            ManifestPreloadConfig(preload_if=ManifestPreloadCondition.name_matches("temp.*")),
+            ["/temperature"],
+        ),
+    ],
+)
+def test_configuration_decides(config: ManifestPreloadConfig, expected: list[str]) -> None:
+    assert chosen(config) == expected
