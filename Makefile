@@ -25,8 +25,9 @@ format: venv ## put every file into ruff's layout
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
-bench: venv peers ## compare with the official package on this machine
-	$(PY) -m bench $(ARGS)
+bench: peers ## compare with the official package on this machine (ARGS="--only read")
+	@if [ -f .venv-peer2.missing ]; then cat .venv-peer2.missing; exit 1; fi
+	@PYTHONPATH=src:. .venv-peer2/bin/python -m bench $(ARGS)
 
 peer: venv peers ## only the tests against the official packages, 1.1.21 and 2.3.0
 	$(PY) -m pytest -m peer -n $(WORKERS) $(ARGS)

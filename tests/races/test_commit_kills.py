@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -17,47 +15,11 @@ from frazil.repository import Repository
 from frazil.storage.local import Durability, LocalStorage
 from tests.support.actions import CASES, HISTORY, LATER, Prepare, base_of, state_of
 from tests.support.checks import check_repository, garbage_of
-from tests.support.committers import start
+from tests.support.forkserver import start
+from tests.support.killing import act_and_die, create_and_die
 from tests.support.nodes import group_document, write_keys
 
 MOST_STEPS = 1000
-STEPS = frozenset(
-    {"open", "os.rename", "os.link", "os.remove", "os.mkdir", "os.utime", "fcntl.flock"}
-)
-"""What Python tells before it asks the system: every change of a directory, every lock."""
-
-
-def die_at(step: int, root: Path) -> None:
-    """Arrange that this process is killed just before its n-th use of the file system."""
-    count = 0
-
-    def watch(event: str, arguments: tuple[object, ...]) -> None:
-        nonlocal count
-        if event not in STEPS or not is_ours(event, arguments, str(root)):
-            return
-        count += 1
-        if count == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(watch)
-
-
-def is_ours(event: str, arguments: tuple[object, ...], root: str) -> bool:
-    """Whether a step is one in the repository."""
-    return event == "fcntl.flock" or str(arguments[0]).startswith(root)
-
-
-def act_and_die(storage: LocalStorage, prepare: Prepare, step: int) -> None:
-    """Do something, and be killed on the way."""
-    act = prepare(Repository.open(storage))
-    die_at(step, Path(storage.path))
-    act()
-
-
-def create_and_die(storage: LocalStorage, spec: int, step: int) -> None:
-    """Create a repository, and be killed on the way."""
-    die_at(step, Path(storage.path))
-    Repository.create(storage, spec_version=spec)
 
 
 class Scene:

@@ -17,7 +17,8 @@ from frazil.storage.credentials import s3_static_credentials
 from frazil.storage.local import LocalStorage
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import S3Place
-from tests.support.committers import Field, Journal, check_field, start, write_all
+from tests.support.committers import Field, Journal, check_field, write_all
+from tests.support.forkserver import start
 from tests.support.servers import REGION, S3Server
 
 WRITERS = 8

@@ -1,18 +1,11 @@
-"""Processes that commit to one branch, and the proof that nothing they did was lost.
-
-They come from a fork server: a process of its own, which has loaded everything and started no
-thread. A test run that has talked to an object store could not be forked safely.
-"""
+"""Work for processes that commit to one branch, and the proof that nothing of it was lost."""
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 
 from frazil.model.values import ConflictDetector
@@ -24,20 +17,6 @@ from tests.support.nodes import array_document, contents, group_document, write_
 
 CHUNK_BYTES = 700
 """more than fits into a manifest, so that every commit writes a chunk object"""
-
-
-def fork_server() -> ForkServerContext:
-    """Where processes come from."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    return context
-
-
-def start(work: Callable[..., object], *arguments: object) -> ForkServerProcess:
-    """Start a process; it ends with 0 if the work went well."""
-    process = fork_server().Process(target=work, args=arguments, daemon=True)
-    process.start()
-    return process
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,8 +93,15 @@ def test_async_names_are_coroutines_or_async_iterators(name: str) -> None:
 def test_our_names_are_the_facade_names() -> None:
     assert icechunk.IcechunkError is frazil.FrazilError
     assert icechunk.IcechunkStore is frazil.FrazilStore
-    for name in set(NAMES[""]) & set(OURS) - {"__version__"}:
+    for name in set(NAMES[""]) & set(OURS) - {"__version__", "Storage"}:
         assert getattr(icechunk, name) is getattr(frazil, name)
+
+
+def test_every_storage_is_a_facade_storage() -> None:
+    made = icechunk.Storage.new_in_memory()
+    assert isinstance(made, icechunk.Storage)
+    assert isinstance(made, frazil.Storage)
+    assert not isinstance("memory://", icechunk.Storage)
 
 
 def test_all_our_names_load() -> None:

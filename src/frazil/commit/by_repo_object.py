@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from frazil.commit.base import (
@@ -377,19 +377,21 @@ class RepoObjectRefs(RefStore):
 
     def updates(self) -> Iterator[UpdateEntry]:
         info = self.info()
-        while True:
-            yield from info.latest_updates
-            if info.repo_before_updates is None:
-                return
-            key = OVERWRITTEN + info.repo_before_updates
-            blob = self._storage.get(key)
+        yield from info.latest_updates
+        while info.repo_before_updates is not None:
+            name = info.repo_before_updates
+            blob = self._storage.get(OVERWRITTEN + name)
             if blob is None:
                 return  # backups may be cleaned away; the log then ends here
-            older = decode_repo_info(blob, key=key)
-            if older.latest_updates and older.latest_updates[0].updated_at >= (
-                info.latest_updates[-1].updated_at
-            ):
-                raise FormatError("the operations log runs in a circle", key=key)
+            older = decode_repo_info(blob, key=OVERWRITTEN + name)
+            newest, *rest = older.latest_updates
+            if newest.updated_at >= info.latest_updates[-1].updated_at:
+                raise FormatError(
+                    "the operations log runs in a circle", key=OVERWRITTEN + name
+                )
+            # Where it was written this line was the newest, which has no backup yet.
+            yield replace(newest, backup_path=name)
+            yield from rest
             info = older
 
 

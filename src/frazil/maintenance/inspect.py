@@ -9,7 +9,7 @@ from typing import Final
 
 from frazil.commit.by_ref_file import CONFIG_KEY
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs
-from frazil.errors import ErrorKind, FormatError, SnapshotNotFoundError, StorageError
+from frazil.errors import ErrorKind, FormatError, StorageError
 from frazil.formats.config_codec import config_map_from_yaml
 from frazil.formats.envelope import FileKind, unseal
 from frazil.formats.manifest import decode_manifest
@@ -19,7 +19,7 @@ from frazil.formats.txlog import decode_log
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance import describe
 from frazil.maintenance.describe import Described
-from frazil.maintenance.reading import manifest_blob
+from frazil.maintenance.reading import manifest_blob, snapshot_blob
 from frazil.model.history import TransactionLog
 from frazil.session.context import Context
 from frazil.session.draft import unite
@@ -37,11 +37,7 @@ def inspect_snapshot(context: Context, snapshot_id: SnapshotId) -> Described:
     Raises:
         SnapshotNotFoundError: there is none.
     """
-    key = snapshot_key(snapshot_id)
-    blob = context.storage.get(key)
-    if blob is None:
-        raise SnapshotNotFoundError("no such snapshot", snapshot=snapshot_id)
-    return _snapshot(blob, key)
+    return _snapshot(snapshot_blob(context.storage, snapshot_id), snapshot_key(snapshot_id))
 
 
 def inspect_manifest(context: Context, manifest_id: str) -> Described:

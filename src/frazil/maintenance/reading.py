@@ -11,7 +11,6 @@ from itertools import islice
 from typing import TypeVar
 
 from frazil.errors import ErrorKind, SnapshotNotFoundError, StorageError
-from frazil.formats.manifest import Manifest, decode_manifest
 from frazil.formats.snapshot import decode_snapshot
 from frazil.ids import ManifestId, SnapshotId
 from frazil.model.history import Snapshot
@@ -21,26 +20,25 @@ from frazil.storage.base import Storage
 T = TypeVar("T")
 
 
+def snapshot_blob(storage: Storage, snapshot_id: SnapshotId) -> bytes:
+    """The bytes of a snapshot file.
+
+    Raises:
+        SnapshotNotFoundError: there is no such file.
+    """
+    blob = storage.get(snapshot_key(snapshot_id))
+    if blob is None:
+        raise SnapshotNotFoundError("no such snapshot", snapshot=snapshot_id)
+    return blob
+
+
 def read_snapshot(storage: Storage, snapshot_id: SnapshotId) -> Snapshot:
     """Read a snapshot.
 
     Raises:
         SnapshotNotFoundError: there is no such file.
     """
-    key = snapshot_key(snapshot_id)
-    blob = storage.get(key)
-    if blob is None:
-        raise SnapshotNotFoundError("no such snapshot", snapshot=snapshot_id)
-    return decode_snapshot(blob, key=key)
-
-
-def read_manifest(storage: Storage, manifest_id: ManifestId) -> Manifest:
-    """Read a manifest.
-
-    Raises:
-        StorageError: there is no such file.
-    """
-    return decode_manifest(manifest_blob(storage, manifest_id), key=manifest_key(manifest_id))
+    return decode_snapshot(snapshot_blob(storage, snapshot_id), key=snapshot_key(snapshot_id))
 
 
 def manifest_blob(storage: Storage, manifest_id: ManifestId) -> bytes:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from frazil.formats.manifest import Manifest
+from frazil.formats.manifest import decode_manifest
 from frazil.maintenance.id_sets import U8, RowSet
 from frazil.maintenance.walk import WalkLimits, over_manifests, reachable_manifests
 from frazil.model.chunks import ChunkTable, ChunkType
@@ -60,8 +60,8 @@ def chunk_storage_stats(
     return ChunkStorageStats(_total(native), _total(virtual), inlined)
 
 
-def _look(manifest: Manifest) -> _Found:
-    tables = [table for _, table in manifest.tables()]
+def _look(blob: bytes, key: str) -> _Found:
+    tables = [table for _, table in decode_manifest(blob, key=key).tables()]
     nothing = np.zeros((0, RANGE_WIDTH), np.uint8)
     return _Found(
         np.concatenate([nothing, *map(_native_ranges, tables)]),

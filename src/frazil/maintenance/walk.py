@@ -6,20 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-import numpy as np
-
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.errors import InternalError
-from frazil.formats.manifest import Manifest
+from frazil.formats.links import manifest_files, native_chunk_ids
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
-from frazil.maintenance.id_sets import ID_WIDTH, U8, RowSet
+from frazil.maintenance.id_sets import U8, RowSet
 from frazil.maintenance.lineage import ids_where, reachable
-from frazil.maintenance.reading import portions, read_manifest, read_snapshot
-from frazil.model.chunks import ChunkType
+from frazil.maintenance.reading import manifest_blob, portions, snapshot_blob
 from frazil.model.history import ManifestFile
 from frazil.session.context import Context
+from frazil.storage.assets import manifest_key, snapshot_key
 from frazil.storage.base import Storage, fan_out
 
 T = TypeVar("T")
@@ -61,7 +59,8 @@ def manifests_of(
     """The manifests of some snapshots, once each."""
 
     def files(snapshot_id: SnapshotId) -> tuple[ManifestFile, ...]:
-        return read_snapshot(storage, snapshot_id).manifest_files
+        blob = snapshot_blob(storage, snapshot_id)
+        return manifest_files(blob, key=snapshot_key(snapshot_id))
 
     return {
         file.id: file
@@ -75,11 +74,15 @@ def over_manifests(
     storage: Storage,
     files: Iterable[ManifestFile],
     limits: WalkLimits,
-    look: Callable[[Manifest], T],
+    look: Callable[[bytes, str], T],
 ) -> Iterator[T]:
-    """Read manifests side by side and yield what `look` finds in each."""
+    """Read manifests side by side and yield what `look` finds in the bytes under each key."""
+
+    def work(file: ManifestFile) -> T:
+        return look(manifest_blob(storage, file.id), manifest_key(file.id))
+
     for group in _portions_by_size(files, limits):
-        yield from fan_out(lambda file: look(read_manifest(storage, file.id)), group)
+        yield from fan_out(work, group)
 
 
 def _portions_by_size(
@@ -105,14 +108,12 @@ def _portions_by_size(
 
 
 def native_chunks(storage: Storage, files: Iterable[ManifestFile], limits: WalkLimits) -> RowSet:
-    """The chunk objects that some manifests refer to, each as often as it likes."""
+    """The chunk objects that some manifests refer to."""
+
+    def look(blob: bytes, key: str) -> U8:
+        return native_chunk_ids(blob, key=key)
+
     found = RowSet()
-    for ids in over_manifests(storage, files, limits, native_ids):
+    for ids in over_manifests(storage, files, limits, look):
         found.add(ids)
     return found
-
-
-def native_ids(manifest: Manifest) -> U8:
-    """The chunk objects a manifest refers to."""
-    parts = [table.chunk_id[table.kind == ChunkType.native] for _, table in manifest.tables()]
-    return np.concatenate([np.zeros((0, ID_WIDTH), np.uint8), *parts])

@@ -531,7 +531,7 @@ class ForkSession(Session):
     def flush(self, message: str, metadata: dict[str, Any] | None = None) -> str:
         """Not allowed: merge the fork into the session it came from."""
         raise SessionStateError(
-            "commits are not allowed in a fork, and no flush: merge it into its session",
+            "cannot flush a forked session: merge it into the session it came from",
             kind=ErrorKind.COMMIT_NOT_ALLOWED,
         )
 

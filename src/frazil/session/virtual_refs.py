@@ -53,7 +53,7 @@ def set_virtual_columns(
     number = np.fromiter((codes.setdefault(text, len(codes)) for text in locations), np.int32, n)
     wanted = number != codes.get("", ABSENT)
     texts, covered = state.context.containers.check_many(
-        [text for text in codes], validate=validate
+        list(codes), validate=validate
     )
     fine = covered[number] & wanted
     coords = _box_coords(box, first)

@@ -6,7 +6,6 @@ the values go is decided here.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
@@ -95,12 +94,11 @@ def to_icechunk(
         "append_dim": append_dim,
         "write_region": region,
         "safe_chunks": safe_chunks,
+        "align_chunks": align_chunks,
         "zarr_format": 3,
         "consolidated": False,
         "consolidate_on_close": False,
     }
-    if "align_chunks" in inspect.signature(ZarrStore.open_group).parameters:
-        options["align_chunks"] = align_chunks  # since xarray 2025.6
     with _Warned(session):
         store = ZarrStore.open_group(session.store, **options)
         pending = _write_metadata(dataset, store, encoding or {})
@@ -132,30 +130,12 @@ class _Warned:
 
 def _write_metadata(dataset: xr.Dataset, store: ZarrStore, encoding: Mapping[Any, Any]) -> Pending:
     """Create or resize arrays, write attributes, and return the values yet to be written."""
-    if store._write_region is not None:
-        dataset = _placed(dataset, store)
+    dataset = store._validate_and_autodetect_region(dataset)
     _validate_dataset_names(dataset)
-    _check_encoding(encoding, store)
+    store._validate_encoding(encoding)
     pending = Pending()
     dump_to_store(dataset, store, pending, encoding=encoding)  # type: ignore[no-untyped-call]
     return pending
-
-
-def _placed(dataset: xr.Dataset, store: ZarrStore) -> xr.Dataset:
-    """Settle the region with xarray; what remains of the dataset is to be written there."""
-    placed: xr.Dataset | None = store._validate_and_autodetect_region(dataset)
-    if placed is not None:
-        return placed
-    if store._append_dim in store._write_region:  # xarray before 2024.11 leaves the rest to us
-        raise ValueError(f"append_dim {store._append_dim!r} is also a dimension of the region")
-    return dataset.drop_vars(dataset.indexes)
-
-
-def _check_encoding(encoding: Mapping[Any, Any], store: ZarrStore) -> None:
-    if encoding and store._mode in ("a", "a-", "r+"):
-        existing = sorted(set(store.zarr_group.array_keys()) & set(encoding))
-        if existing:
-            raise ValueError(f"variable {existing[0]!r} already exists, but encoding was provided")
 
 
 def _write_lazy(
