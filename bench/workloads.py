@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import zarr
+from zarr.codecs import ZstdCodec
 
 from frazil.storage.local import LocalStorage
 
@@ -66,7 +67,7 @@ def _array(store: Any, size: tuple[tuple[int, int], tuple[int, int]], codec: str
         chunks=size[1],
         dtype="f8",
         filters=None,
-        compressors=None if codec == "raw" else zarr.codecs.ZstdCodec(level=3),
+        compressors=None if codec == "raw" else ZstdCodec(level=3),
     )
 
 
@@ -91,7 +92,7 @@ def _prepare_read(size: Any, codec: str, side: Side, place: Path) -> None:
 def _read(size: Any, side: Side, prepared: Path, scratch: Path) -> Any:
     def work() -> Any:
         store = side.open(prepared / "r").readonly_session("main").store
-        values = zarr.open_array(store, path="a", mode="r")[:]
+        values: Any = zarr.open_array(store, path="a", mode="r")[:]
         assert values.shape == size[0]
         return values
 

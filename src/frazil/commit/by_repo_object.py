@@ -384,6 +384,8 @@ class RepoObjectRefs(RefStore):
             if blob is None:
                 return  # backups may be cleaned away; the log then ends here
             older = decode_repo_info(blob, key=OVERWRITTEN + name)
+            if not older.latest_updates:
+                raise FormatError("a backup has no operations log", key=OVERWRITTEN + name)
             newest, *rest = older.latest_updates
             if newest.updated_at >= info.latest_updates[-1].updated_at:
                 raise FormatError(
