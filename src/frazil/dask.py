@@ -170,13 +170,13 @@ def _stored(write: _Write, start: Session) -> DaskArray:
     """The dask array of the Zarr arrays that `_write_block` returns."""
     source = _aligned(write)
     target = in_session(write.target, start)
+    write_id = uuid4().hex  # a cluster that remembers an equal earlier write must not skip this
+    # The target is a task of its own, which a worker loads once for all its blocks.
     return source.map_blocks(
         _write_block,
-        # A task of its own: workers load it once. Its name must be new each time, else a
-        # cluster that remembers an equal earlier write would skip this one.
-        target=delayed(target, name=f"frazil-target-{uuid4().hex}", traverse=False),
+        target=delayed(target, name=f"frazil-target-{write_id}", traverse=False),
         region=write.region,
-        token="frazil-write",
+        name=f"frazil-write-{write_id}",
         dtype=source.dtype,
         meta=source._meta,
     )

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from frazil import urls
 from frazil.async_twins import with_async_twins
 from frazil.commit.by_repo_object import (
     REPO_KEY,
@@ -476,6 +477,15 @@ class Repository(Shown):
             SnapshotNotFoundError: there is no such snapshot.
         """
         return snapshot_info(self.context.refs.entry(SnapshotId.parse(snapshot_id)))
+
+    def resolve(self, version: str) -> str:
+        """The snapshot a text means: a branch, else a tag, else an id or the beginning of one.
+
+        `{2024-05-01}` means what `main` was at that time, `dev@{2024-05-01}` what `dev` was.
+        """
+        is_time = version.endswith("}")
+        ref = urls.parse_url(f"/@{version}").ref if is_time else urls.Named(version)
+        return urls.resolve(ref, self)
 
     def list_manifest_files(self, snapshot_id: str) -> list[ManifestFileInfo]:
         """The manifests a snapshot needs."""

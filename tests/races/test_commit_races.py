@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from uuid import uuid4
@@ -12,11 +13,14 @@ from uuid import uuid4
 import pytest
 
 from frazil.model.config import S3Options
+from frazil.model.history import SnapshotEntry
+from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.credentials import s3_static_credentials
 from frazil.storage.local import LocalStorage
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import S3Place
+from tests.support.checks import garbage_of
 from tests.support.committers import Field, Journal, check_field, write_all
 from tests.support.forkserver import start
 from tests.support.servers import REGION, S3Server
@@ -94,10 +98,74 @@ def writers(
     made.end()
 
 
+def size(writers: int, commits: int) -> pytest.MarkDecorator:
+    """How many processes make how many commits each."""
+    return pytest.mark.parametrize(
+        "writers", [(writers, commits)], indirect=True, ids=[f"{writers}x{commits}"]
+    )
+
+
+def check_all_are_there(writers: Writers) -> None:
+    """Nobody was killed, so each commit is there; and there was a race at all."""
+    checked = check_field(writers.field, writers.journal)
+    made = checked.histories["main"][:-2]
+    assert len(made) == writers.field.writers * writers.field.commits
+    assert any(rebases(entry) for entry in made), "nobody was ever in the way of another"
+
+
+def rebases(entry: SnapshotEntry) -> int:
+    """How often a commit had to be put on top of another one."""
+    ours = entry.metadata["__icechunk"]
+    assert isinstance(ours, dict)
+    return int(ours["rebase_attempts"])
+
+
+def check_after_kills(writers: Writers) -> None:
+    """What was acknowledged is there; what the dead left is garbage, and goes."""
+    assert writers.deaths
+    field, journal = writers.field, writers.journal
+    check_field(field, journal)
+    assert len(journal.commits("began")) == field.writers * field.commits
+    lost = len(journal.commits("began")) - len(journal.commits("acknowledged"))
+    assert lost <= writers.deaths
+    repository = Repository.open(field.storage)
+    repository.garbage_collect(datetime.now(UTC) + timedelta(days=1))
+    assert garbage_of(repository) == set()
+    check_field(field, journal)
+
+
+by_spec = pytest.mark.parametrize("spec", [1, 2], ids=["v1", "v2"])
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("spec", [1, 2], ids=["v1", "v2"])
-@pytest.mark.parametrize("writers", [(WRITERS, COMMITS)], indirect=True, ids=["8x25"])
+@by_spec
+@size(WRITERS, COMMITS)
 def test_every_commit_of_many_processes_is_there_once(writers: Writers) -> None:
     writers.wait(limit_s=240)
-    checked = check_field(writers.field, writers.journal)
-    assert len(checked.messages()[2:]) == WRITERS * COMMITS
+    check_all_are_there(writers)
+
+
+@pytest.mark.slow
+@by_spec
+@size(WRITERS, COMMITS)
+def test_every_acknowledged_commit_of_killed_processes_is_there_once(writers: Writers) -> None:
+    writers.run_killing(limit_s=240, pause_s=0.3)
+    check_after_kills(writers)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@by_spec
+@size(WRITERS, 150)
+def test_every_commit_of_a_long_race_is_there_once(writers: Writers) -> None:
+    writers.wait(limit_s=1500)
+    check_all_are_there(writers)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@by_spec
+@size(WRITERS, 150)
+def test_every_acknowledged_commit_of_a_long_massacre_is_there_once(writers: Writers) -> None:
+    writers.run_killing(limit_s=1500, pause_s=0.3)
+    check_after_kills(writers)

@@ -1,7 +1,7 @@
 """What a file refers to, read without the rest of it.
 
-Garbage collection opens every snapshot and every manifest of a history and needs of each no
-more than the names of what it uses.
+Work on whole histories opens every snapshot and every manifest, and needs of each no more than
+its place in the history and the names of what it uses.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from frazil.formats.columns import groups
 from frazil.formats.envelope import FileKind, unseal
-from frazil.formats.flat import U32, U64, Buffer
+from frazil.formats.flat import U32, U64, Buffer, Table
+from frazil.formats.metadata import codec_of, read_metadata
 from frazil.formats.refs import CHUNK_ID, WIDTHS
 from frazil.formats.snapshot import MANIFEST_FILE_V1
-from frazil.ids import ChunkId, ManifestId
-from frazil.model.history import ManifestFile
+from frazil.ids import ChunkId, ManifestId, SnapshotId
+from frazil.model.history import MAX_MICROS, ManifestFile, SnapshotEntry
 
 
 def manifest_files(blob: bytes, *, key: str) -> tuple[ManifestFile, ...]:
@@ -24,7 +25,33 @@ def manifest_files(blob: bytes, *, key: str) -> tuple[ManifestFile, ...]:
     Raises:
         FormatError: the file is damaged or not a snapshot.
     """
-    root = Buffer(unseal(blob, FileKind.SNAPSHOT, key=key).body, key).root()
+    return _manifest_files(Buffer(unseal(blob, FileKind.SNAPSHOT, key=key).body, key).root())
+
+
+def snapshot_links(blob: bytes, *, key: str) -> tuple[SnapshotEntry, tuple[ManifestFile, ...]]:
+    """What history records of a snapshot file that names its parent, and its manifests.
+
+    Raises:
+        FormatError: the file is damaged or not a snapshot.
+    """
+    envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
+    buffer = Buffer(envelope.body, key)
+    root = buffer.root()
+    parent = root.struct_bytes(1, 12)
+    flushed_at = root.number(3, U64)
+    if flushed_at > MAX_MICROS:
+        raise buffer.fail("impossible time")
+    entry = SnapshotEntry(
+        id=SnapshotId(root.required_bytes(0, 12, "id")),
+        parent_id=None if parent is None else SnapshotId(parent),
+        flushed_at=flushed_at,
+        message=root.required_text(4, "message"),
+        metadata=read_metadata(root, 5, codec_of(envelope.spec, key), "metadata"),
+    )
+    return entry, _manifest_files(root)
+
+
+def _manifest_files(root: Table) -> tuple[ManifestFile, ...]:
     old = map(MANIFEST_FILE_V1.unpack, root.structs(6, MANIFEST_FILE_V1.size, "manifest_files"))
     new = (
         (table.required_bytes(0, 12, "id"), table.number(1, U64), table.number(2, U32))

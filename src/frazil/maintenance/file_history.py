@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from frazil.commit.by_ref_file import entry_of
 from frazil.errors import FormatError, SnapshotNotFoundError, StorageError
+from frazil.formats.links import snapshot_links
 from frazil.ids import SnapshotId
 from frazil.maintenance.listing import ID_NAME
-from frazil.maintenance.reading import portions, read_snapshot
+from frazil.maintenance.reading import portions, snapshot_blob
 from frazil.model.history import ManifestFile, SnapshotEntry
-from frazil.storage.assets import SNAPSHOTS
+from frazil.storage.assets import SNAPSHOTS, snapshot_key
 from frazil.storage.base import Storage, fan_out
 
 PREFETCH: Final = 64
@@ -93,5 +93,5 @@ def read_file_history(storage: Storage, at_once: int = PREFETCH) -> FileHistory:
 
 
 def _read(storage: Storage, snapshot_id: SnapshotId) -> Known:
-    snapshot = read_snapshot(storage, snapshot_id)
-    return Known(entry_of(snapshot), snapshot.manifest_files)
+    blob = snapshot_blob(storage, snapshot_id)
+    return Known(*snapshot_links(blob, key=snapshot_key(snapshot_id)))

@@ -8,7 +8,8 @@ is what makes a rewrite of a long history cheap.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,21 @@ I64: TypeAlias = npt.NDArray[np.int64]
 TEXT_END = 1
 """A text ends in a NUL; other bytes end in nothing."""
 BLOB_END = 0
+NOWHERE: Final = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Written:
+    """Rows as the last file held them, in bytes that refer only to each other.
+
+    They go into the next file as they are, so that adding a row costs little more than a copy.
+    """
+
+    data: bytes
+    places: I64
+    """of each row in `data`, -1 for those that are not there"""
+    dropped: int = 0
+    """rows in `data` that are no longer wanted"""
 
 
 def frame(cell: bytes, end: int) -> bytes:

@@ -6,6 +6,7 @@ of them works on whole columns (format reference 3.6, `SnapshotInfo`).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
-from frazil.model.framed import BLOB_END, TEXT_END, append_frames
+from frazil.model.framed import BLOB_END, NOWHERE, TEXT_END, Written, append_frames
 from frazil.model.plain import MAX_MICROS, Metadata, Micros, ValueCodec
 
 Rows: TypeAlias = npt.NDArray[np.void]
@@ -70,6 +71,8 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
     def __init__(self, columns: SnapshotColumns, codec: ValueCodec, *, key: str = "repo") -> None:
         self.columns = columns
         self.codec = codec
+        self.written: Written | None = None
+        """what the codec keeps for the next file; it is not part of the table"""
         self._key = key
 
     @classmethod
@@ -171,7 +174,7 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
             FormatError: an id is known already or occurs twice.
         """
         added = sorted(entries, key=lambda entry: bytes(entry.id))
-        known, count = self.columns.rows, len(self)
+        count = len(self)
         numbers = {bytes(entry.id): count + n for n, entry in enumerate(added)}
         if len(numbers) < len(added) or any(entry.id in self for entry in added):
             raise FormatError(
@@ -179,8 +182,9 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
             )
         parents = [self._number_of(entry.parent_id, numbers) for entry in added]
         columns = self._packed(added, parents)
-        places = np.searchsorted(known["id"], columns.rows["id"][count:])
-        order = np.insert(np.arange(count), places, np.arange(count, count + len(added)))
+        if len(added) == 1:
+            return self._with_last_moved(columns, self._place(added[0].id))
+        order = np.argsort(columns.rows["id"], kind="stable")
         return self._like(_reordered(columns, order))
 
     def without(self, snapshot_ids: Collection[SnapshotId]) -> Self:
@@ -235,10 +239,31 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
     def _like(self, columns: SnapshotColumns) -> Self:
         return type(self)(columns, self.codec, key=self._key)
 
+    def _with_last_moved(self, columns: SnapshotColumns, place: int) -> Self:
+        """The table once the last of some rows has gone to its place in the order of ids."""
+        old, count = columns.rows, len(columns.rows) - 1
+        rows = np.concatenate([old[:place], old[count:], old[place:count]])
+        parents = rows["parent"]
+        parents += parents >= place
+        made = self._like(SnapshotColumns(rows, columns.items, columns.pruned, columns.arena))
+        if self.written is not None:
+            known = self.written.places
+            places = np.concatenate([known[:place], [NOWHERE], known[place:]])
+            made.written = Written(self.written.data, places)
+        return made
+
+    def _place(self, snapshot_id: bytes) -> int:
+        """The first row whose id is not smaller."""
+        raw = self._raw_ids
+        # Quicker than numpy, which would copy the whole column first.
+        return bisect_left(
+            range(len(self)), snapshot_id, key=lambda row: raw[12 * row : 12 * row + 12]
+        )
+
     def _find(self, snapshot_id: bytes) -> int | None:
         if len(snapshot_id) != SnapshotId.width:
             return None
-        row = int(np.searchsorted(self.columns.rows["id"], np.bytes_(snapshot_id)))
+        row = self._place(snapshot_id)
         return row if self._raw_ids[12 * row : 12 * row + 12] == snapshot_id else None
 
     def _parent(self, row: int) -> SnapshotId | None:

@@ -435,24 +435,40 @@ class Session(Shown):
             base = save(self.state, "fork", {}, parent=base).snapshot.id
         return ForkSession(self.state.context, base, mode=SessionMode.writable)
 
-    def merge(self, *others: ForkSession) -> None:
-        """Take over the changes of forks.
+    def merge(self, *others: Session) -> None:
+        """Take over the changes of forks, or of other sessions that began at the same snapshot.
 
         Raises:
+            ReadOnlyError: this session takes no changes.
             SessionStateError: the changes do not go together.
         """
+        for session in (self, *others):
+            if session._mode == SessionMode.rearrange:
+                self._require(SessionMode.writable)
+        self.state.require_editable()
         for other in others:
-            if not isinstance(other, ForkSession):
-                raise TypeError(
-                    f"only forks made with Session.fork() can be merged. "
-                    f"Received {type(other).__name__!r} instead."
-                )
-        if self._mode != SessionMode.writable:
-            self._require(SessionMode.writable)
+            self._require_mergeable(other)
         for other in others:
+            if other is self:
+                continue
             with self.state.lock:
                 self.state.changes.merge(other.state.changes)
                 self.state.move_base(self.state.base_id)
+
+    def _require_mergeable(self, other: Session) -> None:
+        if isinstance(other, ForkSession) or other is self or not other.has_uncommitted_changes:
+            return
+        if isinstance(self, ForkSession):
+            raise SessionStateError(
+                "only forks can be merged into a fork: merge it into the session it came from",
+                kind=ErrorKind.MERGE_NOT_ALLOWED,
+            )
+        if other.snapshot_id != self.snapshot_id:
+            raise SessionStateError(
+                "sessions that began at different snapshots cannot be merged: commit one and"
+                " rebase the other",
+                kind=ErrorKind.MERGE_NOT_ALLOWED,
+            )
 
     # --- rules ---
 

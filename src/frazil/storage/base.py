@@ -180,18 +180,21 @@ class Storage(ABC, Shown):
     def list_objects_metadata(
         self, settings: StorageSettings | None = None, prefix: str | None = None
     ) -> Answers[Listed]:
-        """The objects whose keys begin with a text, which need not end in `/`."""
+        """The objects in a folder, with their keys relative to it."""
         place = self
         if settings is not None:
             place = self.with_settings(self.default_settings().merge(settings))
-        wanted = (prefix or "").removeprefix("/")
-        folder, slash, _ = wanted.rpartition("/")
-        return [item for item in place.list(folder + slash) if item.key.startswith(wanted)]
+        folder = (prefix or "").strip("/")
+        above = f"{folder}/" if folder else ""
+        return [
+            Listed(item.key.removeprefix(above), item.size_bytes, item.created_at)
+            for item in place.list(above)
+        ]
 
     def list_objects(
         self, settings: StorageSettings | None = None, prefix: str | None = None
     ) -> Sizes:
-        """Keys and sizes of the objects whose keys begin with a text."""
+        """Keys, relative to a folder, and sizes of the objects in it."""
         found = self.list_objects_metadata(settings, prefix)
         return [(item.key, item.size_bytes) for item in found]
 
