@@ -184,7 +184,6 @@ class Retried:
                 self.errors.append(error)
         pytest.fail(f"still failing: {self.errors[-1]}")
 
-
     def lose_sight_of_commit(self) -> None:
         """Commit; the reply to the last write is lost, and so is all that follows."""
         rehearsal = Retried(self.spec)

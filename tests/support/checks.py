@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -183,9 +184,9 @@ class _Walk:
 def assert_ascending(values: Iterable[bytes]) -> None:
     """Strictly."""
     items = [*values]
-    assert all(a < b for a, b in zip(items, items[1:], strict=False)), "not in order"
+    assert all(a < b for a, b in pairwise(items)), "not in order"
 
 
 def assert_descending(times: Sequence[int]) -> None:
     """Strictly."""
-    assert all(a > b for a, b in zip(times, times[1:], strict=False)), "times do not decrease"
+    assert all(a > b for a, b in pairwise(times)), "times do not decrease"

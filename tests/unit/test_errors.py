@@ -128,3 +128,9 @@ def test_a_missing_repository_comes_with_advice() -> None:
 def test_unknown_codes_are_refused() -> None:
     with pytest.raises(ValueError, match="no-such-kind"):
         FrazilError("x", "no-such-kind")
+
+
+def test_callers_add_what_they_were_doing() -> None:
+    error = FormatError("damaged", key="manifests/X").during("fetch_manifest").during("get a/c/0")
+    assert str(error) == "damaged (key=manifests/X, during=fetch_manifest < get a/c/0)"
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)

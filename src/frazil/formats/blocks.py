@@ -11,7 +11,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from functools import cache, lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -46,21 +47,14 @@ class Writer:
 
         Inline bytes are written without alignment of their own: they must be bytes or ids.
         """
-        slots, body = [0] * len(fields), bytearray(4)
-        links = [slot for slot, value in enumerate(fields) if isinstance(value, Link)]
-        for slot in links:
-            slots[slot] = len(body)
-            body += bytes(4)
-        for slot, value in enumerate(fields):
-            if isinstance(value, bytes):
-                slots[slot] = len(body)
-                body += value
-        vtable = self._begin()
-        self.data += _vtable(slots, len(body))
+        vtable, places = _form(tuple(map(_width, fields)))
+        at = self._begin()
+        self.data += vtable
         table = self._begin()
-        body[:4] = struct.pack("<i", table - vtable)
-        self.data += body
-        return table, {slot: table + slots[slot] for slot in links}
+        links = {slot: table + place for slot, place in places}
+        self.data += struct.pack("<i", table - at) + bytes(4 * len(links))
+        self.data += b"".join([value for value in fields if isinstance(value, bytes)])
+        return table, links
 
     def root(self, fields: Sequence[Field]) -> dict[int, int]:
         """Write the root table; return the places of its links by slot."""
@@ -114,6 +108,28 @@ class Writer:
         return len(self.data)
 
 
+def _width(field: Field) -> int:
+    """Bytes of a field; 0 stands for a link and -1 for none."""
+    if isinstance(field, bytes):
+        return len(field)
+    return -1 if field is None else 0
+
+
+@cache
+def _form(widths: tuple[int, ...]) -> tuple[bytes, tuple[tuple[int, int], ...]]:
+    """The vtable of such fields, and slot and place of the links, which come first."""
+    slots, size = [0] * len(widths), 4
+    links = [slot for slot, width in enumerate(widths) if not width]
+    for slot in links:
+        slots[slot] = size
+        size += 4
+    for slot, width in enumerate(widths):
+        if width > 0:
+            slots[slot] = size
+            size += width
+    return _vtable(slots, size), tuple((slot, slots[slot]) for slot in links)
+
+
 def _vtable(slots: Sequence[int], size: int) -> bytes:
     used = max((i + 1 for i, at in enumerate(slots) if at), default=0)
     return struct.pack(f"<{2 + used}H", 4 + 2 * used, size, *slots[:used])
@@ -138,21 +154,33 @@ class Scalars:
     present: npt.NDArray[np.bool_] | None = None
 
 
+class Runs(NamedTuple):
+    """Byte strings anywhere in some data, each for one row only."""
+
+    data: bytes
+    starts: I64
+    lengths: I64
+
+    def bounds(self, numbers: npt.NDArray[np.integer]) -> tuple[I64, I64]:
+        """Start and length of those with these numbers."""
+        return self.starts[numbers], self.lengths[numbers]
+
+
 @dataclass(frozen=True, slots=True)
 class Texts:
     """A string or byte vector field: numbers of texts in a pool, -1 where it is absent."""
 
     slot: int
     numbers: I32
-    pool: Strings
+    pool: Strings | Runs
     is_text: bool = True
 
 
 def block_rows(coords: U32) -> int:
     """Rows of a block: about a thousand, in step with the last axis, so that blocks are alike."""
     n, ndim = coords.shape
-    if not n or not ndim:
-        return 1
+    if not ndim or n <= BLOCK_ROWS // 2:
+        return max(1, n)
     last = int(coords[:, -1].max()) - int(coords[:, -1].min()) + 1
     rows: int = BLOCK_ROWS
     if last <= 2 * BLOCK_ROWS:
@@ -186,7 +214,8 @@ class _Tail:
     """The texts of one field: those of a block lie together behind its tables."""
 
     field: Texts
-    item_of_row: I32
+    item_of_row: I32 | slice
+    """-1 where a row has none; a slice says that row and item are the same"""
     block: I64
     starts: I64
     lengths: I64
@@ -194,6 +223,13 @@ class _Tail:
     before: I64
     """bytes of this field's texts before each item in its block"""
     per_block: I64
+
+    def counted(self) -> int:
+        """Bytes of texts, each as often as a row leads to it."""
+        item = self.item_of_row
+        if not isinstance(item, slice):
+            item = item[item >= 0]
+        return int(self.lengths[item].sum())
 
 
 class _Plan:
@@ -224,11 +260,14 @@ class _Plan:
 
     def _make_vtables(self, texts: Sequence[Texts]) -> None:
         """One vtable for each combination of present fields, and which one a row has."""
-        code = np.zeros(self.n, np.uint16)
         optional: list[tuple[int, npt.NDArray[np.bool_]]] = [
             (s.slot, s.present) for s in self.scalars if s.present is not None
         ]
-        optional += [(field.slot, field.numbers >= 0) for field in texts]
+        optional += [
+            (field.slot, field.numbers >= 0) for field in texts if int(field.numbers.min()) < 0
+        ]
+        self.optional = {slot for slot, _ in optional}
+        code = np.zeros(self.n if optional else 1, np.uint16)
         for bit, (_, present) in enumerate(optional):
             code |= present.astype(np.uint16) << np.uint16(bit)
         codes = np.flatnonzero(np.bincount(code)).tolist()
@@ -246,23 +285,11 @@ class _Plan:
         self.vtable_of_row = places[code]
 
     def _tail(self, field: Texts) -> _Tail:
-        present = np.flatnonzero(field.numbers >= 0)
-        block, number = present // self.rows, field.numbers[present].astype(np.int64)
-        is_head = np.ones(len(present), bool)
-        is_head[1:] = (number[1:] != number[:-1]) | (block[1:] != block[:-1])
-        block, number = block[is_head], number[is_head]
-        item = np.cumsum(is_head) - 1
-        if 2 * len(field.pool) < len(number):
-            # Texts come and go within a block: write each once.
-            keys, inverse = np.unique(block * len(field.pool) + number, return_inverse=True)
-            block, number = keys // len(field.pool), keys % len(field.pool)
-            item = inverse[item]
+        block, number, item_of_row = self._items(field)
         starts, lengths = field.pool.bounds(number)
-        sizes = (lengths + (8 if field.is_text else 7)) // 4 * 4
+        sizes = lengths + (8 if field.is_text else 7) & ~3
         ends = np.append(0, np.cumsum(sizes))
-        edges = np.searchsorted(block, np.arange(self.blocks + 1))
-        item_of_row = np.full(self.n, -1, np.int32)
-        item_of_row[present] = item
+        edges = np.searchsorted(block, np.arange(self.blocks + 1)) if self.blocks > 1 else [0, -1]
         return _Tail(
             field=field,
             item_of_row=item_of_row,
@@ -274,6 +301,30 @@ class _Plan:
             per_block=np.diff(ends[edges]),
         )
 
+    def _items(self, field: Texts) -> tuple[I64, I64, I32 | slice]:
+        """Block and number of each text to write, and which of them each row leads to."""
+        is_complete = field.slot not in self.optional
+        present = np.arange(self.n) if is_complete else np.flatnonzero(field.numbers >= 0)
+        number = field.numbers[present].astype(np.int64)
+        block = present // self.rows
+        if isinstance(field.pool, Runs):
+            if is_complete:
+                return block, number, slice(None)
+            item = np.arange(len(present))
+        else:
+            is_head = np.ones(len(present), bool)
+            is_head[1:] = (number[1:] != number[:-1]) | (block[1:] != block[:-1])
+            block, number = block[is_head], number[is_head]
+            item = np.cumsum(is_head) - 1
+            if 2 * len(field.pool) < len(number):
+                # Texts come and go within a block: write each once.
+                keys, inverse = np.unique(block * len(field.pool) + number, return_inverse=True)
+                block, number = keys // len(field.pool), keys % len(field.pool)
+                item = inverse[item]
+        item_of_row = np.full(self.n, -1, np.int32)
+        item_of_row[present] = item
+        return block, number, item_of_row
+
     def _place_blocks(self) -> None:
         tables = np.full(self.blocks, len(self.vtables) + self.rows * self.stride, np.int64)
         tables[-1] -= (self.rows * self.blocks - self.n) * self.stride
@@ -283,12 +334,15 @@ class _Plan:
         self.bases = ends - sizes
         self.tail_bases = self.bases + tables
         # Readers count a text each time a table leads to it.
-        counted = sum(int(t.lengths[t.item_of_row[t.item_of_row >= 0]].sum()) for t in self.tails)
-        _check_size(int(ends[-1]) + counted)
+        _check_size(int(ends[-1]) + sum(tail.counted() for tail in self.tails))
         self.out = np.zeros(int(ends[-1]), np.uint8)
-        local = np.arange(self.rows, dtype=np.int64) * self.stride + len(self.vtables)
-        self.local = np.tile(local, self.blocks)[: self.n]
-        self.positions = np.repeat(self.bases, self.rows)[: self.n] + self.local
+        first = len(self.vtables)
+        self.local: I64 = np.arange(first, first + self.rows * self.stride, self.stride)
+        base = self.bases
+        if self.blocks > 1:
+            self.local = np.tile(self.local, self.blocks)[: self.n]
+            base = np.repeat(base, self.rows)[: self.n]
+        self.positions = base + self.local
         self.links: dict[int, I64] = {}
 
     def put_texts(self, tail: _Tail) -> None:
@@ -302,7 +356,9 @@ class _Plan:
         copy_runs(data, tail.starts, tail.lengths, self.out, places + 4)
         slot = tail.field.slot
         found = places[tail.item_of_row] - (self.positions + self.slots[slot])
-        self.links[slot] = np.where(tail.item_of_row >= 0, found, 0)
+        if not isinstance(tail.item_of_row, slice):
+            found *= tail.item_of_row >= 0
+        self.links[slot] = found
 
     def put_tables(self) -> None:
         """Write the vector, the vtables and the tables."""
@@ -321,23 +377,9 @@ class _Plan:
 
     def _tables(self) -> npt.NDArray[np.void]:
         """All tables with their coordinates, as records of one size."""
-        form: dict[str, tuple[npt.DTypeLike, int]] = {
-            "vtable": ("<i4", 0),
-            "link 0": ("<u4", 4),
-            "ndim": ("<u4", self.size),
-            "coords": (("<u4", (self.ndim,)), self.size + 4),
-        }
-        form |= {f"value {s.slot}": (s.values.dtype, self.slots[s.slot]) for s in self.scalars}
-        form |= {f"link {slot}": ("<u4", self.slots[slot]) for slot in self.links}
-        record = np.dtype(
-            {
-                "names": list(form),
-                "formats": [dtype for dtype, _ in form.values()],
-                "offsets": [at for _, at in form.values()],
-                "itemsize": self.stride,
-            }
-        )
-        tables = np.zeros(self.n, record)
+        values = tuple((s.slot, s.values.dtype, self.slots[s.slot]) for s in self.scalars)
+        links = tuple((slot, self.slots[slot]) for slot in self.links)
+        tables = np.zeros(self.n, _record(self.size, self.ndim, self.stride, values, links))
         tables["vtable"] = self.local - self.vtable_of_row
         tables["link 0"] = self.size - 4
         tables["ndim"] = self.ndim
@@ -347,3 +389,26 @@ class _Plan:
         for slot, link in self.links.items():
             tables[f"link {slot}"] = link
         return tables
+
+
+@lru_cache(maxsize=64)
+def _record(
+    size: int,
+    ndim: int,
+    stride: int,
+    values: tuple[tuple[int, np.dtype[Any], int], ...],
+    links: tuple[tuple[int, int], ...],
+) -> np.dtype[np.void]:
+    """A table and its coordinates; values and links are given by slot and with their places."""
+    form: dict[str, tuple[npt.DTypeLike, int]] = {
+        "vtable": ("<i4", 0),
+        "link 0": ("<u4", 4),
+        "ndim": ("<u4", size),
+        "coords": (("<u4", (ndim,)), size + 4),
+    }
+    form |= {f"value {slot}": (dtype, at) for slot, dtype, at in values}
+    form |= {f"link {slot}": ("<u4", at) for slot, at in links}
+    formats, offsets = zip(*form.values(), strict=True)
+    return np.dtype(
+        {"names": list(form), "formats": formats, "offsets": offsets, "itemsize": stride}
+    )

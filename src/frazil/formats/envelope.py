@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import threading
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -16,6 +17,8 @@ HEADER: Final = struct.Struct("<12s24sBBB")
 WRITER: Final = b"frazil-0.1.0"
 ZSTD: Final = 1
 PIECE: Final = 1 << 20
+MAX_SMALL: Final = 1 << 18
+"""Larger bodies get a compressor of their own, whose memory is given back."""
 MAX_BODY: Final = 2**31 - 1
 """FlatBuffers cannot be larger; a frame that unpacks to more is damage or an attack."""
 
@@ -41,9 +44,31 @@ class Envelope:
     body: bytes
 
 
+def _compressor(level: int) -> zstandard.ZstdCompressor:
+    return zstandard.ZstdCompressor(level=level, write_content_size=True)
+
+
+class _SmallCompressors(threading.local):
+    """A compressor for each thread and level: making one takes longer than a small body."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, zstandard.ZstdCompressor] = {}
+
+    def at(self, level: int) -> zstandard.ZstdCompressor:
+        """The compressor of this thread."""
+        found = self._made.get(level)
+        if found is None:
+            found = self._made[level] = _compressor(level)
+        return found
+
+
+_small: Final = _SmallCompressors()
+
+
 def seal(body: bytes | memoryview, kind: FileKind, *, spec: int, level: int = 3) -> bytes:
     """Compress a body and put the header before it."""
-    packed = zstandard.ZstdCompressor(level=level, write_content_size=True).compress(body)
+    compressor = _small.at(level) if len(body) <= MAX_SMALL else _compressor(level)
+    packed = compressor.compress(body)
     return HEADER.pack(MAGIC, WRITER.ljust(24), spec, kind, ZSTD) + packed
 
 

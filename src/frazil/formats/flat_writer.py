@@ -83,7 +83,7 @@ class FlatWriter:
     """Collects the objects of one file; every method returns a distance from its end."""
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
+        self._pieces: list[bytes | memoryview] = []
         self._size = 0
         self._vtables: dict[bytes, int] = {}
 
@@ -121,9 +121,12 @@ class FlatWriter:
         away = [first - 4 * n - target for n, target in enumerate(targets)]
         return self._add(struct.pack(f"<{count + 1}I", count, *away), 4)
 
-    def whole(self, piece: bytes, inside: int) -> int:
+    def whole(self, piece: memoryview, inside: int) -> int:
         """Bytes made elsewhere that refer only to each other; `inside` is the object meant."""
-        return self._add(piece, 8) - inside
+        self._add(bytes(-(self._size + len(piece)) % 8), 1)
+        self._pieces.append(piece)
+        self._size += len(piece)
+        return self._size - inside
 
     def table(self, layout: Layout, *values: int | bytes | None) -> int:
         """A table; fields that are None or zero are left out.

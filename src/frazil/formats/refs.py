@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from frazil.formats.blocks import Scalars, Texts, encode_tables
+from frazil.formats.blocks import Runs, Scalars, Texts, encode_tables
 from frazil.formats.columns import Group, groups, pool, runs, texts
 from frazil.formats.flat import I32, U16, U32, U64, Buffer, Table
 from frazil.formats.locations import (
@@ -266,32 +266,32 @@ def plan_packing(
 
 def encode_refs(table: ChunkTable, packing: Packing | None) -> npt.NDArray[np.uint8]:
     """Write the references of one array, with no field that none of them uses."""
-    is_native = table.kind == ChunkType.native
-    is_inline = table.kind == ChunkType.inline
+    counts = np.bincount(table.kind, minlength=len(ChunkType)).tolist()
+    natives, virtuals, inlines = counts[ChunkType.native : ChunkType.inline + 1]
     scalars, strings = [], []
-    if not is_inline.all():
-        ranged = None if not is_inline.any() else ~is_inline
+    if natives or virtuals:
+        ranged = table.kind != ChunkType.inline if inlines else None
         for slot, values in ((OFFSET, table.offset), (LENGTH, table.length)):
             kept = values if ranged is None else values * ranged
             scalars.append(Scalars(slot, kept.astype("<u8", copy=False), ranged))
-    if is_native.any():
+    if natives:
         ids = np.ascontiguousarray(table.chunk_id).view("V12").ravel()
-        scalars.append(Scalars(CHUNK_ID, ids, None if is_native.all() else is_native))
-    if table.last_modified.any():
-        is_virtual = table.kind == ChunkType.virtual
-        modified = table.last_modified.astype("<u4", copy=False)
-        scalars.append(Scalars(LAST_MODIFIED, modified, is_virtual))
-    if (table.location >= 0).any():
+        is_native = table.kind == ChunkType.native if natives < len(table) else None
+        scalars.append(Scalars(CHUNK_ID, ids, is_native))
+    if virtuals:
+        is_virtual = table.kind == ChunkType.virtual if virtuals < len(table) else None
+        if table.last_modified.any():
+            modified = table.last_modified.astype("<u4", copy=False)
+            scalars.append(Scalars(LAST_MODIFIED, modified, is_virtual))
         strings += _encode_locations(table, packing)
-    if (table.etag >= 0).any():
-        strings.append(Texts(ETAG, table.etag, Strings.of(table.etags)))
-    if is_inline.any():
-        rows = np.flatnonzero(is_inline)
-        starts, lengths = table.offset[rows].astype(np.int64), table.length[rows].astype(np.int64)
-        numbers = np.full(len(table), ABSENT, np.int32)
-        numbers[rows] = np.arange(len(rows))
-        data = Strings(*gather_runs(table.inline_data, starts, lengths))
-        strings.append(Texts(INLINE, numbers, data, is_text=False))
+        if (table.etag >= 0).any():
+            strings.append(Texts(ETAG, table.etag, Strings.of(table.etags)))
+    if inlines:
+        numbers = np.arange(len(table), dtype=np.int32)
+        if inlines < len(table):
+            numbers[table.kind != ChunkType.inline] = ABSENT
+        data = table.inline_data, table.offset.astype(np.int64), table.length.astype(np.int64)
+        strings.append(Texts(INLINE, numbers, Runs(*data), is_text=False))
     return encode_tables(table.coords, scalars, strings)
 
 

@@ -7,6 +7,8 @@ combination of fields, and all text behind them. Text is copied from the file it
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -17,10 +19,10 @@ from frazil.formats.flat import U64, Buffer, Table
 from frazil.formats.flat_columns import I64, Spans, TableColumns, spread, table_columns
 from frazil.ids import SnapshotId
 from frazil.model import oplog, snapshots
-from frazil.model.framed import BLOB_END, TEXT_END, copy_frames, frame
-from frazil.model.oplog import ABSENT, SHAPES, UpdateColumns
+from frazil.model.framed import BLOB_END, NOWHERE, TEXT_END, Written, copy_frames, frame, with_row
+from frazil.model.oplog import ABSENT, SHAPES, Line, UpdateColumns, UpdateLog
 from frazil.model.plain import MAX_MICROS
-from frazil.model.snapshots import NO_PARENT, SnapshotColumns
+from frazil.model.snapshots import NO_PARENT, SnapshotColumns, SnapshotTable
 from frazil.model.updates import RepoAvailability, Status
 
 HEAD: Final = 4
@@ -121,9 +123,9 @@ def _status_table(buffer: Buffer, at: int) -> Table:
 SNAPSHOT_RECORD: Final = np.dtype(
     [
         ("vtable", "<i4"),
-        ("id", "S12"),
-        ("flushed_at", "<u8"),
         ("parent", "<i4"),
+        ("flushed_at", "<u8"),
+        ("id", "S12"),
         ("message", "<u4"),
         ("metadata", "<u4"),
         ("pruned", "<u4"),
@@ -156,26 +158,29 @@ def _place(record: np.dtype[np.void], name: str) -> int:
     return int(record.fields[name][1])
 
 
+PARENT_AT: Final = _place(SNAPSHOT_RECORD, "parent")
 KIND_AT: Final = _place(UPDATE_RECORD, "kind_vtable")
+FEW: Final = 16
+"""Rows written one by one; from here on columns are quicker."""
+DROPPED_SHARE: Final = 8
+"""Lines are copied until one in so many of them is no longer wanted."""
+_SNAPSHOT: Final = struct.Struct("<iiQ12sIII")
+_UPDATE: Final = struct.Struct("<iIQIB3xiI12s12sHBB4x")
+_ITEM: Final = struct.Struct("<iII")
 _ITEM_VTABLE: Final = struct.pack("<4H", 8, 12, 4, 8)
 _STATUS: Final = struct.Struct("<iB3xQI4x")
 _STATUS_VTABLES: Final = tuple(struct.pack("<5H6x", 10, 24, 4, 8, at) for at in (0, 16))
 
 
-def _snapshot_vtable(*, parent: bool, pruned: bool) -> bytes:
+def _snapshot_vtable(*, pruned: bool) -> bytes:
     names = ("id", "parent", "flushed_at", "message", "metadata", "pruned")
     at = {name: _place(SNAPSHOT_RECORD, name) for name in names}
-    at["parent"] *= parent
     at["pruned"] *= pruned
     return struct.pack("<8H", 16, SNAPSHOT_RECORD.itemsize, *at.values())
 
 
-# By 2 * has_pruned + has_parent; a parent in row 0 is the default and left out.
-_SNAPSHOT_VTABLES: Final = b"".join(
-    _snapshot_vtable(parent=parent, pruned=pruned)
-    for pruned in (False, True)
-    for parent in (False, True)
-)
+# By has_pruned.
+_SNAPSHOT_VTABLES: Final = b"".join(_snapshot_vtable(pruned=pruned) for pruned in (False, True))
 # By has_backup, each padded to 16 bytes.
 _UPDATE_VTABLES: Final = b"".join(
     struct.pack(
@@ -203,17 +208,15 @@ def _kind_vtable(tag: int) -> bytes:
 _KIND_VTABLES: Final = bytes(16) + b"".join(_kind_vtable(tag) for tag in sorted(SHAPES))
 
 
-class _Piece:
-    """A vector of `count` tables of fixed size, and after them what they refer to."""
+class _Block:
+    """Vtables, `count` tables of fixed size, and after them what they refer to."""
 
     def __init__(self, record: np.dtype[np.void], count: int, vtables: bytes) -> None:
-        self.vtables = HEAD + 4 + 4 * count
-        self.vtables += -self.vtables % 8
-        self.first = self.vtables + len(vtables)
+        first = len(vtables)
         self.records = np.zeros(count, record)
-        self.places: I64 = self.first + record.itemsize * np.arange(count, dtype=np.int64)
-        self._vtable_bytes = vtables
-        self._size = self.first + record.itemsize * count
+        self.places: I64 = np.arange(first, first + record.itemsize * count, record.itemsize)
+        self._vtables = vtables
+        self._size = first + record.itemsize * count
         self._parts: list[bytes] = []
 
     def reserve(self, size: int) -> int:
@@ -232,30 +235,108 @@ class _Piece:
         self._parts.append(part)
 
     def point(self, name: str, rows: Any, targets: I64) -> None:  # noqa: ANN401  # any index
-        """Let an offset field of some rows point to something in this piece."""
+        """Let an offset field of some rows point to something in this block."""
         at = self.places[rows] + _place(self.records.dtype, name)
         self.records[name][rows] = targets - at
 
-    def join(self) -> bytes:
-        """The bytes, of which the vector is at `HEAD`."""
-        count = len(self.records)
-        slots = HEAD + 4 + 4 * np.arange(count, dtype=np.int64)
-        head = bytes(HEAD) + count.to_bytes(4, "little")
-        head += (self.places - slots).astype("<u4").tobytes()
-        gap = bytes(self.vtables - len(head))
-        return b"".join((head, gap, self._vtable_bytes, self.records.tobytes(), *self._parts))
+    def join(self) -> Written:
+        """The bytes, a multiple of eight, and where the tables are."""
+        self.add(bytes(-self._size % 8))
+        data = b"".join((self._vtables, self.records.tobytes(), *self._parts))
+        return Written(data, self.places)
 
 
-def write_snapshots(columns: SnapshotColumns) -> bytes:
+def _with_vector(data: bytes, places: I64) -> tuple[npt.NDArray[np.uint8], int]:
+    """A vector of tables at `HEAD` and then their bytes; tell also where those begin."""
+    count = len(places)
+    first = HEAD + 4 + 4 * count
+    base = first + -first % 8
+    piece = np.zeros(base + len(data), np.uint8)
+    piece[base:] = np.frombuffer(data, np.uint8)
+    words = piece[:first].view("<u4")
+    words[1] = count
+    words[2:] = places + np.arange(base - HEAD - 4, base - HEAD - 4 - 4 * count, -4)
+    return piece, base
+
+
+def write_snapshots(table: SnapshotTable) -> memoryview:
     """Write the snapshots as a vector at `HEAD` of a piece of bytes."""
-    rows, arena = columns.rows, columns.arena
-    counts = rows["item_count"]
+    columns = table.columns
+    written = table.written
+    if written is None or len(fresh := np.flatnonzero(written.places < 0)) > FEW:
+        written = _snapshot_block(columns, columns.rows)
+    elif len(fresh):
+        written = _grown(written, fresh, partial(_snapshot_piece, columns))
+    table.written = written
+    piece, base = _with_vector(written.data, written.places)
+    # Rows move when others come between them, so parents are written anew each time.
+    piece[base:].view("<i4")[written.places + PARENT_AT >> 2] = columns.rows["parent"]
+    return piece.data
+
+
+def _grown(
+    written: Written, fresh: npt.NDArray[np.intp], write: Callable[[int, int], bytes]
+) -> Written:
+    """Add rows one by one; `write` gets a row and its place and returns its bytes."""
+    pieces, size, places = [written.data], len(written.data), written.places.copy()
+    for row in fresh.tolist():
+        piece = write(row, size)
+        piece += bytes(-len(piece) % 8)
+        places[row] = size
+        pieces.append(piece)
+        size += len(piece)
+    return Written(b"".join(pieces), places, written.dropped)
+
+
+def _snapshot_piece(columns: SnapshotColumns, row: int, at: int) -> bytes:
+    """One snapshot that refers back to the vtables at the beginning of all."""
+    cells = columns.rows[row].item()
+    raw_id, parent, flushed_at, message, size, item_at, items, pruned_at, pruned = cells
+    tail = frame(columns.arena[message : message + size], TEXT_END)
+    metadata = _SNAPSHOT.size + len(tail)
+    tail += _items_piece(columns, item_at, items, at + metadata)
+    logs = _SNAPSHOT.size + len(tail)
+    if pruned:
+        tail += pruned.to_bytes(4, "little")
+        tail += b"".join(columns.pruned[pruned_at : pruned_at + pruned])
+    vtable = 16 * (pruned > 0)
+    record = _SNAPSHOT.pack(
+        at - vtable,
+        parent,
+        flushed_at,
+        raw_id,
+        _SNAPSHOT.size - _place(SNAPSHOT_RECORD, "message"),
+        metadata - _place(SNAPSHOT_RECORD, "metadata"),
+        logs - _place(SNAPSHOT_RECORD, "pruned") if pruned else 0,
+    )
+    return record + tail
+
+
+def _items_piece(columns: SnapshotColumns, first: int, count: int, at: int) -> bytes:
+    """The metadata of one snapshot: a vector, its tables, names and values."""
+    vector, records, texts = count.to_bytes(4, "little"), b"", b""
+    start = 4 + 4 * count
+    end = start + _ITEM.size * count
+    for place in range(start, end, _ITEM.size):
+        item = columns.items[first + (place - start) // _ITEM.size].item()
+        name_at, name_size, value_at, value_size = item
+        name = end + len(texts)
+        texts += frame(columns.arena[name_at : name_at + name_size], TEXT_END)
+        value = end + len(texts)
+        texts += frame(columns.arena[value_at : value_at + value_size], BLOB_END)
+        vtable = at + place - len(_SNAPSHOT_VTABLES)
+        records += _ITEM.pack(vtable, name - place - 4, value - place - 8)
+        vector += (place - len(vector)).to_bytes(4, "little")
+    return vector + records + texts
+
+
+def _snapshot_block(columns: SnapshotColumns, rows: npt.NDArray[np.void]) -> Written:
+    arena, counts = columns.arena, rows["item_count"]
     items = columns.items[spread(Spans(rows["item_at"], counts), 1)]
-    piece = _Piece(SNAPSHOT_RECORD, len(rows), _SNAPSHOT_VTABLES + _ITEM_VTABLE)
+    piece = _Block(SNAPSHOT_RECORD, len(rows), _SNAPSHOT_VTABLES + _ITEM_VTABLE)
     records = piece.records
     has_pruned = rows["pruned_count"] > 0
-    variant = 2 * has_pruned + (rows["parent"] != 0)
-    records["vtable"] = piece.places - (piece.vtables + 16 * variant)
+    records["vtable"] = piece.places - 16 * has_pruned
     for name in ("id", "flushed_at", "parent"):
         records[name] = rows[name]
     vectors = _write_items(piece, items, counts, arena)
@@ -270,7 +351,7 @@ def write_snapshots(columns: SnapshotColumns) -> bytes:
     return piece.join()
 
 
-def _write_items(piece: _Piece, items: npt.NDArray[np.void], counts: I64, arena: bytes) -> I64:
+def _write_items(piece: _Block, items: npt.NDArray[np.void], counts: I64, arena: bytes) -> I64:
     """Write metadata and tell where the vector of each row is; empty ones are all the same."""
     has_items = counts > 0
     lengths = np.where(has_items, 1 + counts, 0)
@@ -285,7 +366,7 @@ def _write_items(piece: _Piece, items: npt.NDArray[np.void], counts: I64, arena:
     words[numbers] = places - (first_word + 4 * numbers)
     names, name_at = copy_frames(arena, items["name_at"], items["name_size"], TEXT_END)
     values, value_at = copy_frames(arena, items["value_at"], items["value_size"], BLOB_END)
-    records["vtable"] = places - (piece.vtables + len(_SNAPSHOT_VTABLES))
+    records["vtable"] = places - len(_SNAPSHOT_VTABLES)
     records["name"] = piece.reserve(len(names)) + name_at - (places + 4)
     records["value"] = piece.reserve(len(values)) + value_at - (places + 8)
     for part in (words.tobytes(), records.tobytes(), names, values):
@@ -293,25 +374,82 @@ def _write_items(piece: _Piece, items: npt.NDArray[np.void], counts: I64, arena:
     return first_word + 4 * heads
 
 
-def write_updates(columns: UpdateColumns) -> bytes:
+def write_updates(log: UpdateLog) -> memoryview:
     """Write the operations log as a vector at `HEAD` of a piece of bytes.
 
     Raises:
         FormatError: it has lines of a kind that only a newer library knows.
     """
-    rows, arena = columns.rows, columns.arena
-    unknown = set(np.unique(rows["tag"]).tolist()) - SHAPES.keys()
+    columns = log.columns
+    written = log.written
+    if (
+        written is None
+        or written.dropped * DROPPED_SHARE > len(log)
+        or len(fresh := np.flatnonzero(written.places < 0)) > FEW
+    ):
+        # The newest line is kept apart: it will change once more.
+        block = _update_block(columns, columns.rows[1:])
+        written = Written(block.data, with_row(block.places, 0, NOWHERE)[: len(log)])
+        fresh = np.arange(len(log))[:1]
+    _refuse_unknown(columns.rows["tag"][fresh])
+    write = partial(_update_piece, columns)
+    log.written = written = _grown(written, fresh[1:], write)
+    complete = _grown(written, fresh[:1], write)
+    return _with_vector(complete.data, complete.places)[0].data
+
+
+def _refuse_unknown(tags: npt.NDArray[np.uint8]) -> None:
+    unknown = set(tags.tolist()) - SHAPES.keys()
     if unknown:
         raise FormatError(
             "a newer library changed this repository; this one can read but not change it",
             kind=ErrorKind.SERIALIZATION,
             update_tags=sorted(unknown),
         )
-    piece = _Piece(UPDATE_RECORD, len(rows), _UPDATE_VTABLES + _KIND_VTABLES)
+
+
+def _update_piece(columns: UpdateColumns, row: int, at: int) -> bytes:
+    """One line that refers back to the vtables at the beginning of all."""
+    line = Line._make(columns.rows[row].item())
+    tail, text, backup = b"", 0, 0
+    if line.text_at != ABSENT:
+        text = _UPDATE.size
+        tail = frame(columns.arena[line.text_at : line.text_at + line.text_size], TEXT_END)
+    if line.backup_at != ABSENT:
+        backup = _UPDATE.size + len(tail)
+        end = line.backup_at + line.backup_size
+        tail += frame(columns.arena[line.backup_at : end], TEXT_END)
+    if line.status != ABSENT:
+        tail += bytes(-len(tail) % 8)
+        status, inside = _status(columns.statuses[line.status])
+        text = _UPDATE.size + len(tail) + inside
+        tail += status
+    kind_vtable = len(_UPDATE_VTABLES) + 16 * line.tag
+    record = _UPDATE.pack(
+        at - 16 * (backup > 0),
+        KIND_AT - _place(UPDATE_RECORD, "kind"),
+        line.updated_at,
+        backup and backup - _place(UPDATE_RECORD, "backup"),
+        line.tag,
+        at + KIND_AT - kind_vtable,
+        text and text - _place(UPDATE_RECORD, "text"),
+        line.first,
+        line.second,
+        line.number,
+        line.high,
+        line.low,
+    )
+    return record + tail
+
+
+def _update_block(columns: UpdateColumns, rows: npt.NDArray[np.void]) -> Written:
+    _refuse_unknown(np.unique(rows["tag"]))
+    arena = columns.arena
+    piece = _Block(UPDATE_RECORD, len(rows), _UPDATE_VTABLES + _KIND_VTABLES)
     records = piece.records
     has_backup = rows["backup_at"] != ABSENT
-    kind_vtables = piece.vtables + len(_UPDATE_VTABLES)
-    records["vtable"] = piece.places - (piece.vtables + 16 * has_backup)
+    kind_vtables = len(_UPDATE_VTABLES)
+    records["vtable"] = piece.places - 16 * has_backup
     records["kind"] = KIND_AT - _place(UPDATE_RECORD, "kind")
     records["kind_vtable"] = piece.places + KIND_AT - (kind_vtables + 16 * rows["tag"].astype("i8"))
     for name in ("updated_at", "tag", "first", "second", "number", "high", "low"):
@@ -322,18 +460,17 @@ def write_updates(columns: UpdateColumns) -> bytes:
         text, places = copy_frames(arena, starts, sizes, TEXT_END)
         piece.point(name, here, piece.add(text) + places)
     for row in np.flatnonzero(rows["status"] != ABSENT).tolist():
-        target = _write_status(piece, columns.statuses[int(rows["status"][row])])
-        piece.point("text", [row], np.array([target]))
+        status, inside = _status(columns.statuses[int(rows["status"][row])])
+        piece.add(bytes(-piece.reserve(0) % 8))
+        piece.point("text", [row], np.array([piece.add(status) + inside]))
     return piece.join()
 
 
-def _write_status(piece: _Piece, status: Status) -> int:
-    has_reason = status.reason is not None
-    piece.add(bytes(-piece.reserve(0) % 8))
-    vtable = piece.add(_STATUS_VTABLES[has_reason])
-    reason = _STATUS.size - 16 if has_reason else 0
-    at = piece.reserve(0)
-    piece.add(_STATUS.pack(at - vtable, status.availability, status.set_at, reason))
+def _status(status: Status) -> tuple[bytes, int]:
+    """A status with its vtable, to be placed at a multiple of eight; tell where it begins."""
+    vtable = _STATUS_VTABLES[status.reason is not None]
+    reason = 0 if status.reason is None else _STATUS.size - 16
+    data = vtable + _STATUS.pack(len(vtable), status.availability, status.set_at, reason)
     if status.reason is not None:
-        piece.add(frame(status.reason.encode(), TEXT_END))
-    return at
+        data += frame(status.reason.encode(), TEXT_END)
+    return data, len(vtable)

@@ -31,6 +31,7 @@ ID_LISTS: Final = (
 """Lists of node ids, from slot 1 on."""
 UPDATED_CHUNKS: Final = 7
 MOVED_NODES: Final = 8
+FEW: Final = 16
 
 
 def decode_log(blob: bytes, *, key: str) -> TransactionLog:
@@ -114,11 +115,22 @@ def encode_log(log: TransactionLog, *, spec: int, level: int = 3) -> bytes:
     rows: list[list[Field]] = [[node, LINK] for node in nodes]
     lists = writer.tables(links[UPDATED_CHUNKS], rows)
     _encode_moves(writer, links[MOVED_NODES], log.moved_nodes)
-    parts = [
-        (link[1], encode_tables(log.updated_chunks[node]))
-        for node, link in zip(nodes, lists, strict=True)
-    ]
+    parts = []
+    for node, link in zip(nodes, lists, strict=True):
+        coords = log.updated_chunks[node]
+        if len(coords) <= FEW:
+            _encode_few(writer, link[1], coords)
+        else:
+            parts.append((link[1], encode_tables(coords)))
     return seal(writer.finish(parts), FileKind.TRANSACTION_LOG, spec=spec, level=level)
+
+
+def _encode_few(writer: Writer, link: int, coords: Coords) -> None:
+    """Write some coordinates one by one, which for so few is quicker than as columns."""
+    ndim, data = coords.shape[1], coords.astype("<u4").tobytes()
+    for row, links in enumerate(writer.tables(link, [[LINK]] * len(coords))):
+        at = 4 * ndim * row
+        writer.blob(links[0], data[at : at + 4 * ndim], count=ndim)
 
 
 def _encode_moves(writer: Writer, link: int, moves: Iterable[Move]) -> None:

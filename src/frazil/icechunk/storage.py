@@ -43,7 +43,7 @@ class Storage(StorageFactory, metaclass=ABCMeta):
     """Every storage is one of these; its class methods make storages of each kind."""
 
 
-Storage.register(base.Storage)
+Storage.register(base.Storage)  # type: ignore[type-abstract]  # registered, not made
 
 __all__ = [
     "AnyObjectStoreConfig",

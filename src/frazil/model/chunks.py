@@ -6,6 +6,7 @@ all columns are numpy arrays of one length, and text columns are numbers into a 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
@@ -88,6 +89,11 @@ COLUMNS: Final = (
     "last_modified",
 )
 """Names of the columns of a `ChunkTable`."""
+_CELLS: Final = np.dtype(
+    list(zip(COLUMNS[1:], ("u1", "<u8", "<u8", "S12", "<i4", "<i4", "<u4"), strict=True))
+)
+FEW_CHANGES: Final = 32
+"""Changes that are put into a table one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,45 +182,32 @@ class ChunkTable:
         """A table from single references in any order; coordinates must be distinct."""
         ordered = sorted(refs, key=lambda item: item[0])
         n = len(ordered)
-        coords = np.array([c for c, _ in ordered], np.uint32).reshape(n, ndim)
-        kind = np.zeros(n, np.uint8)
-        offset = np.zeros(n, np.uint64)
-        length = np.zeros(n, np.uint64)
-        chunk_id = np.zeros((n, 12), np.uint8)
-        location = np.full(n, ABSENT, np.int32)
-        etag = np.full(n, ABSENT, np.int32)
-        last_modified = np.zeros(n, np.uint32)
         locations: dict[str, int] = {}
         etags: dict[str, int] = {}
         inline = bytearray()
-        for row, (_, ref) in enumerate(ordered):
+        rows: list[tuple[int | bytes, ...]] = []
+        for _, ref in ordered:
             match ref:
-                case NativeRef():
-                    kind[row] = ChunkType.native
-                    chunk_id[row] = np.frombuffer(ref.chunk_id, np.uint8)
-                    offset[row] = ref.offset
-                case VirtualRef():
-                    kind[row] = ChunkType.virtual
-                    location[row] = locations.setdefault(ref.location, len(locations))
-                    offset[row] = ref.offset
-                    if isinstance(ref.checksum, str):
-                        etag[row] = etags.setdefault(ref.checksum, len(etags))
-                    elif ref.checksum is not None:
-                        last_modified[row] = ref.checksum
-                case InlineRef():
-                    kind[row] = ChunkType.inline
-                    offset[row] = len(inline)
-                    inline += ref.data
-            length[row] = ref.length
+                case NativeRef(chunk_id, start, size):
+                    rows.append((ChunkType.native, start, size, chunk_id, ABSENT, ABSENT, 0))
+                case VirtualRef(text, start, size, checksum):
+                    location = locations.setdefault(text, len(locations))
+                    etag, modified = ABSENT, 0
+                    if isinstance(checksum, str):
+                        etag = etags.setdefault(checksum, len(etags))
+                    elif checksum is not None:
+                        modified = checksum
+                    rows.append((ChunkType.virtual, start, size, b"", location, etag, modified))
+                case InlineRef(data):
+                    place = (len(inline), len(data))
+                    rows.append((ChunkType.inline, *place, b"", ABSENT, ABSENT, 0))
+                    inline += data
+        cells = np.array(rows, _CELLS)
+        columns = {name: cells[name].copy() for name in COLUMNS[1:]}
+        columns["chunk_id"] = columns["chunk_id"].view(np.uint8).reshape(n, 12)
         return cls(
-            coords=coords,
-            kind=kind,
-            offset=offset,
-            length=length,
-            chunk_id=chunk_id,
-            location=location,
-            etag=etag,
-            last_modified=last_modified,
+            coords=np.array([c for c, _ in ordered], np.uint32).reshape(n, ndim),
+            **columns,
             locations=Strings.of(locations),
             etags=Strings.of(etags),
             inline_data=bytes(inline),
@@ -235,8 +228,12 @@ class ChunkTable:
         """Bounding box of the coordinates; empty for scalar arrays and empty tables."""
         if not len(self):
             return ()
-        low, high = self.coords.min(axis=0).tolist(), self.coords.max(axis=0).tolist()
-        return tuple((int(a), int(b) + 1) for a, b in zip(low, high, strict=True))
+        # Rows ascend, so the first axis needs no search.
+        ends = [(self.coords[0, 0], self.coords[-1, 0])] if self.ndim else []
+        for axis in range(1, self.ndim):
+            column = self.coords[:, axis]
+            ends.append((column.min(), column.max()))
+        return tuple((int(low), int(high) + 1) for low, high in ends)
 
     def ref(self, row: int) -> ChunkRef:
         """The reference in one row."""
@@ -364,32 +361,36 @@ def concat(tables: Sequence[ChunkTable], ndim: int) -> ChunkTable:
 
 def _join(tables: Sequence[ChunkTable]) -> ChunkTable:
     """Put tables one after the other, in the order given."""
-    columns = {name: np.concatenate([getattr(table, name) for table in tables]) for name in COLUMNS}
+    columns, texts = _common(tables)
+    texts |= {name: np.concatenate([each[name] for each in columns]) for name in COLUMNS}
+    return ChunkTable(**texts)
+
+
+def _common(tables: Sequence[ChunkTable]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The columns of tables once they share texts and inline bytes, and those fields."""
     locations, location_numbers = merge_pools([table.locations for table in tables])
     etags, etag_numbers = merge_pools([table.etags for table in tables])
-    start = moved = 0
+    found, moved = [], 0
     for table, new_locations, new_etags in zip(tables, location_numbers, etag_numbers, strict=True):
-        rows = slice(start, start + len(table))
+        columns = {name: getattr(table, name) for name in COLUMNS}
         for name, numbers in (("location", new_locations), ("etag", new_etags)):
             if numbers is not None:
-                columns[name][rows] = np.append(numbers, np.int32(ABSENT))[columns[name][rows]]
-        if moved:
+                columns[name] = np.append(numbers, np.int32(ABSENT))[columns[name]]
+        if moved and table.inline_data:
             is_inline = table.kind == ChunkType.inline
-            columns["offset"][rows] += is_inline * np.uint64(moved)
-        start += len(table)
+            columns["offset"] = table.offset + is_inline * np.uint64(moved)
         moved += len(table.inline_data)
-    return ChunkTable(
-        **columns,
-        locations=locations,
-        etags=etags,
-        inline_data=b"".join(table.inline_data for table in tables),
-    )
+        found.append(columns)
+    data = b"".join([table.inline_data for table in tables])
+    return found, {"locations": locations, "etags": etags, "inline_data": data}
 
 
 def overlay(base: ChunkTable, changes: ChunkTable, dropped: U32) -> ChunkTable:
     """`base` without the rows at the coordinates of `changes` and `dropped`, plus `changes`."""
     if not len(base):
         return changes
+    if len(changes) + len(dropped) <= FEW_CHANGES:
+        return _edited(base, changes, dropped)
     replaced = base.find_many(changes.coords)
     gone = base.find_many(dropped)
     gone = gone[gone >= 0]
@@ -399,6 +400,41 @@ def overlay(base: ChunkTable, changes: ChunkTable, dropped: U32) -> ChunkTable:
     keep[gone] = False
     keep[replaced[replaced >= 0]] = False
     return concat([base if keep.all() else base.take(keep), changes], base.ndim)
+
+
+def _edited(base: ChunkTable, changes: ChunkTable, dropped: U32) -> ChunkTable:
+    """Do what `overlay` does for a few changes, without an index of the base."""
+    edits: dict[Coordinates, int] = dict.fromkeys(map(tuple, dropped.tolist()), ABSENT)
+    edits.update((tuple(coords), row) for row, coords in enumerate(changes.coords.tolist()))
+    known, at, count = range(len(base)), 0, len(base) + len(changes)
+    cuts: list[tuple[int, slice]] = []  # 0 for rows of the base, 1 for changes
+    for coords, row in sorted(edits.items()):
+        place = bisect_left(known, coords, at, key=lambda n: tuple(base.coords[n].tolist()))
+        if place > at:
+            cuts.append((0, slice(at, place)))
+        if row != ABSENT:
+            cuts.append((1, slice(row, row + 1)))
+        is_known = place < len(base) and tuple(base.coords[place].tolist()) == coords
+        count -= is_known
+        at = place + is_known
+    cuts.append((0, slice(at, None)))
+    columns, texts = _common([base, changes])
+    texts |= {name: _spliced([each[name] for each in columns], cuts, count) for name in COLUMNS}
+    made = ChunkTable(**texts)
+    # Bytes of replaced chunks would pile up where one table follows from the last, again and again.
+    is_inline = made.kind == ChunkType.inline if made.inline_data else None
+    if is_inline is not None and 2 * int(made.length[is_inline].sum()) < len(made.inline_data):
+        return made.compact()
+    return made
+
+
+def _spliced(
+    sources: Sequence[npt.NDArray[Any]], cuts: Sequence[tuple[int, slice]], count: int
+) -> npt.NDArray[Any]:
+    old, new = sources
+    if old.strides[0] == 0 and (new == old[:1]).all():
+        return np.broadcast_to(old[0], (count, *old.shape[1:]))
+    return np.concatenate([sources[which][rows] for which, rows in cuts])
 
 
 def _replace_rows(base: ChunkTable, changes: ChunkTable, rows: Rows) -> ChunkTable:

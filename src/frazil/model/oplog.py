@@ -18,7 +18,7 @@ import numpy.typing as npt
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.ids import SnapshotId
 from frazil.model import updates
-from frazil.model.framed import TEXT_END, append_frames
+from frazil.model.framed import NOWHERE, TEXT_END, Written, append_frames, with_row
 from frazil.model.plain import MAX_MICROS
 from frazil.model.updates import FeatureFlagChanged, Status, UnknownUpdate, UpdateEntry, UpdateKind
 
@@ -99,6 +99,8 @@ class UpdateLog(Sequence[UpdateEntry]):
         self, columns: UpdateColumns | Callable[[], UpdateColumns], *, key: str = "repo"
     ) -> None:
         self._source = columns
+        self.written: Written | None = None
+        """what the codec keeps for the next file; it is not part of the log"""
         self._key = key
 
     @classmethod
@@ -155,21 +157,34 @@ class UpdateLog(Sequence[UpdateEntry]):
         """
         first = max(limit, 1)
         columns = _prepended(self.columns, entry, backup_path)
-        rows = columns.rows
+        made, rows = self._grown(columns), columns.rows
+        if len(rows) <= first:
+            return made, None
         cuts = np.flatnonzero(rows["backup_at"][first:] != ABSENT)
         if not len(cuts):
-            return self._like(columns), None
+            return made, None
         cut = first + int(cuts[0])
-        dropped = self._like(columns)[cut].backup_path
-        return self._like(UpdateColumns(rows[:cut], columns.statuses, columns.arena)), dropped
+        kept = type(self)(
+            UpdateColumns(rows[:cut], columns.statuses, columns.arena), key=self._key
+        )
+        if made.written is not None:
+            gone = made.written.dropped + len(rows) - cut
+            kept.written = Written(made.written.data, made.written.places[:cut], gone)
+        return kept, made[cut].backup_path
 
-    def _like(self, columns: UpdateColumns) -> Self:
-        return type(self)(columns, key=self._key)
+    def _grown(self, columns: UpdateColumns) -> Self:
+        """The log with one more line, which changed the line below it too."""
+        made = type(self)(columns, key=self._key)
+        if self.written is not None:
+            places = with_row(self.written.places, 0, NOWHERE)
+            places[:2] = NOWHERE
+            made.written = Written(self.written.data, places, self.written.dropped)
+        return made
 
     def _entries(self, rows: slice) -> list[UpdateEntry]:
-        return [self._entry(_Line._make(cells)) for cells in self.columns.rows[rows].tolist()]
+        return [self._entry(Line._make(cells)) for cells in self.columns.rows[rows].tolist()]
 
-    def _entry(self, line: _Line) -> UpdateEntry:
+    def _entry(self, line: Line) -> UpdateEntry:
         columns = self.columns
         try:
             backup = None
@@ -181,7 +196,7 @@ class UpdateLog(Sequence[UpdateEntry]):
             raise FormatError("damaged file: text is not UTF-8", key=self._key) from error
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
     """One row as Python values, in the order of `ROW`."""
 
     tag: int
@@ -198,7 +213,10 @@ class _Line(NamedTuple):
     status: int
 
 
-def _kind(columns: UpdateColumns, line: _Line) -> UpdateKind:
+_EMPTY: Final = Line(0, 0, ABSENT, 0, ABSENT, 0, b"", b"", 0, 0, 0, ABSENT)
+
+
+def _kind(columns: UpdateColumns, line: Line) -> UpdateKind:
     shape = SHAPES.get(line.tag)
     if shape is None:
         return UnknownUpdate(line.tag)
@@ -226,27 +244,26 @@ def _prepended(
     """The columns with one more line, and a backup path for the line that was newest."""
     if not 0 <= entry.updated_at <= MAX_MICROS:
         raise InvalidInputError("impossible time", kind=ErrorKind.BAD_METADATA)
-    rows = np.concatenate([np.zeros(1, ROW), columns.rows])
-    line, statuses = rows[:1], columns.statuses
-    line["updated_at"] = entry.updated_at
-    line["backup_at"] = line["text_at"] = line["status"] = ABSENT
-    line["tag"] = _tag(entry.kind)
-    texts: list[tuple[Rows, str, str]] = []
-    if entry.backup_path is not None:
-        texts.append((line, "backup", entry.backup_path))
-    if backup_path is not None and len(rows) > 1:
-        texts.append((rows[1:2], "backup", backup_path))
+    cells: dict[str, Any] = {"tag": _tag(entry.kind), "updated_at": entry.updated_at}
+    statuses = columns.statuses
+    texts = {"older": backup_path if len(columns.rows) else None, "backup": entry.backup_path}
     for (column, form), value in _cells(entry.kind):
         if form == "text":
-            texts.append((line, column, value))
+            texts[column] = value
         elif form == "status":
-            line[column] = len(statuses)
+            cells[column] = len(statuses)
             statuses = (*statuses, value)
         else:
-            line[column] = bytes(value) if form == "id" else value
-    arena, starts = append_frames(columns.arena, [(text.encode(), TEXT_END) for *_, text in texts])
-    for at, (place, column, text) in zip(starts, texts, strict=True):
-        place[f"{column}_at"], place[f"{column}_size"] = at, len(text.encode())
+            cells[column] = bytes(value) if form == "id" else value
+    raw = {name: text.encode() for name, text in texts.items() if text is not None}
+    arena, starts = append_frames(columns.arena, [(text, TEXT_END) for text in raw.values()])
+    spans = {name: (at, len(raw[name])) for name, at in zip(raw, starts, strict=True)}
+    older = spans.pop("older", None)
+    for name, (at, size) in spans.items():
+        cells |= {f"{name}_at": at, f"{name}_size": size}
+    rows = with_row(columns.rows, 0, _EMPTY._replace(**cells))
+    if older is not None:
+        rows["backup_at"][1], rows["backup_size"][1] = older
     return UpdateColumns(rows, statuses, arena)
 
 

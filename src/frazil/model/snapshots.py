@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
-from frazil.model.framed import BLOB_END, NOWHERE, TEXT_END, Written, append_frames
+from frazil.model.framed import BLOB_END, NOWHERE, TEXT_END, Written, append_frames, with_row
 from frazil.model.plain import MAX_MICROS, Metadata, Micros, ValueCodec
 
 Rows: TypeAlias = npt.NDArray[np.void]
@@ -182,10 +182,10 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
             )
         parents = [self._number_of(entry.parent_id, numbers) for entry in added]
         columns = self._packed(added, parents)
-        if len(added) == 1:
-            return self._with_last_moved(columns, self._place(added[0].id))
-        order = np.argsort(columns.rows["id"], kind="stable")
-        return self._like(_reordered(columns, order))
+        if len(added) == 1 and parents[0] < count:
+            return self._with_row(columns, self._place(added[0].id))
+        rows = np.concatenate([self.columns.rows, columns.rows])
+        return self._like(_reordered(columns, rows, np.argsort(rows["id"], kind="stable")))
 
     def without(self, snapshot_ids: Collection[SnapshotId]) -> Self:
         """The table without some snapshots; what remains must not need them as parents.
@@ -203,7 +203,8 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
                 "a snapshot that stays needs this one as its parent",
                 snapshot=self.id_at(int(orphans[0])),
             )
-        return self._like(_reordered(self.columns, np.flatnonzero(keep)))
+        columns = self.columns
+        return self._like(_reordered(columns, columns.rows, np.flatnonzero(keep)))
 
     def reparent(
         self, links: Mapping[SnapshotId, tuple[SnapshotId | None, Sequence[SnapshotId]]]
@@ -239,16 +240,14 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
     def _like(self, columns: SnapshotColumns) -> Self:
         return type(self)(columns, self.codec, key=self._key)
 
-    def _with_last_moved(self, columns: SnapshotColumns, place: int) -> Self:
-        """The table once the last of some rows has gone to its place in the order of ids."""
-        old, count = columns.rows, len(columns.rows) - 1
-        rows = np.concatenate([old[:place], old[count:], old[place:count]])
+    def _with_row(self, columns: SnapshotColumns, place: int) -> Self:
+        """The table with the only row of new columns put into its place."""
+        rows = with_row(self.columns.rows, place, columns.rows[0])
         parents = rows["parent"]
         parents += parents >= place
         made = self._like(SnapshotColumns(rows, columns.items, columns.pruned, columns.arena))
         if self.written is not None:
-            known = self.written.places
-            places = np.concatenate([known[:place], [NOWHERE], known[place:]])
+            places = with_row(self.written.places, place, NOWHERE)
             made.written = Written(self.written.data, places)
         return made
 
@@ -314,7 +313,7 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
         }
 
     def _packed(self, added: Sequence[SnapshotEntry], parents: Sequence[int]) -> SnapshotColumns:
-        """The present columns with rows for new entries at their end."""
+        """Rows for new entries, with the items and texts of the present ones and their own."""
         old = self.columns
         cells: list[tuple[bytes, int]] = []
         for entry in added:
@@ -336,18 +335,20 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
             items.extend((*next(spans), *next(spans)) for _ in entry.metadata)
             pruned.extend(logs)
         return SnapshotColumns(
-            np.concatenate([old.rows, np.array(rows, ROW)]),
-            np.concatenate([old.items, np.array(items, ITEM)]),
+            np.array(rows, ROW),
+            np.concatenate([old.items, np.array(items, ITEM)]) if items else old.items,
             tuple(pruned),
             arena,
         )
 
 
-def _reordered(columns: SnapshotColumns, order: npt.NDArray[np.intp]) -> SnapshotColumns:
+def _reordered(
+    columns: SnapshotColumns, rows: Rows, order: npt.NDArray[np.intp]
+) -> SnapshotColumns:
     """The rows picked by `order`, with parent links that follow them."""
     # One more place, so that "no parent" (-1) maps to itself.
-    moved = np.full(len(columns.rows) + 1, NO_PARENT, np.int32)
+    moved = np.full(len(rows) + 1, NO_PARENT, np.int32)
     moved[order] = np.arange(len(order), dtype=np.int32)
-    rows = columns.rows[order]
+    rows = rows[order]
     rows["parent"] = moved[rows["parent"]]
     return SnapshotColumns(rows, columns.items, columns.pruned, columns.arena)

@@ -44,6 +44,8 @@ class Strings(Sequence[str]):
         if isinstance(texts, Strings):
             return texts
         texts = texts if isinstance(texts, list) else list(texts)
+        if not texts:
+            return NO_STRINGS
         joined = "".join(texts)
         if joined.isascii():
             data, lengths = joined.encode(), map(len, texts)

@@ -112,6 +112,7 @@ class _Cells:
         self._grid = grid
         self._sizes = np.array([max(1, size) for size in sizes], np.int64)
         counts = [-(-n // max(1, size)) for n, size in zip(grid, sizes, strict=True)]
+        self._is_one = max(counts, default=1) <= 1
         strides = [1] * len(counts)
         for axis in range(len(counts) - 2, -1, -1):
             strides[axis] = strides[axis + 1] * max(1, counts[axis + 1])
@@ -126,6 +127,8 @@ class _Cells:
 
     def of(self, coords: npt.NDArray[np.uint32]) -> set[int]:
         """Cells that hold any of these chunks."""
+        if self._is_one:
+            return {0} if len(coords) else set()
         return set(np.unique(self.number(coords)).tolist())
 
     def only(self, extents: Extents) -> int | None:
@@ -152,8 +155,8 @@ class _Cells:
         """The parts of a table that fall into one cell each."""
         if not len(table):
             return
-        numbers = self.number(table.coords)
-        if numbers[0] == numbers[-1] and (numbers == numbers[0]).all():
+        numbers = None if self._is_one else self.number(table.coords)
+        if numbers is None or (numbers[0] == numbers[-1] and (numbers == numbers[0]).all()):
             yield table
             return
         order = np.argsort(numbers, kind="stable")
@@ -168,8 +171,9 @@ def _is_in_grid(coords: npt.NDArray[np.uint32], grid: tuple[int, ...]) -> npt.ND
 
 def in_grid(table: ChunkTable, grid: tuple[int, ...]) -> ChunkTable:
     """The rows whose coordinates lie in a grid."""
-    inside = _is_in_grid(table.coords, grid)
-    return table if inside.all() else table.take(inside)
+    if all(stop <= size for (_, stop), size in zip(table.extents, grid, strict=False)):
+        return table
+    return table.take(_is_in_grid(table.coords, grid))
 
 
 # --- transaction logs ---

@@ -232,12 +232,12 @@ class Session(Shown):
         parent = tree.get(parent_path(target))
         if parent is None:
             raise SessionStateError(
-                f"cannot move: the destination's parent group {parent_path(target)!r} does not exist",
+                f"the destination's parent group {parent_path(target)!r} does not exist",
                 kind=ErrorKind.MOVE_DESTINATION_PARENT_MISSING,
             )
         if not isinstance(parent, GroupNode):
             raise SessionStateError(
-                f"cannot move: the destination's parent {parent.path!r} is an array, not a group",
+                f"the destination's parent {parent.path!r} is an array, not a group",
                 kind=ErrorKind.MOVE_DESTINATION_PARENT_NOT_GROUP,
             )
         self.state.move_node(source, target)

@@ -384,6 +384,11 @@ class ObjectStorage(Storage):
         """The same place, whose requests carry these labels in their User-Agent."""
         return self._with(self._clients.changed(attribution=attribution))
 
+    @property
+    def request_limit(self) -> int:
+        """How many requests may be in flight at once."""
+        return self._clients.limit
+
     def with_request_limit(self, max_concurrent_requests: int) -> ObjectStorage:
         """The same place with another limit on requests in flight."""
         return self._with(self._clients.changed(limit=max_concurrent_requests))

@@ -147,10 +147,10 @@ def test_lists_are_sorted_by_bytes() -> None:
     assert ids == [FIRST, ZEROS, SECOND]
 
 
-def test_no_parent_is_explicit_and_the_first_row_is_the_default() -> None:
+def test_parents_are_row_numbers_and_none_is_minus_one() -> None:
     first, zeros, second = root_of(encode_repo_info(SAMPLE)).tables(4)
     assert first.number(1, I32) == -1
-    assert second.at(1) is None
+    assert second.number(1, I32) == 0
     assert zeros.number(1, I32) == 2
 
 

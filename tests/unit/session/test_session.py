@@ -276,6 +276,39 @@ def test_forks_that_clash_are_refused_whole(repository: Repository) -> None:
     assert contents(session) == before
 
 
+def test_sessions_of_one_snapshot_are_merged(repository: Repository) -> None:
+    start(repository)
+    one, two = repository.writable_session("main"), repository.writable_session("main")
+    write_keys(one, {"g/a/c/0": b"1"})
+    write_keys(two, {"g/a/c/1": b"2"})
+    one.merge(one, two)
+    write_keys(two, {"g/a/c/1": b"3"})
+    one.commit("both")
+    found = contents(repository.readonly_session("main"))
+    assert (found["g/a/c/0"], found["g/a/c/1"]) == (b"1", b"2")
+
+
+def test_merges_that_make_no_sense_are_refused(newest: Repository) -> None:
+    start(newest)
+    early, other = newest.writable_session("main"), newest.writable_session("main")
+    fork = early.fork()
+    write_keys(other, {"g/a/c/1": b"2"})
+    reader = newest.readonly_session("main")
+    with pytest.raises(ReadOnlyError):
+        reader.merge(fork)
+    with pytest.raises(SessionStateError) as caught:
+        early.merge(newest.rearrange_session("main"))
+    assert caught.value.kind == ErrorKind.NON_REARRANGE_SESSION
+    with pytest.raises(SessionStateError, match="into a fork") as caught:
+        fork.merge(other)
+    assert caught.value.kind == ErrorKind.MERGE_NOT_ALLOWED
+    other.commit("moves the branch")
+    late = newest.writable_session("main")
+    write_keys(late, {"g/a/c/2": b"3"})
+    with pytest.raises(SessionStateError, match="different snapshots"):
+        early.merge(late)
+
+
 def test_read_only_sessions_pickle(tmp_path: Path) -> None:
     repository = Repository.create(LocalStorage(str(tmp_path)))
     start(repository)
