@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from frazil.commit.base import MAIN, now_micros
-from frazil.commit.by_ref_file import create_main, read_config
+from frazil.commit.by_ref_file import CONFIG_KEY, create_main, read_config
 from frazil.commit.by_repo_object import REPO_KEY, create_repo_object, first_repo_info
 from frazil.errors import (
     AlreadyExistsError,
@@ -25,11 +25,16 @@ from frazil.ids import INITIAL_SNAPSHOT_ID
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, RepoInfo, Snapshot, SnapshotEntry, TransactionLog
 from frazil.session.context import Context, make_context
+from frazil.storage.assets import log_key, snapshot_key
 from frazil.storage.base import Fetched, Storage, Version, Written
 from frazil.storage.credentials import AnyCredential
 
 INITIAL_MESSAGE: Final = "Repository initialized"
 INITIAL_METADATA: Final = {"__icechunk": {"is_root": True}}
+LEFT_BEHIND: Final = frozenset(
+    {snapshot_key(INITIAL_SNAPSHOT_ID), log_key(INITIAL_SNAPSHOT_ID), CONFIG_KEY}
+)
+"""What an interrupted creation may leave; the next one writes it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,21 +134,24 @@ def create_repository(
         keys.append(context.assets.save_log(TransactionLog(first.id)))
     context.assets.make_durable(keys)
     if not _publish_first(context, first, stored):
-        raise ConflictError(
-            message="a repository already exists here",
-            kind=ErrorKind.REPO_INFO_UPDATED,
-            url=storage.url,
-        )
+        raise _exists_already(storage)
+
+
+def _exists_already(storage: Storage) -> ConflictError:
+    return ConflictError(
+        message="a repository already exists here",
+        kind=ErrorKind.REPO_INFO_UPDATED,
+        url=storage.url,
+    )
 
 
 def _publish_first(context: Context, first: Snapshot, config: JSON | None) -> bool:
     """Write the entry point of a new repository; False when somebody else was faster."""
     if not context.generation.repo_object:
-        if not create_main(context.storage, first.id):
-            return False
+        # The configuration first: once the branch is there, the repository is complete.
         if config is not None:
             context.refs.save_config(config)
-        return True
+        return create_main(context.storage, first.id)
     entry = SnapshotEntry(first.id, None, first.flushed_at, first.message, first.metadata)
     info = first_repo_info(entry, snapshot_table([entry]), config)
     outcome = create_repo_object(context.storage, info, context.config.compression_level())
@@ -163,15 +171,15 @@ def _require_clean(place: Storage, *, check_clean_root: bool) -> None:
             kind=ErrorKind.EMPTY_PREFIX_CREATION,
             url=place.url,
         )
-    if not check_clean_root:
-        return
     if detect(place) is not None:
-        raise AlreadyExistsError(
-            "a repository already exists here",
-            kind=ErrorKind.PARENT_DIRECTORY_NOT_CLEAN,
-            url=place.url,
-        )
-    if not place.is_empty():
+        if check_clean_root:
+            raise AlreadyExistsError(
+                "a repository already exists here",
+                kind=ErrorKind.PARENT_DIRECTORY_NOT_CLEAN,
+                url=place.url,
+            )
+        raise _exists_already(place)
+    if check_clean_root and any(item.key not in LEFT_BEHIND for item in place.list("")):
         raise InvalidInputError(
             "cannot create a repository: this place is not empty",
             kind=ErrorKind.PARENT_DIRECTORY_NOT_CLEAN,

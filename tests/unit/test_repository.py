@@ -73,8 +73,15 @@ def test_creating_over_something_is_refused(tmp_path: Path) -> None:
     Repository.create(tmp_path / "r")
     with pytest.raises(AlreadyExistsError):
         Repository.create(tmp_path / "r")
-    with pytest.raises(ConflictError):
-        Repository.create(tmp_path / "r", check_clean_root=False)
+    for spec in (1, 2):
+        with pytest.raises(ConflictError):
+            Repository.create(
+                tmp_path / "r",
+                RepositoryConfig(max_concurrent_requests=1),
+                spec_version=spec,
+                check_clean_root=False,
+            )
+    assert Repository.fetch_config(tmp_path / "r") is None
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
     with pytest.raises(InvalidInputError) as caught:
@@ -277,7 +284,7 @@ def test_time_travel_by_id_prefix_tag_branch_and_time(repository: Repository) ->
         repository.readonly_session("main", as_of=datetime(2000, 1, 1, tzinfo=UTC))
     assert caught.value.kind == ErrorKind.NO_SNAPSHOT_AT_TIME
     with pytest.raises(ValueError, match="time zone"):
-        repository.readonly_session("main", as_of=datetime(2000, 1, 1))  # noqa: DTZ001
+        repository.readonly_session("main", as_of=datetime(2000, 1, 1))
 
 
 def test_diff_needs_a_chain(repository: Repository) -> None:
@@ -395,3 +402,14 @@ async def test_every_blocking_call_has_an_async_twin(newest: Repository) -> None
     write_keys(session, {"zarr.json": group_document(x=2)})
     second = await session.commit_async("async")
     assert [info.id async for info in newest.async_ancestry(branch="main")][:2] == [second, first]
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_an_interrupted_creation_can_be_repeated(spec: int) -> None:
+    storage = MemoryStorage()
+    Repository.create(storage, RepositoryConfig(max_concurrent_requests=3), spec_version=spec)
+    storage.delete_many(["repo", "refs/branch.main/ref.json"])
+    config = RepositoryConfig(max_concurrent_requests=4)
+    made = Repository.create(storage, config, spec_version=spec)
+    assert made.list_branches() == {"main"}
+    assert Repository.open(storage).config.max_concurrent_requests == 4

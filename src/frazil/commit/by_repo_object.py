@@ -388,9 +388,7 @@ class RepoObjectRefs(RefStore):
                 raise FormatError("a backup has no operations log", key=OVERWRITTEN + name)
             newest, *rest = older.latest_updates
             if newest.updated_at >= info.latest_updates[-1].updated_at:
-                raise FormatError(
-                    "the operations log runs in a circle", key=OVERWRITTEN + name
-                )
+                raise FormatError("the operations log runs in a circle", key=OVERWRITTEN + name)
             # Where it was written this line was the newest, which has no backup yet.
             yield replace(newest, backup_path=name)
             yield from rest

@@ -9,7 +9,7 @@ the space and a quarter of the time of shared vtables and texts.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -135,6 +135,20 @@ def _vtable(slots: Sequence[int], size: int) -> bytes:
     return struct.pack(f"<{2 + used}H", 4 + 2 * used, size, *slots[:used])
 
 
+def _slots_vtable(places: Iterable[tuple[int, int]], size: int) -> bytes:
+    found = dict(places)
+    return _vtable([found.get(slot, 0) for slot in range(max(found) + 1)], size)
+
+
+def _padded(vtables: bytes) -> U8:
+    return np.frombuffer(vtables + bytes(-len(vtables) % 8), np.uint8)
+
+
+@lru_cache(maxsize=64)
+def _only_vtable(places: tuple[tuple[int, int], ...], size: int) -> U8:
+    return _padded(_slots_vtable(places, size))
+
+
 def _check_size(size: int) -> None:
     if size > MAX_BODY:
         raise FormatError(
@@ -180,7 +194,7 @@ def block_rows(coords: U32) -> int:
     """Rows of a block: about a thousand, in step with the last axis, so that blocks are alike."""
     n, ndim = coords.shape
     if not ndim or n <= BLOCK_ROWS // 2:
-        return max(1, n)
+        return max(1, int(n))
     last = int(coords[:, -1].max()) - int(coords[:, -1].min()) + 1
     rows: int = BLOCK_ROWS
     if last <= 2 * BLOCK_ROWS:
@@ -188,7 +202,7 @@ def block_rows(coords: U32) -> int:
     elif last <= n:
         parts = range(last // (2 * BLOCK_ROWS) + 1, last // (BLOCK_ROWS // 2) + 1)
         rows = next((last // k for k in parts if last % k == 0), BLOCK_ROWS)
-    return min(len(coords), rows)
+    return min(int(n), rows)
 
 
 def encode_tables(coords: U32, scalars: Sequence[Scalars] = (), texts: Sequence[Texts] = ()) -> U8:
@@ -219,7 +233,6 @@ class _Tail:
     block: I64
     starts: I64
     lengths: I64
-    sizes: I64
     before: I64
     """bytes of this field's texts before each item in its block"""
     per_block: I64
@@ -267,39 +280,38 @@ class _Plan:
             (field.slot, field.numbers >= 0) for field in texts if int(field.numbers.min()) < 0
         ]
         self.optional = {slot for slot, _ in optional}
-        code = np.zeros(self.n if optional else 1, np.uint16)
+        self.vtable_of_row: I64 | int = 0
+        if not optional:
+            self.vtables = _only_vtable(tuple(self.slots.items()), self.size)
+            return
+        code = np.zeros(self.n, np.uint16)
         for bit, (_, present) in enumerate(optional):
             code |= present.astype(np.uint16) << np.uint16(bit)
         codes = np.flatnonzero(np.bincount(code)).tolist()
         data, places = b"", np.zeros(max(codes) + 1, np.int64)
         for value in codes:
             absent = {slot for bit, (slot, _) in enumerate(optional) if not value >> bit & 1}
-            slots = [
-                0 if slot in absent else self.slots.get(slot, 0)
-                for slot in range(max(self.slots) + 1)
-            ]
             places[value] = len(data)
-            vtable = _vtable(slots, self.size)
+            present_slots = [item for item in self.slots.items() if item[0] not in absent]
+            vtable = _slots_vtable(present_slots, self.size)
             data += vtable + bytes(-len(vtable) % 4)
-        self.vtables = np.frombuffer(data + bytes(-len(data) % 8), np.uint8)
+        self.vtables = _padded(data)
         self.vtable_of_row = places[code]
 
     def _tail(self, field: Texts) -> _Tail:
         block, number, item_of_row = self._items(field)
         starts, lengths = field.pool.bounds(number)
         sizes = lengths + (8 if field.is_text else 7) & ~3
-        ends = np.append(0, np.cumsum(sizes))
-        edges = np.searchsorted(block, np.arange(self.blocks + 1)) if self.blocks > 1 else [0, -1]
-        return _Tail(
-            field=field,
-            item_of_row=item_of_row,
-            block=block,
-            starts=starts,
-            lengths=lengths,
-            sizes=sizes,
-            before=ends[:-1] - ends[edges[:-1]][block],
-            per_block=np.diff(ends[edges]),
-        )
+        ends = np.cumsum(sizes)
+        before = ends - sizes
+        if self.blocks == 1:
+            per_block = ends[-1:]
+        else:
+            edges = np.searchsorted(block, np.arange(self.blocks + 1))
+            edge_ends = np.append(0, ends)[edges]
+            before -= edge_ends[block]
+            per_block = np.diff(edge_ends)
+        return _Tail(field, item_of_row, block, starts, lengths, before, per_block)
 
     def _items(self, field: Texts) -> tuple[I64, I64, I32 | slice]:
         """Block and number of each text to write, and which of them each row leads to."""
@@ -326,23 +338,21 @@ class _Plan:
         return block, number, item_of_row
 
     def _place_blocks(self) -> None:
-        tables = np.full(self.blocks, len(self.vtables) + self.rows * self.stride, np.int64)
-        tables[-1] -= (self.rows * self.blocks - self.n) * self.stride
-        sizes = tables + sum(tail.per_block for tail in self.tails)
-        sizes = -(-sizes // 8) * 8
-        ends = np.cumsum(sizes) + -(-(4 + 4 * self.n) // 8) * 8
-        self.bases = ends - sizes
-        self.tail_bases = self.bases + tables
-        # Readers count a text each time a table leads to it.
-        _check_size(int(ends[-1]) + sum(tail.counted() for tail in self.tails))
-        self.out = np.zeros(int(ends[-1]), np.uint8)
         first = len(self.vtables)
+        tables = np.full(self.blocks, first + self.rows * self.stride, np.int64)
+        tables[-1] -= (self.rows * self.blocks - self.n) * self.stride
+        sizes = tables + sum([tail.per_block for tail in self.tails]) + 7 & ~7
+        ends = np.cumsum(sizes) + (4 + 4 * self.n + 7 & ~7)
+        self.bases = bases = ends - sizes
+        self.tail_bases = bases + tables
+        # Readers count a text each time a table leads to it.
+        _check_size(int(ends[-1]) + sum([tail.counted() for tail in self.tails]))
+        self.out = np.zeros(int(ends[-1]), np.uint8)
         self.local: I64 = np.arange(first, first + self.rows * self.stride, self.stride)
-        base = self.bases
         if self.blocks > 1:
             self.local = np.tile(self.local, self.blocks)[: self.n]
-            base = np.repeat(base, self.rows)[: self.n]
-        self.positions = base + self.local
+            bases = np.repeat(bases, self.rows)[: self.n]
+        self.positions = bases + self.local
         self.links: dict[int, I64] = {}
 
     def put_texts(self, tail: _Tail) -> None:
@@ -365,12 +375,15 @@ class _Plan:
         head = self.out[: 4 + 4 * self.n].view("<u4")
         head[0] = self.n
         head[1:] = self.positions - np.arange(4, 4 + 4 * self.n, 4)
-        opaque_items(self.out, len(self.vtables))[self.bases] = self.vtables.view(
-            f"V{len(self.vtables)}"
-        )[0]
-        tables = self._tables().view(np.uint8)
+        tables, size = self._tables().view(np.uint8), len(self.vtables)
+        if self.blocks == 1:
+            first = int(self.bases[0])
+            self.out[first : first + size] = self.vtables
+            self.out[first + size : first + size + len(tables)] = tables
+            return
+        opaque_items(self.out, size)[self.bases] = self.vtables.view(f"V{size}")[0]
         full, width = self.n // self.rows, self.rows * self.stride
-        firsts = self.bases + len(self.vtables)
+        firsts = self.bases + size
         opaque_items(self.out, width)[firsts[:full]] = tables[: full * width].view(f"V{width}")
         rest = tables[full * width :]
         self.out[firsts[-1] : firsts[-1] + len(rest)] = rest

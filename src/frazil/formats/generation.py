@@ -50,7 +50,5 @@ def generation_of(spec: int) -> Generation:
         FormatError: there is none.
     """
     if spec not in BY_SPEC:
-        raise FormatError(
-            f"unknown spec version {spec}", kind=ErrorKind.UNSUPPORTED_SPEC_VERSION
-        )
+        raise FormatError(f"unknown spec version {spec}", kind=ErrorKind.UNSUPPORTED_SPEC_VERSION)
     return BY_SPEC[spec]

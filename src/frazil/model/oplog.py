@@ -164,9 +164,7 @@ class UpdateLog(Sequence[UpdateEntry]):
         if not len(cuts):
             return made, None
         cut = first + int(cuts[0])
-        kept = type(self)(
-            UpdateColumns(rows[:cut], columns.statuses, columns.arena), key=self._key
-        )
+        kept = type(self)(UpdateColumns(rows[:cut], columns.statuses, columns.arena), key=self._key)
         if made.written is not None:
             gone = made.written.dropped + len(rows) - cut
             kept.written = Written(made.written.data, made.written.places[:cut], gone)

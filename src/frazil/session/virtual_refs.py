@@ -52,9 +52,7 @@ def set_virtual_columns(
     codes: dict[str, int] = {}
     number = np.fromiter((codes.setdefault(text, len(codes)) for text in locations), np.int32, n)
     wanted = number != codes.get("", ABSENT)
-    texts, covered = state.context.containers.check_many(
-        list(codes), validate=validate
-    )
+    texts, covered = state.context.containers.check_many(list(codes), validate=validate)
     fine = covered[number] & wanted
     coords = _box_coords(box, first)
     if not lengths[fine].all():
