@@ -179,7 +179,9 @@ def _require_clean(place: Storage, *, check_clean_root: bool) -> None:
                 url=place.url,
             )
         raise _exists_already(place)
-    if check_clean_root and any(item.key not in LEFT_BEHIND for item in place.list("")):
+    if not check_clean_root or place.is_empty():
+        return
+    if any(item.key not in LEFT_BEHIND for item in place.list("")):
         raise InvalidInputError(
             "cannot create a repository: this place is not empty",
             kind=ErrorKind.PARENT_DIRECTORY_NOT_CLEAN,
