@@ -15,6 +15,7 @@ _DIGIT: Final = {c: i for i, c in enumerate(ALPHABET)} | {
     c.lower(): i for i, c in enumerate(ALPHABET)
 }
 _DIGIT.update({"I": 1, "i": 1, "L": 1, "l": 1, "O": 0, "o": 0})
+_PAIRS: Final = [a + b for a in ALPHABET for b in ALPHABET]
 _ALPHABET_BYTES: Final = np.frombuffer(ALPHABET.encode(), np.uint8)
 
 
@@ -22,8 +23,10 @@ def crockford(raw: bytes) -> str:
     """Spell bytes in Crockford base32, most significant bit first, zero bits appended."""
     bits = len(raw) * 8
     digits = -(-bits // 5)
-    value = int.from_bytes(raw, "big") << (digits * 5 - bits)
-    return "".join([ALPHABET[(value >> shift) & 31] for shift in range(digits * 5 - 5, -5, -5)])
+    pairs = -(-digits // 2)
+    value = int.from_bytes(raw, "big") << (pairs * 10 - bits)
+    text = "".join([_PAIRS[value >> shift & 1023] for shift in range(pairs * 10 - 10, -10, -10)])
+    return text[:digits]
 
 
 def crockford_many(raw: npt.NDArray[np.uint8]) -> list[str]:

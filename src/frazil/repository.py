@@ -427,7 +427,7 @@ class Repository(Shown):
     ) -> Iterator[SnapshotInfo]:
         """A snapshot and its ancestors, newest first."""
         start = self._resolve(branch, tag, snapshot_id)
-        return (snapshot_info(entry) for entry in self.context.refs.ancestry(start))
+        return self.context.refs.history(start)
 
     async def async_ancestry(
         self,

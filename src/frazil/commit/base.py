@@ -25,6 +25,7 @@ from frazil.model.history import (
     Status,
     UpdateEntry,
 )
+from frazil.model.values import SnapshotInfo, snapshot_info
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Written
 
 MAIN: Final = "main"
@@ -88,6 +89,10 @@ class RefStore(ABC):
     @abstractmethod
     def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
         """A snapshot and its ancestors, newest first."""
+
+    def history(self, snapshot_id: SnapshotId) -> Iterator[SnapshotInfo]:
+        """The same as users see it."""
+        return map(snapshot_info, self.ancestry(snapshot_id))
 
     @abstractmethod
     def stored_config(self) -> JSON | None:

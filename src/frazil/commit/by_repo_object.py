@@ -56,6 +56,8 @@ from frazil.model.history import (
     UpdateLog,
 )
 from frazil.model.repo_rules import with_update
+from frazil.model.snapshots import HistoryPage
+from frazil.model.values import SnapshotInfo, snapshot_infos
 from frazil.storage.assets import file_attributes
 from frazil.storage.base import Fetched, LostRace, Storage, Unchanged, Version, Written
 
@@ -214,10 +216,16 @@ class RepoObjectRefs(RefStore):
         return _entry(self.info(), snapshot_id)
 
     def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
+        return (entry for page in self._pages(snapshot_id) for entry in page.entries)
+
+    def history(self, snapshot_id: SnapshotId) -> Iterator[SnapshotInfo]:
+        return snapshot_infos(self._pages(snapshot_id))
+
+    def _pages(self, snapshot_id: SnapshotId) -> Iterator[HistoryPage]:
         snapshots = self.info().snapshots
         if snapshot_id not in snapshots:
             raise _no_snapshot(snapshot_id)
-        return (snapshots[known] for known in snapshots.ancestry(snapshot_id))
+        return snapshots.pages(snapshot_id)
 
     def stored_config(self) -> JSON | None:
         return self.info().config

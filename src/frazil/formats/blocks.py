@@ -104,22 +104,25 @@ class Writer:
         return np.concatenate([head, *(part for _, part in parts)]).data
 
     def _begin(self, align: int = 4) -> int:
-        self.data += bytes(-len(self.data) % align)
-        return len(self.data)
+        size = len(self.data)
+        gap = -size % align
+        if gap:
+            self.data += bytes(gap)
+        return size + gap
 
 
 def _width(field: Field) -> int:
-    """Bytes of a field; 0 stands for a link and -1 for none."""
+    """Bytes of a field, 0 when it is absent and -1 when it is a link."""
     if isinstance(field, bytes):
         return len(field)
-    return -1 if field is None else 0
+    return 0 if field is None else -1
 
 
 @cache
 def _form(widths: tuple[int, ...]) -> tuple[bytes, tuple[tuple[int, int], ...]]:
     """The vtable of such fields, and slot and place of the links, which come first."""
     slots, size = [0] * len(widths), 4
-    links = [slot for slot, width in enumerate(widths) if not width]
+    links = [slot for slot, width in enumerate(widths) if width < 0]
     for slot in links:
         slots[slot] = size
         size += 4
@@ -305,7 +308,7 @@ class _Plan:
         ends = np.cumsum(sizes)
         before = ends - sizes
         if self.blocks == 1:
-            per_block = ends[-1:]
+            per_block = ends[-1:] if len(ends) else np.zeros(1, np.int64)
         else:
             edges = np.searchsorted(block, np.arange(self.blocks + 1))
             edge_ends = np.append(0, ends)[edges]
@@ -341,7 +344,10 @@ class _Plan:
         first = len(self.vtables)
         tables = np.full(self.blocks, first + self.rows * self.stride, np.int64)
         tables[-1] -= (self.rows * self.blocks - self.n) * self.stride
-        sizes = tables + sum([tail.per_block for tail in self.tails]) + 7 & ~7
+        sizes = tables.copy()
+        for tail in self.tails:
+            sizes += tail.per_block
+        sizes = sizes + 7 & ~7
         ends = np.cumsum(sizes) + (4 + 4 * self.n + 7 & ~7)
         self.bases = bases = ends - sizes
         self.tail_bases = bases + tables

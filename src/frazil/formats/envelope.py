@@ -17,7 +17,7 @@ HEADER: Final = struct.Struct("<12s24sBBB")
 WRITER: Final = b"frazil-0.1.0"
 ZSTD: Final = 1
 PIECE: Final = 1 << 20
-MAX_SMALL: Final = 1 << 18
+MAX_SMALL: Final = 1 << 20
 """Larger bodies get a compressor of their own, whose memory is given back."""
 MAX_BODY: Final = 2**31 - 1
 """FlatBuffers cannot be larger; a frame that unpacks to more is damage or an attack."""

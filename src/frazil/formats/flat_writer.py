@@ -89,12 +89,14 @@ class FlatWriter:
 
     def _add(self, piece: bytes, alignment: int) -> int:
         """Put a piece before all others so that it begins aligned."""
-        gap = -(self._size + len(piece)) % alignment
+        size = self._size + len(piece)
+        gap = -size % alignment
         if gap:
             piece += bytes(gap)
+            size += gap
         self._pieces.append(piece)
-        self._size += len(piece)
-        return self._size
+        self._size = size
+        return size
 
     def text(self, text: str) -> int:
         """A string."""

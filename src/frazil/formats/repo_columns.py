@@ -136,13 +136,13 @@ UPDATE_RECORD: Final = np.dtype(
     [
         ("vtable", "<i4"),
         ("kind", "<u4"),
-        ("updated_at", "<u8"),
         ("backup", "<u4"),
         ("tag", "u1"),
         ("gap", "V3"),
+        ("updated_at", "<u8"),
         ("kind_vtable", "<i4"),
-        ("text", "<u4"),
         ("first", "S12"),
+        ("text", "<u4"),
         ("second", "S12"),
         ("number", "<u2"),
         ("high", "u1"),
@@ -150,7 +150,10 @@ UPDATE_RECORD: Final = np.dtype(
         ("end", "V4"),
     ]
 )
-"""An update and, from `kind_vtable` on, the table that tells its kind."""
+"""An update and, from `kind_vtable` on, the table that tells its kind.
+
+What differs from line to line stands together, which makes the work of zstd shorter.
+"""
 
 
 def _place(record: np.dtype[np.void], name: str) -> int:
@@ -165,7 +168,7 @@ FEW: Final = 16
 DROPPED_SHARE: Final = 8
 """Lines are copied until one in so many of them is no longer wanted."""
 _SNAPSHOT: Final = struct.Struct("<iiQ12sIII")
-_UPDATE: Final = struct.Struct("<iIQIB3xiI12s12sHBB4x")
+_UPDATE: Final = struct.Struct("<iIIB3xQi12sI12sHBB4x")
 _ITEM: Final = struct.Struct("<iII")
 _ITEM_VTABLE: Final = struct.pack("<4H", 8, 12, 4, 8)
 _STATUS: Final = struct.Struct("<iB3xQI4x")
@@ -428,12 +431,12 @@ def _update_piece(columns: UpdateColumns, row: int, at: int) -> bytes:
     record = _UPDATE.pack(
         at - 16 * (backup > 0),
         KIND_AT - _place(UPDATE_RECORD, "kind"),
-        line.updated_at,
         backup and backup - _place(UPDATE_RECORD, "backup"),
         line.tag,
+        line.updated_at,
         at + KIND_AT - kind_vtable,
-        text and text - _place(UPDATE_RECORD, "text"),
         line.first,
+        text and text - _place(UPDATE_RECORD, "text"),
         line.second,
         line.number,
         line.high,

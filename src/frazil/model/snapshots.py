@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError, SnapshotNotFoundError
-from frazil.ids import SnapshotId
+from frazil.ids import SnapshotId, crockford_many
 from frazil.model.framed import BLOB_END, NOWHERE, TEXT_END, Written, append_frames, with_row
 from frazil.model.plain import MAX_MICROS, Metadata, Micros, ValueCodec
 
@@ -40,7 +40,7 @@ ITEM: Final = np.dtype(
     [("name_at", "<i8"), ("name_size", "<i8"), ("value_at", "<i8"), ("value_size", "<i8")]
 )
 NO_PARENT: Final = -1
-MAX_BATCH: Final = 1024
+MAX_PAGE: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,31 @@ class SnapshotColumns:
     items: Rows
     pruned: tuple[SnapshotId, ...]
     arena: bytes
+
+
+class HistoryPage:
+    """Neighbours in a history, newest first; they are read together, when one is asked for."""
+
+    def __init__(self, table: SnapshotTable, rows: Sequence[int]) -> None:
+        self._table = table
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @cached_property
+    def entries(self) -> list[SnapshotEntry]:
+        """What history knows of each."""
+        cells = self._table.columns.rows[self._rows].tolist()
+        return list(map(self._table.entry_of, self._rows, cells))
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The text of each id and, at the end, that of the last one's parent or nothing."""
+        raw = self._table.columns.rows["id"][self._rows]
+        names = crockford_many(raw.view(np.uint8).reshape(len(raw), SnapshotId.width))
+        parent = self._table.parent_at(self._rows[-1])
+        return [*names, "" if parent is None else str(parent)]
 
 
 class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
@@ -100,7 +125,7 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
 
     def __getitem__(self, snapshot_id: SnapshotId) -> SnapshotEntry:
         row = self.row(snapshot_id)
-        return self._entry(row, self.columns.rows[row].item())
+        return self.entry_of(row, self.columns.rows[row].item())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} snapshots)"
@@ -125,7 +150,7 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
 
     def parent_of(self, snapshot_id: SnapshotId) -> SnapshotId | None:
         """The parent of a snapshot, or None for a root."""
-        return self._parent(self.row(snapshot_id))
+        return self.parent_at(self.row(snapshot_id))
 
     def flushed_at(self, snapshot_id: SnapshotId) -> Micros:
         """When a snapshot was written."""
@@ -142,11 +167,15 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
 
     def history(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
         """Entries from this snapshot back to its root, itself included."""
-        return self._batches(self._lineage(self.row(snapshot_id)))
+        return (entry for page in self.pages(snapshot_id) for entry in page.entries)
+
+    def pages(self, snapshot_id: SnapshotId) -> Iterator[HistoryPage]:
+        """The same in growing pages, since many readers want only the first few."""
+        return self._pages(self._lineage(self.row(snapshot_id)))
 
     def entries(self) -> Iterator[SnapshotEntry]:
         """All entries, ascending by id; quicker than `values`."""
-        return self._batches(iter(range(len(self))))
+        return (entry for page in self._pages(iter(range(len(self)))) for entry in page.entries)
 
     def matching(self, prefix: str) -> list[SnapshotId]:
         """Ids whose text begins like this; none when it cannot be the beginning of an id."""
@@ -265,7 +294,8 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
         row = self._place(snapshot_id)
         return row if self._raw_ids[12 * row : 12 * row + 12] == snapshot_id else None
 
-    def _parent(self, row: int) -> SnapshotId | None:
+    def parent_at(self, row: int) -> SnapshotId | None:
+        """The parent of the snapshot in this row, or None for a root."""
         parent = self._parents[row]
         return None if parent == NO_PARENT else self.id_at(parent)
 
@@ -283,14 +313,18 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
                 return
         raise FormatError("damaged file: the history runs in a circle", key=self._key)
 
-    def _batches(self, rows: Iterator[int]) -> Iterator[SnapshotEntry]:
-        """Entries made in growing batches, since many readers want only the first few."""
+    def _pages(self, rows: Iterator[int]) -> Iterator[HistoryPage]:
         size = 1
-        while batch := list(islice(rows, size)):
-            yield from map(self._entry, batch, self.columns.rows[batch].tolist())
-            size = min(4 * size, MAX_BATCH)
+        while page := list(islice(rows, size)):
+            yield HistoryPage(self, page)
+            size = min(4 * size, MAX_PAGE)
 
-    def _entry(self, row: int, cells: tuple[Any, ...]) -> SnapshotEntry:
+    def entry_of(self, row: int, cells: tuple[Any, ...]) -> SnapshotEntry:
+        """The entry in a row whose cells are known.
+
+        Raises:
+            FormatError: a text is damaged.
+        """
         _, parent, flushed_at, at, size, item_at, items, pruned_at, pruned = cells
         columns = self.columns
         try:

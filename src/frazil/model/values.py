@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Literal, Self, TypeAlias
@@ -19,6 +19,7 @@ from frazil.model.display import Field, Shown, source
 from frazil.model.display import Literal as Bare
 from frazil.model.history import JSON, RepoAvailability, to_datetime, to_micros
 from frazil.model.settings import NamedInt
+from frazil.model.snapshots import HistoryPage
 
 CommitMethod: TypeAlias = Literal["new_commit", "amend"]
 
@@ -132,6 +133,35 @@ class SnapshotInfo(_Record):
     written_at: datetime
     message: str
     metadata: dict[str, JSON] = field(default_factory=dict)
+
+    @classmethod
+    def on_page(cls, page: HistoryPage, number: int) -> Self:
+        """A commit whose fields are filled in when one of them is first asked for."""
+        made = cls.__new__(cls)
+        made.__dict__["_place"] = page, number
+        return made
+
+    def __getattr__(self, name: str) -> object:
+        """Fill in the fields."""
+        known = self.__dict__
+        place = known.get("_place")
+        if place is not None:
+            page, number = place
+            entry = page.entries[number]
+            known.update(
+                id=page.names[number],
+                parent_id=page.names[number + 1] or None,
+                written_at=to_datetime(entry.flushed_at),
+                message=entry.message,
+                metadata=dict(entry.metadata),
+            )
+            known.pop("_place", None)
+        if name not in known:  # another thread may have filled it in just now
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return known[name]
+
+    def __getstate__(self) -> dict[str, object]:
+        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -407,6 +437,11 @@ def snapshot_info(entry: history.SnapshotEntry) -> SnapshotInfo:
         entry.message,
         dict(entry.metadata),
     )
+
+
+def snapshot_infos(pages: Iterable[HistoryPage]) -> Iterator[SnapshotInfo]:
+    """The commits of a history as users see them."""
+    return (SnapshotInfo.on_page(page, number) for page in pages for number in range(len(page)))
 
 
 def manifest_file_info(entry: history.ManifestFile) -> ManifestFileInfo:

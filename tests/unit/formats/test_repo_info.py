@@ -38,6 +38,7 @@ from frazil.model.history import (
     UpdateKind,
     UpdateLog,
 )
+from frazil.model.repo_rules import with_update
 from tests.support.official_history import INITIAL_REPO, REPO
 
 KEY = "repo"
@@ -161,7 +162,10 @@ def test_a_list_of_pruned_ancestors_is_there_only_when_it_has_something() -> Non
 
 
 def test_everything_in_the_file_is_aligned() -> None:
-    root = root_of(encode_repo_info(SAMPLE))
+    assert_aligned(root_of(encode_repo_info(SAMPLE)))
+
+
+def assert_aligned(root: Table) -> None:
     for slot, wide in ((4, 2), (7, 2)):
         for table in root.tables(slot):
             at = table.at(wide)
@@ -267,6 +271,50 @@ def test_the_log_is_written_with_one_vtable_for_each_kind() -> None:
 def test_a_decoded_repo_object_can_be_pickled() -> None:
     info = again(SAMPLE)
     assert pickle.loads(pickle.dumps(info)) == SAMPLE
+
+
+@pytest.mark.parametrize("limit", [5, 100])
+def test_an_object_that_grows_is_written_like_one_made_at_once(limit: int) -> None:
+    grown = again(SAMPLE)
+    parent = SECOND
+    for n in range(60):
+        entry = SnapshotEntry(
+            SnapshotId.random(),
+            parent,
+            NOW + n,
+            f"commit {n}",
+            {"n": n, "é": [None]} if n % 3 == 0 else {},
+            (FIRST,) if n % 7 == 0 else (),
+        )
+        grown = with_update(
+            grown,
+            EVERY_KIND[n % len(EVERY_KIND)],
+            NOW + 1 + n,
+            f"repo.{n}.backup",
+            limit,
+            snapshots=grown.snapshots.with_entry(entry),
+            branches={**grown.branches, "main": entry.id},
+        )
+        blob = encode_repo_info(grown)
+        fresh = replace(
+            grown,
+            snapshots=snapshot_table(grown.snapshots.entries()),
+            latest_updates=UpdateLog.of(list(grown.latest_updates)),
+        )
+        assert decode_repo_info(blob, key=KEY) == grown == fresh == again(fresh)
+        assert_aligned(root_of(blob))
+        parent = entry.id
+    assert len(grown.latest_updates) == min(limit, len(EVERY_KIND) + 60)
+    # Some lines may be there that nothing points to any more, but only some.
+    assert len(blob) < 1.2 * len(encode_repo_info(fresh))
+
+
+def test_an_object_that_shrinks_is_written_anew() -> None:
+    encode_repo_info(SAMPLE)
+    smaller = SAMPLE.snapshots.reparent({ZEROS: (None, [])}).without([SECOND])
+    info = replace(SAMPLE, snapshots=smaller, tags={}, branches={"main": ZEROS})
+    assert again(info) == info
+    assert b"second" not in unseal(encode_repo_info(info), FileKind.REPO_INFO, key=KEY).body
 
 
 def test_a_long_history_stays_small() -> None:

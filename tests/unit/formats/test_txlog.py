@@ -59,6 +59,14 @@ class TestOfficialFiles:
 
 
 class TestRoundTrip:
+    @pytest.mark.parametrize("count", [1, 16, 17, 3000])
+    @pytest.mark.parametrize("ndim", [1, 3])
+    def test_any_number_of_chunks(self, count: int, ndim: int) -> None:
+        coords = np.arange(count * ndim, dtype=np.uint32).reshape(count, ndim)
+        chunks = {NODES[2]: coords, NODES[1]: coords[:1], NODES[4]: coords[-20:]}
+        log = TransactionLog(ID, updated_chunks=dict(sorted(chunks.items())))
+        assert contents(decode_log(encode_log(log, spec=2), key=KEY)) == contents(log)
+
     @pytest.mark.parametrize("spec", [1, 2])
     def test_every_list(self, spec: int) -> None:
         log = TransactionLog(

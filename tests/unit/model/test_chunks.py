@@ -59,6 +59,9 @@ small_tables = st.dictionaries(
     st.tuples(st.integers(0, 3), st.integers(0, 3)), chunk_refs, max_size=16
 )
 
+CELLS = list(product(range(8), range(8)))
+full_tables = st.dictionaries(st.sampled_from(CELLS), chunk_refs, min_size=34, max_size=64)
+
 
 class TestFind:
     def test_full_box_that_does_not_begin_at_zero(self) -> None:
@@ -119,6 +122,38 @@ class TestUniting:
         united = overlay(table_of(base), table_of(changes), dropping(*sorted(dropped)))
         expected = {c: ref for c, ref in base.items() if c not in dropped} | changes
         assert list(united.refs()) == sorted(expected.items(), key=lambda item: item[0])
+
+    @given(full_tables, full_tables, st.sets(st.sampled_from(CELLS)))
+    def test_many_changes_are_laid_over_like_few(
+        self, base: References, changes: References, dropped: set[Coordinates]
+    ) -> None:
+        united = overlay(table_of(base), table_of(changes), dropping(*sorted(dropped)))
+        expected = {c: ref for c, ref in base.items() if c not in dropped} | changes
+        assert list(united.refs()) == sorted(expected.items(), key=lambda item: item[0])
+
+    def test_a_few_changes_of_a_scalar(self) -> None:
+        old, new = table_of({(): InlineRef(b"a")}, 0), table_of({(): InlineRef(b"b")}, 0)
+        united = overlay(old, new, np.zeros((0, 0), np.uint32))
+        assert list(united.refs()) == [((), InlineRef(b"b"))]
+        assert not len(overlay(old, ChunkTable.empty(0), np.zeros((1, 0), np.uint32)))
+
+    def test_columns_with_one_value_stay_so(self) -> None:
+        coords = np.array(list(product(range(40), range(5))), np.uint32)
+        base = ChunkTable.native(coords, np.zeros((200, 12), np.uint8), 0, 7)
+        same = overlay(base, table_of({(3, 9): NativeRef(ChunkId(b"c" * 12), 0, 7)}), NOTHING)
+        other = overlay(base, table_of({(3, 9): InlineRef(b"abc")}), NOTHING)
+        assert len(same) == len(other) == 201
+        assert same.kind.strides == same.length.strides == same.location.strides == (0,)
+        assert other.ref(other.find((3, 9))) == InlineRef(b"abc")
+        assert other.ref(200) == same.ref(200) == base.ref(199)
+
+    def test_replaced_inline_bytes_do_not_pile_up(self) -> None:
+        table = table_of({(0, n): InlineRef(b"first") for n in range(5)})
+        for n in range(200):
+            table = overlay(table, table_of({(0, n % 5): InlineRef(b"%03d" % n)}), NOTHING)
+        last = [InlineRef(b"%03d" % n) for n in range(195, 200)]
+        assert [table.ref(row) for row in range(5)] == last
+        assert len(table.inline_data) < 50
 
     @given(tables, st.integers(1, 4))
     def test_concat_restores_a_table_cut_into_pieces(self, refs: References, pieces: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import re
 from datetime import UTC, datetime, timedelta
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.formats.repo_info import snapshot_table
 from frazil.ids import ManifestId, SnapshotId
 from frazil.model import history
 from frazil.model.graph import AncestryGraph
@@ -35,6 +37,7 @@ from frazil.model.values import (
     manifest_file_info,
     repo_status,
     snapshot_info,
+    snapshot_infos,
     update,
 )
 
@@ -51,6 +54,24 @@ def test_a_snapshot_entry_becomes_text_and_times() -> None:
     assert pickle.loads(pickle.dumps(info)) == info
     first = snapshot_info(history.SnapshotEntry(ONE, None, 0, "", {}))
     assert first.parent_id is None
+
+
+def test_commits_of_a_history_are_read_when_they_are_looked_at() -> None:
+    ids = [SnapshotId(bytes([n, 0]) * 6) for n in range(100)]
+    parents = [None, *ids[:-1]]
+    entries = [
+        history.SnapshotEntry(one, parent, n, f"commit {n}", {"n": n})
+        for n, (one, parent) in enumerate(zip(ids, parents, strict=True))
+    ]
+    table = snapshot_table(entries)
+    expected = [snapshot_info(entry) for entry in reversed(entries)]
+    assert list(snapshot_infos(table.pages(ids[-1]))) == expected
+    for untouched, known in zip(snapshot_infos(table.pages(ids[-1])), expected, strict=True):
+        assert pickle.loads(pickle.dumps(untouched)) == known
+    first = next(snapshot_infos(table.pages(ids[1])))
+    assert not hasattr(first, "no_such_field")
+    assert repr(first) == repr(expected[-2])
+    assert copy.copy(next(snapshot_infos(table.pages(ids[0])))) == expected[-1]
 
 
 @pytest.mark.parametrize(
