@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 
 class ErrorKind(StrEnum):
@@ -232,7 +232,7 @@ class RebaseFailedError(ConflictError):
         text = f"Rebase failed on snapshot {snapshot}: {len(conflicts)} conflicts found"
         super().__init__(None, None, message or text, ErrorKind.REBASE_FAILED, **facts)
         self.snapshot = snapshot
-        self.conflicts = list(conflicts)
+        self.conflicts: list[Any] = list(conflicts)
 
 
 class NotFoundError(FrazilError, KeyError):

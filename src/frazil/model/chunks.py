@@ -89,9 +89,8 @@ COLUMNS: Final = (
     "last_modified",
 )
 """Names of the columns of a `ChunkTable`."""
-_CELLS: Final = np.dtype(
-    list(zip(COLUMNS[1:], ("u1", "<u8", "<u8", "S12", "<i4", "<i4", "<u4"), strict=True))
-)
+_NATIVE, _VIRTUAL, _INLINE = int(ChunkType.native), int(ChunkType.virtual), int(ChunkType.inline)
+_NO_ID: Final = bytes(12)
 FEW_CHANGES: Final = 32
 """Changes that are put into a table one by one."""
 
@@ -185,29 +184,34 @@ class ChunkTable:
         locations: dict[str, int] = {}
         etags: dict[str, int] = {}
         inline = bytearray()
-        rows: list[tuple[int | bytes, ...]] = []
+        rows: list[tuple[Any, ...]] = []
         for _, ref in ordered:
             match ref:
-                case NativeRef(chunk_id, start, size):
-                    rows.append((ChunkType.native, start, size, chunk_id, ABSENT, ABSENT, 0))
-                case VirtualRef(text, start, size, checksum):
-                    location = locations.setdefault(text, len(locations))
-                    etag, modified = ABSENT, 0
-                    if isinstance(checksum, str):
-                        etag = etags.setdefault(checksum, len(etags))
-                    elif checksum is not None:
-                        modified = checksum
-                    rows.append((ChunkType.virtual, start, size, b"", location, etag, modified))
-                case InlineRef(data):
-                    place = (len(inline), len(data))
-                    rows.append((ChunkType.inline, *place, b"", ABSENT, ABSENT, 0))
-                    inline += data
-        cells = np.array(rows, _CELLS)
-        columns = {name: cells[name].copy() for name in COLUMNS[1:]}
-        columns["chunk_id"] = columns["chunk_id"].view(np.uint8).reshape(n, 12)
+                case NativeRef():
+                    rows.append((_NATIVE, ref.offset, ref.length, ref.chunk_id, ABSENT, ABSENT, 0))
+                case VirtualRef():
+                    place = locations.setdefault(ref.location, len(locations))
+                    tag, time = ABSENT, 0
+                    if isinstance(ref.checksum, str):
+                        tag = etags.setdefault(ref.checksum, len(etags))
+                    elif ref.checksum is not None:
+                        time = ref.checksum
+                    rows.append((_VIRTUAL, ref.offset, ref.length, _NO_ID, place, tag, time))
+                case InlineRef():
+                    size = len(ref.data)
+                    rows.append((_INLINE, len(inline), size, _NO_ID, ABSENT, ABSENT, 0))
+                    inline += ref.data
+        columns = zip(*rows, strict=True) if rows else [()] * 7
+        kind, offset, length, chunk_id, location, etag, last_modified = columns
         return cls(
             coords=np.array([c for c, _ in ordered], np.uint32).reshape(n, ndim),
-            **columns,
+            kind=np.array(kind, np.uint8),
+            offset=np.array(offset, np.uint64),
+            length=np.array(length, np.uint64),
+            chunk_id=np.frombuffer(b"".join(chunk_id), np.uint8).reshape(n, 12),
+            location=np.array(location, np.int32),
+            etag=np.array(etag, np.int32),
+            last_modified=np.array(last_modified, np.uint32),
             locations=Strings.of(locations),
             etags=Strings.of(etags),
             inline_data=bytes(inline),

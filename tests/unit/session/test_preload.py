@@ -50,9 +50,7 @@ def test_coordinates_are_fetched_ahead_by_default() -> None:
         ),
         (ManifestPreloadConfig(preload_if=ManifestPreloadCondition.false()), []),
         (
-            ManifestPreloadConfig(
-                max_total_refs=5, preload_if=ManifestPreloadCondition.true()
-            ),
+            ManifestPreloadConfig(max_total_refs=5, preload_if=ManifestPreloadCondition.true()),
             ["/time"],
         ),
         (
