@@ -1,0 +1,122 @@
+"""What every part of an open repository shares: its context, settings and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from frazil.errors import (
+    ErrorKind,
+    ReadOnlyError,
+)
+from frazil.formats.config_codec import config_to_map
+from frazil.ids import SnapshotId
+from frazil.model.config import Attribution, RepositoryConfig
+from frazil.model.display import Field, Literal, Shown
+from frazil.model.values import (
+    SpecVersion,
+)
+from frazil.session.context import Context
+from frazil.storage.base import Storage
+
+
+class Handle(Shown):
+    """An open repository."""
+
+    shown_name = "Repository"
+
+    def __init__(
+        self, context: Context, storage: Storage, attribution: Attribution | None = None
+    ) -> None:
+        self._open_context: Context | None = context
+        self._storage = storage
+        self._attribution = attribution or Attribution()
+
+    @property
+    def context(self) -> Context:
+        """The parts this handle is made of.
+
+        Raises:
+            RuntimeError: the repository was upgraded through this handle.
+        """
+        if self._open_context is None:
+            raise RuntimeError(
+                "This handle was invalidated by upgrade_icechunk_repository; "
+                "use the repository that function returned."
+            )
+        return self._open_context
+
+    def retire(self) -> None:
+        """Make this handle unusable, because the repository behind it has changed its format."""
+        self._open_context = None
+
+    @property
+    def config(self) -> RepositoryConfig:
+        """A copy of the configuration in force."""
+        return RepositoryConfig().merge(self.context.config)
+
+    @property
+    def storage(self) -> Storage:
+        """Where the repository is."""
+        return self._storage
+
+    @property
+    def attribution(self) -> Attribution:
+        """Who the requests are made for."""
+        return self._attribution
+
+    @property
+    def spec_version(self) -> SpecVersion:
+        """The version of the format this repository is written in."""
+        return SpecVersion(self.context.generation.spec)
+
+    @property
+    def authorized_virtual_container_prefixes(self) -> set[str]:
+        """Virtual chunk containers this handle may read."""
+        return set(self.context.containers.authorized_prefixes())
+
+    def shown_title(self) -> str:
+        """The first line of `repr`."""
+        return f"icechunk.Repository (v{self.context.generation.spec})"
+
+    def shown_fields(self) -> Iterable[Field]:
+        """What `repr` shows."""
+        yield Field("storage", self._storage)
+        yield Field("config", Literal("<RepositoryConfig ...>"))
+
+    def save_config(self) -> None:
+        """Store the configuration in force, for everybody who opens the repository later."""
+        self.context.refs.save_config(config_to_map(self.context.config))
+
+    def set_default_commit_metadata(self, metadata: dict[str, Any]) -> None:
+        """Set metadata that each commit of this handle carries."""
+        self.context.default_commit_metadata.clear()
+        self.context.default_commit_metadata.update(metadata)
+
+    def default_commit_metadata(self) -> dict[str, Any]:
+        """Metadata that each commit of this handle carries."""
+        return dict(self.context.default_commit_metadata)
+
+    # --- rules ---
+
+    def resolve_selector(
+        self, branch: str | None, tag: str | None, snapshot_id: str | None
+    ) -> SnapshotId:
+        """The snapshot named by exactly one of three ways."""
+        if sum(choice is not None for choice in (branch, tag, snapshot_id)) != 1:
+            raise ValueError("give exactly one of branch, tag and snapshot_id")
+        if branch is not None:
+            return self.context.refs.branch_tip(branch)
+        if tag is not None:
+            return self.context.refs.tag_target(tag)
+        assert snapshot_id is not None
+        return SnapshotId.parse(snapshot_id)
+
+    def require_writable(self) -> None:
+        """Refuse changes of a place that can only be read."""
+        if not self.context.storage.can_write:
+            raise ReadOnlyError(
+                "this storage is read-only",
+                kind=ErrorKind.READ_ONLY_STORAGE,
+                url=self._storage.url,
+            )

@@ -1,0 +1,129 @@
+"""Snapshots, their ancestry, what changed between them, and the operations log."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+from frazil.errors import (
+    ErrorKind,
+    InvalidInputError,
+)
+from frazil.ids import SnapshotId
+from frazil.model.graph import AncestryGraph
+from frazil.model.history import SnapshotEntry
+from frazil.model.values import (
+    Diff,
+    ManifestFileInfo,
+    SnapshotInfo,
+    Update,
+    manifest_file_info,
+    snapshot_info,
+    update,
+)
+from frazil.repository.handle import Handle
+from frazil.session.diff import diff_of
+
+
+class History(Handle):
+    """What happened so far."""
+
+    def ancestry(
+        self,
+        *,
+        branch: str | None = None,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+    ) -> Iterator[SnapshotInfo]:
+        """A snapshot and its ancestors, newest first."""
+        start = self.resolve_selector(branch, tag, snapshot_id)
+        return self.context.refs.history(start)
+
+    async def async_ancestry(
+        self,
+        *,
+        branch: str | None = None,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+    ) -> AsyncIterator[SnapshotInfo]:
+        """A snapshot and its ancestors, newest first, as an async iterator."""
+        for info in self.ancestry(branch=branch, tag=tag, snapshot_id=snapshot_id):
+            yield info
+
+    def ancestry_graph(
+        self,
+        *,
+        branch: str | None = None,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+        plain: bool = False,
+    ) -> AncestryGraph:
+        """The history as a picture: of one ref, or of all branches and tags."""
+        refs = self.context.refs
+        branches, tags = dict(refs.branches()), dict(refs.tags())
+        chosen = (branch, tag, snapshot_id) != (None, None, None)
+        starts = (
+            [self.resolve_selector(branch, tag, snapshot_id)]
+            if chosen
+            else [*branches.values(), *tags.values()]
+        )
+        entries = {entry.id: entry for start in starts for entry in refs.ancestry(start)}
+        return AncestryGraph(
+            [snapshot_info(entry) for entry in entries.values()],
+            {name: str(tip) for name, tip in branches.items()},
+            {name: str(target) for name, target in tags.items()},
+            plain,
+        )
+
+    def ops_log(self) -> Iterator[Update]:
+        """Everything that was done to the repository, newest first."""
+        self.context.generation.require_repo_object("the operations log")
+        return (update(entry) for entry in self.context.refs.updates())
+
+    def lookup_snapshot(self, snapshot_id: str) -> SnapshotInfo:
+        """What is known of a snapshot.
+
+        Raises:
+            SnapshotNotFoundError: there is no such snapshot.
+        """
+        return snapshot_info(self.context.refs.entry(SnapshotId.parse(snapshot_id)))
+
+    def list_manifest_files(self, snapshot_id: str) -> list[ManifestFileInfo]:
+        """The manifests a snapshot needs."""
+        snapshot = self.context.assets.snapshot(SnapshotId.parse(snapshot_id))
+        return [manifest_file_info(info) for info in snapshot.manifest_files]
+
+    def diff(
+        self,
+        *,
+        from_branch: str | None = None,
+        from_tag: str | None = None,
+        from_snapshot_id: str | None = None,
+        to_branch: str | None = None,
+        to_tag: str | None = None,
+        to_snapshot_id: str | None = None,
+    ) -> Diff:
+        """What changed from one snapshot to a later one.
+
+        Raises:
+            InvalidInputError: the first is no ancestor of the second.
+        """
+        first = self.resolve_selector(from_branch, from_tag, from_snapshot_id)
+        last = self.resolve_selector(to_branch, to_tag, to_snapshot_id)
+        between = self._between(first, last)
+        assets = self.context.assets
+        ids = [id_ for entry in between for id_ in (*entry.pruned_ancestor_tx_logs, entry.id)]
+        logs = [log for log in map(assets.log, ids) if log is not None]
+        return diff_of(logs, assets.snapshot(first).nodes, assets.snapshot(last).nodes)
+
+    def _between(self, first: SnapshotId, last: SnapshotId) -> list[SnapshotEntry]:
+        """Entries after `first` up to `last`, oldest first."""
+        found: list[SnapshotEntry] = []
+        for entry in self.context.refs.ancestry(last):
+            if entry.id == first and found:
+                return found[::-1]
+            found.append(entry)
+        raise InvalidInputError(
+            f"invalid snapshot chain: the ancestry of {last} doesn't include {first} "
+            "as an earlier snapshot",
+            kind=ErrorKind.BAD_SNAPSHOT_CHAIN_FOR_DIFF,
+        )

@@ -1,0 +1,54 @@
+"""Branches and tags (format reference 5.1)."""
+
+from __future__ import annotations
+
+from frazil.ids import SnapshotId
+from frazil.repository.handle import Handle
+
+
+class Refs(Handle):
+    """Names for snapshots."""
+
+    def create_branch(self, branch: str, snapshot_id: str) -> None:
+        """Make a branch that points to a snapshot."""
+        self.require_writable()
+        self.context.refs.create_branch(branch, SnapshotId.parse(snapshot_id))
+
+    def list_branches(self) -> set[str]:
+        """Names of all branches."""
+        return set(self.context.refs.branches())
+
+    def lookup_branch(self, branch: str) -> str:
+        """The snapshot a branch points to."""
+        return str(self.context.refs.branch_tip(branch))
+
+    def reset_branch(
+        self, branch: str, snapshot_id: str, *, from_snapshot_id: str | None = None
+    ) -> None:
+        """Point a branch to another snapshot, if it still is where you think."""
+        self.require_writable()
+        expected = None if from_snapshot_id is None else SnapshotId.parse(from_snapshot_id)
+        self.context.refs.reset_branch(branch, SnapshotId.parse(snapshot_id), expected)
+
+    def delete_branch(self, branch: str) -> None:
+        """Delete a branch; its snapshots stay until garbage collection."""
+        self.require_writable()
+        self.context.refs.delete_branch(branch)
+
+    def create_tag(self, tag: str, snapshot_id: str) -> None:
+        """Give a snapshot a name that never moves."""
+        self.require_writable()
+        self.context.refs.create_tag(tag, SnapshotId.parse(snapshot_id))
+
+    def list_tags(self) -> set[str]:
+        """Names of all tags."""
+        return set(self.context.refs.tags())
+
+    def lookup_tag(self, tag: str) -> str:
+        """The snapshot a tag points to."""
+        return str(self.context.refs.tag_target(tag))
+
+    def delete_tag(self, tag: str) -> None:
+        """Delete a tag; its name cannot be used again."""
+        self.require_writable()
+        self.context.refs.delete_tag(tag)

@@ -1,0 +1,255 @@
+"""The public door: create and open repositories."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from frazil import urls
+from frazil.async_twins import with_async_twins
+from frazil.commit.by_repo_object import (
+    REPO_KEY,
+)
+from frazil.errors import (
+    ConflictError,
+    ErrorKind,
+    InvalidInputError,
+)
+from frazil.formats.generation import BY_SPEC, V2, Generation
+from frazil.model.config import Attribution, RepositoryConfig, StorageSettings
+from frazil.model.values import (
+    SpecVersion,
+)
+from frazil.opening import (
+    create_repository,
+    detect,
+    open_context,
+    require,
+    stored_config,
+)
+from frazil.repository.attributes import Attributes
+from frazil.repository.history import History
+from frazil.repository.refs import Refs
+from frazil.repository.sessions import Sessions
+from frazil.repository.upkeep import Upkeep
+from frazil.session.context import make_context
+from frazil.storage.base import Storage
+from frazil.storage.constructors import storage_from_url
+from frazil.storage.credentials import AnyCredential
+
+log = logging.getLogger("frazil.repository")
+
+Authorized = Mapping[str, AnyCredential | None]
+
+
+def _chosen(version: SpecVersion | int | None) -> Generation:
+    """The generation a caller asked for."""
+    if version is None:
+        return V2
+    if not isinstance(version, int):
+        raise ValueError(f"Couldn't parse a valid version from {version!r}")  # noqa: TRY004
+    if version not in BY_SPEC:
+        raise ValueError(f"Unsupported version {version}")
+    return BY_SPEC[version]
+
+
+def _as_storage(storage: Storage | str | Path) -> Storage:
+    return storage if isinstance(storage, Storage) else storage_from_url(str(storage))
+
+
+@with_async_twins(
+    "create",
+    "open",
+    "open_or_create",
+    "exists",
+    "fetch_spec_version",
+    "fetch_config",
+    "save_config",
+    "reopen",
+    "get_metadata",
+    "set_metadata",
+    "update_metadata",
+    "get_status",
+    "set_status",
+    "feature_flags",
+    "enabled_feature_flags",
+    "disabled_feature_flags",
+    "set_feature_flag",
+    "ancestry_graph",
+    "create_branch",
+    "list_branches",
+    "lookup_branch",
+    "reset_branch",
+    "delete_branch",
+    "create_tag",
+    "list_tags",
+    "lookup_tag",
+    "delete_tag",
+    "lookup_snapshot",
+    "list_manifest_files",
+    "diff",
+    "readonly_session",
+    "writable_session",
+    "rearrange_session",
+    "expire_snapshots",
+    "garbage_collect",
+    "rewrite_manifests",
+    "chunk_storage_stats",
+    "inspect_snapshot",
+    "inspect_repo_info",
+    "inspect_manifest",
+    "inspect_transaction_log",
+    iterators=("ops_log",),
+)
+class Repository(Sessions, History, Refs, Attributes, Upkeep):
+    """An Icechunk repository: a versioned hierarchy of Zarr groups and arrays."""
+
+    @classmethod
+    def create(
+        cls,
+        storage: Storage | str | Path,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: Authorized | None = None,
+        spec_version: SpecVersion | int | None = None,
+        check_clean_root: bool = True,
+        attribution: Attribution | None = None,
+    ) -> Repository:
+        """Create a repository in an empty place.
+
+        Raises:
+            InvalidInputError: the place is not empty, or no repository may be made there.
+            ConflictError: somebody else created one at the same time.
+        """
+        log.debug("Creating Repository")
+        place = _as_storage(storage)
+        create_repository(
+            place.with_attribution(attribution or Attribution()),
+            config,
+            _chosen(spec_version),
+            check_clean_root=check_clean_root,
+        )
+        return cls.open(place, config, authorize_virtual_chunk_access, attribution)
+
+    @classmethod
+    def open(
+        cls,
+        storage: Storage | str | Path,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: Authorized | None = None,
+        attribution: Attribution | None = None,
+    ) -> Repository:
+        """Open the repository at a place.
+
+        Raises:
+            RepositoryNotFoundError: there is none.
+        """
+        place = _as_storage(storage)
+        labelled = place.with_attribution(attribution or Attribution())
+        context = open_context(labelled, config, authorize_virtual_chunk_access)
+        return cls(context, place, attribution)
+
+    @classmethod
+    def open_or_create(
+        cls,
+        storage: Storage | str | Path,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: Authorized | None = None,
+        create_version: SpecVersion | int | None = None,
+        check_clean_root: bool = True,
+        attribution: Attribution | None = None,
+    ) -> Repository:
+        """Open the repository at a place, creating it when there is none."""
+        place = _as_storage(storage)
+        if detect(place) is None:
+            try:
+                return cls.create(
+                    place,
+                    config,
+                    authorize_virtual_chunk_access,
+                    create_version,
+                    check_clean_root,
+                    attribution,
+                )
+            except ConflictError:
+                pass  # somebody else created it meanwhile
+        return cls.open(place, config, authorize_virtual_chunk_access, attribution)
+
+    @staticmethod
+    def exists(
+        storage: Storage | str | Path, storage_settings: StorageSettings | None = None
+    ) -> bool:
+        """Whether there is a repository at a place."""
+        return Repository.fetch_spec_version(storage, storage_settings) is not None
+
+    @staticmethod
+    def fetch_spec_version(
+        storage: Storage | str | Path, storage_settings: StorageSettings | None = None
+    ) -> SpecVersion | None:
+        """The spec version of the repository at a place, or None."""
+        place = _as_storage(storage)
+        if storage_settings is not None:
+            place = place.with_settings(place.default_settings().merge(storage_settings))
+        found = detect(place)
+        return None if found is None else SpecVersion(found.generation.spec)
+
+    @staticmethod
+    def fetch_config(storage: Storage | str | Path) -> RepositoryConfig | None:
+        """The configuration stored in a repository, or None."""
+        place = _as_storage(storage)
+        return stored_config(place, require(place))
+
+    def reopen(
+        self,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: Authorized | None = None,
+    ) -> Repository:
+        """A handle with changed settings."""
+        old = self.context
+        effective = old.config.merge(config) if config is not None else old.config
+        authorized = (
+            old.authorized
+            if authorize_virtual_chunk_access is None
+            else authorize_virtual_chunk_access
+        )
+        labelled = self.storage.with_attribution(self.attribution)
+        context = make_context(labelled, old.generation, effective, authorized)
+        context.default_commit_metadata.update(old.default_commit_metadata)
+        return type(self)(context, self.storage, self.attribution)
+
+    @staticmethod
+    def delete(storage: Storage | str | Path, *, confirm: str) -> int:
+        """Delete a repository with all its objects, and return their number.
+
+        Args:
+            storage: where the repository is.
+            confirm: must be the same place again, as text, so that nobody does this by accident.
+        """
+        place = _as_storage(storage)
+        if confirm not in (place.url, str(storage)):
+            raise InvalidInputError(
+                f"to delete the repository pass confirm={place.url!r}",
+                kind=ErrorKind.BAD_PREFIX,
+            )
+        require(place)
+        keys = [item.key for item in place.list("")]
+        entry_points = [key for key in keys if key == REPO_KEY or key.startswith("refs/")]
+        place.delete_many(entry_points)  # first, so that nobody opens a half-deleted repository
+        place.delete_many([key for key in keys if key not in set(entry_points)])
+        return len(keys)
+
+    def resolve(self, version: str) -> str:
+        """The snapshot a text means: a branch, else a tag, else an id or the beginning of one.
+
+        `{2024-05-01}` means what `main` was at that time, `dev@{2024-05-01}` what `dev` was.
+        """
+        is_time = version.endswith("}")
+        ref = urls.parse_url(f"/@{version}").ref if is_time else urls.Named(version)
+        return urls.resolve(ref, self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"context": self.context, "storage": self.storage, "who": self.attribution}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Repository.__init__(self, state["context"], state["storage"], state["who"])

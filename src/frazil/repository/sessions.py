@@ -1,0 +1,119 @@
+"""Sessions of a repository: to read a snapshot, to change a branch, to move nodes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from frazil.commit.by_repo_object import (
+    require_flag,
+)
+from frazil.errors import (
+    ErrorKind,
+    InvalidInputError,
+    SnapshotNotFoundError,
+)
+from frazil.ids import SnapshotId
+from frazil.model.flags import MOVE_NODE
+from frazil.model.history import to_micros
+from frazil.model.values import (
+    CommitMethod,
+    ConflictSolver,
+    SessionMode,
+)
+from frazil.repository.handle import Handle
+from frazil.session.preload import start_preload
+from frazil.session.session import Session
+from frazil.store import FrazilStore
+
+
+class Sessions(Handle):
+    """Ways to look into and to change the repository."""
+
+    def readonly_session(
+        self,
+        branch: str | None = None,
+        *,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+        as_of: datetime | None = None,
+    ) -> Session:
+        """A session to read a snapshot: of a branch (perhaps at an earlier time), a tag or an id.
+
+        Raises:
+            SnapshotNotFoundError: no snapshot there, or none so early.
+        """
+        if as_of is not None and branch is None:
+            raise ValueError("as_of is only allowed together with a branch")
+        found = self.resolve_selector(branch, tag, snapshot_id)
+        if as_of is not None:
+            found = self._at_time(found, as_of)
+        self.context.refs.entry(found)
+        session = Session(self.context, found)
+        start_preload(session.state)
+        return session
+
+    def writable_session(self, branch: str) -> Session:
+        """A session to change a branch."""
+        return self._session(branch, SessionMode.writable)
+
+    def rearrange_session(self, branch: str) -> Session:
+        """A session to move nodes of a branch."""
+        self.context.generation.require_repo_object("moving nodes")
+        session = self._session(branch, SessionMode.rearrange)
+        enabled, disabled = self.context.refs.flags()
+        require_flag(MOVE_NODE, enabled, disabled)
+        return session
+
+    def _session(self, branch: str, mode: SessionMode) -> Session:
+        self.require_writable()
+        self.context.refs.require_online()
+        tip = self.context.refs.branch_tip(branch)
+        session = Session(self.context, tip, branch=branch, mode=mode)
+        start_preload(session.state)
+        return session
+
+    @contextlib.contextmanager
+    def transaction(
+        self,
+        branch: str,
+        *,
+        message: str,
+        metadata: dict[str, Any] | None = None,
+        rebase_with: ConflictSolver | None = None,
+        rebase_tries: int = 1_000,
+    ) -> Iterator[FrazilStore]:
+        """A store to write to; leaving the block without an error commits."""
+        session = self.writable_session(branch)
+        yield session.store
+        session.commit(message, metadata, rebase_with=rebase_with, rebase_tries=rebase_tries)
+
+    def rewrite_manifests(
+        self,
+        message: str,
+        *,
+        branch: str,
+        metadata: dict[str, Any] | None = None,
+        commit_method: CommitMethod = "new_commit",
+    ) -> str:
+        """Build the manifests of a branch anew by the present settings, in a commit."""
+        if commit_method not in ("new_commit", "amend"):
+            raise InvalidInputError(
+                f"commit_method must be 'new_commit' or 'amend', not {commit_method!r}",
+                kind=ErrorKind.INVALID_COMMIT_CONFIGURATION,
+            )
+        session = self.writable_session(branch)
+        return session.rewrite_manifests(message, metadata, amend=commit_method == "amend")
+
+    def _at_time(self, tip: SnapshotId, as_of: datetime) -> SnapshotId:
+        if as_of.tzinfo is None:
+            raise ValueError("as_of needs a time zone")
+        limit = to_micros(as_of)
+        for entry in self.context.refs.ancestry(tip):
+            if entry.flushed_at <= limit:
+                return entry.id
+        raise SnapshotNotFoundError(
+            f"no snapshot as early as {as_of.isoformat()}", kind=ErrorKind.NO_SNAPSHOT_AT_TIME
+        )

@@ -1,0 +1,141 @@
+"""Expiry, garbage collection, statistics and inspection of a repository's files."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from datetime import datetime
+from typing import Any
+
+from frazil.ids import SnapshotId
+from frazil.maintenance import expire, garbage, inspect, stats
+from frazil.model.values import (
+    ChunkStorageStats,
+    GCSummary,
+)
+from frazil.repository.handle import Handle
+
+
+class Upkeep(Handle):
+    """What keeps a repository small and tells what it is made of."""
+
+    def expire_snapshots(
+        self,
+        older_than: datetime,
+        *,
+        delete_expired_branches: bool = False,
+        delete_expired_tags: bool = False,
+    ) -> set[str]:
+        """Release snapshots older than a time from the history, and return their ids."""
+        self.require_writable()
+        return expire.expire_snapshots(
+            self.context,
+            older_than,
+            delete_expired_branches=delete_expired_branches,
+            delete_expired_tags=delete_expired_tags,
+        )
+
+    def garbage_collect(
+        self,
+        delete_object_older_than: datetime,
+        *,
+        dry_run: bool = False,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * 1024 * 1024,
+        max_decoded_manifest_mem_bytes: int = 4 * 1024 * 1024 * 1024,
+        max_concurrent_manifest_fetches: int = 500,
+        max_concurrent_deletes: int = 10,
+        max_consecutive_delete_failures: int = 50,
+        max_concurrent_listings: int | None = None,
+    ) -> GCSummary:
+        """Delete objects that nothing refers to and that are older than a time."""
+        self.require_writable()
+        return garbage.garbage_collect(
+            self.context,
+            delete_object_older_than,
+            dry_run=dry_run,
+            max_snapshots_in_memory=max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
+            max_concurrent_deletes=max_concurrent_deletes,
+            max_consecutive_delete_failures=max_consecutive_delete_failures,
+            max_concurrent_listings=max_concurrent_listings,
+        )
+
+    def chunk_storage_stats(
+        self,
+        *,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * 1024 * 1024,
+        max_decoded_manifest_mem_bytes: int = 4 * 1024 * 1024 * 1024,
+        max_concurrent_manifest_fetches: int = 500,
+    ) -> ChunkStorageStats:
+        """How many bytes the chunks of the whole history take."""
+        return stats.chunk_storage_stats(
+            self.context,
+            max_snapshots_in_memory=max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
+        )
+
+    def total_chunks_storage(
+        self,
+        *,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * 1024 * 1024,
+        max_decoded_manifest_mem_bytes: int = 4 * 1024 * 1024 * 1024,
+        max_concurrent_manifest_fetches: int = 500,
+    ) -> int:
+        """How many bytes native chunks take; use `chunk_storage_stats` instead."""
+        warnings.warn(
+            "total_chunks_storage is deprecated, use chunk_storage_stats",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.chunk_storage_stats(
+            max_snapshots_in_memory=max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
+        ).native_bytes
+
+    async def total_chunks_storage_async(
+        self,
+        *,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * 1024 * 1024,
+        max_decoded_manifest_mem_bytes: int = 4 * 1024 * 1024 * 1024,
+        max_concurrent_manifest_fetches: int = 500,
+    ) -> int:
+        """How many bytes native chunks take; use `chunk_storage_stats_async` instead."""
+        warnings.warn(
+            "total_chunks_storage_async is deprecated, use chunk_storage_stats_async",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        found = await asyncio.to_thread(
+            self.chunk_storage_stats,
+            max_snapshots_in_memory=max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
+        )
+        return found.native_bytes
+
+    def inspect_snapshot(self, snapshot_id: str) -> dict[str, Any]:
+        """A snapshot file as plain data."""
+        return inspect.inspect_snapshot(self.context, SnapshotId.parse(snapshot_id))
+
+    def inspect_repo_info(self) -> dict[str, Any]:
+        """The repo object as plain data."""
+        return inspect.inspect_repo_info(self.context)
+
+    def inspect_manifest(self, manifest_id: str) -> dict[str, Any]:
+        """A manifest file as plain data."""
+        return inspect.inspect_manifest(self.context, manifest_id)
+
+    def inspect_transaction_log(self, snapshot_id: str) -> dict[str, Any]:
+        """A transaction log as plain data."""
+        return inspect.inspect_transaction_log(self.context, SnapshotId.parse(snapshot_id))
