@@ -14,7 +14,8 @@ from frazil.errors import ErrorKind, FormatError
 
 MAGIC: Final = "ICE🧊CHUNK".encode()
 HEADER: Final = struct.Struct("<12s24sBBB")
-WRITER: Final = b"frazil-0.1.0"
+WRITER: Final = b"ic-frazil-0.1.0"
+"""Who wrote a file; readers of the format expect names that begin with `ic-`."""
 ZSTD: Final = 1
 PIECE: Final = 1 << 20
 MAX_SMALL: Final = 1 << 20

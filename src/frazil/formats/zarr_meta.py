@@ -73,7 +73,8 @@ def _array(node: dict[str, Any], spec: int) -> ArrayMeta:
             raise _bad("chunk_shapes must be a list")
         counts = [_rectilinear(length, axis) for length, axis in _pairs(lengths, axes)]
     else:
-        raise _bad(f"chunk grids of the kind {name!r} cannot be stored in spec version {spec}")
+        limit = "Non-regular chunk grids are not supported in icechunk format version 1: "
+        raise _bad(f"{limit if spec < 2 else ''}chunk grid {name!r} cannot be stored")
     if max(counts, default=0) > MAX_CHUNKS:
         raise _bad(f"an axis has {max(counts)} chunks, and at most {MAX_CHUNKS} can be stored")
     names = _dimension_names(node.get("dimension_names"), len(lengths))

@@ -167,7 +167,8 @@ class Session(Shown):
 
     def status(self) -> Diff:
         """What has changed in this session."""
-        log = summarise(self.state.changes, self.state.base_id)
+        with self.state.lock:
+            log = summarise(self.state.changes, self.state.base_id)
         return diff_of([log], self.state.base.nodes, self.state.tree)
 
     def get_node_id(self, path: str) -> str:
@@ -300,8 +301,9 @@ class Session(Shown):
             if earlier := self._landed():
                 return self._finish(earlier)
             raise moved(base, tip, branch)
-        saved = save(self.state, message, self._metadata(metadata, own), parent=base)
-        return self._publish(Publication(branch, base, saved.entry(base)), saved)
+        with self.state.frozen():
+            saved = save(self.state, message, self._metadata(metadata, own), parent=base)
+            return self._publish(Publication(branch, base, saved.entry(base)), saved)
 
     def _publish(self, publication: Publication, saved: Saved) -> str:
         try:
@@ -353,16 +355,17 @@ class Session(Shown):
                 "the commit to amend moved nodes; only a rearrange session can amend it",
                 kind=ErrorKind.REARRANGE_SESSION_ONLY,
             )
-        saved = save(
-            self.state,
-            message,
-            self._metadata(metadata, own),
-            parent=replaced.parent_id,
-            earlier=earlier,
-            rewrite_manifests=rewrite_manifests,
-        )
-        entry = saved.entry(replaced.parent_id, replaced.pruned_ancestor_tx_logs)
-        return self._publish(Publication(branch, base, entry, amends=True), saved)
+        with self.state.frozen():
+            saved = save(
+                self.state,
+                message,
+                self._metadata(metadata, own),
+                parent=replaced.parent_id,
+                earlier=earlier,
+                rewrite_manifests=rewrite_manifests,
+            )
+            entry = saved.entry(replaced.parent_id, replaced.pruned_ancestor_tx_logs)
+            return self._publish(Publication(branch, base, entry, amends=True), saved)
 
     def _replaceable(self, entry: SnapshotEntry) -> SnapshotEntry:
         if entry.parent_id is None or entry.id == INITIAL_SNAPSHOT_ID:
@@ -376,9 +379,10 @@ class Session(Shown):
         """Save the changes as a snapshot that no branch points to, and return its id."""
         context, base = self.state.context, self.state.base_id
         context.refs.require_online()
-        saved = save(self.state, message, self._metadata(metadata, {}), parent=base)
-        context.refs.register_detached(saved.entry(base))
-        return self._finish(saved)
+        with self.state.frozen():
+            saved = save(self.state, message, self._metadata(metadata, {}), parent=base)
+            context.refs.register_detached(saved.entry(base))
+            return self._finish(saved)
 
     def rewrite_manifests(
         self, message: str, metadata: dict[str, Any] | None, *, amend: bool
@@ -390,14 +394,15 @@ class Session(Shown):
             return self._amend(message, metadata, own, rewrite_manifests=True)
         branch, context, base = self._on_branch(), self.state.context, self.state.base_id
         context.refs.require_online()
-        saved = save(
-            self.state,
-            message,
-            self._metadata(metadata, own),
-            parent=base,
-            rewrite_manifests=True,
-        )
-        return self._publish(Publication(branch, base, saved.entry(base)), saved)
+        with self.state.frozen():
+            saved = save(
+                self.state,
+                message,
+                self._metadata(metadata, own),
+                parent=base,
+                rewrite_manifests=True,
+            )
+            return self._publish(Publication(branch, base, saved.entry(base)), saved)
 
     def rebase(self, solver: ConflictSolver) -> None:
         """Put the changes on top of the newest snapshot of the branch.
@@ -432,7 +437,8 @@ class Session(Shown):
             self._require(SessionMode.writable)
         base = self.state.base_id
         if self.has_uncommitted_changes:
-            base = save(self.state, "fork", {}, parent=base).snapshot.id
+            with self.state.frozen():
+                base = save(self.state, "fork", {}, parent=base).snapshot.id
         return ForkSession(self.state.context, base, mode=SessionMode.writable)
 
     def merge(self, *others: Session) -> None:
@@ -474,11 +480,9 @@ class Session(Shown):
 
     def _finish(self, saved: Saved) -> str:
         """Become a read-only session at the new snapshot."""
-        self.state.changes = ChangeSet()
-        self.state.editable = False
+        self.state.close(saved.snapshot.id)
         self._mode = SessionMode.readonly
         self._branch = None
-        self.state.move_base(saved.snapshot.id)
         return str(saved.snapshot.id)
 
     def _metadata(self, given: dict[str, Any] | None, own: dict[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class Tree:
             self._children[parent].pop(path.rpartition("/")[2])
 
     def __iter__(self) -> Iterator[Node]:
-        return iter(self._nodes.values())
+        return iter(list(self._nodes.values()))  # a copy: other threads may change the tree
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -52,7 +52,7 @@ class Tree:
 
     def descendants(self, path: str) -> list[Node]:
         """Nodes strictly below a path, orphans without a parent node included."""
-        return [node for node in self._nodes.values() if is_below(node.path, path)]
+        return [node for node in self if is_below(node.path, path)]
 
     def paths(self) -> dict[str, Node]:
         """A copy of the nodes by path."""
@@ -60,7 +60,7 @@ class Tree:
 
     def ids(self) -> dict[NodeId, str]:
         """Paths by node id."""
-        return {node.id: path for path, node in self._nodes.items()}
+        return {node.id: node.path for node in self}
 
 
 def build_tree(base: Iterable[Node], changes: ChangeSet) -> Tree:

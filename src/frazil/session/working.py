@@ -6,6 +6,7 @@ once, under fresh names, and manifests and chunks of the base are fetched when n
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -51,6 +52,7 @@ class WorkingState:
         self.changes = changes if changes is not None else ChangeSet()
         self.lock = threading.RLock()
         self.editable = False
+        self.is_closed = False
         self._inline_limit = context.config.inline_chunk_threshold()
         self.move_base(base_id)
 
@@ -65,19 +67,22 @@ class WorkingState:
     @property
     def base(self) -> Snapshot:
         """The snapshot below the changes."""
-        if self._base is None:
+        base = self._base
+        if base is None:
             with self.lock:
-                self._base = self.context.assets.snapshot(self.base_id)
-        return self._base
+                base = self._base = self.context.assets.snapshot(self.base_id)
+        return base
 
     @property
     def tree(self) -> Tree:
         """The hierarchy with the changes applied."""
-        if self._tree is None:
+        tree = self._tree
+        if tree is None:
             with self.lock:
-                if self._tree is None:
-                    self._tree = build_tree(self.base.nodes, self.changes)
-        return self._tree
+                tree = self._tree
+                if tree is None:
+                    tree = self._tree = build_tree(self.base.nodes, self.changes)
+        return tree
 
     @property
     def manifest_files(self) -> dict[bytes, ManifestFile]:
@@ -144,7 +149,9 @@ class WorkingState:
         base = concat(self.load_tables(node, node.manifests), len(node.shape))
         changes = self.changes.chunks.get(node.id)
         if changes:
-            base = overlay(base, *changes.columns())
+            with self.lock:  # putting changes into columns must not meet somebody's writes
+                columns = changes.columns()
+            base = overlay(base, *columns)
         return in_grid(base, node.grid)
 
     def manifest(self, ref: ManifestRef) -> Manifest:
@@ -172,6 +179,33 @@ class WorkingState:
                 kind=ErrorKind.READ_ONLY_SESSION,
             )
 
+    @contextlib.contextmanager
+    def editing(self) -> Iterator[None]:
+        """Hold the state for one edit, which nobody's commit may overlook."""
+        with self.lock:
+            self.require_editable()
+            yield
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Refuse edits while a snapshot is made of the state, and for good if it gets closed.
+
+        Waiting instead could deadlock: writers may fill the pool that the commit needs.
+        """
+        with self.lock:
+            before, self.editable = self.editable, False
+        try:
+            yield
+        finally:
+            self.editable = before and not self.is_closed
+
+    def close(self, base_id: SnapshotId) -> None:
+        """Become a view of the snapshot that was made of this state."""
+        self.is_closed = True
+        self.editable = False
+        self.changes = ChangeSet()
+        self.move_base(base_id)
+
     def set_metadata(self, path: str, document: bytes) -> None:
         """Create or update a node from the bytes of its `zarr.json`.
 
@@ -181,7 +215,7 @@ class WorkingState:
         """
         self.require_editable()
         meta = parse_node(document, spec=self.context.generation.spec)
-        with self.lock:
+        with self.editing():
             old = self.tree.get(path)
             if old is not None and isinstance(old, ArrayNode) != isinstance(meta, ArrayMeta):
                 raise AlreadyExistsError(
@@ -207,8 +241,7 @@ class WorkingState:
 
     def delete_node(self, path: str) -> None:
         """Delete a node, and everything below a group."""
-        self.require_editable()
-        with self.lock:
+        with self.editing():
             node = self.node(path)
             gone = [node]
             if isinstance(node, GroupNode):
@@ -254,9 +287,8 @@ class WorkingState:
 
     def set_chunk(self, node: ArrayNode, coords: Coordinates, ref: ChunkRef) -> None:
         """Record where a chunk is."""
-        self.require_editable()
         self.require_held(node, coords)
-        with self.lock:
+        with self.editing():
             self.changes.chunk_changes(node.id, len(node.shape)).set(coords, ref)
 
     def require_held(self, node: ArrayNode, coords: Coordinates) -> None:
@@ -269,23 +301,20 @@ class WorkingState:
 
     def set_table(self, node: ArrayNode, table: ChunkTable) -> None:
         """Record where many chunks are."""
-        self.require_editable()
-        if len(table) and not node.holds(tuple(table.coords.max(axis=0).tolist())):
+        if len(table):
             self.require_held(node, tuple(table.coords.max(axis=0).tolist()))
-        with self.lock:
+        with self.editing():
             self.changes.chunk_changes(node.id, len(node.shape)).set_many(table)
 
     def delete_chunk(self, node: ArrayNode, coords: Coordinates) -> None:
         """Record that a chunk is gone; impossible coordinates are ignored."""
-        self.require_editable()
-        if node.holds(coords):
-            with self.lock:
+        with self.editing():
+            if node.holds(coords):
                 self.changes.chunk_changes(node.id, len(node.shape)).set(coords, None)
 
     def delete_chunks(self, node: ArrayNode, coords: npt.NDArray[np.uint32]) -> None:
         """Record that many chunks are gone."""
-        self.require_editable()
-        with self.lock:
+        with self.editing():
             self.changes.chunk_changes(node.id, len(node.shape)).drop_many(coords)
 
     # --- all arrays ---

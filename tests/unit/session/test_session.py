@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +27,7 @@ from frazil.model.chunks import ChunkType
 from frazil.model.values import SessionMode
 from frazil.repository import Repository
 from frazil.session.keyspace import KeySpace
+from frazil.session.session import Session
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.store import FrazilStore
@@ -408,3 +412,39 @@ def test_losing_a_race_keeps_the_session_usable(repository: Repository) -> None:
         late.commit("late")
     assert late.has_uncommitted_changes
     assert not late.read_only
+
+
+@pytest.fixture
+def hasty_threads() -> Iterator[None]:
+    """Let threads take turns as often as they can, so that races show."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hasty_threads")
+def test_listing_while_others_write_loses_nothing(newest: Repository) -> None:
+    session = newest.writable_session("main")
+    write_keys(session, {"zarr.json": group_document(), "a/zarr.json": array_document(4, 400)})
+
+    def write_row(row: int) -> None:
+        for column in range(400):
+            write_keys(session, {f"a/c/{row}/{column}": b"x"})
+        write_keys(session, {f"g{row}/{n}/zarr.json": group_document() for n in range(50)})
+
+    with ThreadPoolExecutor(5) as threads:
+        writers = [threads.submit(write_row, row) for row in range(4)]
+        reader = threads.submit(list_until, session, writers)
+        for done in (*writers, reader):
+            done.result()
+    assert len(contents(session)) == 2 + 4 * 400 + 4 * 50
+
+
+def list_until(session: Session, writers: list[Future[None]]) -> None:
+    """List keys over and over until everything is written."""
+    space = KeySpace(session.state)
+    while not all(writer.done() for writer in writers):
+        list(space.list_prefix(""))
+        space.prefix_size("a")
+        space.list_dir("a/c")
