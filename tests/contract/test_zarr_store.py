@@ -256,6 +256,8 @@ class TestFrazilStore(StoreTests[FrazilStore, cpu.Buffer]):
         store.set_sync("foo/c/1/2", buffer(DATA))
         store.set_sync("foo/c/1/3", buffer(DATA))
         assert sorted(await collected(store.list_dir(""))) == ["foo", "zarr.json"]
+        await store.set("bare/zarr.json", buffer(array_document(3)))
+        assert await collected(store.list_dir("bare")) == ["zarr.json"]
         assert sorted(await collected(store.list_dir("foo"))) == ["c", "zarr.json"]
         assert await collected(store.list_dir("foo/c")) == ["1"]
         assert sorted(await collected(store.list_dir("foo/c/1/"))) == ["2", "3"]
@@ -357,5 +359,5 @@ class HierarchyMachine(ZarrHierarchyStateMachine):
 
 def test_zarr_hierarchy() -> None:
     run_state_machine_as_test(
-        HierarchyMachine, settings=settings(max_examples=25, stateful_step_count=25, deadline=None)
+        HierarchyMachine, settings=settings(max_examples=40, stateful_step_count=25, deadline=None)
     )

@@ -259,7 +259,7 @@ class KeySpace:
         path = clean_path(prefix)
         node = self.state.tree.get(path)
         if isinstance(node, ArrayNode):
-            return [METADATA, "c"]
+            return [METADATA, "c"] if self.state.has_chunks(node) else [METADATA]
         if isinstance(node, GroupNode):
             return [METADATA, *self.state.tree.children(path)]
         found = self._chunks_below(path) if path != "/" else None

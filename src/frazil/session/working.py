@@ -154,6 +154,11 @@ class WorkingState:
             base = overlay(base, *columns)
         return in_grid(base, node.grid)
 
+    def has_chunks(self, node: ArrayNode) -> bool:
+        """Whether any chunk of an array exists; quick unless chunks were deleted or cut off."""
+        is_changed = node.id in self.changes.chunks or node.id in self.changes.updated_arrays
+        return len(self.table(node)) > 0 if is_changed else bool(node.manifests)
+
     def manifest(self, ref: ManifestRef) -> Manifest:
         """Load a manifest of the base snapshot."""
         info = self.manifest_files.get(ref.id)

@@ -63,7 +63,7 @@ def test_a_rectilinear_grid_is_counted_with_its_runs() -> None:
 
 def test_a_rectilinear_grid_needs_spec_2() -> None:
     grid = rectilinear([10], [10])
-    with pytest.raises(InvalidInputError, match="spec version 1"):
+    with pytest.raises(InvalidInputError, match="format version 1"):
         parse_node(document(shape=[10, 10], chunk_grid=grid), spec=1)
 
 
