@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,9 @@ from frazil.session.keyspace import From, KeySpace, Last, Pending, Range, Span
 from frazil.session.virtual_refs import ChunkBatch, chunk_batches, set_virtual_columns
 from frazil.session.working import WorkingState
 from frazil.storage.base import pool
+
+LARGE_VALUE: Final = 256 * 1024
+"""So many bytes are worth a thread even on a local disk: others encode and decode meanwhile."""
 
 R = TypeVar("R")
 FailedChunks: TypeAlias = list[tuple[int, ...]] | None
@@ -203,7 +206,7 @@ class FrazilStore(Shown, Store):
         if not isinstance(found, Pending):
             return found
         read = self._session.state.read
-        if isinstance(found.ref, VirtualRef):
+        if isinstance(found.ref, VirtualRef) or found.end - found.start >= LARGE_VALUE:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(pool(), read, found.ref, found.start, found.end)
         return read(found.ref, found.start, found.end)
@@ -268,7 +271,12 @@ class FrazilStore(Shown, Store):
     async def set(self, key: str, value: Buffer) -> None:
         """Store metadata or a chunk."""
         self._check_writable()
-        await self._do(self._keys.set, key, _bytes_of(value))
+        data = _bytes_of(value)
+        if self._inline and len(data) < LARGE_VALUE:
+            self._keys.set(key, data)
+            return
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(pool(), self._keys.set, key, data)
 
     def set_sync(self, key: str, value: Buffer) -> None:
         """Store metadata or a chunk, without an event loop."""

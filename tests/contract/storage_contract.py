@@ -27,7 +27,7 @@ from frazil.storage.base import (
 
 RACERS = 6
 TEN = b"0123456789"
-CHUNK = Attributes(is_chunk=True)
+CHUNK = Attributes(is_chunk=True, is_unnamed=True)
 ODD_KEYS = (
     "refs/branch.with space/ref.json",
     "refs/branch.a:b!c/ref.json",

@@ -6,7 +6,6 @@ complete.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -115,7 +114,6 @@ class RepoObjectRefs(RefStore):
         self._level = config.compression_level()
         self._retries = config.update_retries()
         self._log_limit = config.updates_per_repo_info_file()
-        self._lock = threading.Lock()
         self._known = known
 
     # --- the object itself ---

@@ -27,7 +27,7 @@ SNAPSHOTS: Final = "snapshots/"
 MANIFESTS: Final = "manifests/"
 LOGS: Final = "transactions/"
 CHUNKS: Final = "chunks/"
-CHUNK: Final = Attributes(is_chunk=True)
+CHUNK: Final = Attributes(is_chunk=True, is_unnamed=True)
 CLIENT: Final = "frazil-0.1.0"
 SMALL_NODE_CACHE: Final = (
     "a snapshot with %d nodes is too large for the cache, which may keep %d nodes, and will be read"
@@ -252,7 +252,8 @@ def file_attributes(file_type: str, spec: int) -> Attributes:
             "ic_client": CLIENT,
             "ic_file_type": file_type,
             "ic_comp_alg": "zstd",
-        }
+        },
+        is_unnamed=file_type != "repo-info",
     )
 
 

@@ -98,6 +98,8 @@ class Attributes:
     metadata: Mapping[str, str] = field(default_factory=dict)
     is_chunk: bool = False
     """chunks may go to another storage class than metadata"""
+    is_unnamed: bool = False
+    """nothing refers to the object before it is durable, so nobody can meet it half-written"""
 
 
 PLAIN: Final = Attributes()

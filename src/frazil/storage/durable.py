@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 # Directories cannot be synced on some network and FUSE mounts, which order names themselves.
+_SYNC_FILE_RANGE_WRITE = 2
 _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
 
 
@@ -57,6 +58,23 @@ def sync_file_system(path: str) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+def start_sync(descriptor: int) -> None:
+    """Have the disk begin with what was written, so that waiting for it later is short.
+
+    Only a hint: where it does nothing, syncing takes as long as it takes.
+    """
+    call = _sync_file_range()
+    if call is not None:
+        call(descriptor, ctypes.c_int64(0), ctypes.c_int64(0), _SYNC_FILE_RANGE_WRITE)
+
+
+@cache
+def _sync_file_range() -> Any | None:  # noqa: ANN401 - a C function has no Python type
+    if sys.platform != "linux":
+        return None
+    return getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", None)
 
 
 @cache

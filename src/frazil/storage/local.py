@@ -1,9 +1,11 @@
 """Storage in a directory of a POSIX file system, safe against races and crashes.
 
-**Writing.** Metadata objects are staged under `<name>#<digits>` beside their target (a name
-the official package skips in listings, and so do we) and renamed. Chunk objects are created
-under their own name at once: nothing refers to their random ids before the commit, so a torn
-one left by a crash is garbage like any other, and a rename costs half as much again.
+**Writing.** Objects are staged under `<name>#<digits>` beside their target (a name the
+official package skips in listings, and so do we) and renamed. Only those that nothing refers
+to before a commit (chunks, manifests, snapshots, logs: their ids are random) are created under
+their own name at once: a torn one left by a crash is garbage like any other, and a rename
+costs half as much again. Large ones are sent to the disk right away, so that the commit need
+not wait for them.
 
 **Replacing** (`put_if` with a version) stages and syncs the new bytes, takes the lock of the
 root (`file_lock`), compares the content with the expected version and renames. **Creating**
@@ -214,8 +216,9 @@ class LocalStorage(Storage):
         path = self._path(key)
         with naming(path):
             try:
-                if attributes.is_chunk:
-                    self._in_folder(path, lambda: create(path, data))
+                if attributes.is_unnamed:
+                    hurry = len(data) >= LARGE and self._durability == "commit"
+                    self._in_folder(path, lambda: create(path, data, hurry=hurry))
                     return
             except FileExistsError:
                 pass

@@ -26,7 +26,7 @@ from frazil.storage.file_lock import LOCK_NAME, RootLock
 from frazil.storage.local import SYNC_ALL_FROM, LocalStorage
 from tests.support.forking import Forked
 
-CHUNK = Attributes(is_chunk=True)
+CHUNK = Attributes(is_chunk=True, is_unnamed=True)
 
 
 @pytest.fixture
