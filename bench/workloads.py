@@ -45,6 +45,16 @@ class Workload:
     remark: Callable[[Path, Path], str] | None = None
 
 
+def _storage(side: Side, place: Path, durability: str) -> Any:
+    """A local folder; we can do without fsync as the peer always does."""
+    if side.name == "frazil":
+        return LocalStorage(str(place), durability="commit" if durability == DURABLE else "none")
+    return side.storage(str(place))
+
+
+DURABLE = "durable"
+LIKE_PEER = "no fsync like the peer"
+
 # --- chunks through zarr ---
 
 SMALL = ((4096, 2048), (64, 32))
@@ -71,9 +81,12 @@ def _array(store: Any, size: tuple[tuple[int, int], tuple[int, int]], codec: str
     )
 
 
-def _write(size: Any, codec: str, side: Side, prepared: Path, scratch: Path) -> Any:
+def _write(
+    size: Any, codec: str, durability: str, side: Side, prepared: Path, scratch: Path
+) -> Any:
     values = _values(size[0])
-    session = side.create(scratch / "r").writable_session("main")
+    storage = _storage(side, scratch / "r", durability)
+    session = side.api.Repository.create(storage).writable_session("main")
     array = _array(session.store, size, codec)
 
     def work() -> None:
@@ -173,13 +186,8 @@ def _small_array(repository: Any) -> None:
     session.commit("array")
 
 
-def _commits(count: int, options: dict[str, Any], side: Side, prepared: Path, scratch: Path) -> Any:
-    storage = (
-        LocalStorage(str(scratch / "r"), **options)
-        if side.name == "frazil"
-        else side.storage(str(scratch / "r"))
-    )
-    repository = side.api.Repository.create(storage)
+def _commits(count: int, durability: str, side: Side, prepared: Path, scratch: Path) -> Any:
+    repository = side.api.Repository.create(_storage(side, scratch / "r", durability))
     _small_array(repository)
 
     def work() -> None:
@@ -192,7 +200,7 @@ def _commits(count: int, options: dict[str, Any], side: Side, prepared: Path, sc
 
 
 def _prepare_history(side: Side, place: Path) -> None:
-    _commits(1000, {}, side, place, place)()
+    _commits(1000, LIKE_PEER, side, place, place)()
 
 
 def _open_history(side: Side, prepared: Path, scratch: Path) -> Any:
@@ -213,26 +221,26 @@ def _ancestry(side: Side, prepared: Path, scratch: Path) -> Any:
 
 
 WORKLOADS = (
-    Workload("write 4096 x 16 KiB raw + commit", partial(_write, SMALL, "raw")),
-    Workload("write 4096 x 16 KiB zstd + commit", partial(_write, SMALL, "zstd")),
-    Workload("write 64 x 4 MiB raw + commit", partial(_write, LARGE, "raw")),
-    Workload("write 64 x 4 MiB zstd + commit", partial(_write, LARGE, "zstd")),
-    Workload("read 4096 x 16 KiB raw", partial(_read, SMALL), partial(_prepare_read, SMALL, "raw")),
-    Workload(
-        "read 4096 x 16 KiB zstd", partial(_read, SMALL), partial(_prepare_read, SMALL, "zstd")
+    *(
+        Workload(f"write {name} {codec} + commit, {how}", partial(_write, size, codec, how))
+        for name, size in (("4096 x 16 KiB", SMALL), ("64 x 4 MiB", LARGE))
+        for codec in ("raw", "zstd")
+        for how in (DURABLE, LIKE_PEER)
     ),
-    Workload("read 64 x 4 MiB raw", partial(_read, LARGE), partial(_prepare_read, LARGE, "raw")),
-    Workload("read 64 x 4 MiB zstd", partial(_read, LARGE), partial(_prepare_read, LARGE, "zstd")),
+    *(
+        Workload(f"read {name} {codec}", partial(_read, size), partial(_prepare_read, size, codec))
+        for name, size in (("4096 x 16 KiB", SMALL), ("64 x 4 MiB", LARGE))
+        for codec in ("raw", "zstd")
+    ),
     Workload("commit 1,000,000 virtual refs, 1,000 files", partial(_virtual, False)),
     Workload("commit 1,000,000 virtual refs, all distinct", partial(_virtual, True)),
     Workload(
         "reopen 1,000,000 refs, all locations", _reopen_all, _prepare_virtual, _manifest_sizes
     ),
     Workload("reopen 1,000,000 refs, one lookup", _reopen_one, _prepare_virtual),
-    Workload("300 small commits, durable as we always are", partial(_commits, 300, {})),
-    Workload(
-        "300 small commits, no fsync like the peer",
-        partial(_commits, 300, {"durability": "none"}),
+    *(
+        Workload(f"300 small commits, {how}", partial(_commits, 300, how))
+        for how in (DURABLE, LIKE_PEER)
     ),
     Workload("open at 1,000 snapshots, read a chunk", _open_history, _prepare_history),
     Workload("ancestry of 1,000 snapshots", _ancestry, _prepare_history),
