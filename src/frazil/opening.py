@@ -10,7 +10,6 @@ from frazil.commit.base import MAIN, now_micros
 from frazil.commit.by_ref_file import CONFIG_KEY, create_main, read_config
 from frazil.commit.by_repo_object import REPO_KEY, create_repo_object, first_repo_info
 from frazil.errors import (
-    AlreadyExistsError,
     ConflictError,
     ErrorKind,
     InvalidInputError,
@@ -173,7 +172,7 @@ def _require_clean(place: Storage, *, check_clean_root: bool) -> None:
         )
     if detect(place) is not None:
         if check_clean_root:
-            raise AlreadyExistsError(
+            raise InvalidInputError(
                 "a repository already exists here",
                 kind=ErrorKind.PARENT_DIRECTORY_NOT_CLEAN,
                 url=place.url,

@@ -146,6 +146,12 @@ async def read_keys(store: Any) -> tuple[dict[str, bytes], dict[str, list[str]]]
         found[key] = b"" if value is None else value.to_bytes()
     folders = sorted({key.rpartition("/")[0] for key in keys if key.endswith("zarr.json")})
     listed = {folder: sorted([n async for n in store.list_dir(folder)]) for folder in folders}
+    for folder, names in listed.items():
+        # The official package lists a chunk folder for every array, zarr only where chunks are.
+        if "c" in names and f"{folder}/zarr.json" in found:
+            listed[folder] = [
+                name for name in names if name != "c" or f"{folder}/c/zarr.json" in found
+            ]
     return found, listed
 
 

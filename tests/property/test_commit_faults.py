@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.errors import AlreadyExistsError, ConflictError, FrazilError, StorageError
+from frazil.errors import ConflictError, FrazilError, InvalidInputError, StorageError
 from frazil.model.values import BasicConflictSolver
 from frazil.repository import Repository
 from frazil.session.session import Session
@@ -298,7 +298,7 @@ def test_creating_happens_or_does_not(spec: int, trouble: Trouble) -> None:
             if len(faulty.calls) < call:
                 return
         if Repository.exists(inner):
-            with pytest.raises(AlreadyExistsError):
+            with pytest.raises(InvalidInputError, match="already exists"):
                 Repository.create(inner, spec_version=spec)
         else:
             Repository.create(inner, spec_version=spec, check_clean_root=False)

@@ -25,13 +25,19 @@ from frazil.errors import (
     StorageError,
 )
 from frazil.ids import INITIAL_SNAPSHOT_ID
-from frazil.model.config import RepositoryConfig, StorageSettings
+from frazil.model.config import ManifestConfig, RepositoryConfig, StorageSettings
 from frazil.model.history import RepoAvailability
+from frazil.model.manifest_config import (
+    ManifestSplitCondition,
+    ManifestSplitDimCondition,
+    ManifestSplittingConfig,
+)
 from frazil.model.values import RepoStatus, SpecVersion, UpdateType
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from tests.support.nodes import array_document, contents, group_document, write_keys
+from tests.unit.maintenance.samples import Interrupted, Moment
 
 
 @pytest.fixture(params=[1, 2])
@@ -71,8 +77,9 @@ def test_created_repositories_are_found_again(tmp_path: Path, spec: int) -> None
 
 def test_creating_over_something_is_refused(tmp_path: Path) -> None:
     Repository.create(tmp_path / "r")
-    with pytest.raises(AlreadyExistsError):
+    with pytest.raises(InvalidInputError, match="already exists") as caught:
         Repository.create(tmp_path / "r")
+    assert caught.value.kind == ErrorKind.PARENT_DIRECTORY_NOT_CLEAN
     for spec in (1, 2):
         with pytest.raises(ConflictError):
             Repository.create(
@@ -196,6 +203,33 @@ def test_branches_move_and_tags_do_not(repository: Repository) -> None:
     with pytest.raises(RefNotFoundError):
         repository.lookup_branch("dev")
     repository.create_branch("dev", first)
+
+
+def test_open_or_create_opens_what_appeared_meanwhile() -> None:
+    storage = MemoryStorage()
+    meanwhile = Moment("head", "refs/", lambda: Repository.create(storage))
+    opened = Repository.open_or_create(Interrupted(storage, [meanwhile]))
+    assert opened.list_branches() == {"main"}
+
+
+def test_splitting_a_wide_sparse_array_takes_no_time_for_its_empty_cells() -> None:
+    storage = MemoryStorage()
+    session = Repository.create(storage).writable_session("main")
+    side = 2**20
+    write_keys(session, {"a/zarr.json": array_document(side, side), "a/c/0/0": b"x"})
+    write_keys(session, {f"a/c/{side - 1}/{side - 1}": b"y"})
+    session.commit("one manifest")
+    splitting = ManifestSplittingConfig.from_dict(
+        {ManifestSplitCondition.AnyArray(): {ManifestSplitDimCondition.Any(): 1}}
+    )
+    config = RepositoryConfig(manifest=ManifestConfig(splitting=splitting))
+    repository = Repository.open(storage, config)
+    session = repository.writable_session("main")
+    write_keys(session, {"a/c/0/1": b"z"})
+    snapshot = session.commit("three manifests")
+    assert len(repository.list_manifest_files(snapshot)) == 3
+    found = contents(repository.readonly_session("main"))
+    assert sorted(found.values())[:3] == [b"x", b"y", b"z"]
 
 
 def test_deleted_tags_never_come_back(repository: Repository) -> None:

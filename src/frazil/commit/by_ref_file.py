@@ -18,6 +18,7 @@ from frazil.commit.base import (
     now_micros,
     refuse_main,
 )
+from frazil.commit.by_repo_object import REPO_KEY
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -177,9 +178,18 @@ class RefFileRefs(RefStore):
                 return  # an earlier attempt landed; only its reply was lost
             if tip != base:
                 raise moved(base, tip, branch)
+            self._refuse_upgraded()
             outcome = self._storage.put_if(key, encode_ref(new), found.version, JSON_FILE)
             if not isinstance(outcome, LostRace):
                 return
+
+    def _refuse_upgraded(self) -> None:
+        """Do not write what nobody would read: ref files mean nothing beside a repo object."""
+        if self._storage.head(REPO_KEY) is not None:
+            raise ConflictError(
+                message="the repository was upgraded to spec version 2 meanwhile; open it again",
+                kind=ErrorKind.REPO_INFO_UPDATED,
+            )
 
     def register_detached(self, entry: SnapshotEntry) -> None:
         """v1 keeps no list of snapshots; the file is enough."""

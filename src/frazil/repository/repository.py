@@ -172,8 +172,9 @@ class Repository(Sessions, History, Refs, Attributes, Upkeep):
                     check_clean_root,
                     attribution,
                 )
-            except ConflictError:
-                pass  # somebody else created it meanwhile
+            except (ConflictError, InvalidInputError):
+                if detect(place) is None:
+                    raise  # else somebody created it meanwhile
         return cls.open(place, config, authorize_virtual_chunk_access, attribution)
 
     @staticmethod

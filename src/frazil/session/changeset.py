@@ -6,9 +6,9 @@ whoever records a change says whether the node is old or new.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,9 @@ class ArrayData:
     user_data: bytes
     shape: tuple[Dimension, ...]
     dimension_names: tuple[str | None, ...] | None
+
+
+N = TypeVar("N", GroupData, ArrayData)
 
 
 class Unset:
@@ -275,6 +278,9 @@ class ChangeSet:
         _check_mergeable(other, self)
         self.new_groups.update(other.new_groups)
         self.new_arrays.update(other.new_arrays)
+        # A fork of uncommitted changes takes the nodes they made for old ones.
+        _take_updates(self.new_groups, other.updated_groups)
+        _take_updates(self.new_arrays, other.updated_arrays)
         self.updated_groups.update(other.updated_groups)
         self.updated_arrays.update(other.updated_arrays)
         self.deleted_groups.update(other.deleted_groups)
@@ -282,6 +288,12 @@ class ChangeSet:
         for node_id, changes in other.chunks.items():
             self.chunk_changes(node_id, changes.ndim).update(changes)
         self.touched |= other.touched
+
+
+def _take_updates(made: dict[str, N], updates: Mapping[NodeId, N]) -> None:
+    """Put updates of nodes that were made in this session where those are kept."""
+    if updates:
+        made.update({path: updates[old.id] for path, old in made.items() if old.id in updates})
 
 
 def _check_mergeable(ours: ChangeSet, theirs: ChangeSet) -> None:

@@ -156,8 +156,11 @@ def solve(
     unsolved = [conflict for conflict in conflicts if not _is_solvable(solver, conflict)]
     if unsolved:
         return conflicts
+    if solver.on_chunk_conflict == VersionSelection.UseTheirs:
+        _drop_common_chunks(ours, theirs.log)
     for conflict in conflicts:
-        _apply(solver, ours, theirs, conflict)
+        if conflict.conflict_type == ConflictType.DeleteOfUpdatedGroup:
+            _delete_additions(ours, theirs, conflict.path)
     return []
 
 
@@ -173,24 +176,23 @@ def _is_solvable(solver: BasicConflictSolver, conflict: Conflict) -> bool:
             return False
 
 
-def _apply(
-    solver: BasicConflictSolver, ours: ChangeSet, theirs: Theirs, conflict: Conflict
-) -> None:
-    match conflict.conflict_type:
-        case ConflictType.ChunkDoubleUpdate:
-            if solver.on_chunk_conflict == VersionSelection.UseTheirs:
-                node = theirs.nodes[conflict.path]
-                ours.chunks[node.id].forget(set(map(tuple, conflict.conflicted_chunks or ())))
-        case ConflictType.DeleteOfUpdatedGroup:
-            # What they put into the group goes with it; it would have no parent otherwise.
-            fresh = set(theirs.log.new_groups) | set(theirs.log.new_arrays)
-            for node in _below(conflict.path, theirs.nodes, fresh):
-                if isinstance(node, ArrayNode):
-                    ours.delete_array(node.path, node.id)
-                else:
-                    ours.delete_group(node.path, node.id)
-        case _:
-            pass
+def _drop_common_chunks(ours: ChangeSet, log: TransactionLog) -> None:
+    """Take back our writes to chunks they wrote; by id, for the array may be gone since."""
+    for node_id in ours.chunks.keys() & log.updated_chunks.keys():
+        changes = ours.chunks[node_id]
+        common = _common(changes.coords(), log.updated_chunks[node_id])
+        if common:
+            changes.forget(set(common))
+
+
+def _delete_additions(ours: ChangeSet, theirs: Theirs, group: str) -> None:
+    """What they put into a group we delete goes with it; it would have no parent otherwise."""
+    fresh = set(theirs.log.new_groups) | set(theirs.log.new_arrays)
+    for node in _below(group, theirs.nodes, fresh):
+        if isinstance(node, ArrayNode):
+            ours.delete_array(node.path, node.id)
+        else:
+            ours.delete_group(node.path, node.id)
 
 
 def _follow_moves(ours: ChangeSet, theirs: Theirs) -> None:

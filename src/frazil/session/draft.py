@@ -86,23 +86,21 @@ def _array_manifests(
     touched = cells.of(table.coords)
     if dropped is not None and len(dropped):
         touched = touched | cells.of(dropped[_is_in_grid(dropped, node.grid)])
-    rebuild = set(touched)
-    for ref in node.manifests:
-        if rewrite or cells.only(ref.extents) is None:
-            rebuild.update(cells.overlapping(ref.extents))
-    kept = [ref for ref in node.manifests if _is_kept(cells.only(ref.extents), rebuild, rewrite)]
-    keep_ids = {ref.id for ref in kept}
-    old = load(node, [ref for ref in node.manifests if ref.id not in keep_ids])
-    base = in_grid(concat(old, len(sizes)), node.grid)
+    manifests, ndim = node.manifests, len(sizes)
+    homes = [None if rewrite else cells.only(ref.extents) for ref in manifests]
+    # Which cells the wide ones reach into is asked of their references: extents may lie.
+    wide = [i for i, home in enumerate(homes) if home is None]
+    old = dict(zip(wide, load(node, [manifests[i] for i in wide]), strict=True))
+    rebuild = touched | cells.of(in_grid(concat([*old.values()], ndim), node.grid).coords)
+    others = [i for i, home in enumerate(homes) if home in rebuild]
+    old |= zip(others, load(node, [manifests[i] for i in others]), strict=True)
+    kept = [ref for i, ref in enumerate(manifests) if i not in old]
+    base = in_grid(concat([*old.values()], ndim), node.grid)
     if len(table) or (dropped is not None and len(dropped)):
         gone = dropped if dropped is not None else np.zeros((0, len(sizes)), np.uint32)
         base = overlay(base, table, gone)
     fresh = [PlannedManifest(ManifestId.random(), node.id, part) for part in cells.split(base)]
     return fresh, kept
-
-
-def _is_kept(cell: int | None, rebuild: set[int], rewrite: bool) -> bool:
-    return cell is not None and cell not in rebuild and not rewrite
 
 
 class _Cells:
@@ -140,16 +138,6 @@ class _Cells:
                 return None
             cell += start // size * self._strides[axis]
         return cell
-
-    def overlapping(self, extents: Extents) -> Iterator[int]:
-        """Cells a box reaches into."""
-        cells = [0]
-        for axis, (start, end) in enumerate(extents):
-            size = int(self._sizes[axis])
-            last = min(end, self._grid[axis]) - 1
-            steps = range(start // size, last // size + 1)
-            cells = [cell + step * self._strides[axis] for cell in cells for step in steps]
-        return iter(cells)
 
     def split(self, table: ChunkTable) -> Iterator[ChunkTable]:
         """The parts of a table that fall into one cell each."""

@@ -109,13 +109,14 @@ class KeySpace:
         """Metadata bytes, or where a chunk is; None when there is nothing."""
         match parse_key(key):
             case ChunkKey(path, coords):
+                changes = self.state.changes
                 node = self.state.tree.get(path)
                 if node is None:
                     return None
                 if isinstance(node, GroupNode):
                     raise _not_an_array(path)
                 try:
-                    ref = self.state.chunk_ref(node, coords)
+                    ref = self.state.chunk_ref(node, coords, changes)
                 except (FormatError, StorageError) as error:
                     error.during(f"get {key}")
                     raise
@@ -213,9 +214,10 @@ class KeySpace:
             if self.state.tree.get(path) is not None:
                 self.state.delete_node(path)
                 return
-            found = self._chunks_below(path)
-            if found is not None:
-                self.state.delete_chunks(*found)
+        # Not under the lock: manifests come through the pool, whose threads may wait for it.
+        found = self._chunks_below(path)
+        if found is not None:
+            self.state.delete_chunks(*found)
 
     def clear(self) -> None:
         """Delete every node."""

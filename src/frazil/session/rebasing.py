@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 
 from frazil.errors import (
@@ -99,10 +100,12 @@ def _pass(
         return ours.get(node_id, str(node_id))
 
     with state.lock:
+        # What was solved for one log must not stay when a later one cannot be.
+        changes = state.changes if len(logs) < 2 else copy.deepcopy(state.changes)
         for log in logs:
             theirs = Theirs(log, nodes)
-            conflicts = detect(state.changes, theirs, path_of)
-            unsolved = solve(solver, state.changes, theirs, conflicts)
+            conflicts = detect(changes, theirs, path_of)
+            unsolved = solve(solver, changes, theirs, conflicts)
             if unsolved:
                 raise RebaseFailedError(
                     str(snapshot_id),
@@ -110,4 +113,5 @@ def _pass(
                     message=f"rebase failed: the changes of this session conflict with snapshot "
                     f"{snapshot_id} ({len(unsolved)} conflicts)",
                 )
+        state.changes = changes
         state.move_base(snapshot_id)

@@ -209,8 +209,7 @@ class Session(Shown):
 
     def discard_changes(self) -> None:
         """Forget every uncommitted change."""
-        self.state.changes = ChangeSet()
-        self.state.move_base(self.state.base_id)
+        self.state.discard()
 
     def move(self, from_path: str, to_path: str) -> None:
         """Give a node, with everything below it, another path; needs a rearrange session."""
@@ -457,7 +456,7 @@ class Session(Shown):
         for other in others:
             if other is self:
                 continue
-            with self.state.lock:
+            with self.state.editing():
                 self.state.changes.merge(other.state.changes)
                 self.state.move_base(self.state.base_id)
 

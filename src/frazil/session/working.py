@@ -52,7 +52,7 @@ class WorkingState:
         self.changes = changes if changes is not None else ChangeSet()
         self.lock = threading.RLock()
         self.editable = False
-        self.is_closed = False
+        self._freezers = 0
         self._inline_limit = context.config.inline_chunk_threshold()
         self.move_base(base_id)
 
@@ -120,15 +120,21 @@ class WorkingState:
 
     # --- reading chunks ---
 
-    def chunk_ref(self, node: ArrayNode, coords: Coordinates) -> ChunkRef | None:
-        """Where a chunk is; None when it was never written."""
-        changes = self.changes.chunks.get(node.id)
+    def chunk_ref(
+        self, node: ArrayNode, coords: Coordinates, changes_then: ChangeSet | None = None
+    ) -> ChunkRef | None:
+        """Where a chunk is; None when it was never written.
+
+        Who reads while others may commit gives the changes as they were before `node` was
+        looked up: an old node without its changes would show an old value.
+        """
+        if not node.holds(coords):
+            return None
+        changes = (changes_then or self.changes).chunks.get(node.id)
         if changes is not None:
             found = changes.get(coords)
             if not isinstance(found, Unset):
                 return found
-        if not node.holds(coords):
-            return None
         for ref in node.manifests:
             if ref.covers(coords):
                 return self.manifest(ref).find(node.id, coords)
@@ -176,11 +182,19 @@ class WorkingState:
     # --- editing nodes ---
 
     def require_editable(self) -> None:
-        """Refuse edits of a read-only session."""
+        """Refuse edits of a read-only session, and of one that is being committed."""
+        self._require_thawed()
         if not self.editable:
             raise ReadOnlyError(
                 "cannot write to a read-only store: open the session with "
                 "Repository.writable_session",
+                kind=ErrorKind.READ_ONLY_SESSION,
+            )
+
+    def _require_thawed(self) -> None:
+        if self._freezers:
+            raise ReadOnlyError(
+                "cannot change a session while it is being committed or forked",
                 kind=ErrorKind.READ_ONLY_SESSION,
             )
 
@@ -198,18 +212,26 @@ class WorkingState:
         Waiting instead could deadlock: writers may fill the pool that the commit needs.
         """
         with self.lock:
-            before, self.editable = self.editable, False
+            self._freezers += 1
         try:
             yield
         finally:
-            self.editable = before and not self.is_closed
+            with self.lock:
+                self._freezers -= 1
 
     def close(self, base_id: SnapshotId) -> None:
         """Become a view of the snapshot that was made of this state."""
-        self.is_closed = True
-        self.editable = False
-        self.changes = ChangeSet()
-        self.move_base(base_id)
+        with self.lock:
+            self.editable = False
+            self.move_base(base_id)
+            self.changes = ChangeSet()  # last: readers look here first, then into the tree
+
+    def discard(self) -> None:
+        """Forget every change."""
+        with self.lock:
+            self._require_thawed()
+            self.changes = ChangeSet()
+            self.move_base(self.base_id)
 
     def set_metadata(self, path: str, document: bytes) -> None:
         """Create or update a node from the bytes of its `zarr.json`.
@@ -261,6 +283,7 @@ class WorkingState:
     def move_node(self, source: str, target: str) -> None:
         """Give a node and everything below it new paths; the caller has checked the rules."""
         with self.lock:
+            self._require_thawed()
             node = self.node(source)
             moving = [node]
             if isinstance(node, GroupNode):

@@ -456,7 +456,7 @@ class HttpPlace:
     def url(self) -> str:
         """The location without secrets."""
         parts = urlsplit(self.base_url)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
 
     def fields(self) -> Sequence[tuple[str, object]]:
         """What is shown of it."""

@@ -113,12 +113,13 @@ class RedirectStorage(Storage):
 
     def shown_fields(self) -> Iterable[Field]:
         """Where the redirect begins."""
-        return Field("type", Literal("redirect")), Field("url", Literal(self._base_url))
+        return Field("type", Literal("redirect")), Field("url", Literal(self.url))
 
     @property
     def url(self) -> str:
-        """Where the redirect begins."""
-        return self._base_url
+        """Where the redirect begins, without secrets."""
+        parts = urlsplit(self._base_url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
 
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
         """Ask the target."""

@@ -36,6 +36,8 @@ MERGE_GAP: Final = 64 << 10
 """Ranges of one object that lie no further apart are read together,"""
 MERGE_MAX: Final = 16 << 20
 """up to this size."""
+MAX_END: Final = 2**63 - 1
+"""No object is longer than file offsets can say."""
 
 _S3_LIKE: Final = (ObjectStoreConfig.S3, ObjectStoreConfig.S3Compatible, ObjectStoreConfig.Tigris)
 _SUSPECT: Final = re.compile(r"(?<!:)//|/\.{1,2}(?:[/\n]|\Z)|%")
@@ -133,8 +135,20 @@ class Containers:
         """A reference with its location in stored form.
 
         Raises:
-            InvalidInputError: the location is no URL, or `validate` finds no container for it.
+            InvalidInputError: the location is no URL, `validate` finds no container for it, or
+                no object can have these bytes.
         """
+        if length == 0:
+            raise InvalidInputError(
+                "zero-length chunks cannot be stored", kind=ErrorKind.ZERO_LENGTH_CHUNK
+            )
+        if offset < 0 or length < 0 or offset + length > MAX_END:
+            raise InvalidInputError(
+                "offset and length of a virtual chunk must be possible in an object",
+                kind=ErrorKind.INVALID_VIRTUAL_REF,
+                offset=offset,
+                length=length,
+            )
         text = normalised(location)
         if validate:
             self._check_covered(text)

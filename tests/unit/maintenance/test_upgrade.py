@@ -5,13 +5,16 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+import zarr
 
-from frazil.errors import ErrorKind, FrazilError, SessionStateError, StorageError
+from frazil.errors import ConflictError, ErrorKind, FrazilError, SessionStateError, StorageError
+from frazil.formats.ref_files import branch_key, encode_ref
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.synthetic_log import OldHistory, synthetic_log
 from frazil.maintenance.upgrade import upgrade_v1_to_v2
 from frazil.model import history
 from frazil.model.history import SnapshotEntry
+from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from tests.support.faulty import Fault, FaultyStorage, Trouble
@@ -117,11 +120,26 @@ def test_there_is_nothing_to_upgrade_in_version_2(storage: MemoryStorage) -> Non
 
 def test_old_refs_that_somebody_went_on_using_are_not_deleted(storage: MemoryStorage) -> None:
     repo = old(storage)
+    session = repo.writable_session("main")
     upgrade(repo, delete=False)
-    put(repo, 7, 70)  # through the old handle, into the old refs
+    newer = SnapshotId.parse(session.flush("by a client that knows only v1"))
+    storage.put(branch_key("main", encoded=True), encode_ref(newer))
     with pytest.raises(SessionStateError, match="old client"):
         upgrade(Repository.open(storage))
     assert keys(storage, "refs/")
+
+
+def test_a_session_from_before_cannot_commit_where_nobody_would_look(
+    storage: MemoryStorage,
+) -> None:
+    repo = old(storage)
+    session = repo.writable_session("main")
+    zarr.open_array(session.store, path="line")[7] = 70
+    upgrade(Repository.open(storage), delete=False)
+    with pytest.raises(ConflictError, match="upgraded") as raised:
+        session.commit("late", rebase_with=ConflictDetector())
+    assert raised.value.kind == ErrorKind.REPO_INFO_UPDATED
+    assert_upgraded(storage)
 
 
 @pytest.mark.parametrize("trouble", [Trouble.FAIL, Trouble.LOSE_REPLY])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -298,3 +299,45 @@ def test_session_whose_base_was_reset_away_is_refused(repository: Repository) ->
     repository.reset_branch("main", first)
     with pytest.raises(ConflictError, match="no longer in the history"):
         session.commit("ours", rebase_with=ConflictDetector())
+
+
+def expired_twice(newest: Repository, *edits: Edit) -> Session:
+    """A session that wrote a/c/1, below edits of which only the last is left in the history."""
+    write_keys(session := newest.writable_session("main"), {"a/c/1": b"ours", "a/c/2": b"ours"})
+    for edit in edits:
+        edit(other := newest.writable_session("main"))
+        other.commit("theirs")
+    newest.expire_snapshots(datetime.now(UTC) + timedelta(seconds=1))
+    assert len(list(newest.ancestry(branch="main"))) == 2
+    return session
+
+
+def test_their_side_is_taken_for_an_array_they_deleted_later_and_expired() -> None:
+    repository = Repository.create(MemoryStorage())
+    write_keys(first := repository.writable_session("main"), {"a/zarr.json": array_document(4)})
+    write_keys(first, {"b/zarr.json": array_document(4)})
+    first.commit("first")
+    both = setting(a__c__1=b"theirs", a__c__2=b"theirs")
+    session = expired_twice(repository, both, deleting("a/zarr.json"), setting(b__c__0=b"theirs"))
+    session.commit(
+        "ours", rebase_with=BasicConflictSolver(on_chunk_conflict=VersionSelection.UseTheirs)
+    )
+    assert set(contents(repository.readonly_session("main"))) == {
+        "b/zarr.json",
+        "b/c/0",
+    }
+
+
+def test_a_rebase_that_fails_late_gives_up_none_of_our_chunks() -> None:
+    repository = Repository.create(MemoryStorage())
+    write_keys(first := repository.writable_session("main"), {"a/zarr.json": array_document(4)})
+    first.commit("first")
+    session = expired_twice(
+        repository,
+        setting(a__c__1=b"theirs"),
+        deleting("a/zarr.json"),
+        setting(n__zarr_json=group_document()),
+    )
+    with pytest.raises(RebaseFailedError):
+        session.rebase(BasicConflictSolver(on_chunk_conflict=VersionSelection.UseTheirs))
+    assert contents(session)["a/c/1"] == b"ours"

@@ -271,6 +271,35 @@ def test_forks_are_pickled_written_and_merged(tmp_path: Path) -> None:
     assert [found[f"g/a/c/{i}"] for i in (0, 1, 2, 5)] == [b"fork"] * 3 + [b"parent"]
 
 
+def test_a_fork_may_change_what_its_session_has_just_made(repository: Repository) -> None:
+    session = repository.writable_session("main")
+    write_keys(session, {"new/zarr.json": array_document(2), "new/c/0": b"x"})
+    write_keys(session, {"ng/zarr.json": group_document()})
+    fork, rival = session.fork(), session.fork()
+    write_keys(fork, {"new/zarr.json": array_document(4), "new/c/3": b"y"})
+    write_keys(fork, {"ng/zarr.json": group_document(x=1)})
+    write_keys(rival, {"new/zarr.json": array_document(3)})
+    session.merge(fork)
+    session.merge(fork)
+    with pytest.raises(SessionStateError) as caught:
+        session.merge(rival)
+    assert caught.value.kind == ErrorKind.MERGE_FAILED
+    session.commit("merged")
+    found = contents(repository.readonly_session("main"))
+    assert found["new/zarr.json"] == array_document(4)
+    assert (found["new/c/0"], found["new/c/3"]) == (b"x", b"y")
+    assert found["ng/zarr.json"] == group_document(x=1)
+
+
+def test_chunks_cut_off_by_new_metadata_are_not_read(repository: Repository) -> None:
+    session = repository.writable_session("main")
+    write_keys(session, {"cut/zarr.json": array_document(4), "cut/c/3": b"x"})
+    write_keys(session, {"cut/zarr.json": array_document(2)})
+    assert KeySpace(session.state).get("cut/c/3") is None
+    session.state.delete_chunks(session.state.array("/cut"), np.array([[0]], np.uint32))
+    assert session.chunk_type("/cut", (-1,)) == ChunkType.uninitialized
+
+
 def test_forks_that_clash_are_refused_whole(repository: Repository) -> None:
     start(repository)
     session = repository.writable_session("main")

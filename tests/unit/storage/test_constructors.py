@@ -194,6 +194,12 @@ class TestUrls:
         with pytest.raises(InvalidInputError, match="cannot be given in a URL"):
             storage_from_url("s3://b/p?secret_access_key=x")
 
+    def test_secrets_of_web_addresses_are_not_shown(self) -> None:
+        for make in (http_storage, redirect_storage):
+            storage = make("https://me:hidden@host/data?sig=hidden")
+            assert storage.url == "https://host/data"
+            assert "hidden" not in repr(storage)
+
     @pytest.mark.parametrize("make", [http_storage, redirect_storage])
     def test_web_addresses_must_be_complete(self, make: object) -> None:
         assert callable(make)

@@ -118,6 +118,22 @@ class TestLocations:
                 containers(*self.places).make_ref("relative/x", 0, 1, validate=validate)
             assert kind_of(caught) is ErrorKind.INVALID_VIRTUAL_REF
 
+    @pytest.mark.parametrize(
+        ("offset", "length", "kind"),
+        [
+            (0, 0, ErrorKind.ZERO_LENGTH_CHUNK),
+            (-1, 4, ErrorKind.INVALID_VIRTUAL_REF),
+            (0, -4, ErrorKind.INVALID_VIRTUAL_REF),
+            (2**63, 4, ErrorKind.INVALID_VIRTUAL_REF),
+        ],
+    )
+    def test_impossible_ranges_are_refused_at_once(
+        self, offset: int, length: int, kind: ErrorKind
+    ) -> None:
+        with pytest.raises(InvalidInputError) as caught:
+            containers().make_ref("s3://bucket/key", offset, length, validate=False)
+        assert caught.value.kind == kind
+
     def test_many_at_once_agree_with_one_by_one(self) -> None:
         made = containers(*self.places)
         mixed = ["s3://bucket/a", "", "S3://bucket/b", "s3://other/c", "vcc://archive/d"]
