@@ -113,7 +113,8 @@ class FrazilStore(Shown, Store):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FrazilStore) and self._session is other._session
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return hash(id(self._session))
 
     def __getstate__(self) -> dict[str, object]:
         self._session.require_picklable()

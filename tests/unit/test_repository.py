@@ -36,6 +36,7 @@ from frazil.model.values import RepoStatus, SpecVersion, UpdateType
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.upgrade import upgrade_repository
 from tests.support.nodes import array_document, contents, group_document, write_keys
 from tests.unit.maintenance.samples import Interrupted, Moment
 
@@ -392,9 +393,12 @@ def test_feature_flags_switch_actions_off(newest: Repository) -> None:
     assert [flag.name for flag in newest.disabled_feature_flags()] == ["create_tag"]
     newest.set_feature_flag("create_tag", None)
     newest.create_tag("v1", first)
+    mover = newest.rearrange_session("main")
     newest.set_feature_flag("move_node", False)
     with pytest.raises(SessionStateError):
         newest.rearrange_session("main")
+    with pytest.raises(SessionStateError):
+        mover.commit("moved", allow_empty=True)
     with pytest.raises(InvalidInputError):
         newest.set_feature_flag("warp_drive", True)
 
@@ -447,3 +451,26 @@ def test_an_interrupted_creation_can_be_repeated(spec: int) -> None:
     made = Repository.create(storage, config, spec_version=spec)
     assert made.list_branches() == {"main"}
     assert Repository.open(storage).config.max_concurrent_requests == 4
+
+
+def test_a_handle_from_before_an_upgrade_writes_nothing_unseen() -> None:
+    storage = MemoryStorage()
+    old = Repository.create(storage, spec_version=1)
+    first = commit(old)
+    upgrade_repository(Repository.open(storage), delete_unused_v1_files=False)
+    for change in (
+        lambda: old.create_branch("dev", first),
+        lambda: old.create_tag("v1", first),
+        lambda: old.save_config(),
+        lambda: commit(old, 2),
+    ):
+        with pytest.raises(ConflictError, match="upgraded"):
+            change()
+
+
+def test_equal_sessions_and_stores_have_equal_hashes(newest: Repository) -> None:
+    one, two = newest.readonly_session("main"), newest.readonly_session("main")
+    assert one == two
+    assert hash(one) == hash(two)
+    assert one.store == one.store
+    assert hash(one.store) == hash(one.store)

@@ -195,6 +195,7 @@ class RefFileRefs(RefStore):
         """v1 keeps no list of snapshots; the file is enough."""
 
     def create_branch(self, name: str, target: SnapshotId) -> None:
+        self._refuse_upgraded()
         self._require_snapshot(target)
         if not self._create(self._branch_key(name), encode_ref(target)):
             raise ConflictError(
@@ -217,11 +218,13 @@ class RefFileRefs(RefStore):
             self._swap(name, tip, target)
 
     def delete_branch(self, name: str) -> None:
+        self._refuse_upgraded()
         refuse_main(name)
         self.branch_tip(name)
         self._storage.delete_many([self._branch_key(name)])
 
     def create_tag(self, name: str, target: SnapshotId) -> None:
+        self._refuse_upgraded()
         _check_name(name)
         self._require_snapshot(target)
         key = tag_key(name, encoded=self._encoded)
@@ -232,6 +235,7 @@ class RefFileRefs(RefStore):
             )
 
     def delete_tag(self, name: str) -> None:
+        self._refuse_upgraded()
         self.tag_target(name)
         key = tombstone_key(name, encoded=self._encoded)
         if isinstance(create_object(self._storage, key, b"", PLAIN), LostRace):
@@ -241,6 +245,7 @@ class RefFileRefs(RefStore):
         return not isinstance(create_object(self._storage, key, data, JSON_FILE), LostRace)
 
     def save_config(self, config: JSON) -> None:
+        self._refuse_upgraded()
         blob = config_map_to_yaml(config)
         found = self._storage.fetch(CONFIG_KEY)
         version = found.version if isinstance(found, Fetched) else None

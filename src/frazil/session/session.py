@@ -8,6 +8,7 @@ from typing import Any
 
 from frazil.async_twins import with_async_twins
 from frazil.commit.base import Publication, moved
+from frazil.commit.by_repo_object import require_flag
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -20,6 +21,7 @@ from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, is_below, node_path, par
 from frazil.model.chunks import ChunkType, InlineRef, NativeRef, VirtualRef
 from frazil.model.config import RepositoryConfig
 from frazil.model.display import Field, Literal, Shown
+from frazil.model.flags import MOVE_NODE
 from frazil.model.history import SnapshotEntry
 from frazil.model.nodes import GroupNode
 from frazil.model.values import ConflictSolver, Diff, SessionMode
@@ -128,7 +130,8 @@ class Session(Shown):
             and self.state.context.storage.url == other.state.context.storage.url
         )
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return hash(self.state.context.storage.url)  # equal sessions share it, whatever they do
 
     def require_picklable(self) -> None:
         """Refuse to pickle a session whose copy could never be committed."""
@@ -510,6 +513,8 @@ class Session(Shown):
                 "cannot commit, no changes made to the session",
                 kind=ErrorKind.NO_CHANGES_TO_COMMIT,
             )
+        if self._mode == SessionMode.rearrange:
+            require_flag(MOVE_NODE, *self.state.context.refs.flags())
 
     def _require(self, mode: SessionMode) -> None:
         if mode == SessionMode.rearrange:
