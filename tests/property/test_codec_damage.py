@@ -44,7 +44,7 @@ from tests.support.official_history import (
 )
 
 KEY = "damaged"
-SECONDS = 5.0
+SECONDS = 5.0  # of work, not of waiting: a busy machine must not fail this
 IDS = [SnapshotId(bytes([n]) * 12) for n in range(1, 5)]
 
 
@@ -139,9 +139,9 @@ def failure(use: Use, blob: bytes) -> FormatError | None:
 
 def survives(use: Use, blob: bytes) -> None:
     """Use a file; the only acceptable failure is a quick error that tells where or why."""
-    begin = time.monotonic()
+    begin = time.process_time()
     error = failure(use, blob)
-    assert time.monotonic() - begin < SECONDS
+    assert time.process_time() - begin < SECONDS
     assert error is None or KEY in str(error) or "newer library" in str(error)
 
 
@@ -245,10 +245,10 @@ def bomb(size: int) -> bytes:
 def test_a_body_of_nothing_but_zeros_is_refused_in_time(name: str) -> None:
     blob, kind, use = SAMPLES[name]
     head = HEADER.pack(MAGIC, b"x" * 24, 2, kind, 1)
-    begin = time.monotonic()
+    begin = time.process_time()
     with pytest.raises(FormatError):
         use(head + bomb(64 << 20))
-    assert time.monotonic() - begin < SECONDS
+    assert time.process_time() - begin < SECONDS
     assert blob[:12] == MAGIC
 
 
