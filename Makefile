@@ -25,7 +25,7 @@ format: venv ## put every file into ruff's layout
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
-bench: peers ## compare with the official package on this machine (ARGS="--only read")
+bench: peers ## measure beside all peers, write docs/benchmarks.md (ARGS="--size small --only read")
 	@if [ -f .venv-peer2.missing ]; then cat .venv-peer2.missing; exit 1; fi
 	@PYTHONPATH=src:. .venv-peer2/bin/python -m bench $(ARGS)
 

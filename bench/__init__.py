@@ -1,1 +1,4 @@
-"""Side-by-side measurements: the same work through Frazil and the official package."""
+"""Side-by-side measurements: the same work through Frazil and everything it can be compared with.
+
+`make bench` runs them all; `docs/benchmarks.md` shows the last results.
+"""

@@ -1,152 +1,176 @@
-"""Run the workloads, ours and the peer's in turn, and print the ratios of their medians.
+"""Measure Frazil beside its peers, and write the report.
 
     make bench
-    make bench ARGS="--only read --rounds 5 --json results.json"
+    make bench ARGS="--size small --only read --rounds 1 --no-report"
+    python -m bench --report results.json      # only writes docs/benchmarks.md again
 
-Every workload is measured in rounds; in each round both sides run once, in alternating order,
-so that a busy machine hurts both alike. A ratio above 1 means that Frazil is faster.
+Every case runs in rounds; in each round all contestants run once, in alternating order.
+The medians are compared; a ratio above 1 means that Frazil is faster.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
-import json
-import logging
 import os
-import platform
 import shutil
-import statistics
 import sys
 import tempfile
 import time
-import warnings
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
+from typing import Any
 
-import icechunk
-import numpy
-import zarr
+from bench.cases import all_cases
+from bench.growth import GROWTH, Field
+from bench.model import SIZES, Party, Where
+from bench.parties import quiet
+from bench.report import write_report
+from bench.results import (
+    PACKAGES,
+    case_result,
+    circumstances,
+    curve_result,
+    load,
+    merge,
+    save,
+)
+from bench.runner import Runner
+from bench.servers import remote
+from bench.worker import ROOT, Worker
+from bench.writers import by_writers
 
-import frazil
-import frazil.icechunk as ours
-from bench.workloads import WORKLOADS, Side, Workload
+WRITERS = "growth-writers"
+DOCS = ROOT / "docs"
+RESULTS = DOCS / "benchmarks" / "results.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The outcome of one workload, in seconds."""
-
-    name: str
-    frazil: float
-    peer: float
-    rounds: int
-    extra: str = ""
-
-    @property
-    def ratio(self) -> float:
-        """How many times faster Frazil is."""
-        return self.peer / self.frazil
-
-
-def sides() -> tuple[Side, Side]:
-    """Us and the official package, behind the same names."""
-    return (
-        Side("frazil", ours, ours.local_filesystem_storage),
-        Side("peer", icechunk, icechunk.local_filesystem_storage),
+def arguments() -> argparse.Namespace:
+    """What the user asked for."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-
-
-def measure(workload: Workload, rounds: int, folder: Path) -> Row:
-    """Run both sides in turn and keep the medians."""
-    us, peer = sides()
-    times: dict[str, list[float]] = {us.name: [], peer.name: []}
-    prepared = {side.name: _prepare(workload, side, folder) for side in (us, peer)}
-    for turn in range(rounds + 1):
-        for side in (us, peer) if turn % 2 == 0 else (peer, us):
-            seconds = _once(workload, side, prepared[side.name], folder)
-            if turn:  # the first round warms caches and imports
-                times[side.name].append(seconds)
-    extra = workload.remark(prepared[us.name], prepared[peer.name]) if workload.remark else ""
-    return Row(
-        workload.name,
-        statistics.median(times[us.name]),
-        statistics.median(times[peer.name]),
-        rounds,
-        extra,
+    parser.add_argument("--size", choices=sorted(SIZES), default="full", help="how much (full)")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="cases and curves whose key contains this text; may be repeated",
     )
+    parser.add_argument("--rounds", type=int, default=3, help="rounds after the warm-up (3)")
+    parser.add_argument("--json", type=Path, help=f"where to write the figures ({RESULTS.name})")
+    parser.add_argument("--folder", type=Path, help="where to put the repositories")
+    parser.add_argument("--no-memory", action="store_true", help="leave out the runs for memory")
+    parser.add_argument("--no-report", action="store_true", help="leave the documents alone")
+    parser.add_argument(
+        "--update", action="store_true", help="keep results of cases that are not run now"
+    )
+    parser.add_argument("--docs", type=Path, default=DOCS, help="where the documents go (docs)")
+    parser.add_argument("--report", type=Path, metavar="JSON", help="only write the documents")
+    parser.add_argument("--list", action="store_true", help="only list cases and curves")
+    return parser.parse_args()
 
 
-def _prepare(workload: Workload, side: Side, folder: Path) -> Path:
-    place = Path(tempfile.mkdtemp(prefix=f"{side.name}-", dir=folder))
-    if workload.prepare is not None:
-        workload.prepare(side, place)
-    return place
+def older_worker() -> Worker | None:
+    """The environment of the older official package, where there is one."""
+    python = Path(os.environ.get("FRAZIL_PEER1") or ROOT / ".venv-peer1" / "bin" / "python")
+    return Worker(python) if python.exists() else None
 
 
-def _once(workload: Workload, side: Side, prepared: Path, folder: Path) -> float:
-    scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=folder))
-    work: Callable[[], object] = workload.make(side, prepared, scratch)
-    gc.collect()
-    begin = time.perf_counter()
-    work()
-    seconds = time.perf_counter() - begin
-    shutil.rmtree(scratch)
-    return seconds
+def show(result: dict[str, Any], seconds: float) -> None:
+    """Print one case."""
+    print(f"{result['title']} [{result['where']}] ({seconds:.0f} s)")
+    for each in result["contestants"]:
+        if "median" in each:
+            print(f"    {each['name']:<42} {_figure(each['median'], result['unit'])}")
+    for each in result["targets"]:
+        if each["ratio"] is not None:
+            verdict = "" if each.get("holds", True) else "   MISSED"
+            must = "" if each["must"] is None else f" (must {each['must']}, goal {each['goal']})"
+            print(
+                f"    {each['contestant']} / {each['against']}: {each['ratio']:.2f} "
+                f"[{each['low']:.2f} - {each['high']:.2f}]{must}{verdict}"
+            )
+    sys.stdout.flush()
 
 
-def show(rows: list[Row]) -> None:
-    """Print a table."""
-    width = max(len(row.name) for row in rows)
-    print(f"{'workload'.ljust(width)}    frazil      peer   ratio")
-    for row in rows:
-        print(
-            f"{row.name.ljust(width)} {row.frazil * 1e3:8.1f}ms {row.peer * 1e3:8.1f}ms "
-            f"{row.ratio:6.2f}x  {row.extra}"
+def _figure(value: float, unit: str) -> str:
+    return f"{value * 1e3:10.2f} ms" if unit == "s" else f"{value:12,.0f} {unit}"
+
+
+def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Run everything that was chosen."""
+    size = SIZES[options.size]
+
+    def chosen(key: str) -> bool:
+        return not options.only or any(text in key for text in options.only)
+
+    older = older_worker()
+    absent = () if older else (Party.ICECHUNK1,)
+    cases = [case.without(absent) for case in all_cases(size) if chosen(case.key)]
+    growth = [key for key in (*GROWTH, WRITERS) if chosen(key)]
+    with ExitStack() as stack:
+        workers = {Party.ICECHUNK1: older} if older else {}
+        found = {}
+        if older:
+            stack.callback(older.close)
+            found = older.ask({"do": "versions", "names": PACKAGES})
+        results = circumstances(size, options.rounds, found) | {"cases": [], "curves": []}
+        far = any(case.where is not Where.LOCAL for case in cases) or WRITERS in growth
+        server = stack.enter_context(remote()) if far else None
+        runner = Runner(
+            size, options.rounds, folder, server, workers, with_memory=not options.no_memory
         )
+        for number, case in enumerate(cases):
+            begin = time.perf_counter()
+            results["cases"].append(case_result(case, runner.run(case)))
+            show(results["cases"][-1], time.perf_counter() - begin)
+            runner.release(cases[number + 1 :])
+        field = Field(size, options.rounds, folder, count())
+        for key in growth:
+            begin = time.perf_counter()
+            curves = (
+                by_writers(size, options.rounds, folder, server)
+                if key == WRITERS
+                else GROWTH[key](field)
+            )
+            results["curves"] += [curve_result(curve) for curve in curves]
+            print(f"{key} ({time.perf_counter() - begin:.0f} s)", flush=True)
+    return results
 
 
 def main() -> int:
-    """Parse arguments, measure, print."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--only", default="", help="workloads whose name contains this text")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds after the warm-up (3)")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--folder", type=Path, help="where to put the repositories")
-    options = parser.parse_args()
-    chosen = [workload for workload in WORKLOADS if options.only in workload.name]
-    if not chosen:
-        print(f"no workload contains {options.only!r}; there are:", file=sys.stderr)
-        for workload in WORKLOADS:
-            print(f"  {workload.name}", file=sys.stderr)
-        return 2
-    warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)
-    icechunk.set_logs_filter("error")
-    versions = {
-        "frazil": frazil.__version__,
-        "icechunk": icechunk.__version__,
-        "zarr": zarr.__version__,
-        "numpy": numpy.__version__,
-        "python": platform.python_version(),
-    }
-    print(", ".join(f"{name} {version}" for name, version in versions.items()))
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    """Parse arguments, measure, report."""
+    options = arguments()
+    if options.report:
+        write_report(load(options.report), options.docs)
+        return 0
+    if options.list:
+        for case in all_cases(SIZES[options.size]):
+            print(f"{case.key:<24} {case.title} [{case.where.value}]")
+        print(*GROWTH, WRITERS, sep="\n")
+        return 0
+    quiet()
+    begin = time.perf_counter()
     folder = Path(tempfile.mkdtemp(prefix="frazil-bench-", dir=options.folder))
-    rows: list[Row] = []
     try:
-        for workload in chosen:
-            rows.append(measure(workload, options.rounds, folder))
-            row = rows[-1]
-            print(f"  {row.name}: {row.ratio:.2f}x", flush=True)
+        results = measure(options, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print()
-    show(rows)
-    if options.json:
-        figures = [{**asdict(row), "ratio": row.ratio} for row in rows]
-        options.json.write_text(json.dumps({"versions": versions, "rows": figures}, indent=2))
+    if not results["cases"] and not results["curves"]:
+        print(f"nothing is called {options.only}; see --list", file=sys.stderr)
+        return 2
+    target = options.json or (None if options.no_report else RESULTS)
+    if target:
+        if options.update and target.exists():
+            results = merge(load(target), results)
+        save(target, results)
+    if not options.no_report:
+        write_report(results, options.docs)
+    print(f"{time.perf_counter() - begin:.0f} s in all")
     return 0
 
 

@@ -12,11 +12,12 @@ from typing import Final
 __version__: Final = "0.1.0"
 
 _NAMES: Final = {
+    "frazil.codec_pipeline": "disable_fast_zarr enable_fast_zarr",
     "frazil.errors": (
         "AlreadyExistsError ConflictError ErrorKind FormatError FrazilError InternalError "
         "InvalidInputError NodeNotFoundError NotFoundError ReadOnlyError RebaseFailedError "
-        "RefNotFoundError RepositoryNotFoundError SessionStateError SnapshotNotFoundError "
-        "StorageError"
+        "RefNotFoundError RepositoryNotFoundError SelectionError SessionStateError "
+        "SnapshotNotFoundError StorageError"
     ),
     "frazil.logs": "initialize_logs set_logs_filter shutdown_telemetry",
     "frazil.model.chunks": "ChunkType",
@@ -61,12 +62,17 @@ _NAMES: Final = {
 }
 """public names by the module they live in"""
 
+_MODULES: Final = ("bulk", "config")
+"""modules that can be used without being imported by name"""
+
 _HOME: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = ["__version__", *sorted(_HOME)]
+__all__ = ["__version__", *sorted({*_HOME, *_MODULES})]
 
 
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return import_module(f"frazil.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'frazil' has no attribute {name!r}")
     found: object = getattr(import_module(_HOME[name]), name)

@@ -1,5 +1,9 @@
 from typing import Final
 
+from frazil import bulk as bulk
+from frazil import config as config
+from frazil.codec_pipeline import disable_fast_zarr as disable_fast_zarr
+from frazil.codec_pipeline import enable_fast_zarr as enable_fast_zarr
 from frazil.errors import AlreadyExistsError as AlreadyExistsError
 from frazil.errors import ConflictError as ConflictError
 from frazil.errors import ErrorKind as ErrorKind
@@ -13,6 +17,7 @@ from frazil.errors import ReadOnlyError as ReadOnlyError
 from frazil.errors import RebaseFailedError as RebaseFailedError
 from frazil.errors import RefNotFoundError as RefNotFoundError
 from frazil.errors import RepositoryNotFoundError as RepositoryNotFoundError
+from frazil.errors import SelectionError as SelectionError
 from frazil.errors import SessionStateError as SessionStateError
 from frazil.errors import SnapshotNotFoundError as SnapshotNotFoundError
 from frazil.errors import StorageError as StorageError

@@ -11,6 +11,7 @@
     ├── AlreadyExistsError
     ├── ReadOnlyError
     ├── InvalidInputError              (also a ValueError)
+    │   └── SelectionError             (also an IndexError)
     ├── SessionStateError              not allowed in this state
     ├── StorageError                   the store failed or is misconfigured
     ├── FormatError                    a damaged, foreign or newer file
@@ -78,6 +79,8 @@ class ErrorKind(StrEnum):
     INVALID_COMMIT_CONFIGURATION = "invalid-commit-configuration"
     INVALID_ARRAY_METADATA = "invalid-array-metadata"
     INVALID_FEATURE_FLAG = "invalid-feature-flag"
+    INVALID_SELECTION = "invalid-selection"
+    INVALID_SETTING = "invalid-setting"
     INVALID_VIRTUAL_REF = "invalid-virtual-ref"
     INVALID_CREDENTIALS = "invalid-credentials"
     NO_CONTAINER_FOR_VIRTUAL_CHUNK = "no-container-for-virtual-chunk"
@@ -85,6 +88,9 @@ class ErrorKind(StrEnum):
     EMPTY_PREFIX_CREATION = "empty-prefix-creation"
     PARENT_DIRECTORY_NOT_CLEAN = "parent-directory-not-clean"
     BAD_SNAPSHOT_CHAIN_FOR_DIFF = "bad-snapshot-chain-for-diff"
+    INVALID_OPTION = "invalid-option"
+    INVALID_EXPRESSION = "invalid-expression"
+    UNSUITABLE_DATA = "unsuitable-data"
 
     COMMIT_NOT_ALLOWED = "commit-not-allowed"
     MERGE_NOT_ALLOWED = "merge-not-allowed"
@@ -107,6 +113,7 @@ class ErrorKind(StrEnum):
     FEATURE_FLAG_DISABLED = "feature-flag-disabled"
     TAG_ERROR = "tag-error"
     INVALID_REPOSITORY_MIGRATION = "invalid-repository-migration"
+    SPARK_UNAVAILABLE = "spark-unavailable"
 
     OBJECT_NOT_FOUND = "object-not-found"
     OBJECT_STORE = "object-store"
@@ -283,6 +290,12 @@ class InvalidInputError(FrazilError, ValueError):
     """An argument, key, index or metadata document is wrong."""
 
     default_kind = ErrorKind.INVALID_KEY
+
+
+class SelectionError(InvalidInputError, IndexError):
+    """A selection that an array does not have."""
+
+    default_kind = ErrorKind.INVALID_SELECTION
 
 
 class SessionStateError(FrazilError):

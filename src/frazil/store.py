@@ -145,9 +145,13 @@ class FrazilStore(Shown, Store):
         """Make a store; those of a session are open from the start."""
         return cls(*args, **kwargs)
 
-    def _check_writable(self) -> None:
+    def require_writable(self) -> None:
+        """Refuse writes through a store, or to a session, that takes none."""
         if self._read_only or self._session.read_only:
             raise ReadOnlyError("cannot write to a read-only store", kind=ErrorKind.READ_ONLY_STORE)
+
+    def _check_writable(self) -> None:  # zarr's own name for it
+        self.require_writable()
 
     @property
     def _store(self) -> RawStore:

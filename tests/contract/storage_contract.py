@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from frazil.errors import InvalidInputError, StorageError
+from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.storage.base import (
     Attributes,
     Fetched,
@@ -154,6 +154,31 @@ class ReadingContract:
         ranges = [("b", 0, 2), ("none", None, None), ("a", 4, 6), ("a", -1, None), ("b", None, 1)]
         assert storage.get_many(ranges) == [b"bb", None, b"45", b"9", b"b"]
         assert storage.get_many([]) == []
+
+    def test_memory_is_filled_from_many_objects(self, storage: Storage) -> None:
+        storage.put("chunks/" + "A" * 20, TEN)
+        storage.put("chunks/other", b"abcdef")
+        memory = bytearray(12)
+        view = memoryview(memory)
+        pieces = [
+            ("chunks/" + "A" * 20, 2, view[4:6]),
+            ("chunks/" + "A" * 20, 4, view[0:4]),
+            ("chunks/" + "A" * 20, 9, view[6:7]),
+            ("chunks/other", 0, view[7:12]),
+        ]
+        storage.read_into(pieces)
+        assert memory == b"4567239abcde"
+        storage.read_into([])
+
+    @pytest.mark.parametrize("name", ["A" * 20, "other"])
+    def test_memory_is_not_filled_from_what_is_not_there(self, storage: Storage, name: str) -> None:
+        view = memoryview(bytearray(12))
+        with pytest.raises(StorageError, match=f"missing.*chunks/{name}"):
+            storage.read_into([(f"chunks/{name}", 0, view[:3])])
+        storage.put(f"chunks/{name}", TEN)
+        with pytest.raises(StorageError, match=f"chunks/{name}") as caught:
+            storage.read_into([(f"chunks/{name}", 0, view[:5]), (f"chunks/{name}", 5, view[5:])])
+        assert caught.value.kind == ErrorKind.INVALID_OBJECT_SIZE
 
     def test_many_objects_at_once(self, storage: Storage) -> None:
         items = [(f"chunks/{number:03}", str(number).encode()) for number in range(100)]

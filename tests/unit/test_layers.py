@@ -15,7 +15,7 @@ SOURCE: Final = Path(__file__).resolve().parents[2] / "src" / "frazil"
 
 # Foundations first. Names on one line are one layer; a dotted name is a room with its own place.
 LAYERS: Final = (
-    ("errors", "logs"),
+    ("errors", "logs", "config"),
     ("ids",),
     ("async_twins",),
     ("model",),
@@ -24,12 +24,13 @@ LAYERS: Final = (
     ("storage",),
     ("commit",),
     ("session",),
+    ("bulk",),
     ("store",),
+    ("codec_pipeline",),
     ("session.session",),  # what users hold; it hands out a store over the parts below
     ("maintenance",),
     ("opening",),
     ("repository",),
-    ("bulk",),
     ("fsck",),
     ("upgrade",),
     ("xarray", "dask", "distributed"),

@@ -94,6 +94,11 @@ class RefStore(ABC):
         """The same as users see it."""
         return map(snapshot_info, self.ancestry(snapshot_id))
 
+    def last_before(self, snapshot_id: SnapshotId, limit: Micros) -> SnapshotId | None:
+        """The newest of a snapshot and its ancestors that was not written after a time."""
+        found = (entry.id for entry in self.ancestry(snapshot_id) if entry.flushed_at <= limit)
+        return next(found, None)
+
     @abstractmethod
     def stored_config(self) -> JSON | None:
         """The stored configuration as a plain map."""

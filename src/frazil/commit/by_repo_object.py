@@ -219,11 +219,17 @@ class RepoObjectRefs(RefStore):
     def history(self, snapshot_id: SnapshotId) -> Iterator[SnapshotInfo]:
         return snapshot_infos(self._pages(snapshot_id))
 
+    def last_before(self, snapshot_id: SnapshotId, limit: Micros) -> SnapshotId | None:
+        return self._snapshots_with(snapshot_id).last_before(snapshot_id, limit)
+
     def _pages(self, snapshot_id: SnapshotId) -> Iterator[HistoryPage]:
+        return self._snapshots_with(snapshot_id).pages(snapshot_id)
+
+    def _snapshots_with(self, snapshot_id: SnapshotId) -> SnapshotTable:
         snapshots = self.info().snapshots
         if snapshot_id not in snapshots:
             raise _no_snapshot(snapshot_id)
-        return snapshots.pages(snapshot_id)
+        return snapshots
 
     def stored_config(self) -> JSON | None:
         return self.info().config

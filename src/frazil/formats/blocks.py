@@ -1,29 +1,16 @@
-"""FlatBuffers written front to back, and vectors of many tables written as blocks of columns.
-
-A vector of tables is laid out in blocks of about a thousand rows. Each block has its own copy of
-the vtables, then tables of one fixed size, then the texts of these rows. So all relative offsets
-repeat from block to block, and zstd finds blocks nearly alike: a million references take half
-the space and a quarter of the time of shared vtables and texts.
-"""
+"""FlatBuffers written front to back; long vectors of tables come from `block_tables`."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Sequence
+from functools import cache
+from typing import Final, TypeAlias
 
 from frazil.errors import ErrorKind, FormatError
-from frazil.formats.envelope import MAX_BODY
-from frazil.model.strings import I32, I64, U8, Strings, copy_runs, opaque_items
+from frazil.formats.envelope import MAX_BODY, Body
+from frazil.model.strings import U8
 
-U32: TypeAlias = npt.NDArray[np.uint32]
-
-BLOCK_ROWS: Final = 1024
 IDENTIFIER: Final = b"Ichk"
 
 
@@ -88,8 +75,8 @@ class Writer:
         struct.pack_into("<I", self.data, link, at - link)
         return at
 
-    def finish(self, parts: Sequence[tuple[int, U8]]) -> memoryview:
-        """Add vectors of tables, each behind its link, and return the whole.
+    def finish(self, parts: Sequence[tuple[int, Sequence[U8]]]) -> list[Body]:
+        """Add vectors of tables, each behind its link, and return the pieces of the whole.
 
         Raises:
             FormatError: it is larger than a FlatBuffer may be.
@@ -97,11 +84,10 @@ class Writer:
         self._begin(8)
         at = len(self.data)
         for link, part in parts:
-            _check_size(at + len(part))
             struct.pack_into("<I", self.data, link, at - link)
-            at += len(part)
-        head = np.frombuffer(self.data, np.uint8)
-        return np.concatenate([head, *(part for _, part in parts)]).data
+            at += sum(map(len, part))
+            check_size(at)
+        return [bytes(self.data), *(piece.data for _, part in parts for piece in part)]
 
     def _begin(self, align: int = 4) -> int:
         size = len(self.data)
@@ -130,29 +116,17 @@ def _form(widths: tuple[int, ...]) -> tuple[bytes, tuple[tuple[int, int], ...]]:
         if width > 0:
             slots[slot] = size
             size += width
-    return _vtable(slots, size), tuple((slot, slots[slot]) for slot in links)
+    return vtable_of(slots, size), tuple((slot, slots[slot]) for slot in links)
 
 
-def _vtable(slots: Sequence[int], size: int) -> bytes:
+def vtable_of(slots: Sequence[int], size: int) -> bytes:
+    """The vtable of a table of `size` bytes with its fields at these places, 0 for none."""
     used = max((i + 1 for i, at in enumerate(slots) if at), default=0)
     return struct.pack(f"<{2 + used}H", 4 + 2 * used, size, *slots[:used])
 
 
-def _slots_vtable(places: Iterable[tuple[int, int]], size: int) -> bytes:
-    found = dict(places)
-    return _vtable([found.get(slot, 0) for slot in range(max(found) + 1)], size)
-
-
-def _padded(vtables: bytes) -> U8:
-    return np.frombuffer(vtables + bytes(-len(vtables) % 8), np.uint8)
-
-
-@lru_cache(maxsize=64)
-def _only_vtable(places: tuple[tuple[int, int], ...], size: int) -> U8:
-    return _padded(_slots_vtable(places, size))
-
-
-def _check_size(size: int) -> None:
+def check_size(size: int) -> None:
+    """Refuse what is larger than readers accept."""
     if size > MAX_BODY:
         raise FormatError(
             "more references than one file can hold; split the manifests of this array into "
@@ -160,274 +134,3 @@ def _check_size(size: int) -> None:
             kind=ErrorKind.SERIALIZATION,
             size=size,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Scalars:
-    """An inline field: a number or an id for each row; `present` is None for all rows."""
-
-    slot: int
-    values: npt.NDArray[Any]
-    present: npt.NDArray[np.bool_] | None = None
-
-
-class Runs(NamedTuple):
-    """Byte strings anywhere in some data, each for one row only."""
-
-    data: bytes
-    starts: I64
-    lengths: I64
-
-    def bounds(self, numbers: npt.NDArray[np.integer]) -> tuple[I64, I64]:
-        """Start and length of those with these numbers."""
-        return self.starts[numbers], self.lengths[numbers]
-
-
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """A string or byte vector field: numbers of texts in a pool, -1 where it is absent."""
-
-    slot: int
-    numbers: I32
-    pool: Strings | Runs
-    is_text: bool = True
-
-
-def block_rows(coords: U32) -> int:
-    """Rows of a block: about a thousand, in step with the last axis, so that blocks are alike."""
-    n, ndim = coords.shape
-    if not ndim or n <= BLOCK_ROWS // 2:
-        return max(1, int(n))
-    last = int(coords[:, -1].max()) - int(coords[:, -1].min()) + 1
-    rows: int = BLOCK_ROWS
-    if last <= 2 * BLOCK_ROWS:
-        rows = last * max(1, round(BLOCK_ROWS / last))
-    elif last <= n:
-        parts = range(last // (2 * BLOCK_ROWS) + 1, last // (BLOCK_ROWS // 2) + 1)
-        rows = next((last // k for k in parts if last % k == 0), BLOCK_ROWS)
-    return min(int(n), rows)
-
-
-def encode_tables(coords: U32, scalars: Sequence[Scalars] = (), texts: Sequence[Texts] = ()) -> U8:
-    """Write a vector of tables, one for each row; slot 0 is the vector of coordinates.
-
-    The result can be placed at any multiple of 8.
-
-    Raises:
-        FormatError: it, or it with each text counted for each row, is larger than readers
-            accept.
-    """
-    if not len(coords):
-        return np.zeros(8, np.uint8)
-    plan = _Plan(coords, scalars, texts)
-    for tail in plan.tails:
-        plan.put_texts(tail)
-    plan.put_tables()
-    return plan.out
-
-
-@dataclass(frozen=True, slots=True)
-class _Tail:
-    """The texts of one field: those of a block lie together behind its tables."""
-
-    field: Texts
-    item_of_row: I32 | slice
-    """-1 where a row has none; a slice says that row and item are the same"""
-    block: I64
-    starts: I64
-    lengths: I64
-    before: I64
-    """bytes of this field's texts before each item in its block"""
-    per_block: I64
-
-    def counted(self) -> int:
-        """Bytes of texts, each as often as a row leads to it."""
-        item = self.item_of_row
-        if not isinstance(item, slice):
-            item = item[item >= 0]
-        return int(self.lengths[item].sum())
-
-
-class _Plan:
-    """Where everything goes, and the array it is written into."""
-
-    def __init__(self, coords: U32, scalars: Sequence[Scalars], texts: Sequence[Texts]) -> None:
-        self.coords = coords
-        self.scalars = sorted(scalars, key=lambda s: -s.values.dtype.alignment)
-        self.n, self.ndim = coords.shape
-        self.rows = block_rows(coords)
-        self.blocks = -(-self.n // self.rows)
-        self._place_fields(texts)
-        self._make_vtables(texts)
-        self.tails = [self._tail(field) for field in texts]
-        self._place_blocks()
-
-    def _place_fields(self, texts: Sequence[Texts]) -> None:
-        at, self.slots = 8, {0: 4}
-        for scalar in self.scalars:
-            self.slots[scalar.slot] = at
-            at += scalar.values.dtype.itemsize
-        for field in texts:
-            self.slots[field.slot] = at
-            at += 4
-        self.size = at
-        align = max([4, *(s.values.dtype.alignment for s in self.scalars)])
-        self.stride = -(-(at + 4 + 4 * self.ndim) // align) * align
-
-    def _make_vtables(self, texts: Sequence[Texts]) -> None:
-        """One vtable for each combination of present fields, and which one a row has."""
-        optional: list[tuple[int, npt.NDArray[np.bool_]]] = [
-            (s.slot, s.present) for s in self.scalars if s.present is not None
-        ]
-        optional += [
-            (field.slot, field.numbers >= 0) for field in texts if int(field.numbers.min()) < 0
-        ]
-        self.optional = {slot for slot, _ in optional}
-        self.vtable_of_row: I64 | int = 0
-        if not optional:
-            self.vtables = _only_vtable(tuple(self.slots.items()), self.size)
-            return
-        code = np.zeros(self.n, np.uint16)
-        for bit, (_, present) in enumerate(optional):
-            code |= present.astype(np.uint16) << np.uint16(bit)
-        codes = np.flatnonzero(np.bincount(code)).tolist()
-        data, places = b"", np.zeros(max(codes) + 1, np.int64)
-        for value in codes:
-            absent = {slot for bit, (slot, _) in enumerate(optional) if not value >> bit & 1}
-            places[value] = len(data)
-            present_slots = [item for item in self.slots.items() if item[0] not in absent]
-            vtable = _slots_vtable(present_slots, self.size)
-            data += vtable + bytes(-len(vtable) % 4)
-        self.vtables = _padded(data)
-        self.vtable_of_row = places[code]
-
-    def _tail(self, field: Texts) -> _Tail:
-        block, number, item_of_row = self._items(field)
-        starts, lengths = field.pool.bounds(number)
-        sizes = lengths + (8 if field.is_text else 7) & ~3
-        ends = np.cumsum(sizes)
-        before = ends - sizes
-        if self.blocks == 1:
-            per_block = ends[-1:] if len(ends) else np.zeros(1, np.int64)
-        else:
-            edges = np.searchsorted(block, np.arange(self.blocks + 1))
-            edge_ends = np.append(0, ends)[edges]
-            before -= edge_ends[block]
-            per_block = np.diff(edge_ends)
-        return _Tail(field, item_of_row, block, starts, lengths, before, per_block)
-
-    def _items(self, field: Texts) -> tuple[I64, I64, I32 | slice]:
-        """Block and number of each text to write, and which of them each row leads to."""
-        is_complete = field.slot not in self.optional
-        present = np.arange(self.n) if is_complete else np.flatnonzero(field.numbers >= 0)
-        number = field.numbers[present].astype(np.int64)
-        block = present // self.rows
-        if isinstance(field.pool, Runs):
-            if is_complete:
-                return block, number, slice(None)
-            item = np.arange(len(present))
-        else:
-            is_head = np.ones(len(present), bool)
-            is_head[1:] = (number[1:] != number[:-1]) | (block[1:] != block[:-1])
-            block, number = block[is_head], number[is_head]
-            item = np.cumsum(is_head) - 1
-            if 2 * len(field.pool) < len(number):
-                # Texts come and go within a block: write each once.
-                keys, inverse = np.unique(block * len(field.pool) + number, return_inverse=True)
-                block, number = keys // len(field.pool), keys % len(field.pool)
-                item = inverse[item]
-        item_of_row = np.full(self.n, -1, np.int32)
-        item_of_row[present] = item
-        return block, number, item_of_row
-
-    def _place_blocks(self) -> None:
-        first = len(self.vtables)
-        tables = np.full(self.blocks, first + self.rows * self.stride, np.int64)
-        tables[-1] -= (self.rows * self.blocks - self.n) * self.stride
-        sizes = tables.copy()
-        for tail in self.tails:
-            sizes += tail.per_block
-        sizes = sizes + 7 & ~7
-        ends = np.cumsum(sizes) + (4 + 4 * self.n + 7 & ~7)
-        self.bases = bases = ends - sizes
-        self.tail_bases = bases + tables
-        # Readers count a text each time a table leads to it.
-        _check_size(int(ends[-1]) + sum([tail.counted() for tail in self.tails]))
-        self.out = np.zeros(int(ends[-1]), np.uint8)
-        self.local: I64 = np.arange(first, first + self.rows * self.stride, self.stride)
-        if self.blocks > 1:
-            self.local = np.tile(self.local, self.blocks)[: self.n]
-            bases = np.repeat(bases, self.rows)[: self.n]
-        self.positions = bases + self.local
-        self.links: dict[int, I64] = {}
-
-    def put_texts(self, tail: _Tail) -> None:
-        """Write the texts of one field and remember where those of each row are."""
-        if not len(tail.block):
-            return
-        places = self.tail_bases[tail.block] + tail.before
-        self.tail_bases = self.tail_bases + tail.per_block
-        self.out.view("<u4")[places >> 2] = tail.lengths
-        data = np.frombuffer(tail.field.pool.data, np.uint8)
-        copy_runs(data, tail.starts, tail.lengths, self.out, places + 4)
-        slot = tail.field.slot
-        found = places[tail.item_of_row] - (self.positions + self.slots[slot])
-        if not isinstance(tail.item_of_row, slice):
-            found *= tail.item_of_row >= 0
-        self.links[slot] = found
-
-    def put_tables(self) -> None:
-        """Write the vector, the vtables and the tables."""
-        head = self.out[: 4 + 4 * self.n].view("<u4")
-        head[0] = self.n
-        head[1:] = self.positions - np.arange(4, 4 + 4 * self.n, 4)
-        tables, size = self._tables().view(np.uint8), len(self.vtables)
-        if self.blocks == 1:
-            first = int(self.bases[0])
-            self.out[first : first + size] = self.vtables
-            self.out[first + size : first + size + len(tables)] = tables
-            return
-        opaque_items(self.out, size)[self.bases] = self.vtables.view(f"V{size}")[0]
-        full, width = self.n // self.rows, self.rows * self.stride
-        firsts = self.bases + size
-        opaque_items(self.out, width)[firsts[:full]] = tables[: full * width].view(f"V{width}")
-        rest = tables[full * width :]
-        self.out[firsts[-1] : firsts[-1] + len(rest)] = rest
-
-    def _tables(self) -> npt.NDArray[np.void]:
-        """All tables with their coordinates, as records of one size."""
-        values = tuple((s.slot, s.values.dtype, self.slots[s.slot]) for s in self.scalars)
-        links = tuple((slot, self.slots[slot]) for slot in self.links)
-        tables = np.zeros(self.n, _record(self.size, self.ndim, self.stride, values, links))
-        tables["vtable"] = self.local - self.vtable_of_row
-        tables["link 0"] = self.size - 4
-        tables["ndim"] = self.ndim
-        tables["coords"] = self.coords
-        for scalar in self.scalars:
-            tables[f"value {scalar.slot}"] = scalar.values
-        for slot, link in self.links.items():
-            tables[f"link {slot}"] = link
-        return tables
-
-
-@lru_cache(maxsize=64)
-def _record(
-    size: int,
-    ndim: int,
-    stride: int,
-    values: tuple[tuple[int, np.dtype[Any], int], ...],
-    links: tuple[tuple[int, int], ...],
-) -> np.dtype[np.void]:
-    """A table and its coordinates; values and links are given by slot and with their places."""
-    form: dict[str, tuple[npt.DTypeLike, int]] = {
-        "vtable": ("<i4", 0),
-        "link 0": ("<u4", 4),
-        "ndim": ("<u4", size),
-        "coords": (("<u4", (ndim,)), size + 4),
-    }
-    form |= {f"value {slot}": (dtype, at) for slot, dtype, at in values}
-    form |= {f"link {slot}": ("<u4", at) for slot, at in links}
-    formats, offsets = zip(*form.values(), strict=True)
-    return np.dtype(
-        {"names": list(form), "formats": formats, "offsets": offsets, "itemsize": stride}
-    )

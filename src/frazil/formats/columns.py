@@ -257,10 +257,22 @@ def _first_of_equals(data: U8, ends: I64, lengths: I64) -> npt.NDArray[np.intp]:
     starts = ends - lengths
     differs = np.ones(len(ends), bool)
     candidates = np.flatnonzero(lengths[1:] == lengths[:-1]) + 1
+    if len(candidates) > SAMPLE and not _any_equal(data, starts, lengths, candidates):
+        return np.arange(len(ends))
     for length, chosen in by_length(lengths[candidates]):
         rows, items = candidates[chosen], opaque_items(data, length)
         differs[rows] = items[starts[rows]] != items[starts[rows - 1]]
     return np.flatnonzero(differs)
+
+
+def _any_equal(data: U8, starts: I64, lengths: I64, candidates: npt.NDArray[np.intp]) -> bool:
+    """Whether any of a sample of runs is equal to the run before it."""
+    picked = candidates[np.linspace(0, len(candidates) - 1, SAMPLE).astype(np.intp)]
+    pairs = zip(starts[picked - 1].tolist(), starts[picked].tolist(), strict=True)
+    return any(
+        data[before : before + size].tobytes() == data[at : at + size].tobytes()
+        for (before, at), size in zip(pairs, lengths[picked].tolist(), strict=True)
+    )
 
 
 def texts(buffer: Buffer, positions: I64) -> tuple[I32, Strings]:

@@ -14,6 +14,7 @@ from frazil.formats.blocks import LINK, Field, Writer
 from frazil.formats.envelope import FileKind, seal, unseal
 from frazil.formats.flat import Buffer
 from frazil.formats.locations import LocationCompression
+from frazil.formats.patching import patched_body
 from frazil.formats.refs import decode_refs, encode_refs, find_ref, plan_packing
 from frazil.ids import ManifestId, NodeId
 from frazil.model.chunks import ABSENT, ChunkRef, ChunkTable
@@ -111,6 +112,25 @@ class Manifest:
             assert table is not None
         row = table.find(coords)
         return None if row == ABSENT else table.ref(row)
+
+    def patched(self, id: ManifestId, node_id: NodeId, changes: ChunkTable) -> Self | None:
+        """This manifest under another id, with other references for some chunks.
+
+        Returns None where that needs columns: they are there already, there is more than one
+        array, locations are compressed, or a chunk has no reference yet.
+
+        Raises:
+            FormatError: the references are damaged.
+        """
+        buffer = self._buffer
+        if self._dictionary or self._tables or list(self._arrays) != [node_id]:
+            return None
+        body = patched_body(buffer, id, *self._arrays[node_id], changes)
+        return None if body is None else type(self).lazily(self.spec, Buffer(body, buffer.key))
+
+    def seal(self, *, spec: int, level: int = 3) -> bytes:
+        """The file of a manifest whose columns were not needed yet."""
+        return seal(memoryview(self._buffer.data), FileKind.MANIFEST, spec=spec, level=level)
 
 
 def decode_manifest(blob: bytes, *, key: str) -> Manifest:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from frazil.formats.blocks import Runs, Scalars, Texts, encode_tables
+from frazil.formats.block_tables import SEGMENT_ROWS, Runs, Scalars, Texts, encode_tables
 from frazil.formats.columns import Group, groups, pool, runs, texts
+from frazil.formats.envelope import MAX_BODY
 from frazil.formats.flat import I32, U16, U32, U64, Buffer, Table
 from frazil.formats.locations import (
     MAX_LOCATION,
@@ -43,6 +45,10 @@ INDEX, INLINE, OFFSET, LENGTH, CHUNK_ID, LOCATION, ETAG, LAST_MODIFIED, PACKED =
 WIDTHS: Final = (4, 4, 8, 8, 12, 4, 4, 4, 4)
 """Bytes of the fields of a ChunkRef, by slot."""
 MAX_NDIM: Final = 1024
+LARGEST_TABLE: Final = 96
+"""Bytes of a reference with all fields, without coordinates and texts but with their lengths."""
+ROOM: Final = 1 << 20
+"""Bytes for what a manifest holds besides references."""
 
 
 # --- one reference ---
@@ -52,20 +58,28 @@ def find_ref(
     buffer: Buffer, start: int, count: int, coords: Coordinates, dictionary: bytes
 ) -> ChunkRef | None:
     """Find a chunk by binary search in the vector of references."""
+    row = find_row(buffer, start, count, coords)
+    if row == ABSENT:
+        return None
+    at = start + 4 * row
+    return _ref(Table(buffer, at + buffer.read(U32, at)), dictionary)
+
+
+def find_row(buffer: Buffer, start: int, count: int, coords: Coordinates) -> int:
+    """The place of a chunk in the vector of references, or -1."""
     form = struct.Struct(f"<{len(coords)}I")
     low, high = 0, count
     while low < high:
         middle = (low + high) >> 1
         at = start + 4 * middle
-        table = at + buffer.read(U32, at)
-        found = _index(buffer, table, form)
+        found = _index(buffer, at + buffer.read(U32, at), form)
         if found == coords:
-            return _ref(Table(buffer, table), dictionary)
+            return middle
         if found < coords:
             low = middle + 1
         else:
             high = middle
-    return None
+    return ABSENT
 
 
 def _index(buffer: Buffer, table: int, form: struct.Struct) -> Coordinates:
@@ -113,8 +127,11 @@ def decode_refs(buffer: Buffer, start: int, count: int, dictionary: bytes) -> Ch
     if not count:
         return ChunkTable.empty(0)
     columns = _Columns(buffer, count, _rank(buffer, start))
-    for group in groups(buffer, start, count, WIDTHS):
-        columns.add(group)
+    # Some at a time: what fits into the processor's cache is read several times as fast.
+    for first in range(0, count, SEGMENT_ROWS):
+        size = min(SEGMENT_ROWS, count - first)
+        for group in groups(buffer, start + 4 * first, size, WIDTHS):
+            columns.add(group, slice(first, first + size))
     return columns.finish(dictionary)
 
 
@@ -134,45 +151,61 @@ class _Columns:
         self._count = count
         self._ndim = ndim
         self._found: dict[str, npt.NDArray[Any]] = {}
+        self._kinds: list[tuple[slice, npt.NDArray[np.intp] | slice, ChunkType]] = []
 
-    def add(self, group: Group) -> None:
-        """Take over the fields of a group; what kind of reference it is, its fields tell."""
-        self._put("coords", group.coordinates(INDEX, self._ndim), group)
+    def add(self, group: Group, part: slice) -> None:
+        """Take over the fields of a group of some part of the rows.
+
+        What kind of references they are, their fields tell.
+        """
+        put = partial(self._put, part, group.rows)
+        put("coords", group.coordinates(INDEX, self._ndim))
         if group.has(CHUNK_ID):
-            self._put("kind", ChunkType.native, group)
+            kind = ChunkType.native
             raw = np.ascontiguousarray(group.values(CHUNK_ID, "V12"))
-            self._put("chunk_id", raw.view(np.uint8).reshape(-1, 12), group)
+            put("chunk_id", raw.view(np.uint8).reshape(-1, 12))
         elif group.has(PACKED) or group.has(LOCATION):
-            self._put("kind", ChunkType.virtual, group)
+            kind = ChunkType.virtual
             slot, name = (PACKED, "packed") if group.has(PACKED) else (LOCATION, "plain")
-            self._put(name, group.targets(slot), group)
+            put(name, group.targets(slot))
             if group.has(ETAG):
-                self._put("etag", group.targets(ETAG), group)
+                put("etag", group.targets(ETAG))
             elif group.has(LAST_MODIFIED):
-                self._put("last_modified", group.values(LAST_MODIFIED, "<u4"), group)
+                put("last_modified", group.values(LAST_MODIFIED, "<u4"))
         elif group.has(INLINE):
-            self._put("kind", ChunkType.inline, group)
+            kind = ChunkType.inline
             found = runs(self._buffer, group.targets(INLINE))
-            self._put("offset", found.starts.astype(np.uint64), group)
-            self._put("length", found.lengths.astype(np.uint64), group)
-            return
+            put("offset", found.starts.astype(np.uint64))
+            put("length", found.lengths.astype(np.uint64))
         else:
             raise self._buffer.fail("reference without chunk id, location or bytes")
-        for slot, name in ((OFFSET, "offset"), (LENGTH, "length")):
-            if group.has(slot):
-                self._put(name, group.values(slot, "<u8"), group)
+        self._kinds.append((part, group.rows, kind))
+        if kind != ChunkType.inline:
+            for slot, name in ((OFFSET, "offset"), (LENGTH, "length")):
+                if group.has(slot):
+                    put(name, group.values(slot, "<u8"))
 
-    def _put(self, name: str, values: npt.NDArray[Any] | ChunkType, group: Group) -> None:
-        if isinstance(values, ChunkType):
-            values = constant(values, np.uint8, len(group.positions))
-        if isinstance(group.rows, slice):
-            self._found[name] = values if name == "kind" else np.ascontiguousarray(values)
-            return
+    def _put(
+        self,
+        part: slice,
+        rows: npt.NDArray[np.intp] | slice,
+        name: str,
+        values: npt.NDArray[Any],
+    ) -> None:
         column = self._found.get(name)
         if column is None:
             shape = (self._count, *values.shape[1:])
             column = self._found[name] = np.zeros(shape, values.dtype)
-        column[group.rows] = values
+        column[part][rows] = values
+
+    def _kind(self) -> npt.NDArray[np.uint8]:
+        distinct = {kind for _, _, kind in self._kinds}
+        if len(distinct) == 1:
+            return constant(distinct.pop(), np.uint8, self._count)
+        column = np.zeros(self._count, np.uint8)
+        for part, rows, kind in self._kinds:
+            column[part][rows] = kind
+        return column
 
     def _column(self, name: str, dtype: npt.DTypeLike, *width: int) -> npt.NDArray[Any]:
         found = self._found.pop(name, None)
@@ -183,7 +216,7 @@ class _Columns:
         coords = self._column("coords", np.uint32)
         if not is_ascending(coords):
             raise self._buffer.fail("references are not in ascending order")
-        kind = self._column("kind", np.uint8)
+        kind = self._kind()
         location, locations = self._locations(dictionary)
         etag, etags = self._texts("etag")
         offset, inline_data = self._inline(kind)
@@ -264,7 +297,34 @@ def plan_packing(
     return None if dictionary is None else Packing(dictionary, 3 if level is None else level)
 
 
-def encode_refs(table: ChunkTable, packing: Packing | None) -> npt.NDArray[np.uint8]:
+def may_fit(table: ChunkTable, limit: int = MAX_BODY - ROOM) -> bool:
+    """Whether readers certainly take a manifest with these references.
+
+    They refuse 2 GiB, and count a text again for each reference that leads to it.
+    """
+    fixed = len(table) * (LARGEST_TABLE + 4 * table.ndim) + len(table.inline_data)
+    pools = ((table.location, table.locations), (table.etag, table.etags))
+    longest = [_longest(texts) for _, texts in pools]
+    # A text takes space in the file and again in the reader's count.
+    if fixed + 2 * len(table) * sum(longest) <= limit:
+        return True
+    return fixed + 2 * sum(_counted(numbers, texts) for numbers, texts in pools) <= limit
+
+
+def _longest(texts: Sequence[str]) -> int:
+    if not len(texts):
+        return 0
+    if isinstance(texts, PackedStrings):  # not worth unpacking
+        return MAX_LOCATION
+    return int(Strings.of(texts).sizes.max())
+
+
+def _counted(numbers: npt.NDArray[np.int32], texts: Sequence[str]) -> int:
+    present = numbers[numbers >= 0]
+    return int(Strings.of(texts).sizes[present].sum()) if len(present) else 0
+
+
+def encode_refs(table: ChunkTable, packing: Packing | None) -> list[npt.NDArray[np.uint8]]:
     """Write the references of one array, with no field that none of them uses."""
     counts = np.bincount(table.kind, minlength=len(ChunkType)).tolist()
     natives, virtuals, inlines = counts[ChunkType.native : ChunkType.inline + 1]

@@ -143,6 +143,8 @@ def encode_repo_info(info: RepoInfo, *, level: int = 3) -> bytes:
         _write_flags(writer, info.enabled_feature_flags),
         _write_flags(writer, info.disabled_feature_flags),
     )
+    # Ids are noise and texts are short: beyond level 1 zstd takes longer and packs no better.
+    level = min(level, 1)
     return seal(writer.finish(root), FileKind.REPO_INFO, spec=info.spec_version, level=level)
 
 

@@ -8,7 +8,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.formats.blocks import LINK, Field, Writer, encode_tables
+from frazil.formats.block_tables import encode_tables
+from frazil.formats.blocks import LINK, Field, Writer
 from frazil.formats.columns import groups
 from frazil.formats.envelope import FileKind, seal, unseal
 from frazil.formats.flat import U32, Buffer, Table

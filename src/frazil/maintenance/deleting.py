@@ -10,9 +10,12 @@ from typing import Final
 from frazil.errors import ErrorKind, StorageError
 from frazil.maintenance.listing import Objects
 from frazil.storage.base import Storage, fan_out
+from frazil.storage.local import LocalStorage
 
 BATCH: Final = 1000
 """Keys of one request, the most that S3 takes."""
+DISK_BATCH: Final = 1 << 16
+"""On a disk a request is a call of ours, which spreads its work over threads by itself."""
 MAX_MESSAGES: Final = 10
 
 
@@ -64,7 +67,7 @@ def delete_objects(storage: Storage, garbage: Objects, limits: DeleteLimits) -> 
         StorageError: too many batches in a row have failed.
     """
     report = DeleteReport()
-    waiting = deque(garbage.batches(BATCH))
+    waiting = deque(garbage.batches(DISK_BATCH if isinstance(storage, LocalStorage) else BATCH))
     at_once, pause, failures = 1, 0.0, 0
     while waiting:
         time.sleep(pause)

@@ -15,7 +15,8 @@ from frazil.commit.by_repo_object import Edit, RepoObjectRefs
 from frazil.errors import InternalError
 from frazil.ids import SnapshotId
 from frazil.maintenance.access import require_writable
-from frazil.maintenance.expire_files import expire_by_files
+from frazil.maintenance.expire_files import expire_by_files, plan_refs
+from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.lineage import Mask, cut, ids_where, rows_of
 from frazil.model.history import ExpirationRan, Micros, RepoInfo, to_micros
 from frazil.model.snapshots import NO_PARENT
@@ -72,11 +73,63 @@ def _expire_by_repo_object(
     return released
 
 
+@dataclass(frozen=True, slots=True)
+class ExpiryPlan:
+    """What an expiry would take out of the history."""
+
+    released: frozenset[SnapshotId]
+    branches: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+
+def plan_expiry(
+    context: Context,
+    older_than: datetime,
+    *,
+    delete_expired_branches: bool = False,
+    delete_expired_tags: bool = False,
+) -> ExpiryPlan:
+    """Tell what `expire_snapshots` would do now, changing nothing."""
+    cutoff = to_micros(older_than)
+    match context.refs:
+        case RepoObjectRefs() as refs:
+            info = refs.info()
+            plan = plan_expiration(
+                info, cutoff, branches=delete_expired_branches, tags=delete_expired_tags
+            )
+            expired = ids_where(info.snapshots, _is_expired(info, cutoff))
+            branches, tags = _lost_refs(info.branches, expired), _lost_refs(info.tags, expired)
+            released = plan.released
+        case RefFileRefs() as refs:
+            history = read_file_history(context.storage)
+            by_tag = list(plan_refs(history, refs.tags(), cutoff))
+            by_branch = list(plan_refs(history, refs.branches(), cutoff))
+            released = frozenset(one for _, _, ref in by_tag + by_branch for one in ref.released)
+            tags = tuple(name for name, _, ref in by_tag if ref.is_expired)
+            branches = tuple(name for name, _, ref in by_branch if ref.is_expired and name != MAIN)
+        case _:
+            raise InternalError("unknown way to keep refs")
+    return ExpiryPlan(
+        released,
+        branches if delete_expired_branches else (),
+        tags if delete_expired_tags else (),
+    )
+
+
+def _lost_refs(refs: Mapping[str, SnapshotId], expired: frozenset[SnapshotId]) -> tuple[str, ...]:
+    return tuple(sorted(refs.keys() - _kept_refs(refs, expired).keys()))
+
+
+def _is_expired(info: RepoInfo, cutoff: Micros) -> Mask:
+    rows = info.snapshots.columns.rows
+    is_old: Mask = (rows["parent"] != NO_PARENT) & (rows["flushed_at"] < max(cutoff, 0))
+    return is_old
+
+
 def plan_expiration(info: RepoInfo, cutoff: Micros, *, branches: bool, tags: bool) -> Expiration:
     """Work out an expiry; `branches` and `tags` tell whether expired ones are deleted."""
     table = info.snapshots
-    rows = table.columns.rows
-    is_expired: Mask = (rows["parent"] != NO_PARENT) & (rows["flushed_at"] < max(cutoff, 0))
+    is_expired = _is_expired(info, cutoff)
     protected = {info.branches[MAIN]} if MAIN in info.branches else set()
     if not branches:
         protected |= set(info.branches.values())

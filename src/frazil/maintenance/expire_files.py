@@ -6,6 +6,7 @@ as a child of the root.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from frazil.commit.base import MAIN
@@ -36,20 +37,31 @@ def expire_by_files(
     """Expire the history of every ref: tags, then branches, by name."""
     history = read_file_history(context.storage)
     released: set[SnapshotId] = set()
-    for name, target in sorted(refs.tags().items()):
-        plan = plan_ref(history, target, cutoff)
-        _adopt(context, history, plan)
+    for name, _, plan in plan_refs(history, refs.tags(), cutoff):
+        _adopt(context, plan)
         released |= plan.released
         if plan.is_expired and tags:
             refs.delete_tag(name)
-    for name, tip in sorted(refs.branches().items()):
-        plan = plan_ref(history, tip, cutoff)
-        _adopt(context, history, plan)
+    for name, tip, plan in plan_refs(history, refs.branches(), cutoff):
+        _adopt(context, plan)
         released |= plan.released
         # A commit since then has made the branch young again.
         if plan.is_expired and branches and name != MAIN and refs.branch_tip(name) == tip:
             refs.delete_branch(name)
     return frozenset(released)
+
+
+def plan_refs(
+    history: FileHistory, refs: Mapping[str, SnapshotId], cutoff: Micros
+) -> Iterator[tuple[str, SnapshotId, RefExpiration]]:
+    """Work out the expiry of refs one after the other, each seeing the history of those before."""
+    for name, tip in sorted(refs.items()):
+        plan = plan_ref(history, tip, cutoff)
+        yield name, tip, plan
+        if plan.adopted is not None:
+            known = history[plan.adopted]
+            entry = replace(known.entry, parent_id=plan.root)
+            history.known[plan.adopted] = Known(entry, known.manifest_files)
 
 
 def plan_ref(history: FileHistory, tip: SnapshotId, cutoff: Micros) -> RefExpiration:
@@ -71,13 +83,10 @@ def plan_ref(history: FileHistory, tip: SnapshotId, cutoff: Micros) -> RefExpira
     )
 
 
-def _adopt(context: Context, history: FileHistory, plan: RefExpiration) -> None:
+def _adopt(context: Context, plan: RefExpiration) -> None:
     """Rewrite a snapshot as a child of the root."""
     if plan.adopted is None:
         return
     snapshot = replace(read_snapshot(context.storage, plan.adopted), parent_id=plan.root)
     context.assets.save_snapshot(snapshot)
     context.storage.make_durable([snapshot_key(plan.adopted)])
-    known = history[plan.adopted]
-    entry = replace(known.entry, parent_id=plan.root)
-    history.known[plan.adopted] = Known(entry, known.manifest_files)

@@ -23,7 +23,7 @@ from frazil.maintenance.deleting import DeleteLimits, DeleteReport, delete_objec
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.lineage import cut, ids_where, pruned_logs, reachable, rows_of, table_ids
-from frazil.maintenance.listing import Objects, list_older
+from frazil.maintenance.listing import Objects, list_candidates, list_older
 from frazil.maintenance.walk import WalkLimits, manifests_of, native_chunks
 from frazil.model.history import GCRan, ManifestFile, RepoInfo, to_micros
 from frazil.model.values import GCSummary
@@ -65,6 +65,10 @@ class Plan:
         spared = tuple(part.without(live.ids[part.prefix]) for part in self.garbage)
         return replace(self, garbage=spared)
 
+    def older(self, storage: Storage, cutoff: datetime) -> Plan:
+        """The plan without objects that turn out to be too young."""
+        return replace(self, garbage=tuple(one.older(storage, cutoff) for one in self.garbage))
+
 
 def garbage_collect(
     context: Context,
@@ -97,8 +101,8 @@ def garbage_collect(
     )
     deleting = DeleteLimits(max_concurrent_deletes, max_consecutive_delete_failures)
     for _ in attempts(context.config.update_retries()):
-        old = list_candidates(context, delete_object_older_than, max_concurrent_listings)
-        plan = plan_collection(context, old, walk)
+        old = list_phases(context, delete_object_older_than, max_concurrent_listings)
+        plan = plan_collection(context, old, walk).older(context.storage, delete_object_older_than)
         if dry_run:
             return _counted(plan)
         final = _settle(context, plan, walk)
@@ -108,13 +112,15 @@ def garbage_collect(
     raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)
 
 
-def list_candidates(
+def list_phases(
     context: Context, cutoff: datetime, at_once: int | None = None
 ) -> tuple[Objects, ...]:
-    """Everything old enough to be deleted, phase by phase."""
+    """Everything that may be old enough to be deleted, phase by phase."""
 
     def old(prefix: str) -> Objects:
-        return list_older(context.storage, prefix, cutoff)
+        # Which snapshots are in use depends on their age, so it must be known first.
+        look = list_older if prefix == SNAPSHOTS else list_candidates
+        return look(context.storage, prefix, cutoff)
 
     if at_once == 1:
         return tuple(map(old, PHASES))

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.ids import ALPHABET, crockford_many
 from frazil.maintenance.id_sets import ID_WIDTH, U8, RowSet
+from frazil.model.history import Micros, to_micros
 from frazil.storage.base import Storage
+from frazil.storage.local import LocalStorage
 
+U64: TypeAlias = npt.NDArray[np.uint64]
+
+ID_LETTERS: Final = 20
 ID_NAME: Final = re.compile(f"[{ALPHABET}]{{19}}[0G]")
 """The one spelling of an id that is used in keys; any other name is not ours."""
 ONE_SECOND: Final = timedelta(seconds=1)
+SECOND: Final = 1_000_000
+"""in microseconds"""
+GONE: Final = (0, 1 << 60)
+"""Size and time of what is not there any more: never old enough to delete."""
 BATCH: Final = 1 << 16
 """Names that are turned into columns at once."""
 _DIGITS: Final = np.zeros(128, np.uint8)
 _DIGITS[np.frombuffer(ALPHABET.encode(), np.uint8)] = np.arange(32, dtype=np.uint8)
+_IS_DIGIT: Final = np.zeros(128, np.bool_)
+_IS_DIGIT[np.frombuffer(ALPHABET.encode(), np.uint8)] = True
+_IS_LAST: Final = np.zeros(128, np.bool_)
+_IS_LAST[[ord("0"), ord("G")]] = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +44,9 @@ class Objects:
     prefix: str
     ids: U8
     """(n, 12)"""
-    sizes: npt.NDArray[np.uint64]
+    sizes: U64
+    is_measured: bool = True
+    """False: neither sizes nor ages are known yet"""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -43,8 +58,17 @@ class Objects:
 
     def without(self, kept: RowSet) -> Objects:
         """Those that are not in a set."""
-        rest = ~kept.contains(self.ids)
-        return Objects(self.prefix, self.ids[rest], self.sizes[rest])
+        return self._where(~kept.contains(self.ids))
+
+    def older(self, storage: Storage, cutoff: datetime) -> Objects:
+        """Those that were written before a time, where that is not known yet."""
+        if self.is_measured or not isinstance(storage, LocalStorage):
+            return self
+        found = storage.measure(self.prefix, crockford_many(self.ids))
+        columns = np.array([one or GONE for one in found], np.int64).reshape(-1, 2)
+        sizes, times = columns.T
+        measured = replace(self, sizes=sizes.astype(np.uint64), is_measured=True)
+        return measured._where(are_older(times, to_micros(cutoff)))
 
     def keys(self) -> list[str]:
         """Their keys."""
@@ -56,13 +80,27 @@ class Objects:
             part = slice(first, first + size)
             yield Objects(self.prefix, self.ids[part], self.sizes[part])
 
+    def _where(self, rows: npt.NDArray[np.bool_]) -> Objects:
+        return replace(self, ids=self.ids[rows], sizes=self.sizes[rows])
+
+
+def list_candidates(storage: Storage, prefix: str, cutoff: datetime) -> Objects:
+    """The objects below a prefix; where names come first, their ages are left for later.
+
+    Most objects are in use, and looking at each file costs more than all else.
+    """
+    if not isinstance(storage, LocalStorage):
+        return list_older(storage, prefix, cutoff)
+    ids = find_ids(storage.names(prefix))
+    return Objects(prefix, ids, np.zeros(len(ids), np.uint64), is_measured=False)
+
 
 def list_older(storage: Storage, prefix: str, cutoff: datetime) -> Objects:
     """The objects below a prefix that were written before a time, by the store's clock."""
     names: list[str] = []
     sizes: list[int] = []
     id_parts: list[U8] = [np.zeros((0, ID_WIDTH), np.uint8)]
-    size_parts: list[npt.NDArray[np.uint64]] = [np.zeros(0, np.uint64)]
+    size_parts: list[U64] = [np.zeros(0, np.uint64)]
 
     def pack() -> None:
         id_parts.append(parse_names(names))
@@ -92,12 +130,34 @@ def is_older(created_at: datetime, cutoff: datetime) -> bool:
     return created_at < cutoff
 
 
+def are_older(times: npt.NDArray[np.int64], cutoff: Micros) -> npt.NDArray[np.bool_]:
+    """The same for many times in microseconds."""
+    found: npt.NDArray[np.bool_] = np.where(
+        times % SECOND, times < cutoff, times + SECOND <= cutoff
+    )
+    return found
+
+
+def find_ids(names: Iterable[str]) -> U8:
+    """The ids among many names, as (n, 12) bytes."""
+    likely = [name for name in names if len(name) == ID_LETTERS]
+    text = np.frombuffer("".join(likely).encode("ascii", "replace"), np.uint8)
+    letters = text.reshape(-1, ID_LETTERS)
+    is_id = _IS_DIGIT[letters].all(axis=1) & _IS_LAST[letters[:, -1]]
+    return parse_letters(letters[is_id])
+
+
 def parse_names(names: Sequence[str]) -> U8:
     """Read many texts of 12-byte ids, which must be well-formed, as (n, 12) bytes."""
-    n = len(names)
-    digits = np.zeros((n, 24), np.uint64)
     text = np.frombuffer("".join(names).encode("ascii"), np.uint8)
-    digits[:, :20] = _DIGITS[text].reshape(n, 20)
+    return parse_letters(text.reshape(-1, ID_LETTERS))
+
+
+def parse_letters(letters: U8) -> U8:
+    """Read well-formed texts of ids, (n, 20) bytes, as (n, 12)."""
+    n = len(letters)
+    digits = np.zeros((n, 24), np.uint64)
+    digits[:, :ID_LETTERS] = _DIGITS[letters]
     words = np.zeros((n, 3), np.uint64)
     for place in range(8):
         words = (words << np.uint64(5)) | digits[:, place::8]

@@ -57,20 +57,21 @@ def chunk_storage_stats(
         native.add(found.native)
         virtual.add(found.virtual)
         inlined += found.inlined_bytes
-    return ChunkStorageStats(_total(native), _total(virtual), inlined)
+    return ChunkStorageStats(total_length(native), total_length(virtual), inlined)
 
 
 def _look(blob: bytes, key: str) -> _Found:
     tables = [table for _, table in decode_manifest(blob, key=key).tables()]
     nothing = np.zeros((0, RANGE_WIDTH), np.uint8)
     return _Found(
-        np.concatenate([nothing, *map(_native_ranges, tables)]),
+        np.concatenate([nothing, *map(native_ranges, tables)]),
         np.concatenate([nothing, *map(_virtual_ranges, tables)]),
         sum(int(table.length[table.kind == ChunkType.inline].sum()) for table in tables),
     )
 
 
-def _native_ranges(table: ChunkTable) -> U8:
+def native_ranges(table: ChunkTable) -> U8:
+    """The ranges of objects that a table refers to, (n, RANGE_WIDTH)."""
     rows = table.kind == ChunkType.native
     return _ranges(table.chunk_id[rows], table.offset[rows], table.length[rows])
 
@@ -99,6 +100,7 @@ def _ranges(names: U8, offset: npt.NDArray[np.uint64], length: npt.NDArray[np.ui
     return rows
 
 
-def _total(ranges: RowSet) -> int:
+def total_length(ranges: RowSet) -> int:
+    """How many bytes ranges cover, each counted once."""
     lengths = np.ascontiguousarray(ranges.rows()[:, -8:]).view("<u8")
     return sum(map(int, lengths.ravel().tolist())) if len(lengths) else 0

@@ -81,13 +81,14 @@ def over_manifests(
     def work(file: ManifestFile) -> T:
         return look(manifest_blob(storage, file.id), manifest_key(file.id))
 
-    for group in _portions_by_size(files, limits):
+    for group in portions_by_size(files, limits):
         yield from fan_out(work, group)
 
 
-def _portions_by_size(
+def portions_by_size(
     files: Iterable[ManifestFile], limits: WalkLimits
 ) -> Iterator[Sequence[ManifestFile]]:
+    """Manifests in groups that may be in memory at one time."""
     group: list[ManifestFile] = []
     packed = decoded = 0
     for file in files:

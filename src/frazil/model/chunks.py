@@ -281,7 +281,10 @@ class ChunkTable:
 
     def take(self, rows: Rows | npt.NDArray[np.bool_] | slice) -> ChunkTable:
         """The chosen rows, which must be ascending; text pools are shared."""
-        return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
+        if isinstance(rows, np.ndarray) and rows.dtype == bool:
+            rows = np.flatnonzero(rows)
+        columns: dict[str, Any] = {name: _picked(getattr(self, name), rows) for name in COLUMNS}
+        return replace(self, **columns)
 
     def at(self, coords: U32) -> ChunkTable:
         """The same references at other coordinates, which must ascend."""
@@ -324,6 +327,22 @@ class ChunkTable:
 def constant(value: int, dtype: npt.DTypeLike, *shape: int) -> npt.NDArray[Any]:
     """A read-only column with one value everywhere; it takes no memory."""
     return np.broadcast_to(np.array(value, dtype), shape)
+
+
+def _picked(column: npt.NDArray[Any], rows: npt.NDArray[Any] | slice) -> npt.NDArray[Any]:
+    """Some items of a column; one with a single value everywhere stays without memory."""
+    picked: npt.NDArray[Any]
+    if isinstance(rows, slice):
+        picked = column[rows]
+    elif len(column) and column.strides[0] == 0:
+        picked = np.broadcast_to(column[0], (len(rows), *column.shape[1:]))
+    elif column.ndim > 1 and column.shape[1] and column.flags.c_contiguous:
+        # numpy gathers opaque items several times as fast as rows.
+        items = column.view(f"V{column.itemsize * column.shape[1]}").ravel()
+        picked = items[rows].view(column.dtype).reshape(-1, column.shape[1])
+    else:
+        picked = column[rows]
+    return picked
 
 
 def _column(values: npt.ArrayLike, n: int) -> U64:

@@ -285,6 +285,10 @@ class RepositoryConfig(Settings):
         names = None if dimension_names is None else list(dimension_names)
         return split_sizes(self.manifest, path, names, list(grid))
 
+    def tells_splitting(self) -> bool:
+        """Whether somebody has said how manifests are split; if not, arrays decide by size."""
+        return self.manifest is not None and self.manifest.splitting is not None
+
 
 def _filled(settings: Settings) -> Settings:
     """A copy with the defaults in place of what is unset."""

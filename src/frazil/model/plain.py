@@ -13,17 +13,17 @@ Metadata: TypeAlias = Mapping[str, JSON]
 Micros: TypeAlias = int
 """Microseconds since 1970 UTC."""
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_datetime(micros: Micros) -> datetime:
     """The time as an aware datetime."""
-    return _EPOCH + timedelta(microseconds=micros)
+    return EPOCH + timedelta(microseconds=micros)
 
 
 def to_micros(when: datetime) -> Micros:
     """An aware datetime as microseconds since 1970."""
-    return (when - _EPOCH) // timedelta(microseconds=1)
+    return (when - EPOCH) // timedelta(microseconds=1)
 
 
 MAX_MICROS: Final = to_micros(datetime.max.replace(tzinfo=UTC))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final, Self, TypeAlias
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from frazil.errors import ErrorKind, FormatError, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId, crockford_many
 from frazil.model.framed import BLOB_END, NOWHERE, TEXT_END, Written, append_frames, with_row
-from frazil.model.plain import MAX_MICROS, Metadata, Micros, ValueCodec
+from frazil.model.plain import EPOCH, MAX_MICROS, Metadata, Micros, ValueCodec
 
 Rows: TypeAlias = npt.NDArray[np.void]
 
@@ -88,6 +89,31 @@ class HistoryPage:
         names = crockford_many(raw.view(np.uint8).reshape(len(raw), SnapshotId.width))
         parent = self._table.parent_at(self._rows[-1])
         return [*names, "" if parent is None else str(parent)]
+
+    @property
+    def is_read(self) -> bool:
+        """Whether somebody has asked for what users see."""
+        return "shown" in self.__dict__
+
+    @cached_property
+    def shown(self) -> list[tuple[str, str | None, datetime, str, Metadata]]:
+        """Id, parent, time, message and metadata of each, as users see them.
+
+        Raises:
+            FormatError: a text is damaged.
+        """
+        names, rows = self.names, self._table.columns.rows[self._rows]
+        ages = rows["flushed_at"].astype("<m8[us]").tolist()
+        return list(
+            zip(
+                names[:-1],
+                [*names[1:-1], names[-1] or None],
+                map(EPOCH.__add__, ages),
+                self._table.messages(rows),
+                self._table.metadata_of(rows),
+                strict=True,
+            )
+        )
 
 
 class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
@@ -338,6 +364,32 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
             )
         except UnicodeDecodeError as error:
             raise FormatError("damaged file: text is not UTF-8", key=self._key) from error
+
+    def messages(self, rows: Rows) -> list[str]:
+        """The messages of some rows."""
+        arena = self.columns.arena
+        starts = rows["message_at"]
+        spans = zip(starts.tolist(), (starts + rows["message_size"]).tolist(), strict=True)
+        try:
+            return [arena[start:end].decode() for start, end in spans]
+        except UnicodeDecodeError as error:
+            raise FormatError("damaged file: text is not UTF-8", key=self._key) from error
+
+    def metadata_of(self, rows: Rows) -> list[Metadata]:
+        """The metadata of some rows."""
+        spans = zip(rows["item_at"].tolist(), rows["item_count"].tolist(), strict=True)
+        try:
+            return [self._metadata(first, count) if count else {} for first, count in spans]
+        except UnicodeDecodeError as error:
+            raise FormatError("damaged file: text is not UTF-8", key=self._key) from error
+
+    def last_before(self, snapshot_id: SnapshotId, limit: Micros) -> SnapshotId | None:
+        """The newest of a snapshot and its ancestors that was not written after a time."""
+        times = self.columns.rows["flushed_at"].tolist()
+        for row in self._lineage(self.row(snapshot_id)):
+            if times[row] <= limit:
+                return self.id_at(row)
+        return None
 
     def _metadata(self, first: int, count: int) -> Metadata:
         arena, unpack = self.columns.arena, self.codec.unpack

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import repeat
 from typing import Final, Literal, Self, TypeAlias
 
 from frazil.ids import ObjectId
@@ -134,27 +136,13 @@ class SnapshotInfo(_Record):
     message: str
     metadata: dict[str, JSON] = field(default_factory=dict)
 
-    @classmethod
-    def on_page(cls, page: HistoryPage, number: int) -> Self:
-        """A commit whose fields are filled in when one of them is first asked for."""
-        made = cls.__new__(cls)
-        made.__dict__["_place"] = page, number
-        return made
-
     def __getattr__(self, name: str) -> object:
-        """Fill in the fields."""
+        """Fill in the fields of a commit that stands on a page of history."""
         known = self.__dict__
         place = known.get("_place")
         if place is not None:
             page, number = place
-            entry = page.entries[number]
-            known.update(
-                id=page.names[number],
-                parent_id=page.names[number + 1] or None,
-                written_at=to_datetime(entry.flushed_at),
-                message=entry.message,
-                metadata=dict(entry.metadata),
-            )
+            known.update(zip(_COMMIT_FIELDS, page.shown[number], strict=True))
             known.pop("_place", None)
         if name not in known:  # another thread may have filled it in just now
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -162,6 +150,9 @@ class SnapshotInfo(_Record):
 
     def __getstate__(self) -> dict[str, object]:
         return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+
+
+_COMMIT_FIELDS: Final = tuple(each.name for each in dataclasses.fields(SnapshotInfo))
 
 
 @dataclass(frozen=True, repr=False)
@@ -440,8 +431,24 @@ def snapshot_info(entry: history.SnapshotEntry) -> SnapshotInfo:
 
 
 def snapshot_infos(pages: Iterable[HistoryPage]) -> Iterator[SnapshotInfo]:
-    """The commits of a history as users see them."""
-    return (SnapshotInfo.on_page(page, number) for page in pages for number in range(len(page)))
+    """The commits of a history as users see them; fields are filled in when one is asked for."""
+    is_read = False
+    for page in pages:
+        if is_read:  # who has looked at the commits before will look at these
+            states: Iterable[object] = [
+                dict(zip(_COMMIT_FIELDS, fields, strict=True)) for fields in page.shown
+            ]
+            yield from _commits(len(page), "__dict__", states)
+        else:
+            yield from _commits(len(page), "_place", zip(repeat(page), range(len(page))))
+            is_read = page.is_read
+
+
+def _commits(count: int, name: str, values: Iterable[object]) -> list[SnapshotInfo]:
+    """Make commits that have one attribute; in long histories a loop would be felt."""
+    made = list(map(object.__new__, repeat(SnapshotInfo, count)))
+    deque(map(object.__setattr__, made, repeat(name), values), maxlen=0)
+    return made
 
 
 def manifest_file_info(entry: history.ManifestFile) -> ManifestFileInfo:

@@ -110,10 +110,9 @@ class Sessions(Handle):
     def _at_time(self, tip: SnapshotId, as_of: datetime) -> SnapshotId:
         if as_of.tzinfo is None:
             raise ValueError("as_of needs a time zone")
-        limit = to_micros(as_of)
-        for entry in self.context.refs.ancestry(tip):
-            if entry.flushed_at <= limit:
-                return entry.id
+        found = self.context.refs.last_before(tip, to_micros(as_of))
+        if found is not None:
+            return found
         raise SnapshotNotFoundError(
             f"no snapshot as early as {as_of.isoformat()}", kind=ErrorKind.NO_SNAPSHOT_AT_TIME
         )

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from frazil.bulk.pack import Packing
 from frazil.ids import SnapshotId
-from frazil.maintenance import expire, garbage, inspect, stats
+from frazil.maintenance import compaction, expire, garbage, inspect, stats
+from frazil.maintenance.compaction import Compaction
 from frazil.model.values import (
+    BasicConflictSolver,
     ChunkStorageStats,
     GCSummary,
+    SessionMode,
+    VersionSelection,
 )
 from frazil.repository.handle import Handle
+from frazil.session.session import Session
 
 
 class Upkeep(Handle):
@@ -123,6 +130,37 @@ class Upkeep(Handle):
             max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
         )
         return found.native_bytes
+
+    def compact_chunks(
+        self,
+        branch: str = "main",
+        path: str = "/",
+        *,
+        packing: Packing | bool = True,
+        min_dead_share: float = compaction.MIN_DEAD_SHARE,
+        message: str = "compact chunks",
+        metadata: dict[str, Any] | None = None,
+        dry_run: bool = False,
+    ) -> Compaction:
+        """Put small chunks into shared objects, and write packs with much dead space anew.
+
+        Values stay as they are, and nothing is decoded. It is one commit, or none if there is
+        nothing to do; where others change the same chunks meanwhile, their change stays. The
+        old objects go when the snapshots that use them have expired, with garbage collection.
+
+        Raises:
+            NodeNotFoundError: there is no node at `path`.
+        """
+        self.require_writable()
+        tip = self.context.refs.branch_tip(branch)
+        session = Session(self.context, tip, branch=branch, mode=SessionMode.writable)
+        done = compaction.compact_chunks(
+            session.state, path, packing=packing, min_dead_share=min_dead_share, dry_run=dry_run
+        )
+        if dry_run or not done.chunks:
+            return done
+        theirs = BasicConflictSolver(on_chunk_conflict=VersionSelection.UseTheirs)
+        return replace(done, snapshot_id=session.commit(message, metadata, rebase_with=theirs))
 
     def inspect_snapshot(self, snapshot_id: str) -> dict[str, Any]:
         """A snapshot file as plain data."""

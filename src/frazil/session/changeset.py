@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from functools import reduce
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,10 @@ class ArrayData:
 N = TypeVar("N", GroupData, ArrayData)
 
 
+Segment: TypeAlias = tuple[ChunkTable, npt.NDArray[np.uint32]]
+"""References that were set, and coordinates that were deleted."""
+
+
 class Unset:
     """Tells "not changed here" from "deleted here" (None)."""
 
@@ -59,7 +64,7 @@ class ChunkChanges:
     def __init__(self, ndim: int) -> None:
         self.ndim = ndim
         self._loose: dict[Coordinates, ChunkRef | None] = {}
-        self._segments: list[tuple[ChunkTable, npt.NDArray[np.uint32]]] = []
+        self._segments: list[Segment] = []
 
     def set(self, coords: Coordinates, ref: ChunkRef | None) -> None:
         """Record one chunk; None deletes it."""
@@ -70,16 +75,14 @@ class ChunkChanges:
         if not len(table):
             return
         self._seal_loose()
-        self._segments.append((table, _no_coords(self.ndim)))
-        if len(self._segments) > MAX_SEGMENTS:
-            self._segments = [self.columns()]
+        self._append(table, _no_coords(self.ndim))
 
     def drop_many(self, coords: npt.NDArray[np.uint32]) -> None:
         """Delete many chunks at once; `coords` is (n, ndim)."""
         if not len(coords):
             return
         self._seal_loose()
-        self._segments.append((ChunkTable.empty(self.ndim), _sorted_coords(coords)))
+        self._append(ChunkTable.empty(self.ndim), _sorted_coords(coords))
 
     def get(self, coords: Coordinates) -> ChunkRef | Unset | None:
         """The recorded reference, None for deleted, `UNSET` when nothing was recorded."""
@@ -108,13 +111,7 @@ class ChunkChanges:
         if not self._segments:
             return ChunkTable.empty(self.ndim), _no_coords(self.ndim)
         if len(self._segments) > 1:
-            table, dropped = self._segments[0]
-            for newer, newly_dropped in self._segments[1:]:
-                table = overlay(table, newer, newly_dropped)
-                dropped = _minus(
-                    _sorted_coords(np.concatenate([dropped, newly_dropped])), newer.coords
-                )
-            self._segments = [(table, dropped)]
+            self._segments = [reduce(_united, self._segments)]
         return self._segments[0]
 
     def coords(self) -> npt.NDArray[np.uint32]:
@@ -128,7 +125,7 @@ class ChunkChanges:
         """Take over another's changes; they win."""
         table, dropped = other.columns()
         self._seal_loose()
-        self._segments.append((table, dropped))
+        self._append(table, dropped)
 
     def __bool__(self) -> bool:
         return bool(self._loose) or any(
@@ -143,8 +140,35 @@ class ChunkChanges:
         )
         gone = [c for c, ref in self._loose.items() if ref is None]
         dropped = np.array(gone, np.uint32).reshape(len(gone), self.ndim)
-        self._segments.append((table, _sorted_coords(dropped)))
+        self._append(table, _sorted_coords(dropped))
         self._loose = {}
+
+    def _append(self, table: ChunkTable, dropped: npt.NDArray[np.uint32]) -> None:
+        """Put changes on top of the others.
+
+        Too many segments are united from the newest on, as long as the next is not much larger:
+        so a row is moved a few times only, however many writes there are.
+        """
+        segments = [*self._segments, (table, dropped)]
+        if len(segments) > MAX_SEGMENTS:
+            last = segments.pop()
+            while segments:
+                last = _united(segments.pop(), last)
+                if segments and _rows(segments[-1]) > 2 * _rows(last):
+                    break
+            segments.append(last)
+        self._segments = segments
+
+
+def _united(older: Segment, newer: Segment) -> Segment:
+    """Two segments as one, the newer winning."""
+    table, dropped = newer
+    gone = _minus(_sorted_coords(np.concatenate([older[1], dropped])), table.coords)
+    return overlay(older[0], table, dropped), gone
+
+
+def _rows(segment: Segment) -> int:
+    return len(segment[0]) + len(segment[1])
 
 
 def _no_coords(ndim: int) -> npt.NDArray[np.uint32]:

@@ -6,7 +6,7 @@ and made durable before the one conditional write that moves the branch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -15,6 +15,7 @@ import numpy as np
 
 from frazil.commit.base import later_than
 from frazil.errors import ErrorKind, FormatError
+from frazil.formats.manifest import Manifest
 from frazil.ids import ManifestId, SnapshotId, crockford_many
 from frazil.model.chunks import ChunkType
 from frazil.model.history import (
@@ -25,7 +26,8 @@ from frazil.model.history import (
     TransactionLog,
     to_datetime,
 )
-from frazil.model.nodes import ArrayNode
+from frazil.model.nodes import ArrayNode, Extents
+from frazil.model.splitting import automatic_sizes
 from frazil.session.changeset import ChangeSet
 from frazil.session.draft import Draft, PlannedManifest, draft, summarise, unite
 from frazil.session.working import WorkingState
@@ -69,19 +71,21 @@ def save(
     `earlier` is the log of a replaced commit, which the new one swallows.
     """
     context = state.context
-    config = context.config
     plan = draft(
         state.tree,
         state.changes,
         state.load_tables,
-        lambda node: config.split_sizes(node.path, node.dimension_names, node.grid),
+        lambda node: _split_sizes(state, node, rewrite=rewrite_manifests),
+        patch=lambda node, ref, table: state.manifest(ref).patched(
+            ManifestId.random(), node.id, table
+        ),
         rewrite=rewrite_manifests,
     )
     snapshot_id = SnapshotId.random()
     log = summarise(state.changes, snapshot_id)
     if earlier is not None:
         log = unite(earlier, log)
-    written = _save_manifests(state, plan.manifests)
+    written = _save_manifests(state, plan.manifests, log)
     snapshot = Snapshot(
         id=snapshot_id,
         parent_id=parent if context.generation.stores_parent else None,
@@ -91,21 +95,60 @@ def save(
         metadata=metadata,
         manifest_files=_manifest_files(plan, state.manifest_files, written),
     )
-    files: list[Snapshot | TransactionLog] = [snapshot, log]
+    files: list[Snapshot | TransactionLog] = [snapshot]
+    if not plan.manifests:
+        files.append(log)
     context.storage.each(context.assets.save_file, files)
     context.assets.make_durable(_keys(plan, snapshot_id, state.changes))
     _check_clock(state, snapshot)
     return Saved(snapshot, log)
 
 
-def _save_manifests(
-    state: WorkingState, planned: tuple[PlannedManifest, ...]
-) -> dict[ManifestId, ManifestFile]:
-    saved = state.context.storage.each(
-        lambda item: state.context.assets.save_manifest(item.id, {item.node_id: item.table}),
-        planned,
+def _split_sizes(state: WorkingState, node: ArrayNode, *, rewrite: bool) -> tuple[int, ...]:
+    """What the configuration says of an array or, if it is silent, what suits its references."""
+    config = state.context.config
+    if config.tells_splitting():
+        return config.split_sizes(node.path, node.dimension_names, node.grid)
+    boxes = [ref.extents for ref in node.manifests if ref.extents]
+    infos = [state.manifest_files.get(ref.id) for ref in node.manifests]
+    references = sum(info.num_chunk_refs for info in infos if info is not None)
+    changes = state.changes.chunks.get(node.id)
+    added = changes.columns()[0] if changes else None
+    if added is not None and len(added):
+        references += len(added)
+        boxes.append(added.extents)
+    present = () if rewrite else [ref.extents for ref in node.manifests]
+    return automatic_sizes(node.grid, references, _around(boxes), present)
+
+
+def _around(boxes: Sequence[Extents]) -> Extents:
+    """The smallest box around some."""
+    return tuple(
+        (min(start for start, _ in axis), max(end for _, end in axis))
+        for axis in zip(*boxes, strict=True)
     )
-    return {info.id: info for info in saved}
+
+
+def _save_manifests(
+    state: WorkingState, planned: tuple[PlannedManifest, ...], log: TransactionLog
+) -> dict[ManifestId, ManifestFile]:
+    """Write manifests, if there are any, and at the same time the log."""
+    assets = state.context.assets
+
+    def write(item: PlannedManifest | TransactionLog) -> ManifestFile | None:
+        if isinstance(item, TransactionLog):
+            assets.save_log(item)
+            return None
+        if isinstance(item.content, Manifest):
+            return assets.save_patched(item.content)
+        return assets.save_manifest(item.id, {item.node_id: item.content})
+
+    if not planned:
+        return {}
+    references = sum(item.num_refs for item in planned)
+    items: list[PlannedManifest | TransactionLog] = [*planned, log]
+    saved = state.context.each_manifest(write, items, references)
+    return {info.id: info for info in saved if info is not None}
 
 
 def _manifest_files(

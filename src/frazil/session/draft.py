@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.formats.manifest import Manifest
+from frazil.formats.refs import may_fit
 from frazil.ids import ManifestId, NodeId, SnapshotId
-from frazil.model.chunks import ChunkTable, concat, overlay
+from frazil.model.chunks import FEW_CHANGES, ChunkTable, concat, overlay
 from frazil.model.history import Move, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order, segment_order
 from frazil.session.changeset import ChangeSet, ChunkChanges
@@ -25,13 +29,24 @@ SplitSizes: TypeAlias = Callable[[ArrayNode], tuple[int, ...]]
 """Edge lengths of an array's split cells, in chunks."""
 
 
+Patch: TypeAlias = Callable[[ArrayNode, ManifestRef, ChunkTable], Manifest | None]
+"""Exchange some references in the bytes of a manifest, where that is possible."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedManifest:
-    """A manifest to write."""
+    """A manifest to write: the references of an array, or bytes that hold them already."""
 
     id: ManifestId
     node_id: NodeId
-    table: ChunkTable
+    content: ChunkTable | Manifest
+    extents: Extents
+
+    @property
+    def num_refs(self) -> int:
+        """How many references it has."""
+        held = self.content
+        return held.num_refs if isinstance(held, Manifest) else len(held)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +63,7 @@ def draft(
     load: LoadTables,
     split_sizes: SplitSizes,
     *,
+    patch: Patch = lambda *_: None,
     rewrite: bool = False,
 ) -> Draft:
     """Work out nodes and manifests of a commit.
@@ -60,15 +76,36 @@ def draft(
         if isinstance(node, ArrayNode) and (
             rewrite or node.id in changes.chunks or node.id in changes.updated_arrays
         ):
-            fresh, kept = _array_manifests(
-                node, changes.chunks.get(node.id), load, split_sizes(node), rewrite=rewrite
-            )
+            sizes = split_sizes(node)
+            changed = changes.chunks.get(node.id)
+            found = None if rewrite else _patched(node, changed, sizes, patch)
+            fresh, kept = found or _array_manifests(node, changed, load, sizes, rewrite=rewrite)
             planned.extend(fresh)
-            made = tuple(ManifestRef(item.id, item.table.extents) for item in fresh)
+            made = tuple(ManifestRef(item.id, item.extents) for item in fresh)
             node = replace(node, manifests=tuple(kept) + made)
         result.append(node)
     result.sort(key=lambda node: path_order(node.path))
     return Draft(tuple(result), tuple(planned))
+
+
+def _patched(
+    node: ArrayNode, changes: ChunkChanges | None, sizes: tuple[int, ...], patch: Patch
+) -> tuple[list[PlannedManifest], list[ManifestRef]] | None:
+    """The same as `_array_manifests` for a few chunks of one manifest that have references."""
+    table, dropped = changes.columns() if changes else (ChunkTable.empty(0), ())
+    if len(dropped) or not 0 < len(table) <= FEW_CHANGES:
+        return None
+    cells = _Cells(node.grid, sizes)
+    homes = [cells.only(ref.extents) for ref in node.manifests]
+    touched = cells.of(table.coords)
+    here = [ref for ref, home in zip(node.manifests, homes, strict=True) if home in touched]
+    if None in homes or len(here) != 1:
+        return None
+    manifest = patch(node, here[0], table)
+    if manifest is None:
+        return None
+    fresh = PlannedManifest(manifest.id, node.id, manifest, here[0].extents)
+    return [fresh], [ref for ref in node.manifests if ref is not here[0]]
 
 
 def _array_manifests(
@@ -99,7 +136,8 @@ def _array_manifests(
     if len(table) or (dropped is not None and len(dropped)):
         gone = dropped if dropped is not None else np.zeros((0, len(sizes)), np.uint32)
         base = overlay(base, table, gone)
-    fresh = [PlannedManifest(ManifestId.random(), node.id, part) for part in cells.split(base)]
+    parts = [part for cell in cells.split(base) for part in _fitting(cell)]
+    fresh = [PlannedManifest(ManifestId.random(), node.id, part, part.extents) for part in parts]
     return fresh, kept
 
 
@@ -108,32 +146,37 @@ class _Cells:
 
     def __init__(self, grid: tuple[int, ...], sizes: tuple[int, ...]) -> None:
         self._grid = grid
-        self._sizes = np.array([max(1, size) for size in sizes], np.int64)
-        counts = [-(-n // max(1, size)) for n, size in zip(grid, sizes, strict=True)]
-        self._is_one = max(counts, default=1) <= 1
+        self._sizes = [max(1, size) for size in sizes]
+        counts = [max(1, -(-n // size)) for n, size in zip(grid, self._sizes, strict=True)]
+        self._cut = [axis for axis, count in enumerate(counts) if count > 1]
         strides = [1] * len(counts)
         for axis in range(len(counts) - 2, -1, -1):
-            strides[axis] = strides[axis + 1] * max(1, counts[axis + 1])
+            strides[axis] = strides[axis + 1] * counts[axis + 1]
         self._strides = strides
+        self._count = prod(counts)
 
     def number(self, coords: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
         """Cell of each row."""
         numbers = np.zeros(len(coords), np.int64)
-        for axis, stride in enumerate(self._strides):
-            numbers += (coords[:, axis] // self._sizes[axis]).astype(np.int64) * stride
+        for axis in self._cut:
+            cells = coords[:, axis] // np.uint32(self._sizes[axis])
+            numbers += cells.astype(np.int64) * self._strides[axis]
         return numbers
 
     def of(self, coords: npt.NDArray[np.uint32]) -> set[int]:
         """Cells that hold any of these chunks."""
-        if self._is_one:
+        if not self._cut or not len(coords):
             return {0} if len(coords) else set()
-        return set(np.unique(self.number(coords)).tolist())
+        numbers = self.number(coords)
+        if self._count <= len(numbers):  # counting is much quicker than sorting
+            return set(np.flatnonzero(np.bincount(numbers)).tolist())
+        return set(np.unique(numbers).tolist())
 
     def only(self, extents: Extents) -> int | None:
         """The cell a box lies in completely, or None."""
         cell = 0
         for axis, (start, end) in enumerate(extents):
-            size = int(self._sizes[axis])
+            size = self._sizes[axis]
             if end > self._grid[axis] or start // size != (end - 1) // size:
                 return None
             cell += start // size * self._strides[axis]
@@ -143,14 +186,37 @@ class _Cells:
         """The parts of a table that fall into one cell each."""
         if not len(table):
             return
-        numbers = None if self._is_one else self.number(table.coords)
-        if numbers is None or (numbers[0] == numbers[-1] and (numbers == numbers[0]).all()):
+        if not self._cut:
             yield table
+            return
+        numbers = self.number(table.coords)
+        steps = np.diff(numbers)
+        if (steps >= 0).all():  # slabs along the first axis: no row moves
+            for start, stop in pairwise([0, *(np.flatnonzero(steps) + 1).tolist(), len(table)]):
+                yield table.take(slice(start, stop)) if stop - start < len(table) else table
             return
         order = np.argsort(numbers, kind="stable")
         edges = np.flatnonzero(np.diff(numbers[order])) + 1
         for rows in np.split(order, edges):
             yield table.take(rows)
+
+
+def _fitting(table: ChunkTable) -> Iterator[ChunkTable]:
+    """The table, or boxes of it where readers would refuse a manifest of that size."""
+    if may_fit(table):
+        yield table
+        return
+    extents = table.extents
+    axis = next((n for n, (start, end) in enumerate(extents) if end - start > 1), None)
+    if axis is None:  # the writer will say what is wrong with a single reference
+        yield table
+        return
+    start, end = extents[axis]
+    middle = (start + end) // 2
+    for half in ((start, middle), (middle, end)):
+        part = table.within((*extents[:axis], half, *extents[axis + 1 :]))
+        if len(part):
+            yield from _fitting(part)
 
 
 def _is_in_grid(coords: npt.NDArray[np.uint32], grid: tuple[int, ...]) -> npt.NDArray[np.bool_]:

@@ -6,7 +6,9 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
+from frazil import codec_pipeline
 from frazil.async_twins import with_async_twins
+from frazil.bulk.array import BulkArray
 from frazil.commit.base import Publication, moved
 from frazil.commit.by_repo_object import require_flag
 from frazil.errors import (
@@ -104,8 +106,18 @@ class Session(Shown):
 
     @property
     def store(self) -> FrazilStore:
-        """The Zarr store of this session."""
+        """The Zarr store of this session; zarr-python then reads and writes it in bulk."""
+        codec_pipeline.install()
         return FrazilStore(self)
+
+    def array(self, path: str) -> BulkArray:
+        """An array of this session that reads regions into numpy, many chunks at once.
+
+        Raises:
+            NodeNotFoundError: there is no node at the path.
+            InvalidInputError: it is a group.
+        """
+        return BulkArray(self, path)
 
     @property
     def config(self) -> RepositoryConfig:
@@ -156,6 +168,7 @@ class Session(Shown):
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        codec_pipeline.install()  # stores and arrays come to worker processes without `store`
         context: Context = state["context"]
         Session.__init__(
             self,
@@ -201,8 +214,10 @@ class Session(Shown):
     ) -> AsyncIterator[tuple[int, ...]]:
         """The coordinates of all chunks that exist."""
         node = self.state.array(node_path(_absolute(array_path)))
-        for coords in self.state.table(node).coords.tolist():
-            yield tuple(coords)
+        coords = self.state.table(node).coords
+        axes = [coords[:, axis].tolist() for axis in range(coords.shape[1])]
+        for found in zip(*axes, strict=True) if axes else [()] * len(coords):
+            yield found
 
     def all_virtual_chunk_locations(self) -> list[str]:
         """The full locations of all virtual chunks."""

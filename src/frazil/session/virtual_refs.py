@@ -13,6 +13,7 @@ from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import crockford
 from frazil.model.chunks import ABSENT, NO_STRINGS, ChunkTable, ChunkType, Strings
 from frazil.model.nodes import ArrayNode
+from frazil.model.strings import number_texts
 from frazil.session.working import WorkingState
 from frazil.storage.virtual import checksum_of
 
@@ -49,31 +50,31 @@ def set_virtual_columns(
     n = int(np.prod(box, dtype=np.int64))
     offsets, lengths = offsets.ravel(), lengths.ravel()
     _check_shape(node, box, first, n, len(locations), len(offsets), len(lengths))
-    codes: dict[str, int] = {}
-    number = np.fromiter((codes.setdefault(text, len(codes)) for text in locations), np.int32, n)
-    wanted = number != codes.get("", ABSENT)
-    texts, covered = state.context.containers.check_many(list(codes), validate=validate)
-    fine = covered[number] & wanted
+    number, distinct = number_texts(locations)
+    texts, covered = state.context.containers.check_many(distinct, validate=validate)
+    is_wanted = covered & (texts.sizes > 0)
     coords = _box_coords(box, first)
-    if not lengths[fine].all():
+    chosen = slice(None) if is_wanted.all() else is_wanted[number]
+    if not lengths[chosen].all():
         raise InvalidInputError(
             "zero-length chunks cannot be stored", kind=ErrorKind.ZERO_LENGTH_CHUNK
         )
     mark = checksum_of(checksum)
-    chosen = slice(None) if fine.all() else fine
+    places = coords[chosen]
     table = ChunkTable.virtual(
-        coords[chosen],
+        places,
         number[chosen],
         texts,
-        offsets[chosen],
-        lengths[chosen],
+        np.array(offsets[chosen]),  # copies: the caller may use the columns for something else
+        np.array(lengths[chosen]),
         last_modified=mark if isinstance(mark, int) else 0,
-        etag=np.zeros(int(fine.sum()), np.int32) if isinstance(mark, str) else None,
+        etag=np.zeros(len(places), np.int32) if isinstance(mark, str) else None,
         etags=Strings.of([mark]) if isinstance(mark, str) else NO_STRINGS,
     )
     state.set_table(node, table)
-    failed = coords[~covered[number] & wanted]
-    return [tuple(row) for row in failed.tolist()] or None
+    if covered.all():
+        return None
+    return [tuple(row) for row in coords[~covered[number]].tolist()]
 
 
 def _check_shape(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +29,7 @@ from frazil.model.chunks import (
     ChunkTable,
     InlineRef,
     NativeRef,
+    Strings,
     VirtualRef,
     concat,
     overlay,
@@ -53,7 +54,7 @@ class WorkingState:
         self.lock = threading.RLock()
         self.editable = False
         self._freezers = 0
-        self._inline_limit = context.config.inline_chunk_threshold()
+        self.inline_limit = context.config.inline_chunk_threshold()
         self.move_base(base_id)
 
     def move_base(self, base_id: SnapshotId) -> None:
@@ -177,7 +178,9 @@ class WorkingState:
             table = self.manifest(ref).table(node.id)
             return ChunkTable.empty(len(node.shape)) if table is None else table
 
-        return self.context.storage.each(load, refs)
+        known = [self.manifest_files.get(ref.id) for ref in refs]
+        references = sum(info.num_chunk_refs for info in known if info is not None)
+        return list(self.context.each_manifest(load, refs, references))
 
     # --- editing nodes ---
 
@@ -309,7 +312,7 @@ class WorkingState:
             raise InvalidInputError(
                 "zero-length chunks cannot be stored", kind=ErrorKind.ZERO_LENGTH_CHUNK
             )
-        if len(data) <= self._inline_limit:
+        if len(data) <= self.inline_limit:
             return InlineRef(bytes(data))
         return self.context.assets.save_chunk(data)
 
@@ -355,10 +358,12 @@ class WorkingState:
         """Locations of all virtual chunks, one for each chunk."""
         found: list[str] = []
         for node in self.arrays():
-            found.extend(_locations(self.table(node)))
-        return [self.context.containers.expand(each) for each in found] if expand else found
-
-
-def _locations(table: ChunkTable) -> Iterable[str]:
-    texts = list(table.locations)
-    return (texts[i] for i in table.location.tolist() if i >= 0)
+            table = self.table(node)
+            pool = Strings.of(table.locations)
+            texts = self.context.containers.expand_many(pool) if expand else pool.tolist()
+            numbers = table.location[table.location >= 0]
+            if len(numbers) == len(texts) and (np.diff(numbers, prepend=-1) == 1).all():
+                found.extend(texts)
+            else:
+                found.extend(map(texts.__getitem__, numbers.tolist()))
+        return found

@@ -7,11 +7,14 @@ are written without conditions and cached without doubt.
 from __future__ import annotations
 
 import logging
+import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
+from frazil.config import current
 from frazil.errors import ErrorKind, FormatError, SnapshotNotFoundError, StorageError
 from frazil.formats.generation import Generation
 from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest
@@ -54,6 +57,7 @@ class Lru(Generic[K, V]):
         self._total = 0
         self._items: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
+        _caches.add(self)
 
     def get(self, key: K) -> V | None:
         """The cached value, or None."""
@@ -88,6 +92,22 @@ class Lru(Generic[K, V]):
             self._items.clear()
             self._total = 0
 
+    def renew(self) -> None:
+        """Start with what is there after a fork, which may have met somebody's change."""
+        self._lock = threading.Lock()
+        self._total = sum(max(1, self._weight(value)) for value in self._items.values())
+
+
+_caches: weakref.WeakSet[Lru[Any, Any]] = weakref.WeakSet()
+
+
+def _renew_caches() -> None:
+    for each in _caches:
+        each.renew()
+
+
+os.register_at_fork(after_in_child=_renew_caches)
+
 
 class Assets:
     """The immutable objects of one repository."""
@@ -110,7 +130,10 @@ class Assets:
         self._logs: Lru[SnapshotId, TransactionLog] = Lru(
             caching.num_transaction_changes, _log_weight
         )
-        self._chunks: Lru[tuple[ChunkId, int, int], bytes] = Lru(caching.num_bytes_chunks, len)
+        chunk_bytes = current().chunk_cache_bytes
+        self._chunks: Lru[tuple[ChunkId, int, int], bytes] = Lru(
+            caching.num_bytes_chunks if chunk_bytes is None else chunk_bytes, len
+        )
 
     # --- snapshots ---
 
@@ -178,6 +201,13 @@ class Assets:
         self.storage.put(manifest_key(manifest_id), blob, self._attributes("manifest"))
         self._manifests.put(manifest_id, Manifest(manifest_id, self.generation.spec, arrays))
         return ManifestFile(manifest_id, len(blob), sum(map(len, arrays.values())))
+
+    def save_patched(self, manifest: Manifest) -> ManifestFile:
+        """Write a manifest that was made of the bytes of another."""
+        blob = manifest.seal(spec=self.generation.spec, level=self._level)
+        self.storage.put(manifest_key(manifest.id), blob, self._attributes("manifest"))
+        self._manifests.put(manifest.id, manifest)
+        return ManifestFile(manifest.id, len(blob), manifest.num_refs)
 
     # --- transaction logs ---
 

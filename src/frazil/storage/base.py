@@ -10,8 +10,9 @@ import os
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -25,6 +26,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
+Piece: TypeAlias = tuple[str, int, memoryview]
+"""Key and offset of bytes to read, and the memory that they fill."""
 Found: TypeAlias = list[bytes | None]
 Sizes: TypeAlias = list[tuple[str, int]]
 Answers: TypeAlias = list[R]
@@ -86,6 +89,7 @@ class Deleted:
 
     keys: int
     bytes: int = 0
+    """0 also where the store does not tell"""
     failed: tuple[tuple[str, str], ...] = ()
     """(key, reason)"""
 
@@ -233,9 +237,27 @@ class Storage(ABC, Shown):
         """Many `get`s at once, in order."""
         return fan_out(lambda item: self.get(*item), ranges)
 
+    def read_into(self, pieces: Sequence[Piece]) -> None:
+        """Fill memory with parts of objects; quickest when parts of one object come together.
+
+        Raises:
+            StorageError: an object is missing or too short.
+        """
+        found = self.get_many([(key, start, start + len(view)) for key, start, view in pieces])
+        for (key, start, view), data in zip(pieces, found, strict=True):
+            if data is None:
+                raise absent(key)
+            if len(data) != len(view):
+                raise too_short(key, start + len(view))
+            view[:] = data
+
     def put_many(self, items: Iterable[tuple[str, Bytes]], attributes: Attributes = PLAIN) -> None:
         """Many `put`s at once."""
         fan_out(lambda item: self.put(item[0], item[1], attributes), [*items])
+
+    def put_parts(self, key: str, parts: Sequence[Bytes], attributes: Attributes = PLAIN) -> None:
+        """Write an object that is these bytes, one after the other, whatever was there."""
+        self.put(key, parts[0] if len(parts) == 1 else b"".join(parts), attributes)
 
     def make_durable(self, keys: Iterable[str]) -> None:
         """Return once these objects would survive a power cut; object stores need nothing."""
@@ -277,6 +299,21 @@ def check_range(start: int | None, end: int | None) -> None:
         return
     raise InvalidInputError(
         "invalid byte range", kind=ErrorKind.INVALID_BYTE_RANGE, start=start, end=end
+    )
+
+
+def absent(key: str) -> StorageError:
+    """The error for an object that should be there."""
+    return StorageError("an object is missing", kind=ErrorKind.OBJECT_NOT_FOUND, key=key)
+
+
+def too_short(key: str, expected: int) -> StorageError:
+    """The error for an object that ends before a reference to it does."""
+    return StorageError(
+        "an object is shorter than its reference says",
+        kind=ErrorKind.INVALID_OBJECT_SIZE,
+        key=key,
+        expected=expected,
     )
 
 
@@ -322,3 +359,34 @@ def fan_out(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     if len(items) < 2 or getattr(_in_pool, "yes", False):
         return [work(item) for item in items]
     return list(pool().map(work, items))
+
+
+def ahead(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[R]:
+    """Yield `work` of every item, in order; at most `width` are done or being done ahead.
+
+    When it ends early, what has begun is waited for: it may use memory of the caller.
+    """
+    if width < 2 or getattr(_in_pool, "yes", False):
+        yield from map(work, items)
+        return
+    begun: deque[Future[R]] = deque()
+    try:
+        for item in items:
+            begun.append(pool().submit(work, item))
+            if len(begun) >= width:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
+    finally:
+        for future in begun:
+            future.cancel()
+        wait(begun)
+
+
+def begin(work: Callable[[], R]) -> Future[R]:
+    """Start work in the pool; inside a pool thread it is done at once, as in `fan_out`."""
+    if not getattr(_in_pool, "yes", False):
+        return pool().submit(work)
+    done: Future[R] = Future()
+    done.set_result(work())
+    return done

@@ -22,7 +22,7 @@ a crash of the machine may lose or tear the last commits.
 elsewhere could point them at any file of this machine; `follow_symlinks=True` trusts them.
 """
 # System calls are the hot path of small chunks, and Path objects double its cost:
-# ruff: noqa: PTH100, PTH102, PTH108, PTH112, PTH116, PTH120
+# ruff: noqa: PTH100, PTH102, PTH108, PTH112, PTH116, PTH120, PTH208
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ from frazil.model.display import Literal as Verbatim
 from frazil.storage.base import (
     PLAIN,
     POOL_THREADS,
+    Answers,
     Attributes,
     Bytes,
     Deleted,
@@ -53,6 +54,7 @@ from frazil.storage.base import (
     Found,
     Listed,
     LostRace,
+    Piece,
     Storage,
     Unchanged,
     Version,
@@ -64,6 +66,7 @@ from frazil.storage.base import (
 )
 from frazil.storage.durable import sync, sync_descriptor, sync_file_system
 from frazil.storage.file_lock import LOCK_NAME, RootLock
+from frazil.storage.pieces import read_pieces
 from frazil.storage.posix import (
     ABSENT,
     READ,
@@ -76,7 +79,10 @@ from frazil.storage.posix import (
     is_staging,
     listed,
     naming,
+    opened_folder,
     read_range,
+    sizes_and_times,
+    staging_files,
     version_of,
     write_all,
 )
@@ -148,6 +154,10 @@ class LocalStorage(Storage):
                 return done + fan_out(lambda item: self.get(*item), ranges[position + 1 :])
         return done
 
+    def read_into(self, pieces: Sequence[Piece]) -> None:
+        """Fill memory straight from files; 8 to 11 us for each."""
+        read_pieces(pieces, self._path, self._read_flags)
+
     def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
         """Return the object with its version; only its times are looked at if still known."""
         path = self._path(key)
@@ -209,22 +219,48 @@ class LocalStorage(Storage):
                     if stat.S_ISREG(status.st_mode):
                         yield listed(prefix + name, status)
 
+    def names(self, prefix: str) -> Answers[str]:
+        """Names right below a prefix, in any order: a tenth of the work of `list`."""
+        check_prefix(prefix)
+        folder = f"{self._root}/{prefix}"
+        try:
+            if prefix and not self._follow:
+                self._refuse_links(prefix[:-1])
+            return os.listdir(folder)
+        except OSError as error:
+            self._check_absent(error, folder)
+            return []
+
+    def measure(self, prefix: str, names: Sequence[str]) -> Answers[tuple[int, int] | None]:
+        """Size, and time in microseconds, of objects right below a prefix; None for no object."""
+        path = f"{self._root}/{prefix[:-1]}"
+        try:
+            with opened_folder(path, follow_symlinks=self._follow) as folder:
+                return sizes_and_times(folder, names)
+        except OSError as error:
+            self._check_absent(error, path)
+            return [None] * len(names)
+
     # --- writing ---
 
     def put(self, key: str, data: Bytes, attributes: Attributes = PLAIN) -> None:
         """Write the object, whatever was there; lasting only after `make_durable`."""
+        self.put_parts(key, (memoryview(data).cast("B"),), attributes)
+
+    def put_parts(self, key: str, parts: Sequence[Bytes], attributes: Attributes = PLAIN) -> None:
+        """Write the object from pieces of memory, which need not be joined before."""
         path = self._path(key)
         with naming(path):
             try:
                 if attributes.is_unnamed:
-                    hurry = len(data) >= LARGE and self._durability == "commit"
-                    self._in_folder(path, lambda: create(path, data, hurry=hurry))
+                    hurry = self._durability == "commit" and sum(map(len, parts)) >= LARGE
+                    self._in_folder(path, lambda: create(path, parts, hurry=hurry))
                     return
             except FileExistsError:
                 pass
             # What is there may be about to be replaced conditionally: not between those steps.
             turn = self._lock.hold() if os.path.lexists(path) else contextlib.nullcontext()
-            with self._staged(path, data) as staged, turn:
+            with self._staged(path, b"".join(parts)) as staged, turn:
                 staged.rename()
 
     def put_many(self, items: Iterable[tuple[str, Bytes]], attributes: Attributes = PLAIN) -> None:
@@ -283,15 +319,26 @@ class LocalStorage(Storage):
 
     def delete_many(self, keys: Sequence[str]) -> Deleted:
         """Delete objects; a bulk of them, which nobody replaces, without the lock."""
-        paths = [(key, self._path(key)) for key in keys]
-        if len(paths) > BATCH:
-            batches = [paths[first : first + BATCH] for first in range(0, len(paths), BATCH)]
-            return _total(fan_out(delete, batches))
+        paths = [self._path(key) for key in keys]
+        if len(keys) > BATCH:
+            return _total(fan_out(self._delete, [*_by_folder(keys)]))
         with naming(self._root):
-            if any(os.path.lexists(path) for _, path in paths):
+            if any(os.path.lexists(path) for path in paths):
                 with self._lock.hold():
-                    return delete(paths)
-        return Deleted(len(paths))
+                    return _total(map(self._delete, _by_folder(keys)))
+        return Deleted(len(keys))
+
+    def _delete(self, keys: Sequence[str]) -> Deleted:
+        """Delete objects of one folder."""
+        path = f"{self._root}/{keys[0]}".rpartition("/")[0]
+        try:
+            with opened_folder(path, follow_symlinks=self._follow) as folder:
+                return delete(folder, path, keys)
+        except OSError as error:
+            if error.errno in ABSENT:
+                return Deleted(len(keys))
+            reason = str(failure(error, path, writing=True))
+            return Deleted(0, failed=tuple((key, reason) for key in keys))
 
     def remove_staging(self, before: datetime) -> int:
         """Delete what killed writers left half written before that time; tell how many.
@@ -300,14 +347,12 @@ class LocalStorage(Storage):
         """
         limit = before.timestamp()
         removed = 0
-        for folder, _, names in os.walk(self._root):
-            for name in names:
-                path = f"{folder}/{name}"
-                if is_staging(name) and name != LOCK_NAME:
-                    with contextlib.suppress(FileNotFoundError), naming(path):
-                        if os.lstat(path).st_mtime < limit:
-                            os.unlink(path)
-                            removed += 1
+        for path in staging_files(self.path):
+            if not path.endswith(f"/{LOCK_NAME}"):
+                with contextlib.suppress(FileNotFoundError), naming(path):
+                    if os.lstat(path).st_mtime < limit:
+                        os.unlink(path)
+                        removed += 1
         return removed
 
     def make_durable(self, keys: Iterable[str]) -> None:
@@ -496,12 +541,21 @@ def _sync(paths: Sequence[str]) -> None:
             sync(path)
 
 
+def _by_folder(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Keys of one folder each, a batch at a time."""
+    folders: dict[str, list[str]] = {}
+    for key in keys:
+        folders.setdefault(key[: key.rfind("/") + 1], []).append(key)
+    for found in folders.values():
+        for first in range(0, len(found), BATCH):
+            yield found[first : first + BATCH]
+
+
 def _total(parts: Iterable[Deleted]) -> Deleted:
     done = [*parts]
     return Deleted(
         sum(part.keys for part in done),
-        sum(part.bytes for part in done),
-        tuple(each for part in done for each in part.failed),
+        failed=tuple(each for part in done for each in part.failed),
     )
 
 

@@ -32,14 +32,17 @@ from frazil.storage.base import (
     Found,
     Listed,
     LostRace,
+    Piece,
     Storage,
     Unchanged,
     Version,
     Written,
+    absent,
     byte_span,
     check_key,
     check_prefix,
     check_range,
+    too_short,
 )
 
 
@@ -158,6 +161,17 @@ class MemoryStorage(Storage):
     def get_many(self, ranges: Sequence[tuple[str, int | None, int | None]]) -> Found:
         """Many `get`s, in line: there is nothing to wait for."""
         return [self.get(*item) for item in ranges]
+
+    def read_into(self, pieces: Sequence[Piece]) -> None:
+        """Copy parts of objects."""
+        objects = self._place.objects
+        for key, start, view in pieces:
+            found = objects.get(key)
+            if found is None:
+                raise absent(key)
+            if len(found[0]) < start + len(view):
+                raise too_short(key, start + len(view))
+            view[:] = memoryview(found[0])[start : start + len(view)]
 
     def put_many(self, items: Iterable[tuple[str, Bytes]], attributes: Attributes = PLAIN) -> None:
         """Many `put`s, in line."""

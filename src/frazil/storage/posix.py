@@ -22,7 +22,11 @@ from frazil.storage.durable import start_sync
 # A FIFO must not make us wait, so reads are non-blocking; regular files do not care.
 READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _CREATE: Final = os.O_WRONLY | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL
+# To delete in a folder one need not be allowed to list it.
+_FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC | os.O_DIRECTORY
 _STAGING: Final = re.compile(r"[^#]*#[0-9]*")
+MAX_PARTS: Final = 1024
+"""so many pieces of memory Linux and macOS write in one call"""
 ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
 _REASONS: Final = {
     errno.EACCES: "permission denied",
@@ -123,6 +127,19 @@ def write_all(descriptor: int, data: Bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
+def write_parts(descriptor: int, parts: Sequence[Bytes]) -> None:
+    """Write everything, part after part, from where it is in memory."""
+    for first in range(0, len(parts), MAX_PARTS):
+        batch = parts[first : first + MAX_PARTS]
+        written = os.writev(descriptor, batch)
+        for part in batch:  # a full disk, a signal or 2 GiB end a write early
+            if written < len(part):
+                write_all(descriptor, memoryview(part).cast("B")[written:])
+                written = 0
+            else:
+                written -= len(part)
+
+
 def failure(error: OSError, path: str, *, writing: bool = False) -> FrazilError:
     """Say in our words what the system refused."""
     number = error.errno
@@ -169,11 +186,11 @@ def read_range(descriptor: int, start: int | None, end: int | None) -> bytes | N
     return b"".join(parts)
 
 
-def create(path: str, data: Bytes, *, hurry: bool = False) -> None:
+def create(path: str, parts: Sequence[Bytes], *, hurry: bool = False) -> None:
     """Write a new file under its own name; `hurry` sends it to the disk at once."""
     descriptor = os.open(path, _CREATE, 0o666)
     try:
-        write_all(descriptor, data)
+        write_parts(descriptor, parts)
         if hurry:
             start_sync(descriptor)
     except BaseException:
@@ -183,19 +200,57 @@ def create(path: str, data: Bytes, *, hurry: bool = False) -> None:
         os.close(descriptor)
 
 
-def delete(paths: Sequence[tuple[str, str]]) -> Deleted:
-    """Delete the files of (key, path) pairs, and say which would not go."""
-    freed = 0
+@contextlib.contextmanager
+def opened_folder(path: str, *, follow_symlinks: bool) -> Iterator[int]:
+    """Keep a folder open: names in it are then found without walking the path each time."""
+    flags = _FOLDER if follow_symlinks else _FOLDER | os.O_NOFOLLOW
+    descriptor = os.open(path, flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def delete(folder: int, path: str, keys: Sequence[str]) -> Deleted:
+    """Delete files of an open folder by the last part of their keys; tell which would not go."""
     failed = []
-    for key, path in paths:
+    start = keys[0].rfind("/") + 1 if keys else 0
+    for key in keys:
         try:
-            size = os.lstat(path).st_size
-            os.unlink(path)
-            freed += size
+            os.unlink(key[start:], dir_fd=folder)
         except OSError as error:
             if error.errno not in ABSENT:
-                failed.append((key, str(failure(error, path, writing=True))))
-    return Deleted(len(paths) - len(failed), freed, tuple(failed))
+                reason = failure(error, f"{path}/{key[start:]}", writing=True)
+                failed.append((key, str(reason)))
+    return Deleted(len(keys) - len(failed), failed=tuple(failed))
+
+
+def sizes_and_times(folder: int, names: Sequence[str]) -> list[tuple[int, int] | None]:
+    """Size and time in microseconds of regular files in an open folder; None for others."""
+    found: list[tuple[int, int] | None] = []
+    for name in names:
+        try:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in ABSENT:
+                raise
+            found.append(None)
+        else:
+            is_file = stat.S_ISREG(status.st_mode)
+            found.append((status.st_size, _mtime_us(status)) if is_file else None)
+    return found
+
+
+def staging_files(folder: str) -> Iterator[str]:
+    """Paths of the temporary files in a folder and below."""
+    folders = [folder]
+    while folders:
+        with contextlib.suppress(FileNotFoundError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif "#" in entry.name and is_staging(entry.name):
+                    yield entry.path
 
 
 @contextlib.contextmanager

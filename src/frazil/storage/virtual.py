@@ -24,6 +24,7 @@ from frazil.model.config import (
     StorageSettings,
     VirtualChunkContainer,
 )
+from frazil.model.strings import Strings
 from frazil.storage.base import fan_out
 from frazil.storage.clients import DEFAULT_LIMIT
 from frazil.storage.credentials import AnyCredential, Credentials
@@ -156,20 +157,20 @@ class Containers:
 
     def check_many(
         self, locations: Sequence[str], *, validate: bool = True
-    ) -> tuple[list[str], npt.NDArray[np.bool_]]:
+    ) -> tuple[Strings, npt.NDArray[np.bool_]]:
         """Locations in stored form, and which of them a container covers; "" is left alone."""
-        texts = [*locations]
+        texts = Strings.of(locations)
         covered = np.ones(len(texts), np.bool_)
-        present = texts if all(texts) else [text for text in texts if text]
-        if not present:
+        present = texts.take(np.flatnonzero(texts.sizes)) if not texts.sizes.all() else texts
+        if not len(present):
             return texts, covered
-        common = _common(min(present), max(present))
+        common = present.common_prefix()
         # Files of one archive share a beginning that settles the form of all of them.
         if not is_settled(common):
-            texts = [normalised(text) if text else text for text in texts]
+            texts = Strings.of([normalised(text) if text else text for text in texts])
         if validate:
             is_simple = is_settled(common) and self._covering(common) is not None
-            if not is_simple or _SUSPECT.search("\n".join(present)):
+            if not is_simple or _SUSPECT.search("\n".join(locations)):
                 covered[:] = [not text or self._refusal(text) is None for text in texts]
         return texts, covered
 
@@ -212,6 +213,13 @@ class Containers:
                 location=location,
             )
         return container.url_prefix + rest
+
+    def expand_many(self, locations: Strings) -> list[str]:
+        """Many locations as absolute URLs."""
+        texts = locations.tolist()
+        if VCC.encode() not in locations.data:
+            return texts
+        return [self.expand(location) for location in texts]
 
     # --- reading ---
 
@@ -330,12 +338,6 @@ def _usable(container: VirtualChunkContainer) -> VirtualChunkContainer | None:
     except InvalidInputError:
         return None
     return made
-
-
-def _common(first: str, last: str) -> str:
-    """The beginning that two texts share."""
-    size = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), None)
-    return first[:size] if size is not None else min(first, last, key=len)
 
 
 def _with_slash(prefix: str) -> str:

@@ -12,8 +12,9 @@ import zstandard
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats import blocks
-from frazil.formats.blocks import LINK, Scalars, Texts, Writer, encode_tables
-from frazil.formats.envelope import FileKind, seal, unseal
+from frazil.formats.block_tables import Scalars, Texts, encode_tables
+from frazil.formats.blocks import LINK, Writer
+from frazil.formats.envelope import Body, FileKind, seal, unseal
 from frazil.formats.flat import Buffer
 from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.ids import ChunkId, ManifestId, NodeId
@@ -26,6 +27,7 @@ from frazil.model.chunks import (
     VirtualRef,
 )
 from frazil.model.nodes import Coordinates
+from frazil.model.strings import U8
 from tests.support.manifests import Compression, search_bytes
 from tests.support.official_files import DICTIONARY, MANIFEST_V1, MANIFEST_V2
 
@@ -56,14 +58,14 @@ def refs_of(manifest: Manifest, node: NodeId = NODE) -> dict[Coordinates, ChunkR
     return dict(table.refs())
 
 
-def sealed(build: Callable[[Writer], memoryview], spec: int = 2) -> bytes:
+def sealed(build: Callable[[Writer], list[Body]], spec: int = 2) -> bytes:
     return seal(build(Writer()), FileKind.MANIFEST, spec=spec)
 
 
-def manifest_of(*arrays: tuple[NodeId, np.ndarray[tuple[int], np.dtype[np.uint8]]]) -> bytes:
+def manifest_of(*arrays: tuple[NodeId, list[U8]]) -> bytes:
     """A manifest around hand-made vectors of references."""
 
-    def build(writer: Writer) -> memoryview:
+    def build(writer: Writer) -> list[Body]:
         links = writer.root([ID, LINK, None, b"\0"])
         rows = writer.tables(links[1], [[node, LINK] for node, _ in arrays])
         parts = [(row[1], part) for row, (_, part) in zip(rows, arrays, strict=True)]
@@ -106,7 +108,7 @@ class TestOfficialFiles:
             [Texts(8, np.array([0, 1], np.int32), pool, is_text=False)],
         )
 
-        def build(writer: Writer) -> memoryview:
+        def build(writer: Writer) -> list[Body]:
             links = writer.root([ID, LINK, LINK])
             row = writer.tables(links[1], [[NODE, LINK]])
             writer.blob(links[2], DICTIONARY)
@@ -268,7 +270,7 @@ class TestLocations:
         number = np.zeros(1, np.int32)
         refs = encode_tables(np.zeros((1, 1), np.uint32), [], [Texts(8, number, pool, False)])
 
-        def build(writer: Writer) -> memoryview:
+        def build(writer: Writer) -> list[Body]:
             links = writer.root([ID, LINK, LINK])
             row = writer.tables(links[1], [[NODE, LINK]])
             writer.blob(links[2], dictionary)
@@ -305,8 +307,9 @@ class TestRefusals:
         ids = [Scalars(4, np.zeros(2, "V12"))]
         part = encode_tables(np.array([[1, 1], [1, 2]], np.uint32), ids)
         # The second row says it has one coordinate only.
-        at = len(part) - bytes(part)[::-1].index(struct.pack("<III", 2, 1, 2)[::-1]) - 12
-        part[at] = 1
+        block = part[-1]
+        at = len(block) - bytes(block)[::-1].index(struct.pack("<III", 2, 1, 2)[::-1]) - 12
+        block[at] = 1
         self.refuse(manifest_of((NODE, part)), "rank")
 
     def test_reference_to_nothing(self) -> None:

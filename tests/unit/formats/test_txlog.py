@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from frazil.errors import FormatError
-from frazil.formats.blocks import LINK, Writer, encode_tables
+from frazil.formats.block_tables import encode_tables
+from frazil.formats.blocks import LINK, Writer
 from frazil.formats.envelope import FileKind, seal, unseal
 from frazil.formats.flat import Buffer
 from frazil.formats.txlog import ID_LISTS, decode_log, encode_log

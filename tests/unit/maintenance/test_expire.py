@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from frazil.errors import ErrorKind, ReadOnlyError, RefNotFoundError
+from frazil.maintenance.expire import plan_expiry
 from frazil.model.history import RepoAvailability
 from frazil.model.values import RepoStatus
 from frazil.repository import Repository
@@ -15,6 +16,7 @@ from tests.support.checks import check_repository
 from tests.unit.maintenance.samples import (
     Interrupted,
     Moment,
+    keys,
     later,
     make,
     messages,
@@ -69,6 +71,22 @@ def test_main_stays_however_old_it_is(storage: MemoryStorage, spec: int) -> None
     assert repo.lookup_branch("main") == commits[-1]
     assert messages(repo) == ["5=6", "Repository initialized"]
     assert values(repo) == [1, 2, 3, 4, 5, 6, 0, 0]
+
+
+@pytest.mark.parametrize("is_thorough", [False, True], ids=["refs stay", "refs go"])
+def test_a_plan_tells_what_then_happens_and_changes_nothing(
+    storage: MemoryStorage, spec: int, is_thorough: bool
+) -> None:
+    repo, commits = grown(storage, spec)
+    options = {"delete_expired_branches": is_thorough, "delete_expired_tags": is_thorough}
+    for commit in commits:
+        cutoff = written_at(repo, commit)
+        before, refs = keys(storage), repo.list_branches() | repo.list_tags()
+        plan = plan_expiry(repo.context, cutoff, **options)
+        assert keys(storage) == before
+        assert {str(one) for one in plan.released} == repo.expire_snapshots(cutoff, **options)
+        lost = refs - repo.list_branches() - repo.list_tags()
+        assert lost == {*plan.branches, *plan.tags}
 
 
 def test_doing_it_twice_changes_nothing(storage: MemoryStorage, spec: int) -> None:

@@ -143,13 +143,13 @@ class TestLocations:
         assert texts[8] == "file:///y"
         assert covered.tolist() == [True, True, True, False, True, False, True, False, False]
         assert made.check_many(mixed, validate=False)[1].all()
-        assert made.check_many([])[0] == []
+        assert not len(made.check_many([])[0])
 
     @pytest.mark.parametrize("scheme", ["s3", "gs"])
     def test_many_with_a_common_beginning(self, scheme: str) -> None:
         made = containers(*self.places)
         plain = [f"{scheme}://bucket/run/{n}.nc" for n in range(100)]
-        assert made.check_many(plain)[0] == plain
+        assert list(made.check_many(plain)[0]) == plain
         assert made.check_many(plain)[1].all()
         odd = [*plain, f"{scheme}://bucket/run//x.nc", f"{scheme}://bucket/run/.."]
         assert made.check_many(odd)[1].all() == (scheme == "s3")

@@ -1,0 +1,181 @@
+"""A proxy on loopback that delays requests and counts them.
+
+It stands between every contestant and the S3 server, so that distance and counting are the
+same for all. `python -m bench.proxy PORT MS...` forwards to PORT and listens once per delay;
+it prints its ports, then answers each line of input with what passed since the last one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass
+
+HOST = "127.0.0.1"
+HEAD_LIMIT = 64 * 1024
+BLOCK = 256 * 1024
+CONNECTIONS = 512
+"""served at a time; more have to wait"""
+
+
+@dataclass(slots=True)
+class Passed:
+    """What went through."""
+
+    requests: int = 0
+    reads: int = 0
+    """GET and HEAD among them"""
+    sent_bytes: int = 0
+    """bodies towards the server"""
+    received_bytes: int = 0
+    """bodies from the server"""
+
+
+class Proxy:
+    """Forwards HTTP/1.1 requests, one upstream connection for each client's."""
+
+    def __init__(self, target_port: int) -> None:
+        self.passed = Passed()
+        self._target = target_port
+        self._places = asyncio.Semaphore(CONNECTIONS)
+        self._servers: list[asyncio.Server] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def listen(self, delay_s: float) -> int:
+        """Accept connections whose requests wait; return the port."""
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            self._tasks.add(task)
+            try:
+                async with self._places:
+                    await self._serve(reader, writer, delay_s)
+            finally:
+                self._tasks.discard(task)
+
+        server = await asyncio.start_server(serve, HOST, 0, limit=HEAD_LIMIT, backlog=CONNECTIONS)
+        self._servers.append(server)
+        port: int = server.sockets[0].getsockname()[1]
+        return port
+
+    async def close(self) -> None:
+        """Stop listening, and end what goes on."""
+        for server in self._servers:
+            server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float
+    ) -> None:
+        gone = (OSError, EOFError, asyncio.LimitOverrunError, ValueError)
+        async with _closing(writer):
+            with contextlib.suppress(*gone):
+                upstream, upstream_out = await asyncio.open_connection(
+                    HOST, self._target, limit=HEAD_LIMIT
+                )
+                async with _closing(upstream_out):
+                    while await self._exchange(reader, writer, upstream, upstream_out, delay_s):
+                        pass
+
+    async def _exchange(
+        self,
+        client: asyncio.StreamReader,
+        client_out: asyncio.StreamWriter,
+        server: asyncio.StreamReader,
+        server_out: asyncio.StreamWriter,
+        delay_s: float,
+    ) -> bool:
+        """Pass on a request and its reply; tell whether the connection goes on."""
+        try:
+            head = await client.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:
+            return False
+        fields = _fields(head)
+        method = head.split(b" ", 1)[0]
+        if delay_s:
+            await asyncio.sleep(delay_s)
+        if fields.pop(b"expect", b"").lower() == b"100-continue":
+            client_out.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            head = b"\r\n".join(
+                line for line in head.split(b"\r\n") if not line.lower().startswith(b"expect:")
+            )
+        server_out.write(head)
+        self.passed.requests += 1
+        self.passed.reads += method in (b"GET", b"HEAD")
+        self.passed.sent_bytes += await _relay(client, server_out, fields)
+        reply = await server.readuntil(b"\r\n\r\n")
+        client_out.write(reply)
+        answered = _fields(reply)
+        status = reply.split(b" ", 2)[1]
+        if method != b"HEAD" and status not in (b"204", b"304"):
+            self.passed.received_bytes += await _relay(server, client_out, answered)
+        await client_out.drain()
+        closing = fields.get(b"connection"), answered.get(b"connection")
+        return b"close" not in closing
+
+
+@contextlib.asynccontextmanager
+async def _closing(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+def _fields(head: bytes) -> dict[bytes, bytes]:
+    """The header of a message, with names in small letters."""
+    lines = head.split(b"\r\n")[1:]
+    pairs = (line.split(b":", 1) for line in lines if b":" in line)
+    return {name.strip().lower(): value.strip() for name, value in pairs}
+
+
+async def _relay(
+    source: asyncio.StreamReader, target: asyncio.StreamWriter, fields: dict[bytes, bytes]
+) -> int:
+    """Pass on a body in blocks; return its length."""
+    if b"chunked" in fields.get(b"transfer-encoding", b"").lower():
+        total = 0
+        while True:
+            line = await source.readline()
+            length = int(line.split(b";")[0], 16)
+            target.write(line)
+            await _copy(source, target, length + 2)
+            if not length:
+                return total
+            total += length
+    length = int(fields.get(b"content-length", b"0"))
+    await _copy(source, target, length)
+    return length
+
+
+async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter, length: int) -> None:
+    while length:
+        block = await source.read(min(length, BLOCK))
+        if not block:
+            raise EOFError("the body ended early")
+        target.write(block)
+        await target.drain()
+        length -= len(block)
+
+
+async def main(target_port: int, delays_ms: list[float]) -> None:
+    """Listen and answer questions until the input ends."""
+    proxy = Proxy(target_port)
+    ports = [await proxy.listen(delay / 1000) for delay in delays_ms]
+    print(json.dumps(ports), flush=True)
+    loop = asyncio.get_running_loop()
+    while await loop.run_in_executor(None, sys.stdin.readline):
+        print(json.dumps(asdict(proxy.passed)), flush=True)
+        proxy.passed = Passed()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]), [float(text) for text in sys.argv[2:]]))

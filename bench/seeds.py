@@ -1,0 +1,38 @@
+"""Repositories that are built once and given to several contestants.
+
+Every copy is made of hard links: all files of a repository but one are never changed, and
+that one is replaced by rename, so copies cannot disturb each other.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.model import Place
+
+BACKUPS = "overwritten"
+"""old versions of the repo object: quadratic in the number of commits, and never read"""
+
+
+def link_copy(source: Path, target: Path) -> None:
+    """Copy a folder by hard links."""
+    shutil.copytree(
+        source,
+        target,
+        copy_function=os.link,
+        ignore=shutil.ignore_patterns(BACKUPS),
+        dirs_exist_ok=True,
+    )
+
+
+def seeded(name: str, build: Callable[[Place], None], place: Place) -> None:
+    """Fill `place` with a copy of the repository `name`, which `build` makes at the first use."""
+    seed = place.folder.parent / f"seed-{name}"
+    if not seed.exists():
+        building = Place(f"{seed}.building")
+        build(building)
+        building.folder.rename(seed)
+    link_copy(seed, place.folder)

@@ -1,0 +1,83 @@
+"""Why we are where we are: one text under each table of the report."""
+
+from __future__ import annotations
+
+HOW = """\
+Every case runs in rounds. In each round all contestants do the same work once, in alternating
+order, so that a busy machine hurts all alike; a first round warms imports and the page cache and
+is thrown away where a round is cheap. Figures are medians; in brackets the smallest and the
+largest. A ratio is the peer's median over ours, above 1 where Frazil is faster; its brackets are
+the ratios of single rounds. Results are compared with the values that were written before they
+count.
+
+- *icechunk 2.3.0* runs in the same process as Frazil, *1.1.21* in a worker of its own that takes
+  its turns; both through zarr-python with zarr's own codec pipeline and default settings.
+- *zarr LocalStore*, *zarr ObjectStore* and *tensorstore* read and write plain Zarr: no versions,
+  no commit.
+- *limit* is what the machine allows: the same bytes by `os.pread` from the same files, or by a
+  copy in memory.
+- Reading always includes opening the repository, with nothing cached by the program. The page
+  cache is warm.
+- *durable* is Frazil's default: everything that a commit names is on the disk before the branch
+  moves. *no fsync* is `durability="none"`, which is what all others do. Between runs the kernel
+  writes out what it holds, so that nobody pays for another's data.
+- Memory is the peak of a fresh process during the work, with what it held before in brackets.
+- Requests are counted by the proxy that all S3 traffic passes; on disk nobody counts them.
+"""
+
+THEMES = {
+    "Reading from local disk": """\
+A read through zarr-python costs the official package a task, a key and a trip through the event
+loop for each chunk, whatever its size. Frazil looks all references up in one step, reads files
+straight into the result where the codec allows, and decodes in threads that do not hold the
+interpreter. What is left for small chunks is opening files: packed chunks need one file for
+thousands of them, and come close to a copy in memory. Large chunks are bound by memory and by the
+codec, where tensorstore is the mark.
+""",
+    "Writing to local disk, with commit": """\
+With one file per chunk the file system decides: creating a file costs more than writing 16 KiB
+into it, for everybody (see *limit: one file per chunk*). Packing avoids that and is where the
+difference is. Compression of large chunks is bound by zstd itself, which is the same code on all
+sides. The price of durability is the difference between the two rows of Frazil.
+""",
+    "References": """\
+References are columns from the file to the answer, encoded and decoded by a few numpy operations,
+in a layout that repeats from block to block and so compresses well. The official package trains
+and applies a dictionary over all locations in each commit that touches a manifest, which is why a
+single chunk in an unsplit manifest of millions costs it so much; splitting bounds that for both.
+Point lookups search the raw file without decoding it.
+""",
+    "History and upkeep": """\
+A small commit writes four files and replaces one, so its time is file creation and, for the
+durable row, waiting for the disk. The repo object holds the whole history and is rewritten by each
+commit on both sides. Garbage collection is bound by listing and unlinking.
+""",
+    "S3 protocol on loopback": """\
+The server is written in Python and answers about a thousand requests per second, so that all who
+send one request per chunk meet at its limit; packed chunks need a hundred times fewer.
+""",
+    "S3 protocol, 30 ms away": """\
+At a distance the number of requests in flight decides. zarr-python keeps ten chunks in flight by
+default, which holds for all that go through it without a pipeline of their own. Packed chunks are
+fetched as a few large ranges.
+""",
+}
+
+GROWTH = {
+    "growth-refs": """\
+With manifests of 100,000 references, what a reader or a small commit touches stays the same, and
+only the list of manifests in the snapshot grows.
+""",
+    "growth-snapshots": """\
+The repo object grows with the history and is read at opening and replaced by each commit: the
+slope is that of a few columns per snapshot.
+""",
+    "growth-nodes": """\
+A snapshot lists all nodes. Opening decodes only what is asked for; a commit writes the whole list.
+""",
+    "growth-writers": """\
+All writers compete for one branch, so more of them only help to hide waiting. On a local disk the
+official package compares and replaces without a lock, so that commits which it acknowledged can be
+missing; Frazil takes a lock and loses none. On S3 both use conditional writes.
+""",
+}

@@ -1,0 +1,273 @@
+"""Carrying out a plan: references, bytes, decoding and placing, in batches and in threads.
+
+What is in memory beside the result is bounded: the encoded bytes of the batches at work, and
+one scratch for each. Chunks that are taken whole and follow each other are placed together.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil import config
+from frazil.bulk.chain import Chain, as_memory
+from frazil.bulk.codecs import Array, wrong_size
+from frazil.bulk.fetch import MISSING, References, fetch_into
+from frazil.bulk.grid import I64
+from frazil.bulk.plan import Plan
+from frazil.errors import FormatError
+from frazil.model.nodes import ArrayNode
+from frazil.session.working import WorkingState
+from frazil.storage.base import Storage, ahead
+
+Progress: TypeAlias = Callable[[int, int, int], None]
+"""Called with the chunks done so far, all chunks, and the encoded bytes read so far."""
+Finder: TypeAlias = Callable[[I64], References]
+"""From coordinates of chunks to where they are."""
+Bounds: TypeAlias = tuple[I64, I64, npt.NDArray[np.uint8]]
+"""Where the bytes of chunks begin and end in the memory of a batch, and their kinds."""
+
+LOOKUP_ROWS: Final = 1 << 16
+"""Chunks whose references are held at a time."""
+SMALL_CHUNK: Final = 64 << 10
+"""Reading plain chunks below this size from a disk is the work of one thread."""
+LOCAL_BATCH: Final = 1 << 20
+REMOTE_BATCH: Final = 16 << 20
+REMOTE_WIDTH: Final = 4
+"""Batches under way at a time: requests of one, decoding of another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How much is done at a time."""
+
+    rows: int
+    """chunks of a batch"""
+    width: int
+    """batches at work"""
+
+
+def pace_for(storage: Storage, chain: Chain, plan: Plan, max_in_flight: int | None) -> Pace:
+    """Batches that keep threads and storage busy, within the limit on memory."""
+    now = config.current()
+    limit = max_in_flight or now.max_in_flight_bytes
+    size = max(1, math.prod(plan.largest) * chain.dtype.itemsize)
+    if not storage.answers_inline:
+        wanted, width = REMOTE_BATCH, REMOTE_WIDTH
+    else:
+        wanted = LOCAL_BATCH
+        width = 1 if chain.is_raw and size < SMALL_CHUNK else now.workers
+    # A batch has its encoded bytes in memory, and at most as many decoded ones.
+    width = max(1, min(width, limit // (2 * size)))
+    rows = max(1, min(wanted, limit // (2 * width)) // size)
+    if rows > plan.run_length:
+        rows -= rows % plan.run_length
+    return Pace(rows, width)
+
+
+class Scratch:
+    """Memory that batches use one after the other: fresh memory costs as much as reading."""
+
+    def __init__(self) -> None:
+        self._free: list[npt.NDArray[np.uint8]] = []
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> npt.NDArray[np.uint8]:
+        """Memory of at least this size."""
+        with self._lock:
+            found = self._free.pop() if self._free else None
+        return found if found is not None and len(found) >= size else np.empty(size, np.uint8)
+
+    def give(self, memory: npt.NDArray[np.uint8]) -> None:
+        """Take memory back."""
+        with self._lock:
+            self._free.append(memory)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """The array that is read."""
+
+    state: WorkingState
+    node: ArrayNode
+    chain: Chain
+    """of the chunks of the plan"""
+    find: Finder
+
+
+def execute(
+    source: Source,
+    plan: Plan,
+    out: Array,
+    *,
+    max_in_flight: int | None = None,
+    progress: Progress | None = None,
+) -> npt.NDArray[np.bool_]:
+    """Read the chunks of a plan into an array, and tell which of them exist.
+
+    Raises:
+        FormatError: a chunk is damaged.
+        StorageError: an object is missing or cannot be read.
+    """
+    if not plan.count:
+        return np.zeros(0, bool)
+    pace = pace_for(source.state.context.storage, source.chain, plan, max_in_flight)
+    exists = np.zeros(plan.count, bool)
+    scratch = Scratch()
+    done = size = 0
+    for rows in spans(range(plan.count), LOOKUP_ROWS - LOOKUP_ROWS % pace.rows or pace.rows):
+        refs = source.find(plan.coords(rows))
+        limit = source.chain.encoded_limit(plan.largest)
+        try:
+            refs.check_lengths(limit, plan.largest)
+        except FormatError as error:
+            error.facts["array"] = source.node.path
+            raise
+        exists[rows.start : rows.stop] = refs.kind != MISSING
+        job = _Job(source, plan, out, refs, rows.start, scratch)
+        width = pace.width if len(rows) > pace.rows else 1
+        with closing(ahead(job.run, spans(rows, pace.rows), width)) as batches:
+            for count, read in batches:
+                done, size = done + count, size + read
+                if progress is not None:
+                    progress(done, plan.count, size)
+    return exists
+
+
+def spans(rows: range, size: int) -> Iterator[range]:
+    """Cut a range into pieces."""
+    for start in range(rows.start, rows.stop, size):
+        yield range(start, min(start + size, rows.stop))
+
+
+class _Job:
+    """What threads do for one read."""
+
+    def __init__(
+        self,
+        source: Source,
+        plan: Plan,
+        out: Array,
+        refs: References,
+        first: int,
+        scratch: Scratch,
+    ) -> None:
+        self._source = source
+        self._chain = source.chain
+        self._plan = plan
+        self._out = out
+        self._refs = refs
+        self._first = first
+        self._scratch = scratch
+        same_type = out.dtype == source.chain.dtype
+        self._is_direct = source.chain.is_direct and same_type
+        self._is_raw = source.chain.is_raw and same_type
+
+    def run(self, rows: range) -> tuple[int, int]:
+        """Read some chunks; tell how many they were, and how many bytes."""
+        refs = self._refs.take(slice(rows.start - self._first, rows.stop - self._first))
+        places = self._plan.run(rows, self._out)
+        if places is not None and self._is_raw and places[0] == len(rows):
+            straight = places[1].flags.c_contiguous
+            if straight:
+                self._read_straight(rows, refs, places[1])
+                return len(rows), int(refs.length.sum())
+        ends = np.cumsum(refs.length)
+        at = ends - refs.length
+        total = int(ends[-1])
+        buffer = self._scratch.take(total)
+        memory = memoryview(buffer)  # type: ignore[arg-type]  # an array is a buffer
+        fetch_into(self._source.state, refs, memory, at)
+        row = rows.start
+        while row < rows.stop:
+            if row > rows.start:
+                places = self._plan.run(range(row, rows.stop), self._out)
+            count = 1 if places is None else places[0]
+            part = slice(row - rows.start, row - rows.start + count)
+            bounds = at[part], ends[part], refs.kind[part]
+            if places is None:
+                self._place_one(row, memory, bounds)
+            else:
+                self._place_run(row, places[1], memory, bounds)
+            row += count
+        self._scratch.give(buffer)
+        return len(rows), total
+
+    def _read_straight(self, rows: range, refs: References, places: Array) -> None:
+        """Plain chunks to where they belong, without a copy."""
+        size = places[0, ...].nbytes
+        held = refs.kind != MISSING
+        self._check_sizes(rows.start, np.where(held, refs.length, size), size)
+        at = np.arange(len(rows), dtype=np.int64) * size
+        fetch_into(self._source.state, refs, as_memory(places), at)
+        if not held.all():
+            places[~held] = self._chain.fill_value
+
+    def _place_one(self, row: int, memory: memoryview, bounds: Bounds) -> None:
+        """A chunk of which a part is taken."""
+        start, end, kind = (int(column[0]) for column in bounds)
+        if kind == MISSING:
+            self._plan.fill(row, self._chain.fill_value, self._out)
+            return
+        try:
+            chunk = self._chain.decode(memory[start:end], self._plan.shape(row))
+        except FormatError as error:
+            raise self._named(error, row) from error.__cause__
+        self._plan.put(row, chunk, self._out)
+
+    def _place_run(self, row: int, places: Array, memory: memoryview, bounds: Bounds) -> None:
+        """Whole chunks side by side."""
+        starts, ends, kinds = bounds
+        if self._is_raw and kinds.all():
+            self._check_sizes(row, ends - starts, places[0, ...].nbytes)
+            flat = np.frombuffer(memory[starts[0] : ends[-1]], self._chain.dtype)
+            places[...] = flat.reshape(places.shape)
+            return
+        buffer = None
+        targets = places
+        if self._is_direct and not places[0, ...].flags.c_contiguous:
+            buffer = self._scratch.take(places.nbytes)
+            targets = buffer[: places.nbytes].view(self._chain.dtype).reshape(places.shape)
+        memories = _memories(targets) if self._is_direct else None
+        columns = (starts.tolist(), ends.tolist(), kinds.tolist())
+        for number, (start, end, kind) in enumerate(zip(*columns, strict=True)):
+            if kind == MISSING:
+                targets[number] = self._chain.fill_value
+                continue
+            try:
+                if memories is not None:
+                    self._chain.unpack_into(memory[start:end], memories[number])
+                else:
+                    self._chain.decode_into(memory[start:end], targets[number, ...])
+            except FormatError as error:
+                raise self._named(error, row + number) from error.__cause__
+        if buffer is not None:
+            places[...] = targets
+            self._scratch.give(buffer)
+
+    def _check_sizes(self, row: int, sizes: I64, expected: int) -> None:
+        wrong = np.flatnonzero(sizes != expected)
+        if len(wrong):
+            number = int(wrong[0])
+            raise self._named(wrong_size(int(sizes[number]), expected), row + number)
+
+    def _named(self, error: FormatError, row: int) -> FormatError:
+        """Say which chunk it is."""
+        coords = tuple(self._plan.coords(range(row, row + 1))[0].tolist())
+        error.facts |= {"array": self._source.node.path, "chunk": coords}
+        return error
+
+
+def _memories(places: Array) -> list[memoryview]:
+    """The bytes of each of several chunks, which are contiguous one by one."""
+    if not places.flags.c_contiguous:
+        return [as_memory(place) for place in places]
+    whole, size = as_memory(places), places[0, ...].nbytes
+    return [whole[start : start + size] for start in range(0, len(whole), size)]

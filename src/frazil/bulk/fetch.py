@@ -1,0 +1,244 @@
+"""References of many chunks as columns, and their bytes into memory.
+
+Lookups are one vectorised step for each manifest that a region touches. Ranges of one object
+that follow each other, and whose places in memory do too, are read as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.bulk.grid import I64
+from frazil.errors import ErrorKind, FormatError
+from frazil.ids import crockford_many
+from frazil.model.chunks import ChunkTable, ChunkType, Rows, VirtualRef
+from frazil.model.lookup import lookup_for
+from frazil.model.nodes import ArrayNode, ManifestRef
+from frazil.session.changeset import ChangeSet
+from frazil.session.working import WorkingState
+from frazil.storage.assets import CHUNKS
+from frazil.storage.base import Piece
+
+MISSING: Final = int(ChunkType.uninitialized)
+NATIVE: Final = int(ChunkType.native)
+VIRTUAL: Final = int(ChunkType.virtual)
+INLINE: Final = int(ChunkType.inline)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class References:
+    """Where many chunks are, a row for each."""
+
+    kind: npt.NDArray[np.uint8]
+    """a `ChunkType`; 0 for chunks that were never written"""
+    offset: I64
+    length: I64
+    """0 for missing chunks"""
+    chunk_id: npt.NDArray[np.uint8]
+    """(n, 12)"""
+    table: npt.NDArray[np.int32]
+    """number of the table that knows the rest of inline and virtual chunks"""
+    row: Rows
+    """their row in it"""
+    tables: Sequence[ChunkTable]
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def take(self, rows: Rows | slice) -> References:
+        """Some of the rows."""
+        return replace(
+            self,
+            kind=self.kind[rows],
+            offset=self.offset[rows],
+            length=self.length[rows],
+            chunk_id=self.chunk_id[rows],
+            table=self.table[rows],
+            row=self.row[rows],
+        )
+
+    def part(self, rows: Rows, offset: I64, length: I64) -> References:
+        """Ranges of the chunks in some rows, as references of their own."""
+        taken = self.take(rows)
+        return replace(taken, offset=taken.offset + offset, length=length)
+
+    def check_lengths(self, limit: int, shape: tuple[int, ...]) -> None:
+        """Refuse references to more bytes than a chunk can have once it is encoded.
+
+        Raises:
+            FormatError: there is one.
+        """
+        longest = int(self.length.max(initial=0))
+        if longest > limit or int(self.length.min(initial=0)) < 0:
+            raise FormatError(
+                "a chunk reference is longer than a chunk of this array can be",
+                kind=ErrorKind.INVALID_OBJECT_SIZE,
+                found=longest,
+                limit=limit,
+                shape=shape,
+            )
+
+
+def find_chunks(
+    state: WorkingState, node: ArrayNode, coords: I64, changes: ChangeSet | None = None
+) -> References:
+    """Look up many chunks; `coords` is (n, ndim).
+
+    Who reads while others may commit gives the changes as they were before `node` was looked up.
+    """
+    n = len(coords)
+    found = References(
+        kind=np.zeros(n, np.uint8),
+        offset=np.zeros(n, np.int64),
+        length=np.zeros(n, np.int64),
+        chunk_id=np.zeros((n, 12), np.uint8),
+        table=np.zeros(n, np.int32),
+        row=np.zeros(n, np.intp),
+        tables=(),
+    )
+    tables: list[ChunkTable] = []
+    rest = _from_changes(state, node, coords, changes or state.changes, found, tables)
+    if rest is None or len(rest):
+        wanted = coords if rest is None else coords[rest]
+        for table in state.load_tables(node, touched(node.manifests, wanted)):
+            _enter(found, tables, table, table.find_many(wanted), rest)
+    return replace(found, tables=tuple(tables))
+
+
+def touched(manifests: Sequence[ManifestRef], coords: I64) -> list[ManifestRef]:
+    """The manifests that may hold some of the chunks."""
+    if not len(coords):
+        return []
+    low, high = coords.min(axis=0).tolist(), coords.max(axis=0).tolist()
+    near = [
+        ref
+        for ref in manifests
+        if all(
+            start <= b and a < end
+            for a, b, (start, end) in zip(low, high, ref.extents, strict=False)
+        )
+    ]
+    return near if len(near) < 2 else [ref for ref in near if _covers_any(ref, coords)]
+
+
+def _covers_any(ref: ManifestRef, coords: I64) -> bool:
+    inside = np.ones(len(coords), bool)
+    for axis, (start, end) in enumerate(ref.extents):
+        column = coords[:, axis]
+        inside &= (column >= start) & (column < end)
+    return bool(inside.any())
+
+
+def _from_changes(
+    state: WorkingState,
+    node: ArrayNode,
+    coords: I64,
+    changes: ChangeSet,
+    found: References,
+    tables: list[ChunkTable],
+) -> Rows | None:
+    """Enter what the session has changed, and tell which rows are left; None for all."""
+    changed = changes.chunks.get(node.id)
+    if not changed:
+        return None
+    with state.lock:  # putting changes into columns must not meet somebody's writes
+        table, dropped = changed.columns()
+    rows = table.find_many(coords)
+    _enter(found, tables, table, rows, None)
+    settled = rows >= 0
+    if len(dropped):
+        settled |= lookup_for(dropped).rows(coords) >= 0
+    return np.flatnonzero(~settled)
+
+
+def _enter(
+    found: References,
+    tables: list[ChunkTable],
+    table: ChunkTable,
+    rows: Rows,
+    targets: Rows | None,
+) -> None:
+    """Put the chunks that a table has into the columns."""
+    hit = rows >= 0
+    if not hit.any():
+        return
+    into: Rows | slice
+    if hit.all():
+        into = slice(None) if targets is None else targets
+    else:
+        rows = rows[hit]
+        into = np.flatnonzero(hit) if targets is None else targets[hit]
+    found.kind[into] = table.kind[rows]
+    found.offset[into] = table.offset[rows].astype(np.int64)
+    found.length[into] = table.length[rows].astype(np.int64)
+    found.chunk_id[into] = table.chunk_id[rows]
+    found.table[into] = len(tables)
+    found.row[into] = rows
+    tables.append(table)
+
+
+# --- bytes ---
+
+
+def fetch_into(state: WorkingState, refs: References, memory: memoryview, at: I64) -> None:
+    """Put the bytes of chunks into memory, each at its place; missing ones are left out.
+
+    Raises:
+        StorageError: an object is missing or too short.
+        InvalidInputError: a virtual chunk may not be read.
+    """
+    kinds = set(np.unique(refs.kind).tolist())
+    if NATIVE in kinds:
+        rows = None if kinds == {NATIVE} else np.flatnonzero(refs.kind == NATIVE)
+        state.context.assets.storage.read_into(_pieces(refs, memory, at, rows))
+    if INLINE in kinds:
+        for row in np.flatnonzero(refs.kind == INLINE).tolist():
+            start, size, place = int(refs.offset[row]), int(refs.length[row]), int(at[row])
+            data = refs.tables[refs.table[row]].inline_data
+            memory[place : place + size] = memoryview(data)[start : start + size]
+    if VIRTUAL in kinds:
+        chosen = np.flatnonzero(refs.kind == VIRTUAL).tolist()
+        chunks = state.context.containers.fetch_many([_virtual(refs, row) for row in chosen])
+        for row, chunk in zip(chosen, chunks, strict=True):
+            memory[int(at[row]) : int(at[row]) + len(chunk)] = chunk
+
+
+def _virtual(refs: References, row: int) -> VirtualRef:
+    ref = refs.tables[refs.table[row]].ref(int(refs.row[row]))
+    assert isinstance(ref, VirtualRef)
+    return replace(ref, offset=int(refs.offset[row]), length=int(refs.length[row]))
+
+
+def _pieces(refs: References, memory: memoryview, at: I64, rows: Rows | None) -> list[Piece]:
+    """What to read of which objects, with neighbours joined."""
+    ids, offset, length = refs.chunk_id, refs.offset, refs.length
+    if rows is not None:
+        ids, offset, length, at = ids[rows], offset[rows], length[rows], at[rows]
+    words = np.ascontiguousarray(ids).view(np.uint32).reshape(-1, 3)
+    new = np.ones(len(ids), bool)
+    new[1:] = (words[1:] != words[:-1]).any(axis=1)
+    heads = np.arange(len(ids))
+    if not new.all():
+        new[1:] |= (offset[1:] != offset[:-1] + length[:-1]) | (at[1:] != at[:-1] + length[:-1])
+        heads = np.flatnonzero(new)
+        length = np.add.reduceat(length, heads)
+        if len(heads) > 1:
+            # Ranges of one object come together and in order: a disk then reads them as one.
+            order = np.lexsort((offset[heads], *words[heads].T))
+            heads, length = heads[order], length[order]
+    begin = at[heads]
+    return [
+        (CHUNKS + name, start, memory[first:last])
+        for name, start, first, last in zip(
+            crockford_many(ids[heads]),
+            offset[heads].tolist(),
+            begin.tolist(),
+            (begin + length).tolist(),
+            strict=True,
+        )
+    ]

@@ -1,0 +1,121 @@
+"""The chunk grid of an array: where chunks begin and how long they are, axis by axis.
+
+Regular and rectilinear grids are one thing here: runs of chunks of equal length, of which a
+regular axis has one that never ends. A grid is as large as its description, not as its chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import ErrorKind, InvalidInputError
+
+I64: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class GridAxis:
+    """The chunks along one axis."""
+
+    length: int
+    """of the array, in elements"""
+    sizes: tuple[int, ...]
+    """length of the chunks in each run"""
+    firsts: tuple[int, ...] = (0,)
+    """number of the first chunk of each run"""
+    starts: tuple[int, ...] = (0,)
+    """element that each run begins with"""
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether all chunks have the same length."""
+        return len(self.sizes) == 1
+
+    @property
+    def count(self) -> int:
+        """Number of chunks that hold elements of the array."""
+        return int(self.chunk_of(np.array([self.length - 1]))[0]) + 1 if self.length else 0
+
+    def chunk_of(self, elements: I64) -> I64:
+        """The chunks that hold some elements."""
+        if self.is_regular:
+            return elements // self.sizes[0]
+        run = np.searchsorted(self.starts, elements, "right") - 1
+        start, size = np.array(self.starts)[run], np.array(self.sizes)[run]
+        found: I64 = np.array(self.firsts)[run] + (elements - start) // size
+        return found
+
+    def start_of(self, chunks: I64) -> I64:
+        """The elements that some chunks begin with."""
+        if self.is_regular:
+            return chunks * self.sizes[0]
+        run = np.searchsorted(self.firsts, chunks, "right") - 1
+        ahead = (chunks - np.array(self.firsts)[run]) * np.array(self.sizes)[run]
+        found: I64 = np.array(self.starts)[run] + ahead
+        return found
+
+    def size_of(self, chunks: I64) -> I64:
+        """The full lengths of some chunks, also beyond the end of the array."""
+        if self.is_regular:
+            return np.full(len(chunks), self.sizes[0])
+        return np.array(self.sizes)[np.searchsorted(self.firsts, chunks, "right") - 1]
+
+
+Grid: TypeAlias = tuple[GridAxis, ...]
+
+
+def regular_grid(shape: tuple[int, ...], chunks: tuple[int, ...]) -> Grid:
+    """A grid of equal chunks."""
+    return tuple(GridAxis(length, (size,)) for length, size in zip(shape, chunks, strict=True))
+
+
+def parse_grid(document: Mapping[str, Any]) -> Grid:
+    """Read the chunk grid of a `zarr.json` document.
+
+    Raises:
+        InvalidInputError: it makes no sense.
+    """
+    shape = tuple(document["shape"])
+    name, given = document["chunk_grid"]["name"], document["chunk_grid"]["configuration"]
+    axes = given["chunk_shape"] if name == "regular" else given["chunk_shapes"]
+    if name not in ("regular", "rectilinear") or len(axes) != len(shape):
+        raise _bad(f"grid {name!r} with {len(axes)} axes for an array with {len(shape)}")
+    return tuple(_axis(length, axis) for length, axis in zip(shape, axes, strict=True))
+
+
+def _axis(length: int, axis: int | list[Any]) -> GridAxis:
+    runs = [(axis, None)] if isinstance(axis, int) else [_run(item) for item in axis]
+    sizes: list[int] = []
+    firsts: list[int] = []
+    starts: list[int] = []
+    first = start = 0
+    for size, count in runs:
+        if size < 1 and length:
+            raise _bad("chunks must have a length")
+        if count == 0:
+            continue
+        if not sizes or sizes[-1] != size:
+            sizes.append(size)
+            firsts.append(first)
+            starts.append(start)
+        if count is None:
+            start = max(start, length)
+            break
+        first += count
+        start += size * count
+    if start < length:
+        raise _bad(f"chunks cover {start} of {length} elements")
+    return GridAxis(length, tuple(sizes) or (1,), tuple(firsts) or (0,), tuple(starts) or (0,))
+
+
+def _run(item: int | list[int]) -> tuple[int, int | None]:
+    return (item, 1) if isinstance(item, int) else (item[0], item[1])
+
+
+def _bad(problem: str) -> InvalidInputError:
+    return InvalidInputError(f"bad chunk grid: {problem}", kind=ErrorKind.INVALID_ARRAY_METADATA)

@@ -1,0 +1,206 @@
+"""Writing regions of arrays: encoded in threads, stored in bulk, recorded in one step.
+
+A write is all or nothing for the session: chunks go to storage under fresh names first, and only
+when all are there one columnar insert makes them part of the session.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import zarr
+
+from frazil import config
+from frazil.bulk.codecs import Array, Shape
+from frazil.bulk.compose import Composer, Planned, Source
+from frazil.bulk.compose import Pieces as Pieces
+from frazil.bulk.compose import Target as Target
+from frazil.bulk.engine import Progress, spans
+from frazil.bulk.grid import Grid
+from frazil.bulk.pack import LARGE_FILE, Choice, Encoded, Pace, PackWriter, chosen_packing, pace_for
+from frazil.bulk.plan import BoxPlan, PointPlan, box_plan, point_plan
+from frazil.bulk.read import (
+    Owner,
+    is_pointwise,
+    open_array,
+    read_selection,
+    refuse_ambiguous,
+    split_fields,
+)
+from frazil.bulk.selection import blocks_as_slices
+from frazil.errors import InvalidInputError
+from frazil.storage.base import ahead
+
+LEAST_BYTES: Final = 1 << 10
+"""A chunk is taken to be at least so large, for even a tiny one is some work."""
+
+
+def write_region(
+    owner: Owner,
+    path: str,
+    selection: Any,  # noqa: ANN401 - what numpy takes
+    values: npt.ArrayLike,
+    *,
+    by: str = "brackets",
+    packing: Choice = None,
+    max_in_flight: int | None = None,
+    progress: Progress | None = None,
+    write_empty_chunks: bool | None = None,
+) -> None:
+    """Write values to a region of an array, by a selection as zarr arrays take it in brackets.
+
+    `by` may be `oindex`, `vindex` or `blocks` for the other kinds. Values are broadcast to the
+    region. Small chunks are packed unless `packing` or the configuration says otherwise. About
+    `max_in_flight` bytes of chunks are in memory at a time. Chunks that hold nothing but the fill
+    value are dropped, unless `write_empty_chunks`, or zarr's setting of that name, is true.
+
+    Raises:
+        NodeNotFoundError: there is no such array.
+        SelectionError: the array has no such region.
+        InvalidInputError: the values do not fit the region.
+        ReadOnlyError: the session takes no changes.
+        StorageError: something could not be read or stored; the session is as it was.
+    """
+    opened = open_array(owner, path)
+    opened.state.require_editable()
+    layout = opened.layout
+    if layout is None:
+        _write_by_zarr(owner, path, selection, values, by)
+        return
+    fields, selection = split_fields(selection, layout.chain.dtype)
+    if fields is not None:
+        records = read_selection(opened, selection, by=by)
+        for name in [fields] if isinstance(fields, str) else fields:
+            records[name] = values if isinstance(fields, str) else np.asarray(values)[name]
+        values = records
+    plan, value = _planned(layout.grid, selection, np.asarray(values), by)
+    if write_empty_chunks is None:
+        write_empty_chunks = bool(zarr.config.get("array.write_empty_chunks", False))
+    write_chunks(
+        Target(opened.state, opened.node, layout.chain, write_empty_chunks),
+        Planned(plan, plan.coords(range(plan.count)).astype(np.uint32)),
+        value,
+        packing=packing,
+        max_in_flight=max_in_flight,
+        progress=progress,
+    )
+
+
+def _planned(
+    grid: Grid,
+    selection: Any,  # noqa: ANN401 - what numpy takes
+    values: Array,
+    by: str,
+) -> tuple[BoxPlan | PointPlan, Array]:
+    """The chunks of a selection, and the values with all axes the plan speaks of."""
+    if by == "blocks":
+        selection = blocks_as_slices(grid, selection)
+    if by == "vindex" or (by == "brackets" and is_pointwise(selection, len(grid))):
+        points, shape = point_plan(grid, selection)
+        return points, _fitted(values, shape).reshape(-1)
+    if by == "brackets":
+        refuse_ambiguous(selection)
+    box = box_plan(grid, selection)
+    return box, _fitted(values, box.result_shape).reshape(box.full_shape)
+
+
+def _write_by_zarr(
+    owner: Any,  # noqa: ANN401 - a session or a store
+    path: str,
+    selection: Any,  # noqa: ANN401 - what numpy takes
+    values: Any,  # noqa: ANN401 - what numpy takes
+    by: str,
+) -> None:
+    """Let zarr write to an array whose codecs or data type only it may know."""
+    store = getattr(owner, "store", owner)
+    array = zarr.open_array(store, path=path.strip("/"), mode="r+", zarr_format=3)
+    (array if by == "brackets" else getattr(array, by))[selection] = values
+
+
+def _fitted(values: Array, shape: Shape) -> Array:
+    try:
+        return np.broadcast_to(values, shape)
+    except ValueError:
+        raise InvalidInputError(
+            f"values of the shape {values.shape} do not fit a region of {shape}"
+        ) from None
+
+
+def write_chunks(
+    target: Target,
+    source: Source,
+    value: Array,
+    *,
+    packing: Choice = None,
+    max_in_flight: int | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Write a value, or parts of it, into chunks of an array.
+
+    Raises:
+        ReadOnlyError: the session takes no changes.
+        StorageError: something could not be read or stored; the session is as it was.
+    """
+    state, node = target.state, target.node
+    state.require_editable()
+    count = len(source.coords)
+    if count < 2:
+        size = _write_one(target, source, value) if count else 0
+        if progress is not None:
+            progress(count, count, size)
+        return
+    state.require_held(node, tuple(source.coords.max(axis=0).tolist()))
+    default = config.current().pack_bulk_writes
+    wanted = chosen_packing(packing, default=default, max_in_flight=max_in_flight)
+    pace = _pace(target, source, max_in_flight)
+    with PackWriter(state, count, packing=wanted) as writer:
+        composer = Composer(target, source, value)
+
+        def store(rows: range) -> tuple[int, int, list[Encoded]]:
+            encoded = composer.encoded(rows)
+            return rows.stop, sum(len(data) for _, data in encoded), writer.put_large(encoded)
+
+        with closing(ahead(store, spans(range(count), pace.rows), pace.width)) as stored:
+            total = 0
+            for done, size, small in stored:
+                writer.add(small)
+                total += size
+                if progress is not None:
+                    progress(done, count, total)
+        table = writer.table(source.coords)
+    with state.editing():
+        state.set_table(node, table)
+        if len(table) < count:
+            state.delete_chunks(node, writer.absent(source.coords))
+
+
+def _pace(target: Target, source: Source, max_in_flight: int | None) -> Pace:
+    """Batches that keep threads and storage busy, within the limit on memory."""
+    storage, chain = target.state.context.storage, target.chain
+    size = max(LEAST_BYTES, prod(source.largest) * chain.dtype.itemsize)
+    pace = pace_for(storage, size, max_in_flight)
+    if not storage.answers_inline:
+        return pace
+    # Where there is nothing to do but to copy, threads cost more than they bring.
+    is_quick = chain.is_raw and size < LARGE_FILE
+    run = source.run_length
+    rows = pace.rows - pace.rows % run if pace.rows > run else pace.rows
+    return Pace(rows, 1 if is_quick or len(source.coords) <= rows else pace.width)
+
+
+def _write_one(target: Target, source: Source, value: Array) -> int:
+    """Write a single chunk, which is quicker without columns; tell its size."""
+    state, node = target.state, target.node
+    coords = tuple(source.coords[0].tolist())
+    state.require_held(node, coords)
+    encoded = Composer(target, source, value).encoded(range(1))
+    if not encoded:
+        state.delete_chunk(node, coords)
+        return 0
+    data = encoded[0][1]
+    state.set_chunk(node, coords, state.payload(data))
+    return len(data)

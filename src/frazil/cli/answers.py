@@ -1,0 +1,136 @@
+"""What a command gives back, and how it is printed: JSON for programs, text for people."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from frazil.cli.exits import Exit
+from frazil.cli.text import clean
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+JSON: TypeAlias = object
+Cell: TypeAlias = "str | Text"
+WIDE: Final = 10_000
+"""Columns of what is not a terminal: nothing is wrapped or cut there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of a command, as data and as text."""
+
+    data: JSON
+    show: Callable[[Screen], None]
+    code: Exit = Exit.OK
+
+
+class Screen:
+    """Standard output, for people."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        is_terminal = sys.stdout.isatty()
+        self.console: Console = Console(
+            markup=False,
+            highlight=False,
+            emoji=False,
+            width=None if is_terminal else WIDE,
+            color_system=None if os.environ.get("NO_COLOR") else "auto",
+        )
+
+    def line(self, *parts: Cell) -> None:
+        """A line put together from parts."""
+        from rich.text import Text
+
+        self.console.print(Text.assemble(*map(_safe, parts)), soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        """A remark beside the matter."""
+        self.line(styled(text, "dim"))
+
+    def fields(self, pairs: Iterable[tuple[str, Cell]]) -> None:
+        """Names and values, a line each."""
+        rows = [(styled(name, "dim"), value) for name, value in pairs]
+        self.table(("", ""), rows, header=False)
+
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+        *,
+        header: bool = True,
+    ) -> None:
+        """Columns of cells; a name ending in `#` is that of numbers, which stand to the right."""
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, show_header=header, header_style="dim")
+        for column in columns:
+            is_number = column.endswith("#")
+            table.add_column(
+                column.removesuffix("#"),
+                justify="right" if is_number else "left",
+                overflow="fold",
+                no_wrap=is_number,
+            )
+        for row in rows:
+            table.add_row(*map(_safe, row))
+        with self.console.capture() as captured:
+            self.console.print(table)
+        # Columns are padded to their width; nobody wants that at the end of a line.
+        for text in captured.get().splitlines():
+            self.console.file.write(f"{text.rstrip()}\n")
+
+
+def styled(text: str, style: str) -> Text:
+    """Text in a colour, where there are colours."""
+    from rich.text import Text
+
+    return Text(clean(text), style=style)
+
+
+def _safe(cell: Cell) -> Text:
+    from rich.text import Text
+
+    return Text(clean(cell)) if isinstance(cell, str) else cell
+
+
+def print_answer(answer: Answer, *, as_json: bool) -> None:
+    """Print a result."""
+    if as_json:
+        json.dump(answer.data, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
+        sys.stdout.write("\n")
+    else:
+        answer.show(Screen())
+    sys.stdout.flush()
+
+
+def print_json(screen: Screen, data: Mapping[str, object] | list[object]) -> None:
+    """Show data that is JSON for people too."""
+    screen.console.file.write(json.dumps(data, indent=2, ensure_ascii=True) + "\n")
+
+
+def tell_dry_run(screen: Screen, *, applied: bool) -> None:
+    """Say how to go on after a dry run."""
+    if not applied:
+        screen.note("Nothing was changed; --apply does it.")
+
+
+@contextmanager
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """Show on a terminal's stderr that something goes on; call the result to say what."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"{what} …") as status:
+        yield lambda text: status.update(f"{what}: {text}")

@@ -1,0 +1,73 @@
+"""One way to make a command: every one prints an answer, takes `--json`, and fails calmly."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any, Final, get_type_hints
+
+import typer
+
+from frazil.cli.answers import Answer, print_answer
+from frazil.cli.exits import Exit, tell
+from frazil.errors import FrazilError
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show tracebacks.", envvar="FRAZIL_DEBUG", show_envvar=False)
+]
+COMMON: Final = {"as_json": AsJson, "debug": Debug}
+
+Work = Callable[..., Answer]
+
+
+def add_command(app: typer.Typer, name: str, work: Work, panel: str | None = None) -> None:
+    """Make a function that gives an answer a command of that name."""
+    app.command(name, help=help_of(work), rich_help_panel=panel)(_as_command(work))
+
+
+def help_of(work: Callable[..., object]) -> str:
+    """The docstring of a function, each paragraph one line: terminals differ in width."""
+    paragraphs = (inspect.getdoc(work) or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def _as_command(work: Work) -> Callable[..., None]:
+    @wraps(work)
+    def run(*, as_json: bool, debug: bool, **arguments: Any) -> None:  # noqa: ANN401  (typer's)
+        raise typer.Exit(_run(work, arguments, as_json=as_json, debug=debug))
+
+    # typer reads the signature: that of the work, and the options that all commands have.
+    hints = get_type_hints(work, include_extras=True)
+    hints.pop("return")
+    own = [
+        parameter.replace(annotation=hints[name])
+        for name, parameter in inspect.signature(work).parameters.items()
+    ]
+    common = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        for name, kind in COMMON.items()
+    ]
+    run.__signature__ = inspect.Signature([*own, *common])  # type: ignore[attr-defined]
+    run.__annotations__ = {**hints, **COMMON, "return": None}
+    return run
+
+
+def _run(work: Work, arguments: dict[str, Any], *, as_json: bool, debug: bool) -> int:
+    try:
+        answer = work(**arguments)
+        print_answer(answer, as_json=as_json)
+    except FrazilError as error:
+        if debug:
+            raise
+        return tell(error, as_json=as_json)
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python must not complain when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    return answer.code

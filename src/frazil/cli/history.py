@@ -1,0 +1,376 @@
+"""What happened to a repository: `log`, `show`, `diff`, `status` and `reflog`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from frazil.cli.answers import Answer, Screen, print_json, styled
+from frazil.cli.arguments import Limit, Url, WholeUrl
+from frazil.cli.changes import diff_data, draw_diff
+from frazil.cli.commands import add_command
+from frazil.cli.text import counted, exact, moment, one_line, short, size
+from frazil.errors import ErrorKind, InvalidInputError
+
+if TYPE_CHECKING:
+    from frazil.cli import places
+    from frazil.model.values import Diff, SnapshotInfo, Update
+
+Described = dict[str, Any]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    works = {"log": log, "show": show, "diff": diff, "status": status, "reflog": reflog}
+    for name, work in works.items():
+        add_command(app, name, work, "Look at history")
+
+
+# --- log ---
+
+
+def log(
+    url: Url,
+    limit: Limit = 20,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Draw all branches and tags, or one ref.")
+    ] = False,
+) -> Answer:
+    """List the snapshots of a ref, newest first."""
+    from frazil.cli.places import open_place
+
+    place = open_place(url)
+    if graph:
+        return _graph(place)
+    history = place.repository.ancestry(snapshot_id=place.snapshot_id())
+    found = list(islice(history, limit + 1 if limit else None))
+    shown = found[:limit] if limit else found
+    is_cut = len(found) > len(shown)
+    names = _names(place)
+    data = {
+        "snapshots": [{**described(info), "refs": names.get(info.id, [])} for info in shown],
+        "truncated": is_cut,
+    }
+
+    def draw(screen: Screen) -> None:
+        screen.table(("snapshot", "written", "message"), [_row(info, names) for info in shown])
+        if is_cut:
+            print("there are more: --limit 0 shows all", file=sys.stderr)
+
+    return Answer(data, draw)
+
+
+def described(info: SnapshotInfo) -> Described:
+    """A snapshot as JSON shows it everywhere."""
+    return {
+        "id": info.id,
+        "parent_id": info.parent_id,
+        "written_at": exact(info.written_at),
+        "message": info.message,
+        "metadata": info.metadata,
+    }
+
+
+def _names(place: places.Place) -> dict[str, list[Described]]:
+    """Branches and tags by the snapshot they point to."""
+    refs = place.repository.context.refs
+    found: dict[str, list[Described]] = {}
+    for kind, names in (("branch", refs.branches()), ("tag", refs.tags())):
+        for name, target in sorted(names.items()):
+            found.setdefault(str(target), []).append({"type": kind, "name": name})
+    return found
+
+
+def _row(info: SnapshotInfo, names: dict[str, list[Described]]) -> list[Any]:
+    from rich.text import Text
+
+    message = Text(one_line(info.message))
+    if refs := names.get(info.id):
+        message = Text.assemble(_label(refs), " ", message)
+    return [styled(short(info.id), "yellow"), moment(info.written_at), message]
+
+
+def _label(refs: list[Described]) -> Any:  # noqa: ANN401  (rich is not imported yet)
+    from rich.text import Text
+
+    parts = [
+        styled(ref["name"], "bold green") if ref["type"] == "branch" else _tag(ref["name"])
+        for ref in refs
+    ]
+    return Text.assemble("(", Text(", ").join(parts), ")")
+
+
+def _tag(name: str) -> Any:  # noqa: ANN401  (rich is not imported yet)
+    return styled(f"tag {name}", "bold cyan")
+
+
+def _graph(place: places.Place) -> Answer:
+    chosen = {"snapshot_id": place.snapshot_id()} if place.ref is not None else {}
+    repository = place.repository
+    starts = (
+        [place.snapshot_id()]
+        if chosen
+        else [
+            str(tip)
+            for refs in (repository.context.refs.branches(), repository.context.refs.tags())
+            for tip in refs.values()
+        ]
+    )
+    known = {info.id: info for tip in starts for info in repository.ancestry(snapshot_id=tip)}
+    newest = sorted(known.values(), key=lambda info: info.written_at, reverse=True)
+    names = _names(place)
+    data = {
+        "snapshots": [{**described(info), "refs": names.get(info.id, [])} for info in newest],
+        "truncated": False,
+    }
+
+    def draw(screen: Screen) -> None:
+        has_colour = screen.console.color_system is not None and not screen.console.no_color
+        drawing = str(repository.ancestry_graph(**chosen, plain=not has_colour))
+        screen.console.file.write(drawing + "\n")
+
+    return Answer(data, draw)
+
+
+# --- show ---
+
+
+def show(url: Url) -> Answer:
+    """Tell everything about one snapshot, and what it changed."""
+    from frazil.cli.places import open_place
+
+    place = open_place(url)
+    repository, snapshot_id = place.repository, place.snapshot_id()
+    info = repository.lookup_snapshot(snapshot_id)
+    files = repository.list_manifest_files(snapshot_id)
+    changes = _changes(place, info.parent_id, snapshot_id)
+    refs = _names(place).get(snapshot_id, [])
+    data = {
+        **described(info),
+        "refs": refs,
+        "manifests": {
+            "files": len(files),
+            "bytes": sum(file.size_bytes for file in files),
+            "chunk_references": sum(file.num_chunk_refs for file in files),
+        },
+        "changes": None if changes is None else diff_data(changes),
+    }
+
+    def draw(screen: Screen) -> None:
+        manifests = data["manifests"]
+        screen.fields(
+            [
+                ("snapshot", styled(info.id, "yellow")),
+                ("parent", info.parent_id or "none"),
+                ("written", moment(info.written_at)),
+                *([("refs", _label(refs))] if refs else []),
+                (
+                    "manifests",
+                    f"{counted(manifests['files'], 'file')}, {size(manifests['bytes'])}, "
+                    f"{counted(manifests['chunk_references'], 'chunk reference')}",
+                ),
+            ]
+        )
+        screen.line("\n", *(f"    {line}\n" for line in info.message.splitlines()))
+        if info.metadata:
+            screen.note("metadata")
+            print_json(screen, info.metadata)
+        if changes is not None:
+            draw_diff(screen, changes)
+
+    return Answer(data, draw)
+
+
+def _changes(place: places.Place, parent: str | None, snapshot_id: str) -> Diff | None:
+    """What a snapshot changed; None for the first one."""
+    if parent is None:
+        return None
+    return place.repository.diff(from_snapshot_id=parent, to_snapshot_id=snapshot_id)
+
+
+# --- diff ---
+
+
+def diff(
+    url: Url,
+    first: Annotated[
+        str | None, typer.Argument(metavar="FROM", help="A version.", show_default=False)
+    ] = None,
+    last: Annotated[
+        str | None, typer.Argument(metavar="TO", help="A later version.", show_default=False)
+    ] = None,
+) -> Answer:
+    """Tell what changed from one version to a later one.
+
+    URL FROM TO compares two; URL@FROM TO does the same; URL FROM compares with main; and
+    URL@REF alone tells what that snapshot itself changed.
+    """
+    from frazil.cli.places import open_place
+
+    place = open_place(url)
+    begin, end = _ends(place, first, last)
+    _require_line(place, begin, end)
+    changes = place.repository.diff(from_snapshot_id=begin, to_snapshot_id=end)
+    data = {"from": begin, "to": end, **diff_data(changes)}
+
+    def draw(screen: Screen) -> None:
+        screen.note(f"from {short(begin)} to {short(end)}")
+        draw_diff(screen, changes)
+
+    return Answer(data, draw)
+
+
+def _ends(place: places.Place, first: str | None, last: str | None) -> tuple[str, str]:
+    if first is not None and last is not None:
+        if place.ref is not None:
+            raise InvalidInputError("three versions are too many: leave out that of the URL")
+        return place.named(first), place.named(last)
+    if first is None:
+        here = place.snapshot_id()
+        parent = place.repository.lookup_snapshot(here).parent_id
+        if parent is None:
+            raise InvalidInputError(f"snapshot {here} is the first: it has nothing before it")
+        return parent, here
+    if place.ref is None:
+        return place.named(first), place.snapshot_id()
+    return place.snapshot_id(), place.named(first)
+
+
+def _require_line(place: places.Place, begin: str, end: str) -> None:
+    """Refuse two versions of which the first is no ancestor of the second, and say what to do."""
+    if begin == end:
+        raise InvalidInputError(f"both are snapshot {begin}", kind=ErrorKind.INVALID_REF_TYPE)
+    after = [info.id for info in place.repository.ancestry(snapshot_id=end)]
+    if begin in after:
+        return
+    before = [info.id for info in place.repository.ancestry(snapshot_id=begin)]
+    if end in before:
+        advice = f"it is the other way round: diff URL {short(end)} {short(begin)}"
+    else:
+        shared = set(after)
+        base = next((one for one in before if one in shared), None)
+        advice = (
+            "they have no history in common"
+            if base is None
+            else f"they part at {short(base)}: compare each with that"
+        )
+    raise InvalidInputError(
+        f"snapshot {short(begin)} is no ancestor of {short(end)}; {advice}",
+        kind=ErrorKind.BAD_SNAPSHOT_CHAIN_FOR_DIFF,
+    )
+
+
+# --- status and reflog ---
+
+
+def status(url: WholeUrl) -> Answer:
+    """Tell what a repository is: version, availability, branches, tags, flags."""
+    from frazil.cli.places import open_whole
+
+    repository = open_whole(url)
+    refs, generation = repository.context.refs, repository.context.generation
+    known = repository.get_status() if generation.repo_object else None
+    branches = {name: str(tip) for name, tip in sorted(refs.branches().items())}
+    tags = {name: str(target) for name, target in sorted(refs.tags().items())}
+    flags = repository.feature_flags() if generation.repo_object else []
+    data = {
+        "url": repository.storage.url,
+        "spec_version": generation.spec,
+        "availability": known.availability.name if known else "online",
+        "availability_reason": known.limited_availability_reason if known else None,
+        "storage_is_writable": repository.context.storage.can_write,
+        "branches": branches,
+        "tags": tags,
+        "metadata": repository.get_metadata() if generation.repo_object else {},
+        "feature_flags": {flag.name: flag.enabled for flag in flags},
+        "virtual_chunk_containers": sorted(repository.config.virtual_chunk_containers or {}),
+    }
+
+    def draw(screen: Screen) -> None:
+        screen.fields(_status_lines(data))
+        rows = [[styled(name, "bold green"), "branch", short(at)] for name, at in branches.items()]
+        rows += [[styled(name, "bold cyan"), "tag", short(at)] for name, at in tags.items()]
+        screen.line()
+        screen.table(("name", "type", "snapshot"), rows)
+        if data["metadata"]:
+            screen.note("metadata")
+            print_json(screen, repository.get_metadata())
+
+    return Answer(data, draw)
+
+
+def _status_lines(data: Described) -> list[tuple[str, Any]]:
+    reason = f": {data['availability_reason']}" if data["availability_reason"] else ""
+    access = "" if data["storage_is_writable"] else " (the storage is read-only)"
+    off = [name for name, enabled in data["feature_flags"].items() if not enabled]
+    return [
+        ("repository", styled(data["url"], "bold")),
+        ("spec version", str(data["spec_version"])),
+        ("availability", f"{data['availability']}{reason}{access}"),
+        *([("turned off", ", ".join(off))] if off else []),
+        *(("virtual chunks", prefix) for prefix in data["virtual_chunk_containers"]),
+    ]
+
+
+def reflog(url: WholeUrl, limit: Limit = 20) -> Answer:
+    """List everything that was done to a repository, newest first."""
+    from frazil.cli.places import open_whole
+
+    updates = open_whole(url).ops_log()
+    found = list(islice(updates, limit + 1 if limit else None))
+    shown = found[:limit] if limit else found
+    is_cut = len(found) > len(shown)
+    data = {"updates": [_update(each) for each in shown], "truncated": is_cut}
+
+    def draw(screen: Screen) -> None:
+        rows = [
+            [moment(each.updated_at), styled(_event(each), "bold"), _facts(_update(each))]
+            for each in shown
+        ]
+        screen.table(("when", "what", "details"), rows)
+        if is_cut:
+            print("there are more: --limit 0 shows all", file=sys.stderr)
+
+    return Answer(data, draw)
+
+
+def _event(update: Update) -> str:
+    name = type(update.kind).__name__
+    return (
+        "".join(f"-{c.lower()}" if c.isupper() else c for c in name)
+        .strip("-")
+        .replace("g-c-ran", "gc-ran")
+    )
+
+
+def _update(update: Update) -> Described:
+    details = {
+        each.name: _plain(getattr(update.kind, each.name))
+        for each in dataclasses.fields(update.kind)  # type: ignore[arg-type]
+    }
+    return {
+        "type": _event(update),
+        "updated_at": exact(update.updated_at),
+        "details": details,
+        "backup_path": update.backup_path,
+    }
+
+
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value):
+        availability = getattr(value, "availability", None)
+        return getattr(availability, "name", str(value))
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _facts(update: Described) -> str:
+    shown = {
+        name: short(value) if name.endswith("snap_id") else value
+        for name, value in update["details"].items()
+    }
+    words = {"new_snap_id": "snapshot", "previous_snap_id": "before"}
+    return ", ".join(f"{words.get(name, name)} {value}" for name, value in shown.items())

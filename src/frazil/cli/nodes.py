@@ -1,0 +1,269 @@
+"""What is in a snapshot: `ls`, `tree`, `stat`, `cat` and `du`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from frazil.cli.answers import Answer, Screen, print_json, styled
+from frazil.cli.arguments import Authorize, NodePath, Url, parse_index
+from frazil.cli.commands import add_command
+from frazil.cli.text import axes, counted, size
+from frazil.errors import ErrorKind, InvalidInputError
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+    from frazil.model.nodes import Node
+    from frazil.session.working import WorkingState
+
+Described = dict[str, Any]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    for name, work in (("ls", ls), ("tree", tree), ("stat", stat), ("cat", cat), ("du", du)):
+        add_command(app, name, work, "Look at data")
+
+
+# --- ls and tree ---
+
+
+def ls(url: Url, path: NodePath = "/") -> Answer:
+    """List the nodes directly below a group, or one array."""
+    from frazil.cli.documents import summary
+    from frazil.cli.places import find_node
+    from frazil.model.nodes import ArrayNode
+
+    state, start = _state(url), _path(path)
+    node = find_node(state, start)
+    below = [f"{start.rstrip('/')}/{name}" for name in state.tree.children(start)]
+    shown = [node] if isinstance(node, ArrayNode) else [state.node(each) for each in sorted(below)]
+    nodes = [summary(each) for each in shown]
+
+    def show(screen: Screen) -> None:
+        columns = ("name", "type", "dtype", "shape", "chunks", "dimensions")
+        screen.table(columns, [_row(each) for each in nodes])
+
+    data = {"snapshot_id": str(state.base_id), "path": start, "nodes": nodes}
+    return Answer(data, show)
+
+
+def _row(node: Described) -> list[Any]:
+    name = node["path"].rpartition("/")[2]
+    if node["type"] == "group":
+        return [styled(f"{name}/", "bold blue"), "group", "", "", "", ""]
+    dims = ", ".join(each or "·" for each in node["dimension_names"] or ())
+    shape, chunks = axes(node["shape"]), axes(node["chunks"] or [])
+    return [styled(name, "bold"), "array", node["dtype"], shape, chunks, dims]
+
+
+def tree(
+    url: Url,
+    path: NodePath = "/",
+    depth: Annotated[int, typer.Option(min=0, help="Levels to show; 0 shows all.")] = 0,
+) -> Answer:
+    """Draw the hierarchy."""
+    from frazil.cli.documents import summary
+    from frazil.cli.places import find_node
+    from frazil.ids import is_below
+
+    state, start = _state(url), _path(path)
+    find_node(state, start)
+    level = start.rstrip("/").count("/")
+    shown = [
+        node
+        for node in sorted(state.tree, key=lambda node: node.path.split("/"))
+        if (node.path == start or is_below(node.path, start))
+        and (not depth or node.path.rstrip("/").count("/") - level <= depth)
+    ]
+    nodes = [summary(node) for node in shown]
+    data = {"snapshot_id": str(state.base_id), "path": start, "nodes": nodes}
+    return Answer(data, lambda screen: _draw(screen, start, nodes))
+
+
+def _draw(screen: Screen, start: str, nodes: list[Described]) -> None:
+    from rich.tree import Tree
+
+    lines = {node["path"]: _label(node, is_top=node["path"] == start) for node in nodes}
+    root = Tree(lines.pop(start, styled(start, "bold blue")), guide_style="dim")
+    drawn: dict[str, Tree] = {start: root}
+    for path, label in lines.items():
+        above = path.rpartition("/")[0] or "/"
+        drawn[path] = drawn.get(above, root).add(label)
+    screen.console.print(root)
+
+
+def _label(node: Described, *, is_top: bool) -> Any:  # noqa: ANN401  (rich is not imported yet)
+    from rich.text import Text
+
+    name = node["path"] if is_top else node["path"].rpartition("/")[2]
+    if node["type"] == "group":
+        return styled(name, "bold blue")
+    dims = node["dimension_names"] or [None] * len(node["shape"])
+    sides = [f"{dim}: {n}" if dim else str(n) for dim, n in zip(dims, node["shape"], strict=False)]
+    return Text.assemble(
+        styled(name, "bold"), " ", styled(node["dtype"], "green"), f" ({', '.join(sides)})"
+    )
+
+
+# --- stat ---
+
+
+def stat(
+    url: Url,
+    path: NodePath = "/",
+    chunk: Annotated[
+        str | None,
+        typer.Option(metavar="INDEX", help="One chunk, such as 0,3,1.", show_default=False),
+    ] = None,
+) -> Answer:
+    """Tell everything about a node, or where one chunk is."""
+    from frazil.cli.places import find_node
+
+    state, start = _state(url), _path(path)
+    if chunk is not None:
+        return _stat_chunk(state, start, chunk)
+    data = _details(state, find_node(state, start))
+
+    def show(screen: Screen) -> None:
+        screen.fields(_detail_lines(data))
+        if data["attributes"]:
+            screen.note("attributes")
+            print_json(screen, data["attributes"])
+
+    return Answer(data, show)
+
+
+def _details(state: WorkingState, node: Node) -> Described:
+    from frazil.cli.documents import codec_names, document, summary, usage
+    from frazil.model.nodes import ArrayNode
+
+    meta = document(node)
+    about: Described = {"snapshot_id": str(state.base_id), "id": str(node.id), **summary(node)}
+    if isinstance(node, ArrayNode):
+        table = state.table(node)
+        total = 1
+        for count in node.grid:
+            total *= count
+        about |= {
+            "codecs": codec_names(meta),
+            "fill_value": meta.get("fill_value"),
+            "grid": list(node.grid),
+            "chunks_total": total,
+            "chunks_written": len(table),
+            "manifests": [str(ref.id) for ref in node.manifests],
+            "storage": usage(table),
+        }
+    else:
+        about["children"] = len(state.tree.children(node.path))
+    return {**about, "attributes": meta.get("attributes") or {}}
+
+
+def _detail_lines(data: Described) -> list[tuple[str, Any]]:
+    lines: list[tuple[str, Any]] = [
+        ("path", styled(data["path"], "bold")),
+        ("type", data["type"]),
+        ("node id", data["id"]),
+    ]
+    if data["type"] == "group":
+        return [*lines, ("children", str(data["children"]))]
+    dims = ", ".join(each or "·" for each in data["dimension_names"] or ())
+    lines += [
+        ("dtype", data["dtype"]),
+        ("shape", axes(data["shape"])),
+        ("dimensions", dims or "not named"),
+        ("chunks", axes(data["chunks"] or [])),
+    ]
+    if "inner_chunks" in data:
+        lines.append(("in shards", axes(data["inner_chunks"])))
+    written, total = data["chunks_written"], data["chunks_total"]
+    lines += [
+        ("codecs", ", ".join(data["codecs"])),
+        ("fill value", str(data["fill_value"])),
+        ("written", f"{written:,} of {counted(total, 'chunk')}"),
+        ("manifests", str(len(data["manifests"]))),
+    ]
+    for kind, used in data["storage"].items():
+        if used["chunks"]:
+            lines.append((kind, f"{counted(used['chunks'], 'chunk')}, {size(used['bytes'])}"))
+    return lines
+
+
+def _stat_chunk(state: WorkingState, path: str, chunk: str) -> Answer:
+    from frazil.cli.documents import reference
+
+    node, index = state.array(path), parse_index(chunk)
+    if not node.holds(index):
+        raise InvalidInputError(
+            f"chunk {list(index)} is outside the grid of {path!r}, which is {axes(node.grid)}",
+            kind=ErrorKind.INVALID_CHUNK_INDEX,
+        )
+    data = {
+        "snapshot_id": str(state.base_id),
+        "path": path,
+        "chunk": list(index),
+        **reference(state.chunk_ref(node, index)),
+    }
+
+    def show(screen: Screen) -> None:
+        told = {**data, "chunk": ",".join(map(str, index))}
+        screen.fields((name.replace("_", " "), str(value)) for name, value in told.items())
+
+    return Answer(data, show)
+
+
+# --- cat ---
+
+
+def cat(
+    url: Url,
+    path: NodePath,
+    region: Annotated[
+        str, typer.Option("--region", "-r", help="Cells to print, such as '0:3, :, 5'.")
+    ] = "",
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV: index columns, value.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Print at most so many cells.")] = 1000,
+    authorize: Authorize = None,
+) -> Answer:
+    """Print the values of an array."""
+    from frazil.cli.values import read_values
+
+    return read_values(url, _path(path), region, limit, authorize, as_csv=as_csv)
+
+
+# --- du ---
+
+
+def du(
+    url: Url,
+    path: NodePath = "/",
+    snapshots: Annotated[
+        bool, typer.Option("--snapshots", help="By snapshot of the history instead.")
+    ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="The whole repository, and its objects by kind.")
+    ] = False,
+) -> Answer:
+    """Tell how much each array stores."""
+    from frazil.cli import usage
+
+    if snapshots and everything:
+        raise InvalidInputError("choose one of --snapshots and --all")
+    if snapshots:
+        return usage.of_snapshots(url)
+    return usage.of_repository(url) if everything else usage.of_snapshot(url, _path(path))
+
+
+# --- finding nodes ---
+
+
+def _state(url: str) -> WorkingState:
+    from frazil.cli.places import open_place
+
+    return open_place(url).state()
+
+
+def _path(text: str) -> str:
+    return "/" + text.strip("/")

@@ -1,0 +1,187 @@
+"""From the text of a URL to an open repository and one snapshot of it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from frazil import urls
+from frazil.errors import (
+    ErrorKind,
+    InvalidInputError,
+    NodeNotFoundError,
+    NotFoundError,
+    RefNotFoundError,
+)
+from frazil.ids import NodeId, SnapshotId
+from frazil.model.config import ObjectStoreConfig, RepositoryConfig, VirtualChunkContainer
+from frazil.model.nodes import GroupNode, Node
+from frazil.opening import open_context, require, stored_config
+from frazil.repository.attributes import Attributes
+from frazil.repository.history import History
+from frazil.repository.refs import Refs
+from frazil.session.working import WorkingState
+from frazil.storage import credentials
+from frazil.storage.base import Storage
+from frazil.storage.constructors import storage_from_url
+from frazil.storage.credentials import AnyCredential
+
+
+class Opened(History, Refs, Attributes):
+    """An open repository without the parts that need Zarr, which take long to import."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A repository and the version that its URL names."""
+
+    repository: Opened
+    ref: urls.VersionRef | None
+
+    @property
+    def url(self) -> str:
+        """Where the repository is, without secrets."""
+        return self.repository.storage.url
+
+    def snapshot_id(self) -> str:
+        """The snapshot that the URL means."""
+        return self.find(self.ref)
+
+    def find(self, ref: urls.VersionRef | None) -> str:
+        """The snapshot that a version means; near names are told when there is none."""
+        try:
+            return urls.resolve(ref, self.repository)
+        except RefNotFoundError as error:
+            wanted = ref.text if isinstance(ref, urls.Named) else ""
+            known = [*self.repository.list_branches(), *self.repository.list_tags()]
+            near = suggestion(wanted, known)
+            raise RefNotFoundError(f"{error}{near}", kind=error.kind) from error
+
+    def named(self, text: str) -> str:
+        """The snapshot that a text means."""
+        is_time = text.endswith("}")
+        return self.find(urls.parse_url(f"/@{text}").ref if is_time else urls.Named(text))
+
+    def branch(self) -> str:
+        """The branch that the URL names; main when it names nothing.
+
+        Raises:
+            InvalidInputError: it names something else.
+        """
+        match self.ref:
+            case None:
+                return urls.MAIN
+            case urls.Named(text) if text in self.repository.list_branches():
+                return text
+            case urls.Named(text):
+                known = sorted(self.repository.list_branches())
+                raise RefNotFoundError(
+                    f"there is no branch {text!r}{suggestion(text, known)}",
+                    kind=ErrorKind.BRANCH_NOT_FOUND,
+                )
+            case _:
+                raise InvalidInputError("a branch is needed after the @, not a time")
+
+    def state(self) -> WorkingState:
+        """The hierarchy of the snapshot."""
+        return WorkingState(self.repository.context, SnapshotId.parse(self.snapshot_id()))
+
+
+def storage_at(text: str) -> Storage:
+    """The storage of a URL without version.
+
+    Raises:
+        InvalidInputError: there is a version.
+    """
+    place = urls.parse_url(text)
+    refuse_version(place)
+    return storage_from_url(place.url)
+
+
+def refuse_version(place: urls.RepoUrl) -> None:
+    """Refuse a version where only a whole repository makes sense."""
+    if place.ref is not None:
+        raise InvalidInputError(
+            f"this concerns the whole repository: leave out {place.ref}",
+            kind=ErrorKind.INVALID_REF_TYPE,
+        )
+
+
+def open_place(text: str, authorize: Sequence[str] | None = None) -> Place:
+    """Open the repository of a URL.
+
+    Raises:
+        RepositoryNotFoundError: there is none.
+    """
+    place = urls.parse_url(text)
+    storage = storage_from_url(place.url)
+    access: dict[str, AnyCredential | None] = {}
+    if authorize:
+        config = stored_config(storage, require(storage)) or RepositoryConfig()
+        access = {prefix: _credential(config, prefix) for prefix in map(_slashed, authorize)}
+    return Place(Opened(open_context(storage, None, access), storage), place.ref)
+
+
+def open_whole(text: str) -> Opened:
+    """Open a repository where a version makes no sense."""
+    refuse_version(urls.parse_url(text))
+    return open_place(text).repository
+
+
+def suggestion(wanted: str, known: Iterable[str]) -> str:
+    """The end of a message that names what may have been meant."""
+    near = difflib.get_close_matches(wanted, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def find_node(state: WorkingState, path: str) -> Node:
+    """The node at a path; the root of an empty repository counts as a group.
+
+    Raises:
+        NodeNotFoundError: there is none.
+    """
+    found = state.tree.get(path)
+    if found is not None:
+        return found
+    if path == "/":
+        return GroupNode(NodeId(bytes(NodeId.width)), path, b"{}")
+    near = suggestion(path, (node.path for node in state.tree))
+    raise NodeNotFoundError(f"no group or array at {path!r}{near}")
+
+
+def _slashed(prefix: str) -> str:
+    return prefix if prefix.endswith("/") else f"{prefix}/"
+
+
+def _credential(config: RepositoryConfig, prefix: str) -> AnyCredential:
+    """What opens a container: nothing for files and the web, else what the environment holds."""
+    containers = config.virtual_chunk_containers or {}
+    found = next((c for c in containers.values() if _slashed(c.url_prefix) == prefix), None)
+    if found is None:
+        known = ", ".join(sorted(containers)) or "none"
+        raise NotFoundError(
+            f"the repository has no virtual chunk container {prefix!r}; it has: {known}"
+        )
+    return _access(found)
+
+
+def _access(container: VirtualChunkContainer) -> AnyCredential:
+    match container.store:
+        case ObjectStoreConfig.LocalFileSystem():
+            return credentials.LocalFileSystemAccess
+        case ObjectStoreConfig.Http():
+            return credentials.HttpAccess
+        case ObjectStoreConfig.Gcs():
+            return credentials.Credentials.Gcs(credentials.gcs_from_env_credentials())
+        case ObjectStoreConfig.Azure():
+            return credentials.Credentials.Azure(credentials.azure_from_env_credentials())
+        case store:
+            options = getattr(store, "options", None)
+            is_open = options is not None and options.anonymous
+            made = (
+                credentials.s3_anonymous_credentials()
+                if is_open
+                else credentials.s3_from_env_credentials()
+            )
+            return credentials.Credentials.S3(made)

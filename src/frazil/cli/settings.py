@@ -1,0 +1,220 @@
+"""The configuration stored in a repository: `config show`, `get` and `set`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from frazil.cli.answers import Answer, Screen, print_json
+from frazil.cli.arguments import WholeUrl
+from frazil.cli.commands import add_command
+from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
+
+if TYPE_CHECKING:
+    from frazil.cli.places import Opened
+
+Config = dict[str, Any]
+Dotted = Annotated[
+    str, typer.Argument(metavar="KEY", help="Such as manifest.splitting.", show_default=False)
+]
+HIDDEN: Final = "****"
+SECRET: Final = re.compile(
+    r"secret|token|password|passwd|authorization|cookie|signature|credential|sas|api[-_]?key"
+    r"|(?:access|account|private|encryption)[-_]?key",
+    re.IGNORECASE,
+)
+NOT_SECRET: Final = frozenset({"headers"})
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    config = typer.Typer(no_args_is_help=True, help="Show and change the stored configuration.")
+    for name, work in (("show", show), ("get", get), ("set", set_values)):
+        add_command(config, name, work)
+    app.add_typer(config, name="config", rich_help_panel="Set up")
+
+
+def show(
+    url: WholeUrl,
+    everything: Annotated[bool, typer.Option("--all", help="Also what is not set.")] = False,
+) -> Answer:
+    """Show what the repository's configuration sets."""
+    config = _stored(_open(url))
+    data = masked(config if everything else _set_only(config))
+
+    def draw(screen: Screen) -> None:
+        if data:
+            print_json(screen, data)
+        else:
+            screen.note("nothing is set: every setting has its default")
+
+    return Answer(data, draw)
+
+
+def get(url: WholeUrl, key: Dotted) -> Answer:
+    """Print one setting, with its default if it is not set."""
+    repository = _open(url)
+    value = masked(_look_up(_stored(repository), key), key)
+    default = _default(key) if value is None else None
+    data = {"key": key, "value": value, "default": default}
+
+    def draw(screen: Screen) -> None:
+        if isinstance(value, Mapping | list):
+            print_json(screen, value)
+        elif value is not None:
+            screen.line(str(value))
+        else:
+            screen.line("not set" if default is None else f"{default} (default)")
+
+    return Answer(data, draw)
+
+
+def set_values(
+    url: WholeUrl,
+    changes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KEY=VALUE...",
+            help="Settings; values in YAML or JSON, null for the default.",
+            show_default=False,
+        ),
+    ],
+) -> Answer:
+    """Change settings for everybody who opens the repository from now on."""
+    from frazil.formats.config_codec import config_from_map, config_to_map
+
+    repository = _open(url)
+    repository.require_writable()
+    config = _stored(repository)
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals:
+            raise InvalidInputError(f"{change!r} is not like KEY=VALUE")
+        _look_up(config, key)
+        _put(config, key.split("."), _value(text, key))
+    checked = config_to_map(config_from_map(_set_only(config)))
+    repository.context.refs.save_config(checked)
+    data = {"config": masked(_set_only(checked)), "changed": [c.partition("=")[0] for c in changes]}
+
+    def draw(screen: Screen) -> None:
+        screen.line(f"Set {', '.join(data['changed'])}")
+
+    return Answer(data, draw)
+
+
+def _open(url: str) -> Opened:
+    from frazil.cli.places import open_whole
+
+    return open_whole(url)
+
+
+def _stored(repository: Opened) -> Config:
+    """The stored configuration as a map with all keys."""
+    from frazil.formats.config_codec import config_from_map, config_to_map
+
+    stored = repository.context.refs.stored_config()
+    return _with_keys(config_to_map(config_from_map(stored or {})))
+
+
+def _with_keys(config: Config) -> Config:
+    """Unset sections as maps of unset keys, so that each key can be found."""
+    from frazil.formats.config_codec import config_to_map
+    from frazil.model import config as known
+
+    full = known.RepositoryConfig(
+        compression=known.CompressionConfig(),
+        caching=known.CachingConfig(),
+        storage=known.StorageSettings(
+            concurrency=known.StorageConcurrencySettings(),
+            retries=known.StorageRetriesSettings(),
+            timeouts=known.StorageTimeoutSettings(),
+        ),
+        manifest=known.ManifestConfig(
+            preload=known.ManifestPreloadConfig(),
+            virtual_chunk_location_compression=(
+                known.ManifestVirtualChunkLocationCompressionConfig()
+            ),
+        ),
+    )
+    return _overlaid(config_to_map(full), config)
+
+
+def _overlaid(below: Config, above: Mapping[str, Any]) -> Config:
+    made = dict(below)
+    for name, value in above.items():
+        under = made.get(name)
+        if value is None and name in made:
+            continue
+        both = isinstance(under, dict) and isinstance(value, Mapping)
+        made[name] = _overlaid(under, value) if both and under is not None else value
+    return made
+
+
+def _look_up(config: Config, key: str) -> Any:  # noqa: ANN401  (JSON)
+    from frazil.cli.places import suggestion
+
+    found: Any = config
+    done: list[str] = []
+    for name in key.split("."):
+        if not isinstance(found, Mapping) or name not in found:
+            here = ".".join(done)
+            names = list(found) if isinstance(found, Mapping) else []
+            known = [f"{here}.{each}" if here else each for each in names]
+            listed = ", ".join(known) or "nothing below it"
+            raise NotFoundError(
+                f"no setting {key!r}{suggestion(key, known)} (known: {listed})",
+                kind=ErrorKind.KEY_NOT_FOUND,
+            )
+        found = found[name]
+        done.append(name)
+    return found
+
+
+def _default(key: str) -> object:
+    """What counts while a setting is not set, where that is a plain value."""
+    from frazil.model.config import RepositoryConfig
+    from frazil.model.settings import Settings
+
+    found: object = RepositoryConfig()
+    for name in key.split("."):
+        found = found.effective(name) if isinstance(found, Settings) else None
+    return found if type(found) in (str, int, float, bool) else None
+
+
+def _put(config: Config, names: list[str], value: Any) -> None:  # noqa: ANN401  (JSON)
+    for name in names[:-1]:
+        config = config[name]
+    config[names[-1]] = value
+
+
+def _value(text: str, key: str) -> Any:  # noqa: ANN401  (JSON)
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InvalidInputError(f"the value of {key!r} is no YAML: {text!r}") from error
+
+
+def _set_only(config: Config) -> Config:
+    kept = {
+        name: _set_only(value) if isinstance(value, dict) else value
+        for name, value in config.items()
+    }
+    return {name: value for name, value in kept.items() if value is not None and value != {}}
+
+
+def masked(value: Any, name: str = "", *, in_headers: bool = False) -> Any:  # noqa: ANN401  (JSON)
+    """A configuration without secrets: values of telling names, and of all headers."""
+    if isinstance(value, Mapping):
+        return {
+            key: masked(item, key, in_headers=in_headers or name == "headers")
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [masked(item, name, in_headers=in_headers) for item in value]
+    is_secret = in_headers or (SECRET.search(name.rpartition(".")[2]) and name not in NOT_SECRET)
+    return HIDDEN if is_secret and isinstance(value, str) else value

@@ -1,0 +1,311 @@
+"""Keeping a repository small and sound: `expire`, `gc`, `verify` and `inspect`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from frazil.cli.answers import Answer, Screen, print_json, styled, tell_dry_run, working
+from frazil.cli.arguments import Apply, Authorize, Url, WholeUrl, parse_time
+from frazil.cli.commands import Work, add_command
+from frazil.cli.exits import Exit
+from frazil.cli.text import counted, exact, moment, short, size
+from frazil.errors import ErrorKind, InvalidInputError, NotFoundError, SessionStateError
+
+if TYPE_CHECKING:
+    from frazil.maintenance.verifying import Finding, Verification
+    from frazil.model.values import GCSummary
+    from frazil.storage.base import Storage
+
+Described = dict[str, Any]
+PANEL: Final = "Maintain"
+YOUNGEST_GARBAGE: Final = timedelta(days=1)
+"""What is younger may belong to a session that is still open."""
+OlderThan = Annotated[
+    str,
+    typer.Option(metavar="TIME", help="A time, 2024-05-01T12:00Z, or an age: 30d, 12h, 2w."),
+]
+Key = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="KEY",
+        help="A file such as repo, snapshots/ID or manifests/ID; the beginning of an id will do.",
+        show_default=False,
+    ),
+]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    works: dict[str, Work] = {
+        "expire": expire,
+        "gc": gc,
+        "verify": verify,
+        "inspect": inspect,
+    }
+    for name, work in works.items():
+        add_command(app, name, work, PANEL)
+
+
+# --- expire ---
+
+
+def expire(
+    url: WholeUrl,
+    older_than: OlderThan,
+    delete_branches: Annotated[
+        bool, typer.Option("--delete-branches", help="Delete branches whose tip is expired.")
+    ] = False,
+    delete_tags: Annotated[
+        bool, typer.Option("--delete-tags", help="Delete tags of expired snapshots.")
+    ] = False,
+    apply: Apply = False,
+) -> Answer:
+    """Release old snapshots from the history; gc then frees their space."""
+    from frazil.cli.places import open_whole
+    from frazil.maintenance.expire import expire_snapshots, plan_expiry
+
+    cutoff, repository = parse_time(older_than), open_whole(url)
+    options = {"delete_expired_branches": delete_branches, "delete_expired_tags": delete_tags}
+    with working("Looking at the history"):
+        plan = plan_expiry(repository.context, cutoff, **options)
+        released = sorted(map(str, plan.released))
+        if apply:
+            released = sorted(expire_snapshots(repository.context, cutoff, **options))
+    data = {
+        "older_than": exact(cutoff),
+        "snapshots": released,
+        "branches": list(plan.branches),
+        "tags": list(plan.tags),
+        "applied": apply,
+    }
+
+    def show(screen: Screen) -> None:
+        verb = "Released" if apply else "Would release"
+        screen.line(f"{verb} {counted(len(released), 'snapshot')} older than {moment(cutoff)}")
+        if released:
+            screen.note(" ".join(map(short, released[:8])) + (" …" if len(released) > 8 else ""))
+        gone = "Deleted" if apply else "Would delete"
+        for kind, names in (("branches", plan.branches), ("tags", plan.tags)):
+            if names:
+                screen.line(f"{gone} {kind}: ", styled(", ".join(names), "bold"))
+        tell_dry_run(screen, applied=apply)
+
+    return Answer(data, show)
+
+
+# --- gc ---
+
+
+def gc(
+    url: WholeUrl,
+    older_than: OlderThan = "7d",
+    allow_young: Annotated[
+        bool,
+        typer.Option("--allow-young", help="Delete even what is younger than a day."),
+    ] = False,
+    apply: Apply = False,
+) -> Answer:
+    """Delete files that no branch or tag needs and that are old enough.
+
+    What an open session has written is garbage until it is committed: choose a time before the
+    beginning of every session that may still commit.
+    """
+    from frazil.cli.places import open_whole
+    from frazil.maintenance.garbage import garbage_collect
+
+    cutoff, repository = parse_time(older_than), open_whole(url)
+    if apply and not allow_young and datetime.now(UTC) - cutoff < YOUNGEST_GARBAGE:
+        raise SessionStateError(
+            "files younger than a day may belong to somebody's open session; choose another "
+            "--older-than, or --allow-young if you know that nobody is writing",
+        )
+    with working("Collecting garbage"):
+        summary = garbage_collect(repository.context, cutoff, dry_run=not apply)
+    data = {"older_than": exact(cutoff), **_gc_data(summary), "applied": apply}
+    has_failed = bool(summary.objects_failed_to_delete)
+    return Answer(
+        data,
+        lambda screen: _show_gc(screen, summary, cutoff, applied=apply),
+        Exit.FAILURE if has_failed else Exit.OK,
+    )
+
+
+def _gc_data(summary: GCSummary) -> Described:
+    kinds = ("snapshots", "transaction_logs", "manifests", "chunks")
+    return {
+        "bytes": summary.bytes_deleted,
+        **{kind: getattr(summary, f"{kind}_deleted") for kind in kinds},
+        "failed": summary.objects_failed_to_delete,
+        "errors": summary.delete_errors,
+        "skipped": summary.skipped_phases,
+    }
+
+
+def _show_gc(screen: Screen, summary: GCSummary, cutoff: datetime, *, applied: bool) -> None:
+    verb = "Deleted" if applied else "Would delete"
+    screen.line(f"{verb} {size(summary.bytes_deleted)} written before {moment(cutoff)}")
+    data = _gc_data(summary)
+    kinds = ("snapshots", "transaction_logs", "manifests", "chunks")
+    screen.fields((kind.replace("_", " "), f"{data[kind]:,}") for kind in kinds)
+    if summary.objects_failed_to_delete:
+        screen.line(
+            styled(f"{counted(summary.objects_failed_to_delete, 'object')} would not go", "red")
+        )
+        for message in summary.delete_errors:
+            screen.note(message)
+    tell_dry_run(screen, applied=applied)
+
+
+# --- verify ---
+
+
+def verify(
+    url: Url,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All snapshots of all branches and tags.")
+    ] = False,
+    virtual: Annotated[
+        bool,
+        typer.Option("--virtual", help="Also ask whether the sources of virtual chunks changed."),
+    ] = False,
+    authorize: Authorize = None,
+) -> Answer:
+    """Check that everything a snapshot refers to exists, with enough bytes."""
+    from frazil.cli.places import open_place
+    from frazil.ids import SnapshotId
+    from frazil.maintenance.verifying import verify_references
+
+    place = open_place(url, authorize)
+    if everything and place.ref is not None:
+        raise InvalidInputError("--all concerns the whole repository: leave out the version")
+    chosen = None if everything else [SnapshotId.parse(place.snapshot_id())]
+    with working("Verifying") as say:
+        result = verify_references(
+            place.repository.context,
+            snapshots=chosen,
+            virtual=virtual,
+            progress=lambda what, done, total: say(f"{what}, {done:,} of {total:,}"),
+        )
+    data = _verify_data(result)
+    code = Exit.OK if result.is_sound else Exit.FINDINGS
+    return Answer(data, lambda screen: _show_verification(screen, result), code)
+
+
+def _verify_data(result: Verification) -> Described:
+    return {
+        "sound": result.is_sound,
+        "snapshots": result.snapshots,
+        "manifests": result.manifests,
+        "native_references": result.native_references,
+        "native_objects": result.native_objects,
+        "virtual_references": result.virtual_references,
+        "virtual_sources": result.virtual_sources,
+        "findings": [
+            {
+                "trouble": str(finding.trouble),
+                "target": finding.target,
+                "detail": finding.detail,
+                "references": finding.references,
+                "path": finding.path,
+                "chunks": [list(index) for index in finding.chunks],
+            }
+            for finding in result.findings
+        ],
+        "more_findings": result.more_findings,
+    }
+
+
+def _show_verification(screen: Screen, result: Verification) -> None:
+    asked = f"{counted(result.virtual_sources, 'source')} asked"
+    told = asked if result.virtual_sources else "not asked: --virtual does"
+    screen.fields(
+        [
+            ("snapshots", f"{result.snapshots:,}"),
+            ("manifests", f"{result.manifests:,}"),
+            (
+                "native",
+                f"{counted(result.native_references, 'reference')} to "
+                f"{counted(result.native_objects, 'object')}",
+            ),
+            *(
+                [("virtual", f"{counted(result.virtual_references, 'reference')}, {told}")]
+                if result.virtual_references
+                else []
+            ),
+        ]
+    )
+    if result.is_sound:
+        screen.line(styled("Everything is there.", "green"))
+        return
+    rows = [_finding_row(finding) for finding in result.findings]
+    screen.table(("trouble", "object", "needed by"), rows)
+    if result.more_findings:
+        screen.note(f"and {result.more_findings:,} more")
+
+
+def _finding_row(finding: Finding) -> list[Any]:
+    needed = finding.path or ""
+    if finding.chunks:
+        first = " ".join(",".join(map(str, index)) for index in finding.chunks)
+        needed += f" {first}" + (" …" if finding.references > len(finding.chunks) else "")
+    elif finding.references:
+        needed = counted(finding.references, "reference")
+    return [styled(str(finding.trouble), "bold red"), finding.target, needed or finding.detail]
+
+
+# --- inspect ---
+
+
+def inspect(url: Url, key: Key = None) -> Answer:
+    """Print any file of a repository as JSON.
+
+    Without KEY: the snapshot file of a URL with @REF, else the file that the repository begins
+    with.
+    """
+    from frazil.cli.places import open_place
+    from frazil.commit.by_repo_object import REPO_KEY
+    from frazil.formats.ref_files import branch_key
+    from frazil.maintenance.inspect import inspect_file
+    from frazil.storage.assets import SNAPSHOTS
+
+    place = open_place(url)
+    context = place.repository.context
+    storage = context.storage
+    if key is not None:
+        wanted = key
+    elif place.ref is not None:
+        wanted = f"{SNAPSHOTS}{place.snapshot_id()}"
+    elif context.generation.repo_object:
+        wanted = REPO_KEY
+    else:
+        wanted = branch_key("main", encoded=storage.percent_encodes_names)
+    found, blob = _file(storage, wanted)
+    data = {"key": found, **inspect_file(blob, found)}
+    return Answer(data, lambda screen: print_json(screen, data))
+
+
+def _file(storage: Storage, wanted: str) -> tuple[str, bytes]:
+    """A file by its key, or by the beginning of its key."""
+    key = wanted.strip("/")
+    blob = storage.get(key)
+    if blob is not None:
+        return key, blob
+    folder, slash, start = key.rpartition("/")
+    begin = start.upper() if slash else start
+    near = [
+        item.key
+        for item in storage.list(f"{folder}/" if slash else "")
+        if item.key.startswith((f"{folder}{slash}{begin}", key))
+    ]
+    if len(near) != 1:
+        told = f"no file {key!r}"
+        if near:
+            told = f"{key!r} fits {counted(len(near), 'file')}, such as {near[0]} and {near[1]}"
+        raise NotFoundError(told, kind=ErrorKind.KEY_NOT_FOUND)
+    blob = storage.get(near[0])
+    if blob is None:
+        raise NotFoundError(f"no file {near[0]!r}", kind=ErrorKind.KEY_NOT_FOUND)
+    return near[0], blob

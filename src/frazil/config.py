@@ -1,0 +1,227 @@
+"""Switches of this process: what Frazil does by default, whatever the repository.
+
+    frazil.config.get("fast_zarr")
+    frazil.config.set(fast_zarr=False)              # from now on
+    with frazil.config.set(pack_zarr_writes=True):  # for a while
+        array[:] = values
+
+Each key is also read, once, from an environment variable: `FRAZIL_` and the key in capitals.
+Settings that belong to a repository are kept there, in its `RepositoryConfig`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from frazil.errors import ErrorKind, InvalidInputError
+
+PREFIX: Final = "FRAZIL_"
+MIB: Final = 1 << 20
+GIB: Final = 1 << 30
+_UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12} | {
+    "KI": 1 << 10,
+    "MI": 1 << 20,
+    "GI": 1 << 30,
+    "TI": 1 << 40,
+}
+_SIZE: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]I?)?B?\s*", re.IGNORECASE)
+_WORDS: Final = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off", ""), False),
+}
+
+
+def _switch(value: object) -> bool:
+    """Read a yes or no."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in _WORDS:
+        return _WORDS[value.strip().lower()]
+    raise ValueError("true or false")
+
+
+def _size(value: object) -> int:
+    """Read a number of bytes, with or without a unit."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if match:
+        return int(float(match[1]) * _UNITS[(match[2] or "").upper()])
+    raise ValueError('a number of bytes, or text like "64 MiB"')
+
+
+def _some(value: object) -> int:
+    """Read a number of bytes that may not be 0."""
+    size = _size(value)
+    if not size:
+        raise ValueError("more than 0 bytes")
+    return size
+
+
+def _count(value: object) -> int:
+    """Read a number of things."""
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ValueError("a number from 0 on")
+
+
+def _unless_empty(read: Callable[[object], Any]) -> Callable[[object], Any]:
+    """Read a value where None, or empty text, means that there is none."""
+    return lambda value: None if value is None or value == "" else read(value)
+
+
+def _folder(value: object) -> str:
+    """Read a path."""
+    if isinstance(value, str | os.PathLike):
+        return str(Path(value).expanduser())
+    raise ValueError("a path")
+
+
+def _key(default: object, read: Callable[[object], object]) -> Any:  # noqa: ANN401 - as `field`
+    return field(default=default, metadata={"read": read})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The value of every key at one moment."""
+
+    fast_zarr: bool = _key(True, _switch)
+    """arrays that zarr-python opens in Frazil stores read and write many chunks at once"""
+    pack_bulk_writes: bool = _key(True, _switch)
+    """bulk writes put small chunks together into shared objects"""
+    pack_zarr_writes: bool = _key(False, _switch)
+    """so do writes of several chunks through zarr-python"""
+    pack_object_bytes: int = _key(64 * MIB, _some)
+    """objects of packed chunks grow to this size"""
+    pack_chunk_bytes: int = _key(1 * MIB, _size)
+    """only chunks below this size are packed"""
+    max_in_flight_bytes: int = _key(256 * MIB, _some)
+    """bulk reads and writes hold about so many bytes of chunks at a time"""
+    threads: int = _key(0, _count)
+    """threads that encode and decode chunks; 0 for as many as there are processors"""
+    chunk_cache_bytes: int | None = _key(None, _unless_empty(_size))
+    """memory for chunks that were read; None for what the repository's configuration says"""
+    disk_cache_path: str | None = _key(None, _unless_empty(_folder))
+    """folder for copies of remote objects, shared by the processes of a machine; None for none"""
+    disk_cache_bytes: int = _key(10 * GIB, _size)
+    """copies on disk are dropped, the least recently used first, beyond this size"""
+
+    @property
+    def workers(self) -> int:
+        """Threads that encode and decode chunks."""
+        return self.threads or os.cpu_count() or 1
+
+
+_READERS: Final[Mapping[str, Callable[[object], Any]]] = {
+    each.name: each.metadata["read"] for each in fields(Settings)
+}
+KEYS: Final = tuple(_READERS)
+_lock: Final = threading.Lock()
+_current: Settings | None = None
+
+
+class Changed:
+    """What `set` did; as a context manager it puts the old values back in the end."""
+
+    __slots__ = ("_before",)
+
+    def __init__(self, before: Mapping[str, object]) -> None:
+        self._before = before
+
+    def __enter__(self) -> Settings:
+        return current()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        set(**self._before)
+
+
+def current() -> Settings:
+    """All values now; quick."""
+    found = _current
+    return found if found is not None else reset()
+
+
+def get(key: str) -> Any:  # noqa: ANN401 - each key has its own type
+    """The value of a key.
+
+    Raises:
+        InvalidInputError: there is no such key.
+    """
+    _check(key)
+    return getattr(current(), key)
+
+
+def set(values: Mapping[str, object] | None = None, /, **more: object) -> Changed:
+    """Change keys for the whole process, or with `with` until the block ends.
+
+    Raises:
+        InvalidInputError: there is no such key, or the value is not one for it; nothing was
+            changed then.
+    """
+    global _current
+    changes = {**(values or {}), **more}
+    parsed = {key: _parse(key, value) for key, value in changes.items()}
+    current()
+    with _lock:
+        before = {key: getattr(_current, key) for key in parsed}
+        _current = replace(_current or Settings(), **parsed)
+    return Changed(before)
+
+
+def reset() -> Settings:
+    """Go back to the defaults and to what the environment says now.
+
+    Raises:
+        InvalidInputError: an environment variable has a value that makes no sense.
+    """
+    global _current
+    found = {
+        key: _parse(key, os.environ[variable(key)], f"environment variable {variable(key)}")
+        for key in KEYS
+        if variable(key) in os.environ
+    }
+    with _lock:
+        _current = Settings(**found)
+        return _current
+
+
+def values() -> dict[str, object]:
+    """Every key with its value."""
+    return asdict(current())
+
+
+def variable(key: str) -> str:
+    """The environment variable a key is read from."""
+    return PREFIX + key.upper()
+
+
+def _check(key: str) -> None:
+    if key not in _READERS:
+        raise InvalidInputError(
+            f"frazil.config has no key {key!r}; there are {', '.join(KEYS)}",
+            kind=ErrorKind.INVALID_SETTING,
+        )
+
+
+def _parse(key: str, value: object, name: str = "") -> Any:  # noqa: ANN401 - each has its own
+    _check(key)
+    try:
+        return _READERS[key](value)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{name or key} must be {error}, got {value!r}", kind=ErrorKind.INVALID_SETTING
+        ) from None

@@ -1,0 +1,117 @@
+"""Where the bytes of a repository are: by array, by snapshot, by kind of object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from frazil.formats.manifest import decode_manifest
+from frazil.ids import ManifestId
+from frazil.maintenance.id_sets import RowSet
+from frazil.maintenance.reading import read_snapshot
+from frazil.maintenance.stats import RANGE_WIDTH, native_ranges, total_length
+from frazil.maintenance.walk import WalkLimits, over_manifests
+from frazil.model.chunks import ChunkTable, ChunkType
+from frazil.model.history import SnapshotEntry
+from frazil.model.nodes import ArrayNode
+from frazil.session.working import WorkingState
+from frazil.storage.base import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Chunks and their bytes, by where these are."""
+
+    chunks: int = 0
+    native_bytes: int = 0
+    virtual_bytes: int = 0
+    inline_bytes: int = 0
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes that lie in the repository itself."""
+        return self.native_bytes + self.inline_bytes
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.chunks + other.chunks,
+            self.native_bytes + other.native_bytes,
+            self.virtual_bytes + other.virtual_bytes,
+            self.inline_bytes + other.inline_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotUsage:
+    """What a snapshot refers to, and what of it no earlier one did."""
+
+    entry: SnapshotEntry
+    usage: Usage
+    new_native_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Objects below one prefix."""
+
+    objects: int
+    size_bytes: int
+
+
+def usage_of(tables: Iterable[ChunkTable]) -> Usage:
+    """Count references."""
+    chunks, sums = 0, np.zeros(len(ChunkType), np.uint64)
+    for table in tables:
+        chunks += len(table)
+        for kind in ChunkType:
+            sums[kind] += table.length[table.kind == kind].sum()
+    return Usage(
+        chunks,
+        int(sums[ChunkType.native]),
+        int(sums[ChunkType.virtual]),
+        int(sums[ChunkType.inline]),
+    )
+
+
+def array_usage(state: WorkingState, node: ArrayNode) -> Usage:
+    """What an array of a snapshot refers to."""
+    return usage_of([state.table(node)])
+
+
+def snapshot_usage(
+    storage: Storage, history: Iterable[SnapshotEntry], limits: WalkLimits | None = None
+) -> Iterator[SnapshotUsage]:
+    """Follow a history, oldest first; each manifest is read once."""
+    limits = limits or WalkLimits()
+    seen = RowSet(RANGE_WIDTH)
+    known: dict[ManifestId, Usage] = {}
+    for entry in history:
+        files = read_snapshot(storage, entry.id).manifest_files
+        fresh = [file for file in files if file.id not in known]
+        ranges = RowSet(RANGE_WIDTH)
+        found = over_manifests(storage, fresh, limits, _tables)
+        for file, tables in zip(fresh, found, strict=True):
+            known[file.id] = usage_of(tables)
+            for table in tables:
+                ranges.add(native_ranges(table))
+        new = RowSet(RANGE_WIDTH)
+        new.add(ranges.rows()[~seen.contains(ranges.rows())])
+        seen.add(new.rows())
+        used = sum((known[file.id] for file in files), Usage())
+        yield SnapshotUsage(entry, used, total_length(new))
+
+
+def _tables(blob: bytes, key: str) -> list[ChunkTable]:
+    return [table for _, table in decode_manifest(blob, key=key).tables()]
+
+
+def objects_by_kind(storage: Storage) -> dict[str, Kind]:
+    """Everything below the root of a repository, by first part of the key."""
+    counts: dict[str, tuple[int, int]] = {}
+    for item in storage.list(""):
+        kind = item.key.partition("/")[0]
+        objects, size = counts.get(kind, (0, 0))
+        counts[kind] = objects + 1, size + item.size_bytes
+    return {kind: Kind(*counts[kind]) for kind in sorted(counts)}

@@ -1,0 +1,307 @@
+"""Where a repository is and which snapshot of it is meant, small enough to go to every task.
+
+The driver opens a `Location` and pins one snapshot; tasks get the `Pinned` record and open it
+through `frazil.spark.worker`, which keeps what it opened for the tasks that follow.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.ids import SnapshotId
+from frazil.repository import Repository
+from frazil.session.session import Session
+from frazil.spark import options as known
+from frazil.spark.options import Options, invalid_option, masked, nearest
+from frazil.storage import constructors
+from frazil.storage.base import Storage
+from frazil.storage.constructors import storage_from_url
+from frazil.storage.credentials import (
+    AnyContainerCredential,
+    AnyCredential,
+    HttpAccess,
+    LocalFileSystemAccess,
+    azure_credentials,
+    containers_credentials,
+    gcs_credentials,
+    s3_credentials,
+)
+from frazil.urls import MAIN, AsOf, Named, RepoUrl, VersionRef, parse_url, resolve
+
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
+
+_FRAGMENT: Final = re.compile(r"(.*)#(/[^#]*|[A-Za-z_]\w*)", re.DOTALL)
+_ESCAPED_HASH: Final = "%23"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Location:
+    """A place with all that is needed to open the repository there."""
+
+    url: str
+    storage_options: Pairs = ()
+    authorized: tuple[str, ...] = ()
+    virtual_options: Pairs = ()
+
+    def storage(self) -> Storage:
+        """The storage at this place."""
+        return storage_from_url(self.url, **_typed(dict(self.storage_options)))
+
+    def open(self) -> Repository:
+        """Open the repository, reading what is there now."""
+        return Repository.open(
+            self.storage(), authorize_virtual_chunk_access=self._access() or None
+        )
+
+    def _access(self) -> dict[str, AnyCredential | None]:
+        given = dict(self.virtual_options)
+        return containers_credentials(
+            {
+                prefix: _credential(prefix, word, given)
+                for prefix, _, word in (each.partition("=") for each in self.authorized)
+            }
+        )
+
+    def __repr__(self) -> str:
+        shown = [repr(self.url)]
+        for family, pairs in (("storage", self.storage_options), ("virtual", self.virtual_options)):
+            shown += [f"{family}.{name}={masked(name, value)!r}" for name, value in pairs]
+        return f"Location({', '.join(shown)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """One snapshot of a repository."""
+
+    location: Location
+    snapshot_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class BranchTip:
+    """The newest snapshot of a branch, and of nothing else with its name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """The snapshot of a tag, and of nothing else with its name."""
+
+    name: str
+
+
+Ref: TypeAlias = BranchTip | Tagged | VersionRef
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a user named: a repository, a version of it, and a node or a metadata table in it."""
+
+    location: Location
+    ref: Ref | None
+    table: str | None = None
+    node: str | None = None
+
+    def pin(self, repository: Repository) -> Pinned:
+        """Find the snapshot that is meant now."""
+        return Pinned(self.location, self.snapshot(repository))
+
+    def snapshot(self, repository: Repository) -> str:
+        """The id of the snapshot that is meant now."""
+        match self.ref:
+            case BranchTip(name):
+                return repository.lookup_branch(name)
+            case Tagged(name):
+                return repository.lookup_tag(name)
+            case ref:
+                return resolve(ref, repository)
+
+    @property
+    def branch(self) -> str:
+        """The branch that is meant, for what changes it.
+
+        Raises:
+            InvalidInputError: a tag, snapshot or time is named, which cannot be changed.
+        """
+        match self.ref:
+            case None:
+                return MAIN
+            case BranchTip(name) | Named(name):
+                return name
+            case _:
+                raise invalid_option(f"only a branch can be changed, and {self.ref} is none")
+
+
+def parse_target(options: Options) -> Target:
+    """Read the location, the version and the node or table from options.
+
+    Raises:
+        InvalidInputError: there is none, or the version is chosen twice.
+    """
+    place, table, node = _split_fragment(options.require(known.PATH))
+    location = Location(
+        place.url,
+        tuple(sorted(options.storage.items())),
+        options.get(known.AUTHORIZE, ()),
+        tuple(sorted(options.virtual.items())),
+    )
+    if location.virtual_options and not location.authorized:
+        raise invalid_option(
+            f"virtual.* options need {known.AUTHORIZE.name!r}, which names the prefixes"
+        )
+    group = options.get(known.GROUP)
+    if node is not None and group is not None:
+        raise invalid_option("the group is given twice, in the URL and as an option")
+    node = node or group
+    return Target(
+        location,
+        _version(options, place),
+        table,
+        None if node is None else "/" + node.strip("/"),
+    )
+
+
+def location_of(url: str, options: Mapping[str, str] | None = None) -> Target:
+    """The target that a URL and storage options name, outside of a data source."""
+    given = {known.PATH.name: url, **(options or {})}
+    return parse_target(known.parse_options(given, known.Use.ANY))
+
+
+def _split_fragment(url: str) -> tuple[RepoUrl, str | None, str | None]:
+    """Cut off `#table` or `#/path/of/a/node`; `%23` stands for a # of the path itself."""
+    found = _FRAGMENT.fullmatch(url)
+    base, fragment = (found[1], found[2]) if found else (url, "")
+    place = parse_url(base)
+    if "://" not in base and _ESCAPED_HASH in place.url:
+        place = RepoUrl(place.url.replace(_ESCAPED_HASH, "#"), place.ref)
+    if fragment.startswith("/"):
+        return place, None, fragment
+    return place, fragment.lower() or None, None
+
+
+def _version(options: Options, place: RepoUrl) -> Ref | None:
+    """The one version that was chosen; a time may go together with a branch."""
+    branch, tag = options.get(known.BRANCH), options.get(known.TAG)
+    snapshot, time = options.get(known.SNAPSHOT_ID), options.get(known.AS_OF)
+    chosen = [
+        name
+        for name, value in (
+            ("the version in the URL", place.ref),
+            (known.TAG.name, tag),
+            (known.SNAPSHOT_ID.name, snapshot),
+            # A time is a time of a branch, so the two go together.
+            (known.BRANCH.name if time is None else known.AS_OF.name, branch or time),
+        )
+        if value is not None
+    ]
+    if len(chosen) > 1:
+        raise invalid_option(f"the version is chosen more than once: by {' and '.join(chosen)}")
+    if time is not None:
+        return AsOf(time, branch or MAIN)
+    if branch is not None:
+        return BranchTip(branch)
+    if tag is not None:
+        return Tagged(tag)
+    return place.ref if snapshot is None else Named(snapshot)
+
+
+def _typed(given: Mapping[str, str]) -> dict[str, Any]:
+    """Texts as the types that the functions which make storages ask for."""
+    return {name: _value(name, text) for name, text in given.items()}
+
+
+def _value(name: str, text: str) -> object:
+    wanted = _ARGUMENTS.get(name, "str")
+    if "bool" in wanted:
+        try:
+            return known.flag(text)
+        except ValueError as error:
+            raise invalid_option(f"option 'storage.{name}' is {text!r}: {error}") from None
+    if "int" in wanted:
+        return known.number(text)
+    if "str" not in wanted:
+        raise invalid_option(f"option 'storage.{name}' cannot be given as text")
+    return text
+
+
+_MAKERS: Final[tuple[Callable[..., Storage], ...]] = tuple(
+    getattr(constructors, name)
+    for name in (
+        "s3_storage",
+        "tigris_storage",
+        "r2_storage",
+        "hf_storage",
+        "gcs_storage",
+        "azure_storage",
+    )
+)
+_ARGUMENTS: Final = {
+    name: str(parameter.annotation)
+    for maker in _MAKERS
+    for name, parameter in inspect.signature(maker).parameters.items()
+}
+
+
+def _credential(prefix: str, word: str, given: Mapping[str, str]) -> AnyContainerCredential:
+    scheme = prefix.partition("://")[0]
+    if word not in ("", "anonymous"):
+        raise invalid_option(
+            f"{known.AUTHORIZE.name!r} has {masked('key', word)!r} after the prefix {prefix!r}; "
+            "only '=anonymous' may stand there"
+        )
+    match scheme:
+        case "file":
+            return LocalFileSystemAccess
+        case "http" | "https":
+            return HttpAccess
+        case _ if scheme in _CREDENTIALS:
+            return _CREDENTIALS[scheme](**({"anonymous": True} if word else _texts(scheme, given)))
+        case _:
+            raise invalid_option(
+                f"{known.AUTHORIZE.name!r} has the prefix {prefix!r}, which is no URL"
+            )
+
+
+def _texts(scheme: str, given: Mapping[str, str]) -> Mapping[str, str]:
+    """Credentials as options, once it is sure that there are such."""
+    signature = inspect.signature(_CREDENTIALS[scheme]).parameters
+    names = [name for name, each in signature.items() if "str" in str(each.annotation)]
+    for name in given:
+        if name not in names:
+            raise invalid_option(
+                f"there is no option 'virtual.{name}'{nearest(name, names)} for {scheme}:// "
+                f"(there are {', '.join(names)})"
+            )
+    return given
+
+
+_Maker: TypeAlias = Callable[..., AnyContainerCredential]
+_CREDENTIALS: Final[dict[str, _Maker]] = {
+    **dict.fromkeys(("s3", "s3a", "tigris", "r2"), s3_credentials),
+    **dict.fromkeys(("gs", "gcs"), gcs_credentials),
+    **dict.fromkeys(("az", "azure", "abfs", "abfss"), azure_credentials),
+}
+"""By scheme; without arguments they look into the environment."""
+
+
+def open_pinned(pinned: Pinned, repository: Repository) -> Session:
+    """A session at a pinned snapshot, without asking again what the refs are."""
+    return Session(repository.context, SnapshotId.parse(pinned.snapshot_id))
+
+
+def unreachable_from_tasks(location: Location) -> InvalidInputError | None:
+    """Why tasks in other processes could not open a place; None when they can."""
+    if not location.url.startswith("memory:"):
+        return None
+    return InvalidInputError(
+        "a repository in memory is seen by one process only, and Spark runs its tasks in others;"
+        " use a directory or an object store",
+        kind=ErrorKind.STORAGE_CONFIG,
+        url=location.url,
+    )

@@ -1,0 +1,288 @@
+"""What one `load()` reads: axes, columns and a condition, small enough to go to every task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types as t
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.session.session import Session
+from frazil.spark import options as known_options
+from frazil.spark.cf import Decoder, Rules, decoder_of
+from frazil.spark.columns import LONG, arrow_schema, arrow_type, require_cast, spark_type
+from frazil.spark.location import Pinned, Target
+from frazil.spark.options import Options, nearest
+from frazil.spark.selecting import Known, check, label_condition
+from frazil.spark.variables import Group, Variable, listed, load_group, shared_dims
+from frazil.spark.where import Condition, both, conjuncts, parse_isel, parse_sel, parse_where
+
+CELLS: Final = "cells"
+LINES: Final = "lines"
+CHUNKS: Final = "chunks"
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One dimension of the table."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: positions along an axis, or the values of a variable."""
+
+    name: str
+    axes: tuple[int, ...]
+    """the axes of the table that the variable spans, in its own order"""
+    variable: Variable | None = None
+    decoder: Decoder | None = None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of decoded values."""
+        return np.dtype("i8") if self.decoder is None else self.decoder.result
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What to read; `schema` names the chosen columns in their order."""
+
+    pinned: Pinned
+    axes: tuple[Axis, ...]
+    columns: tuple[Column, ...]
+    """the chosen ones, in order"""
+    coordinates: Mapping[str, Column]
+    """what a condition may name"""
+    data_names: tuple[str, ...]
+    condition: Condition | None
+    layout: str
+    schema: t.StructType
+    options: Options
+
+    @cached_property
+    def known(self) -> Known:
+        """What conditions may compare."""
+        return Known(
+            {name: column.dtype for name, column in self.coordinates.items()},
+            {name: column.axes for name, column in self.coordinates.items()},
+            self.data_names,
+        )
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of the batches that Spark expects."""
+        return arrow_schema(self.schema)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        return tuple(axis.size for axis in self.axes)
+
+    @property
+    def is_separable(self) -> bool:
+        """Whether each part of the condition concerns one axis only."""
+        return all(len(self.known.axes_of(part)) < 2 for part in conjuncts(self.condition))
+
+    def data_columns(self) -> list[Column]:
+        """Columns whose chunks the partitions should follow; labels of one axis are small."""
+        return [
+            column
+            for column in self.columns
+            if column.variable is not None
+            and (column.name not in self.coordinates or len(column.axes) > 1)
+        ]
+
+    @property
+    def cell_bytes(self) -> int:
+        """Decoded bytes of a cell, without the labels of single axes."""
+        return sum(c.variable.itemsize for c in self.data_columns() if c.variable) or 8
+
+    def __getstate__(self) -> dict[str, Any]:
+        hidden = ("known", "arrow_schema")
+        return {k: v for k, v in self.__dict__.items() if k not in hidden}
+
+
+def rules_of(options: Options) -> Rules:
+    """How values are decoded."""
+    return Rules(
+        cf=options.get(known_options.DECODE_CF, True),
+        calendars_as_text=options.get(known_options.CALENDARS) == "string",
+    )
+
+
+def make_scan(
+    session: Session,
+    target: Target,
+    pinned: Pinned,
+    options: Options,
+    asked: t.StructType | None = None,
+) -> Scan:
+    """Work out what a user asked for.
+
+    Raises:
+        InvalidInputError: options contradict the data or each other.
+        NodeNotFoundError: a group or variable is not there.
+    """
+    group, single = load_group(session, target.node)
+    projected = _projection(options, asked)
+    variables = _chosen(group, single, options, projected)
+    dims = shared_dims(group, variables)
+    axes = tuple(Axis(name, size) for name, size in dims)
+    rules = rules_of(options)
+    coordinates = _coordinates(group, axes, rules, projected)
+    columns = [coordinates[axis.name] for axis in axes]
+    columns += [_column(v, axes, rules) for v in variables if v.name not in {a.name for a in axes}]
+    if projected is not None:
+        columns = _projected(projected, columns, coordinates, group)
+    layout = options.get(known_options.LAYOUT, CELLS)
+    scan = Scan(
+        pinned=pinned,
+        axes=axes,
+        columns=tuple(columns),
+        coordinates=coordinates,
+        data_names=group.data_names,
+        condition=None,
+        layout=layout,
+        schema=_schema(columns, axes, layout, options),
+        options=options,
+    )
+    scan = replace(scan, condition=_condition(scan, options))
+    return scan if asked is None else replace(scan, schema=_fitting(asked, scan))
+
+
+def _projection(options: Options, asked: t.StructType | None) -> tuple[str, ...] | None:
+    columns = options.get(known_options.COLUMNS)
+    if asked is None:
+        return columns
+    names = tuple(field.name for field in asked.fields)
+    if columns is not None and columns != names:
+        raise known_options.invalid_option(
+            f"a schema and option {known_options.COLUMNS.name!r} choose different columns"
+        )
+    return names
+
+
+def _chosen(
+    group: Group, single: str | None, options: Options, projected: tuple[str, ...] | None
+) -> list[Variable]:
+    """The data variables that make up the table."""
+    named = options.get(known_options.VARIABLES)
+    if named is not None:
+        return [group.find(name) for name in named]
+    if single is not None:
+        return [group.find(single)]
+    if projected is not None:
+        wanted = [group.variables[n] for n in projected if n in group.data_names]
+        if wanted:
+            return wanted
+    return [group.variables[name] for name in group.data_names]
+
+
+def _coordinates(
+    group: Group, axes: tuple[Axis, ...], rules: Rules, projected: Iterable[str] | None
+) -> dict[str, Column]:
+    """Everything that labels cells of the table: of one axis, of several, or of none."""
+    found: dict[str, Column] = {}
+    sizes = {axis.name: axis.size for axis in axes}
+    for number, axis in enumerate(axes):
+        labels = group.coordinate(axis.name, axis.size)
+        found[axis.name] = (
+            Column(axis.name, (number,)) if labels is None else _column(labels, axes, rules)
+        )
+    wanted = set(projected or ())
+    for variable in group.variables.values():
+        fits = all(sizes.get(d) == n for d, n in zip(variable.dims, variable.shape, strict=True))
+        if variable.name in found or variable.name in group.data_names or not fits:
+            continue
+        try:
+            found[variable.name] = _column(variable, axes, rules)
+        except InvalidInputError:
+            if variable.name in wanted:
+                raise  # else nobody asked for what cannot be a column
+    return found
+
+
+def _column(variable: Variable, axes: tuple[Axis, ...], rules: Rules) -> Column:
+    numbers = {axis.name: number for number, axis in enumerate(axes)}
+    spans = tuple(numbers[dim] for dim in variable.dims)
+    return Column(variable.name, spans, variable, decoder_of(variable, rules))
+
+
+def _projected(
+    names: Sequence[str],
+    columns: Sequence[Column],
+    coordinates: Mapping[str, Column],
+    group: Group,
+) -> list[Column]:
+    known = {**coordinates, **{column.name: column for column in columns}}
+    # Spark does not tell upper from lower case in the names of columns.
+    folded = {name.lower(): name for name in known}
+    for name in names:
+        if name not in known and folded.get(name.lower()) is None:
+            if name in group.variables:
+                group_dims = ", ".join(group.variables[name].dims)
+                raise InvalidInputError(
+                    f"column {name!r} has the dimensions ({group_dims}), which are not those of "
+                    "the other columns",
+                    kind=ErrorKind.UNSUITABLE_DATA,
+                )
+            raise InvalidInputError(
+                f"no column {name!r}{nearest(name, known)} (there are {listed(known)})",
+                kind=ErrorKind.UNSUITABLE_DATA,
+            )
+    return [
+        replace(known[name if name in known else folded[name.lower()]], name=name) for name in names
+    ]
+
+
+def _schema(
+    columns: Sequence[Column], axes: tuple[Axis, ...], layout: str, options: Options
+) -> t.StructType:
+    instants = options.get(known_options.TIMESTAMPS) == "utc"
+    if layout == LINES and not axes:
+        raise known_options.invalid_option("layout=lines needs at least one dimension")
+    last = len(axes) - 1
+    fields = []
+    for column in columns:
+        kind = LONG if column.decoder is None else spark_type(column.dtype, instants=instants)
+        if layout == LINES and last in column.axes:
+            kind = t.ArrayType(kind)
+        fields.append(t.StructField(column.name, kind))
+    repeated = {f.name for f in fields if sum(g.name == f.name for g in fields) > 1}
+    if repeated:
+        raise InvalidInputError(
+            f"two columns would be named {listed(repeated)}", kind=ErrorKind.UNSUITABLE_DATA
+        )
+    return t.StructType(fields)
+
+
+def _fitting(asked: t.StructType, scan: Scan) -> t.StructType:
+    """A user's schema, once it is sure that values can be turned into its types."""
+    for wanted, natural in zip(asked.fields, scan.schema.fields, strict=True):
+        require_cast(wanted.name, arrow_type(natural.dataType), arrow_type(wanted.dataType))
+    return asked
+
+
+def _condition(scan: Scan, options: Options) -> Condition | None:
+    found: Condition | None = None
+    where = options.get(known_options.WHERE)
+    if where is not None:
+        found = parse_where(where)
+        check(found, where, scan.known)
+    sel = options.get(known_options.SEL)
+    if sel is not None:
+        found = both(found, label_condition(parse_sel(sel), sel, scan.known))
+    isel = options.get(known_options.ISEL)
+    if isel is not None:
+        # A dimension may share its name with labels, so positions go by the name of the axis.
+        sizes = {axis.name: axis.size for axis in scan.axes}
+        found = both(found, parse_isel(isel, sizes))
+    return found

@@ -1,0 +1,212 @@
+"""The Spark session: the active one, an embedded one, or one at a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import frazil
+from frazil.errors import ErrorKind, SessionStateError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA: Final = 17
+OLDEST_SPARK: Final = (4, 1)
+REMOTE: Final = "sc://"
+_VERSION: Final = re.compile(r'version "(\d+)(?:\.(\d+))?')
+_JAVA_TIMEOUT_S: Final = 60
+_LOCAL: Final = "local"
+_PATH: Final = "PYTHONPATH"
+_WORKER_PYTHON: Final = "PYSPARK_PYTHON"
+
+SETTINGS: Final = {
+    # One meaning of a time on every machine.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Rows come in Arrow batches, and larger ones cost less each.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
+"""for every session that we make"""
+
+LOCAL_SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.log.level": "ERROR",
+    "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 2)),
+}
+"""for the embedded session"""
+
+
+def session(
+    master: str | None = None,
+    *,
+    app_name: str = "frazil",
+    config: Mapping[str, Any] | None = None,
+) -> SparkSession:
+    """The active Spark session, or a new one.
+
+    Args:
+        master: `local[N]` (embedded; `local[*]` by default), the URL of a cluster, or
+            `sc://host:port` of a Spark Connect server. Without it an active session is used.
+        app_name: the name of a new session.
+        config: further settings of Spark.
+
+    Raises:
+        SessionStateError: PySpark or Java is missing or too old.
+    """
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None and master is None:
+        return active
+    settings = {**SETTINGS, **{name: _text(value) for name, value in (config or {}).items()}}
+    builder = SparkSession.builder.appName(app_name)
+    if master is not None and master.startswith(REMOTE):
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        return builder.remote(master).getOrCreate()
+    require_java()
+    place = master or os.environ.get("MASTER") or "local[*]"
+    if place.startswith(_LOCAL):
+        settings = {**LOCAL_SETTINGS, **_embedded_settings(), **settings}
+    builder = builder.master(place)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with _environment(place):
+        return builder.getOrCreate()
+
+
+def require_pyspark() -> None:
+    """Check that PySpark is there and new enough.
+
+    Raises:
+        SessionStateError: it is not.
+    """
+    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
+        raise _unavailable("PySpark is not installed: pip install 'frazil[spark]'")
+    from pyspark import __version__
+
+    found = tuple(int(part) for part in re.findall(r"\d+", __version__)[:2])
+    if found < OLDEST_SPARK:
+        oldest = ".".join(map(str, OLDEST_SPARK))
+        raise _unavailable(f"PySpark {__version__} is too old, Frazil needs {oldest} or newer")
+
+
+def require_java() -> int:
+    """Check that there is a Java that Spark can run on, and return its version.
+
+    Raises:
+        SessionStateError: there is none, or it is too old.
+    """
+    home = os.environ.get("JAVA_HOME")
+    name = str(Path(home) / "bin" / "java") if home else "java"
+    program = shutil.which(name)
+    needed = f"Spark needs Java {OLDEST_JAVA} or newer"
+    if program is None:
+        where = f"JAVA_HOME is {home}, and there is no bin/java in it" if home else "no java found"
+        raise _unavailable(f"{needed}, but {where}; install it, or set JAVA_HOME to where it is")
+    version = java_version(program)
+    if version is None:
+        raise _unavailable(f"{needed}, but {program} does not tell its version; is it a Java?")
+    if version < OLDEST_JAVA:
+        raise _unavailable(f"{needed}, but {program} is Java {version}; set JAVA_HOME to a newer")
+    return version
+
+
+def java_version(program: str) -> int | None:
+    """The major version of a Java; None when it does not tell."""
+    try:
+        told = subprocess.run(
+            [program, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_JAVA_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = _VERSION.search(told.stderr + told.stdout)
+    if found is None:
+        return None
+    # Until 8 Java called itself 1.8.
+    return int(found[2]) if found[1] == "1" and found[2] else int(found[1])
+
+
+def require_workers(spark: SparkSession) -> None:
+    """Check that the Python of Spark's workers has this Frazil, by running a small job.
+
+    Raises:
+        SessionStateError: it has none, or another version.
+    """
+    wanted = frazil.__version__
+
+    # Nested, so that it goes to the workers by value: they may have no Frazil to load it from.
+    def look(batches: Iterator[Any]) -> Iterator[Any]:
+        import sys
+
+        import pyarrow as pa
+
+        try:
+            import frazil
+
+            found = frazil.__version__
+        except ImportError as error:
+            found = f"none: {error}"
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"python": [sys.executable], "found": [found]})
+
+    rows = spark.range(1).mapInArrow(look, "python string, found string").collect()
+    for row in rows:
+        if row["found"] != wanted:
+            raise _unavailable(
+                f"Spark's workers run {row['python']}, whose Frazil is {row['found']}, and the "
+                f"driver's is {wanted}: install the same Frazil there, or set PYSPARK_PYTHON"
+            )
+
+
+def _unavailable(message: str) -> SessionStateError:
+    return SessionStateError(message, kind=ErrorKind.SPARK_UNAVAILABLE)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _embedded_settings() -> dict[str, str]:
+    """Workers of the embedded session run the same Python as we do, unless told otherwise."""
+    python = os.environ.get(_WORKER_PYTHON, sys.executable)
+    return {"spark.pyspark.python": python, "spark.pyspark.driver.python": sys.executable}
+
+
+@contextlib.contextmanager
+def _environment(place: str) -> Iterator[None]:
+    """Let the JVM that is started here hand its workers our Python and a path to Frazil."""
+    if not place.startswith(_LOCAL):
+        yield
+        return
+    home = str(Path(frazil.__file__).resolve().parents[1])
+    before = {name: os.environ.get(name) for name in (_PATH, _WORKER_PYTHON)}
+    parts = [part for part in (before[_PATH] or "").split(os.pathsep) if part]
+    if home not in parts:
+        os.environ[_PATH] = os.pathsep.join([*parts, home])
+    os.environ.setdefault(_WORKER_PYTHON, sys.executable)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

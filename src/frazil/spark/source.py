@@ -1,0 +1,173 @@
+"""The Spark data source: `spark.read.format("frazil").load("URL[@version][#table]")`.
+
+The classes here are wiring: what a read means is worked out in `scan`, how it is cut up in
+`planning`, and what tasks do in `cells` and `chunk_rows`. There is no `pushFilters` on purpose:
+Spark would share the filters of one query with every other query on the same DataFrame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+# Spark imports this module to find the source whatever format is asked for, and starts a new
+# Python for each plan: what only some of them need is imported where it is used.
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from frazil.spark.chunk_rows import ChunkScan
+    from frazil.spark.location import Target
+    from frazil.spark.options import Options
+    from frazil.spark.planning import BlockGrid
+    from frazil.spark.scan import Scan
+    from frazil.spark.tables import TableScan
+
+
+class FrazilSource(DataSource):
+    """Reads and writes Icechunk repositories."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._plan: Scan | ChunkScan | TableScan | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """The word after `format`."""
+        return "frazil"
+
+    def schema(self) -> StructType:
+        """The columns of the table; the snapshot that is read is fixed here."""
+        self._plan = self._planned(None)
+        return self._plan.schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the table; with a schema of the user's, only of its columns."""
+        # A plan is there when Spark asked us for the schema, and it is ours then.
+        plan = self._plan if self._plan is not None else self._planned(schema)
+        return reader_of(plan)
+
+    def _planned(self, asked: StructType | None) -> Scan | ChunkScan | TableScan:
+        from frazil.spark.location import parse_target, unreachable_from_tasks
+        from frazil.spark.options import Use, parse_options
+
+        options = parse_options(dict(self.options), Use.READ)
+        target = parse_target(options)
+        if (refusal := unreachable_from_tasks(target.location)) is not None:
+            raise refusal
+        return plan_read(target, options, asked)
+
+
+class IcechunkSource(FrazilSource):
+    """The same under the name of the format."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The word after `format`."""
+        return "icechunk"
+
+
+def plan_read(
+    target: Target, options: Options, asked: StructType | None = None
+) -> Scan | ChunkScan | TableScan:
+    """Work out what a read means, opening the repository to see what is there now."""
+    from frazil.spark import options as known
+    from frazil.spark.location import open_pinned
+    from frazil.spark.scan import CHUNKS, make_scan
+
+    repository = target.location.open()
+    if target.table is not None:
+        from frazil.spark.tables import make_table_scan
+
+        return make_table_scan(repository, target, options, asked)
+    pinned = target.pin(repository)
+    session = open_pinned(pinned, repository)
+    if options.get(known.LAYOUT) == CHUNKS:
+        from frazil.spark.chunk_rows import make_chunk_scan
+
+        return make_chunk_scan(session, target, pinned, options, asked)
+    from frazil.spark.planning import require_labels
+
+    scan = make_scan(session, target, pinned, options, asked)
+    require_labels(scan)
+    return scan
+
+
+def reader_of(plan: Scan | ChunkScan | TableScan) -> DataSourceReader:
+    """The reader for a plan."""
+    from frazil.spark.planning import plan_blocks
+    from frazil.spark.scan import Scan
+
+    if isinstance(plan, Scan):
+        return RegionReader(plan, plan_blocks(plan, plan.data_columns()))
+    from frazil.spark.chunk_rows import ChunkScan
+
+    return ChunkReader(plan) if isinstance(plan, ChunkScan) else TableReader(plan)
+
+
+class RegionReader(DataSourceReader):
+    """Reads the cells or lines of a scan."""
+
+    def __init__(self, scan: Scan, grid: BlockGrid) -> None:
+        self.scan = scan  # plain records with the snapshot's id: they pickle, and pin one state
+        self.grid = grid
+
+    def partitions(self) -> list[InputPartition]:
+        """Ranges of blocks."""
+        from frazil.spark.planning import plan_ranges
+
+        ranges = plan_ranges(self.scan, self.grid, self.scan.cell_bytes)
+        return [InputPartition(each) for each in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a range of blocks."""
+        from frazil.spark.cells import read_cells, read_lines
+        from frazil.spark.planning import REGION_CELLS
+        from frazil.spark.scan import LINES
+
+        if partition.value is None:  # Spark makes one of these when there are no partitions
+            return
+        rows_of = read_lines if self.scan.layout == LINES else read_cells
+        # Blocks that a condition across axes leaves nothing of are seen one by one.
+        limit = REGION_CELLS if self.scan.is_separable else 1
+        start, stop = partition.value
+        for region in self.grid.regions(start, stop, limit):
+            yield from rows_of(self.scan, region)
+
+
+class ChunkReader(DataSourceReader):
+    """Reads chunks, a row each."""
+
+    def __init__(self, scan: ChunkScan) -> None:
+        self.scan = scan
+
+    def partitions(self) -> list[InputPartition]:
+        """Ranges of chunks of one variable."""
+        return [InputPartition(each) for each in self.scan.ranges()]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a range of chunks."""
+        from frazil.spark.chunk_rows import read_chunks
+
+        if partition.value is not None:
+            yield from read_chunks(self.scan, *partition.value)
+
+
+class TableReader(DataSourceReader):
+    """Reads a metadata table."""
+
+    def __init__(self, scan: TableScan) -> None:
+        self.scan = scan
+
+    def partitions(self) -> list[InputPartition]:
+        """Parts of the table."""
+        return [InputPartition(part) for part in self.scan.parts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a part."""
+        from frazil.spark.tables import read_table
+
+        if partition.value is not None:
+            yield from read_table(self.scan, partition.value)

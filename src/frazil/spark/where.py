@@ -1,0 +1,439 @@
+"""The text of `where`, `sel` and `isel` options, parsed into conditions.
+
+    where   time >= '2024-05-01' AND (lat BETWEEN 10 AND 20 OR NOT station IN ('a', 'b'))
+    sel     time=2024-05, lat=10:20
+    isel    time=0:10, lat=[3, 5], lon=-1
+
+`NOT` is worked into the conditions while parsing: comparing a missing value gives neither yes
+nor no in SQL, and only so a mask of yes and no is enough.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from frazil.errors import ErrorKind, InvalidInputError
+
+Literal: TypeAlias = str | int | float | bool
+
+OPPOSITE: Final = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_SPELLINGS: Final = {"==": "=", "<>": "!="}
+_DEEPEST: Final = 100
+_WORDS: Final = frozenset(
+    ["AND", "OR", "NOT", "BETWEEN", "IN", "IS", "NULL", "TRUE", "FALSE", "DATE", "TIMESTAMP",
+     "TIMESTAMP_NTZ"]
+)  # fmt: skip
+_TOKEN: Final = re.compile(
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
+    r"|(?P<text>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")"
+    r"|(?P<quoted>`(?:[^`]|``)+`)|(?P<word>[^\W\d]\w*)"
+    r"|(?P<sign><=|>=|<>|!=|==|[=<>(),+\-]))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """A coordinate compared with a value."""
+
+    name: str
+    sign: str
+    value: Literal
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """A coordinate that is, or is not, one of some values."""
+
+    name: str
+    values: tuple[Literal, ...]
+    at: int
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A coordinate that has, or has not, a value."""
+
+    name: str
+    negated: bool
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Places along a dimension, by number."""
+
+    name: str
+    start: int
+    stop: int
+    step: int = 1
+    numbers: tuple[int, ...] = ()
+    """instead of the range, if there are any"""
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Conditions that all hold."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Any_:
+    """Conditions of which one holds."""
+
+    parts: tuple[Condition, ...]
+
+
+Leaf: TypeAlias = Compare | OneOf | Missing | Positions
+Condition: TypeAlias = Leaf | All | Any_
+
+
+def parse_where(text: str) -> Condition:
+    """Read a condition in SQL.
+
+    Raises:
+        InvalidInputError: it cannot be read; the message points at the place.
+    """
+    return _Parser(text).parse()
+
+
+def negate(condition: Condition) -> Condition:
+    """The condition that holds where this one fails, missing values apart."""
+    match condition:
+        case All(parts):
+            return Any_(tuple(map(negate, parts)))
+        case Any_(parts):
+            return All(tuple(map(negate, parts)))
+        case Compare(name, sign, value, at):
+            return Compare(name, OPPOSITE[sign], value, at)
+        case OneOf(name, values, at, negated):
+            return OneOf(name, values, at, not negated)
+        case Missing(name, negated, at):
+            return Missing(name, not negated, at)
+        case Positions():
+            raise TypeError("positions are chosen, never excluded")
+
+
+def both(first: Condition | None, second: Condition | None) -> Condition | None:
+    """The condition that two both hold, either of which may be absent."""
+    if first is None or second is None:
+        return first or second
+    return All((*conjuncts(first), *conjuncts(second)))
+
+
+def conjuncts(condition: Condition | None) -> tuple[Condition, ...]:
+    """The parts of a condition that must all hold."""
+    if condition is None:
+        return ()
+    if isinstance(condition, All):
+        return tuple(inner for part in condition.parts for inner in conjuncts(part))
+    return (condition,)
+
+
+def leaves(condition: Condition) -> tuple[Leaf, ...]:
+    """The comparisons that a condition is made of."""
+    if isinstance(condition, All | Any_):
+        return tuple(leaf for part in condition.parts for leaf in leaves(part))
+    return (condition,)
+
+
+def pointing(text: str, at: int, problem: str, option: str = "where") -> InvalidInputError:
+    """The error that shows a place of a text."""
+    line = text.replace("\n", " ")
+    start = max(at - 60, 0)
+    shown = ("…" if start else "") + line[start : at + 40] + ("…" if at + 40 < len(line) else "")
+    mark = " " * (at - start + bool(start)) + "^"
+    return InvalidInputError(
+        f"option {option!r} cannot be read at position {at + 1}: {problem}\n  {shown}\n  {mark}",
+        kind=ErrorKind.INVALID_EXPRESSION,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    at: int
+
+
+class _Parser:
+    """Reads one condition, by recursive descent."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = self._split()
+        self._next = 0
+        self._depth = 0
+
+    def _split(self) -> list[_Token]:
+        found, at = [], 0
+        end = len(self._text.rstrip())
+        while at < end:
+            token = _TOKEN.match(self._text, at)
+            if token is None or token.lastgroup is None:
+                place = at + len(self._text[at:]) - len(self._text[at:].lstrip())
+                quote = self._text[place] in "'\"`"
+                raise pointing(
+                    self._text,
+                    place,
+                    "this quote is never closed" if quote else "this has no meaning here",
+                )
+            kind, text = token.lastgroup, token[token.lastgroup]
+            if kind == "word" and text.upper() in _WORDS:
+                kind, text = "keyword", text.upper()
+            found.append(_Token(kind, text, token.start(token.lastgroup)))
+            at = token.end()
+        found.append(_Token("end", "", end))
+        return found
+
+    def parse(self) -> Condition:
+        if len(self._tokens) == 1:
+            raise self._error("a condition is expected, such as lat > 10")
+        found = self._either()
+        if self._token.kind != "end":
+            raise self._error("AND, OR or the end is expected")
+        return found
+
+    @property
+    def _token(self) -> _Token:
+        return self._tokens[self._next]
+
+    def _error(self, problem: str, token: _Token | None = None) -> InvalidInputError:
+        return pointing(self._text, (token or self._token).at, problem)
+
+    def _take(self) -> _Token:
+        token = self._token
+        if token.kind != "end":
+            self._next += 1
+        return token
+
+    def _accept(self, *texts: str) -> bool:
+        token = self._token
+        if token.kind in ("keyword", "sign") and token.text in texts:
+            self._next += 1
+            return True
+        return False
+
+    def _expect(self, text: str) -> None:
+        if not self._accept(text):
+            raise self._error(f"{text} is expected")
+
+    def _either(self) -> Condition:
+        parts = [self._every()]
+        while self._accept("OR"):
+            parts.append(self._every())
+        return parts[0] if len(parts) == 1 else Any_(tuple(parts))
+
+    def _every(self) -> Condition:
+        parts = [self._unary()]
+        while self._accept("AND"):
+            parts.append(self._unary())
+        return parts[0] if len(parts) == 1 else All(tuple(parts))
+
+    def _unary(self) -> Condition:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise self._error("the condition is nested too deeply")
+        try:
+            if self._accept("NOT"):
+                return negate(self._unary())
+            if self._accept("("):
+                found = self._either()
+                self._expect(")")
+                return found
+            return self._predicate()
+        finally:
+            self._depth -= 1
+
+    def _predicate(self) -> Condition:
+        token = self._token
+        if token.kind not in ("word", "quoted"):
+            value = self._literal()
+            sign = self._sign()
+            name = self._name()
+            return Compare(name, _MIRRORED[sign], value, token.at)
+        name = self._name()
+        if self._accept("IS"):
+            negated = self._accept("NOT")
+            self._expect("NULL")
+            return Missing(name, negated, token.at)
+        negated = self._accept("NOT")
+        found: Condition
+        if self._accept("BETWEEN"):
+            low = self._literal()
+            self._expect("AND")
+            high = self._literal()
+            found = All((Compare(name, ">=", low, token.at), Compare(name, "<=", high, token.at)))
+        elif self._accept("IN"):
+            found = OneOf(name, self._list(), token.at)
+        elif negated:
+            raise self._error("IN or BETWEEN is expected after NOT")
+        else:
+            found = Compare(name, self._sign(), self._literal(), token.at)
+        return negate(found) if negated else found
+
+    def _sign(self) -> str:
+        token = self._take()
+        sign = _SPELLINGS.get(token.text, token.text)
+        if token.kind != "sign" or sign not in OPPOSITE:
+            raise self._error("a comparison is expected (=, !=, <, <=, >, >=, BETWEEN, IN)", token)
+        return sign
+
+    def _name(self) -> str:
+        token = self._take()
+        if token.kind == "quoted":
+            return token.text[1:-1].replace("``", "`")
+        if token.kind != "word":
+            raise self._error("the name of a coordinate is expected", token)
+        if self._token.text == "(":
+            raise self._error("functions have no place here, compare the coordinate itself", token)
+        return token.text
+
+    def _list(self) -> tuple[Literal, ...]:
+        self._expect("(")
+        found = [self._literal()]
+        while self._accept(","):
+            found.append(self._literal())
+        self._expect(")")
+        return tuple(found)
+
+    def _literal(self) -> Literal:
+        negative = False
+        while self._token.kind == "sign" and self._token.text in "+-":
+            negative ^= self._take().text == "-"
+            if self._token.kind != "number":
+                raise self._error("a number is expected")
+        if self._accept("DATE", "TIMESTAMP", "TIMESTAMP_NTZ") and self._token.kind != "text":
+            raise self._error("a date in quotes is expected")
+        token = self._take()
+        match token.kind:
+            case "number":
+                value = _number(token.text)
+                return -value if negative else value
+            case "text":
+                quote = token.text[0]
+                return token.text[1:-1].replace(quote * 2, quote)
+            case "keyword" if token.text in ("TRUE", "FALSE"):
+                return token.text == "TRUE"
+            case "word" | "quoted":
+                raise self._error("a value is expected; text and dates stand in quotes", token)
+            case _:
+                raise self._error("a value is expected", token)
+
+
+def _number(text: str) -> int | float:
+    return int(text) if text.isdecimal() else float(text)
+
+
+# --- sel and isel ---
+
+_ITEM: Final = re.compile(
+    r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d][\w.\-]*))\s*=\s*"
+    r"(?P<value>\[[^\]]*\]|(?:'[^']*'|[^,'\[\]])+)\s*(?:,|$)"
+)
+_RANGE: Final = re.compile(r"\s*(-?\d+)?\s*:\s*(-?\d+)?\s*(?::\s*(\d+)?\s*)?")
+
+
+def _items(text: str, option: str) -> list[tuple[str, str, int]]:
+    """Names with the texts after them, and where those begin."""
+    found, at = [], 0
+    while at < len(text.rstrip()):
+        item = _ITEM.match(text, at)
+        if item is None:
+            raise pointing(text, at, "NAME=VALUE is expected", option)
+        found.append((item["quoted"] or item["name"], item["value"].strip(), item.start("value")))
+        at = item.end()
+    return found
+
+
+def parse_isel(text: str, sizes: dict[str, int]) -> Condition | None:
+    """Read positions; negative ones count from the end.
+
+    Raises:
+        InvalidInputError: the text cannot be read, or names no dimension or no place of one.
+    """
+    found: Condition | None = None
+    for name, written, at in _items(text, "isel"):
+        if name not in sizes:
+            known = ", ".join(sizes) or "none"
+            raise pointing(text, at, f"there is no dimension {name!r} (there are {known})", "isel")
+        found = both(found, _positions(name, written, sizes[name], text, at))
+    return found
+
+
+def _positions(name: str, written: str, size: int, text: str, at: int) -> Positions:
+    span = _RANGE.fullmatch(written)
+    if span is not None:
+        step = int(span[3] or 1)
+        if step == 0:
+            raise pointing(text, at, "a step cannot be 0", "isel")
+        start, stop, _ = slice(
+            None if span[1] is None else int(span[1]), None if span[2] is None else int(span[2])
+        ).indices(size)
+        return Positions(name, start, stop, step)
+    numbers = re.fullmatch(r"\[?((?:\s*-?\d+\s*,?)+)\]?", written)
+    if numbers is None:
+        raise pointing(text, at, "a number, START:STOP:STEP or [A, B] is expected", "isel")
+    chosen = [int(n) for n in re.findall(r"-?\d+", numbers[1])]
+    for number in chosen:
+        if not -size <= number < size:
+            raise pointing(text, at, f"{number} is outside of {name!r}, {size} long", "isel")
+    return Positions(name, 0, 0, 1, tuple(sorted({n % size for n in chosen})))
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Labels along a dimension: one, several, or all between two (both count)."""
+
+    name: str
+    values: tuple[str, ...] = ()
+    low: str | None = None
+    high: str | None = None
+    at: int = 0
+
+
+def parse_sel(text: str) -> list[Labels]:
+    """Read labels; what they mean depends on the coordinate.
+
+    Raises:
+        InvalidInputError: the text cannot be read.
+    """
+    found = []
+    for name, written, at in _items(text, "sel"):
+        if written.startswith("["):
+            parts = [_unquoted(part) for part in re.findall(r"'[^']*'|[^,\[\]]+", written)]
+            found.append(Labels(name, tuple(parts), at=at))
+            continue
+        parts = re.findall(r"'[^']*'|[^:']+|:", written)
+        if not written.startswith("'") and _is_clock(written):
+            found.append(Labels(name, (written,), at=at))
+        elif ":" in parts:
+            cut = _range_cut(written)
+            low, high = written[:cut].strip(), written[cut + 1 :].strip()
+            found.append(Labels(name, (), _unquoted(low) or None, _unquoted(high) or None, at))
+        else:
+            found.append(Labels(name, (_unquoted(written),), at=at))
+    return found
+
+
+_CLOCK: Final = r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?"
+
+
+def _is_clock(written: str) -> bool:
+    """Tell whether the colons are those of a time of day."""
+    return re.fullmatch(_CLOCK, written) is not None
+
+
+def _range_cut(written: str) -> int:
+    """The place of the colon between two labels, which is in neither quotes nor a time."""
+    hidden = re.sub(rf"'[^']*'|{_CLOCK}", lambda m: "x" * len(m[0]), written)
+    return hidden.index(":") if ":" in hidden else written.index(":")
+
+
+def _unquoted(text: str) -> str:
+    return text.strip().removeprefix("'").removesuffix("'")

@@ -1,0 +1,216 @@
+"""A storage whose immutable objects are kept on a disk near by once they were read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Final
+
+from frazil.config import current
+from frazil.ids import INITIAL_SNAPSHOT_ID
+from frazil.model.config import Attribution, StorageSettings
+from frazil.model.display import Field
+from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
+from frazil.storage.base import (
+    PLAIN,
+    Attributes,
+    Bytes,
+    Deleted,
+    Fetched,
+    Found,
+    Listed,
+    LostRace,
+    Piece,
+    Storage,
+    Unchanged,
+    Version,
+    Written,
+    fan_out,
+)
+from frazil.storage.disk_cache import DiskCache
+
+IMMUTABLE: Final = (SNAPSHOTS, LOGS, MANIFESTS, CHUNKS)
+"""Prefixes of objects that are written once under a random name."""
+SHARES: Final = 8
+"""Threads that look for copies at once."""
+_EVERYWHERE: Final = str(INITIAL_SNAPSHOT_ID)
+"""The one name that all repositories share, also one made anew in the same place."""
+
+
+class CachedStorage(Storage):
+    """Another storage, and copies of what was read from it."""
+
+    def __init__(
+        self, inner: Storage, cache: DiskCache, prefixes: tuple[str, ...] = IMMUTABLE
+    ) -> None:
+        self.inner: Final = inner
+        self.cache: Final = cache
+        self._prefixes: Final = prefixes
+        self._identity: Final = f"{inner.url}\n{inner}\n"
+        self.answers_inline = inner.answers_inline
+
+    # --- what is kept ---
+
+    def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
+        """Return the object or a part of it; the same part is asked for only once."""
+        if not self._is_kept(key) or (start is not None and (start < 0 or end is None)):
+            return self.inner.get(key, start, end)
+        source = self._source(key, start or 0, end)
+        found = self.cache.get(source)
+        if found is None:
+            found = self.inner.get(key, start, end)
+            if found is not None:
+                self.cache.put(source, found)
+        return found
+
+    def get_many(self, ranges: Sequence[tuple[str, int | None, int | None]]) -> Found:
+        """Many `get`s at once, in order."""
+        return self.each(lambda item: self.get(*item), ranges)
+
+    def read_into(self, pieces: Sequence[Piece]) -> None:
+        """Fill memory with parts of objects; the storage is asked for what is not here."""
+        missing = [piece for found in fan_out(self._missing, _shares(pieces)) for piece in found]
+        if missing:
+            self.inner.read_into(missing)
+            fan_out(self._keep, _shares(missing))
+
+    def _missing(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
+        return [
+            piece
+            for piece in pieces
+            if not (self._is_kept(piece[0]) and self.cache.read_into(self._at(piece), piece[2]))
+        ]
+
+    def _keep(self, pieces: Sequence[Piece]) -> None:
+        for piece in pieces:
+            if self._is_kept(piece[0]):
+                self.cache.put(self._at(piece), piece[2])
+
+    def _is_kept(self, key: str) -> bool:
+        return key.startswith(self._prefixes) and not key.endswith(_EVERYWHERE)
+
+    def _source(self, key: str, start: int, end: int | None) -> str:
+        return f"{self._identity}{key}\n{start}-{'' if end is None else end}"
+
+    def _at(self, piece: Piece) -> str:
+        key, start, view = piece
+        return self._source(key, start, start + len(view))
+
+    # --- what the inner storage does ---
+
+    def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
+        """Ask the inner storage: who wants a version wants the object as it is now."""
+        return self.inner.fetch(key, known)
+
+    def put(self, key: str, data: Bytes, attributes: Attributes = PLAIN) -> None:
+        """Write to the inner storage."""
+        self.inner.put(key, data, attributes)
+
+    def put_many(self, items: Iterable[tuple[str, Bytes]], attributes: Attributes = PLAIN) -> None:
+        """Write to the inner storage."""
+        self.inner.put_many(items, attributes)
+
+    def put_parts(self, key: str, parts: Sequence[Bytes], attributes: Attributes = PLAIN) -> None:
+        """Write to the inner storage."""
+        self.inner.put_parts(key, parts, attributes)
+
+    def put_if(
+        self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
+    ) -> Written | LostRace:
+        """Write to the inner storage."""
+        return self.inner.put_if(key, data, expected, attributes)
+
+    def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
+        """Copy in the inner storage."""
+        return self.inner.copy_if(source, target, expected)
+
+    def head(self, key: str) -> Listed | None:
+        """Ask the inner storage."""
+        return self.inner.head(key)
+
+    def list(self, prefix: str = "") -> Iterator[Listed]:
+        """Ask the inner storage."""
+        return self.inner.list(prefix)
+
+    def delete_many(self, keys: Sequence[str]) -> Deleted:
+        """Delete in the inner storage; copies, which nothing names any more, leave in time."""
+        return self.inner.delete_many(keys)
+
+    def make_durable(self, keys: Iterable[str]) -> None:
+        """What the inner storage does."""
+        self.inner.make_durable(keys)
+
+    def is_empty(self) -> bool:
+        """What the inner storage says."""
+        return self.inner.is_empty()
+
+    def require_safe_commits(self) -> None:
+        """What the inner storage says."""
+        self.inner.require_safe_commits()
+
+    @property
+    def can_write(self) -> bool:
+        """What the inner storage says."""
+        return self.inner.can_write
+
+    @property
+    def allows_empty_prefix(self) -> bool:
+        """What the inner storage says."""
+        return self.inner.allows_empty_prefix
+
+    @property
+    def percent_encodes_names(self) -> bool:
+        """What the inner storage says."""
+        return self.inner.percent_encodes_names
+
+    @property
+    def url(self) -> str:
+        """Where the inner storage is."""
+        return self.inner.url
+
+    def default_settings(self) -> StorageSettings:
+        """What the inner storage says."""
+        return self.inner.default_settings()
+
+    def with_settings(self, settings: StorageSettings) -> CachedStorage:
+        """The same place and copies, used with other settings."""
+        return self._around(self.inner.with_settings(settings))
+
+    def with_attribution(self, attribution: Attribution) -> CachedStorage:
+        """The same place and copies, with labels on requests."""
+        return self._around(self.inner.with_attribution(attribution))
+
+    def with_request_limit(self, max_concurrent_requests: int) -> CachedStorage:
+        """The same place and copies, with another limit on requests in flight."""
+        return self._around(self.inner.with_request_limit(max_concurrent_requests))
+
+    def _around(self, inner: Storage) -> CachedStorage:
+        return CachedStorage(inner, self.cache, self._prefixes)
+
+    def shown_fields(self) -> Iterable[Field]:
+        """The inner storage."""
+        return self.inner.shown_fields()
+
+
+def _shares(pieces: Sequence[Piece]) -> Sequence[Sequence[Piece]]:
+    """Runs of neighbours for a few threads: a file each would be less work than a hand-over."""
+    size = -(-len(pieces) // SHARES) or 1
+    return [pieces[first : first + size] for first in range(0, len(pieces), size)]
+
+
+def with_disk_cache(storage: Storage, *, rewrites_snapshots: bool) -> Storage:
+    """The storage with the disk cache that this process is set to use, if it is worth it.
+
+    Where snapshots get new bytes when history is cut, they are not kept.
+    """
+    settings = current()
+    if settings.disk_cache_path is None or not settings.disk_cache_bytes or storage.answers_inline:
+        return storage
+    folder = _disk_cache(settings.disk_cache_path, settings.disk_cache_bytes)
+    prefixes = tuple(one for one in IMMUTABLE if not (rewrites_snapshots and one == SNAPSHOTS))
+    return CachedStorage(storage, folder, prefixes)
+
+
+@cache
+def _disk_cache(path: str, limit_bytes: int) -> DiskCache:
+    return DiskCache(path, limit_bytes)

@@ -1,0 +1,123 @@
+"""The command as a process of its own: what it imports, its streams, its end."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Ocean
+
+pytestmark = pytest.mark.slow
+HEAVY = ("pyspark", "pandas", "xarray", "dask", "pyarrow", "zarr")
+
+
+def command(*arguments: str) -> list[str]:
+    """The command line of a process."""
+    return [sys.executable, "-m", "frazil.cli", *arguments]
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The environment without what would change the output."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
+    return {**kept, "TERM": "xterm-256color", **changes}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["ls", "{url}"], ["log", "{url}", "--json"]],
+    ids=["help", "ls", "log"],
+)
+def test_looking_imports_nothing_heavy(still_ocean: Ocean, arguments: list[str]) -> None:
+    filled = [each.format(url=still_ocean.url) for each in arguments]
+    program = (
+        "import sys, atexit\n"
+        f"heavy = set({HEAVY!r})\n"
+        "atexit.register(lambda: print(sorted(heavy & sys.modules.keys()), file=sys.stderr))\n"
+        f"sys.argv = ['frazil', *{filled!r}]\n"
+        "from frazil.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.strip() == "[]"
+    assert done.stdout
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(still_ocean: Ocean) -> None:
+    process = subprocess.Popen(
+        command("tree", still_ocean.url, "--json"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 0
+
+
+def test_interruption_is_quiet(tmp_path: Path) -> None:
+    # Opening a pipe for reading waits for a writer, as a slow store would.
+    place = tmp_path / "slow"
+    place.mkdir()
+    os.mkfifo(place / "waiting")
+    program = (
+        "import sys\n"
+        "from frazil.cli import places\n"
+        f"def slow(url): print('ready', flush=True); open({str(place / 'waiting')!r})\n"
+        "places.open_place = slow\n"
+        "sys.argv = ['frazil', 'log', 'anything']\n"
+        "from frazil.cli import main\n"
+        "main()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "")
+
+
+def on_terminal(*arguments: str, **changes: str) -> str:
+    """What the command prints on a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        command(*arguments),
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+        env=environment(COLUMNS="80", **changes),
+    )
+    os.close(theirs)
+    parts: list[bytes] = []
+    while True:
+        try:
+            part = os.read(ours, 1 << 16)
+        except OSError:  # how Linux tells the end of a terminal
+            break
+        if not part:
+            break
+        parts.append(part)
+    os.close(ours)
+    assert process.wait() == 0
+    return b"".join(parts).decode()
+
+
+def test_terminals_have_colour_and_are_not_overfull(still_ocean: Ocean) -> None:
+    assert "\x1b[" in on_terminal("log", still_ocean.url)
+    plain = on_terminal("reflog", still_ocean.url, NO_COLOR="1")
+    assert "\x1b[" not in plain
+    assert max(map(len, plain.splitlines())) <= 80

@@ -1,0 +1,88 @@
+"""Reading through the data source in this process: the same parts that Spark's workers run."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import xarray as xr
+from pyspark.sql.types import StructType
+
+import frazil
+from frazil.spark.columns import arrow_schema
+from frazil.spark.reading import as_text, spelled
+from frazil.spark.source import FrazilSource
+from frazil.xarray import to_icechunk
+
+
+def read_here(url: str | Path, schema: StructType | None = None, **options: Any) -> pa.Table:  # noqa: ANN401
+    """What `spark.read.format("frazil")` gives, by planning, pickling and reading as Spark does."""
+    given = {spelled(name): as_text(value) for name, value in options.items()}
+    source = FrazilSource({"path": str(url), **given})
+    wanted = source.schema() if schema is None else schema
+    source = pickle.loads(pickle.dumps(source))
+    reader = source.reader(wanted)
+    sent = pickle.loads(pickle.dumps(reader))
+    batches = [
+        batch
+        for partition in reader.partitions()
+        for batch in sent.read(pickle.loads(pickle.dumps(partition)))
+    ]
+    expected = arrow_schema(wanted)
+    for batch in batches:
+        assert batch.schema == expected, "Spark refuses batches of any other schema"
+    return pa.Table.from_batches(batches, expected)
+
+
+def partitions_of(url: str | Path, **options: Any) -> list[Any]:  # noqa: ANN401
+    """The partitions that a read would have."""
+    given = {spelled(name): as_text(value) for name, value in options.items()}
+    source = FrazilSource({"path": str(url), **given})
+    return list(source.reader(source.schema()).partitions())
+
+
+def frame(table: pa.Table, *index: str) -> pd.DataFrame:
+    """A table as a frame in the order of some columns."""
+    found = table.to_pandas()
+    return found.set_index(list(index)).sort_index() if index else found
+
+
+def make_repository(path: Path, dataset: xr.Dataset, **encoding: Any) -> frazil.Repository:  # noqa: ANN401
+    """A repository with one commit that holds a dataset."""
+    repository = frazil.Repository.create(path)
+    session = repository.writable_session("main")
+    to_icechunk(dataset, session, encoding=encoding or None)
+    session.commit("made")
+    return repository
+
+
+def weather(days: int = 10, *, lats: int = 7, lons: int = 5, seed: int = 0) -> xr.Dataset:
+    """Daily fields on a grid with descending latitudes: packed, with gaps, and as they are."""
+    rng = np.random.default_rng(seed)
+    t2m = rng.normal(280, 10, (days, lats, lons)).round(1)
+    t2m[0, 0, 0] = t2m[-1, -1, -1] = np.nan
+    wind = rng.normal(0, 5, (days, lats, lons)).astype("f4")
+    return xr.Dataset(
+        {"t2m": (("time", "lat", "lon"), t2m), "wind": (("time", "lat", "lon"), wind)},
+        coords={
+            "time": np.datetime64("2024-01-30", "ns") + np.arange(days) * np.timedelta64(1, "D"),
+            "lat": np.linspace(60, -60, lats),
+            "lon": np.arange(lons) * 10.0,
+        },
+    )
+
+
+WEATHER_ENCODING: dict[str, dict[str, Any]] = {
+    "t2m": {
+        "dtype": "i2",
+        "scale_factor": 0.1,
+        "add_offset": 250.0,
+        "_FillValue": -32768,
+        "chunks": (4, 3, 2),
+    },
+    "wind": {"chunks": (4, 3, 2)},
+}

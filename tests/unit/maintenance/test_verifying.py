@@ -1,0 +1,233 @@
+"""Verification finds what references need and storage does not have."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import frazil
+from frazil.ids import ChunkId, SnapshotId
+from frazil.maintenance import verifying
+from frazil.maintenance.needs import NativeNeeds
+from frazil.maintenance.verifying import Trouble, Verification, verify_references
+from frazil.model.chunks import ChunkRef, NativeRef, VirtualRef
+from frazil.model.config import RepositoryConfig
+from frazil.model.nodes import Coordinates
+from frazil.repository import Repository
+from frazil.storage.memory import MemoryStorage
+from tests.unit.maintenance.samples import LENGTH, commit_refs, keys, make, put
+
+
+@pytest.fixture
+def repo(storage: MemoryStorage, spec: int) -> Repository:
+    """An array with all chunks, one of them written twice, and a branch with an older state."""
+    repo = make(storage, spec)
+    for index in range(LENGTH):
+        first = put(repo, index, index + 1)
+    repo.create_branch("old", first)
+    put(repo, 0, 100)
+    return repo
+
+
+def troubles(found: Verification) -> dict[str, Trouble]:
+    """What is wrong with which object."""
+    return {finding.target: finding.trouble for finding in found.findings}
+
+
+@pytest.fixture(params=[0, 10_000], ids=["listed", "asked"])
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to learn the sizes of objects."""
+    monkeypatch.setattr(verifying, "FEW_OBJECTS", request.param)
+
+
+@pytest.mark.usefixtures("few")
+def test_a_sound_repository_has_no_findings(repo: Repository) -> None:
+    found = verify_references(repo.context)
+    assert found.is_sound
+    assert found.native_objects == LENGTH + 1
+    assert found.snapshots == 11
+    assert found.virtual_sources == 0
+
+
+@pytest.mark.usefixtures("few")
+def test_missing_and_short_objects_are_found_with_their_chunks(
+    repo: Repository, storage: MemoryStorage
+) -> None:
+    session = repo.readonly_session("main")
+    node = session.state.array("/line")
+    refs = {index: session.state.chunk_ref(node, (index,)) for index in (2, 5)}
+    names = {
+        index: f"chunks/{ref.chunk_id}" for index, ref in refs.items() if isinstance(ref, NativeRef)
+    }
+    storage.delete_many([names[2]])
+    storage.put(names[5], b"abc")
+    found = verify_references(repo.context)
+    assert troubles(found) == {names[2]: Trouble.MISSING, names[5]: Trouble.SHORT}
+    by_target = {finding.target: finding for finding in found.findings}
+    assert by_target[names[2]].path == "/line"
+    assert by_target[names[2]].chunks[0] == (2,)
+    assert by_target[names[2]].references > 1  # in many manifests
+    assert "3 bytes" in by_target[names[5]].detail
+    assert all(finding.path == "/line" for finding in found.findings)
+
+
+def test_one_snapshot_is_checked_alone(repo: Repository, storage: MemoryStorage) -> None:
+    newest = repo.readonly_session("main")
+    ref = newest.state.chunk_ref(newest.state.array("/line"), (0,))
+    assert isinstance(ref, NativeRef)
+    storage.delete_many([f"chunks/{ref.chunk_id}"])
+    old = SnapshotId.parse(repo.lookup_branch("old"))
+    assert verify_references(repo.context, snapshots=[old]).is_sound
+    main = SnapshotId.parse(repo.lookup_branch("main"))
+    found = verify_references(repo.context, snapshots=[main])
+    assert (found.snapshots, len(found.findings)) == (1, 1)
+
+
+def test_lost_and_damaged_manifests_are_findings_and_the_rest_is_checked(
+    repo: Repository, storage: MemoryStorage
+) -> None:
+    tip = repo.list_manifest_files(repo.lookup_branch("main"))[0].id
+    old = repo.list_manifest_files(repo.lookup_branch("old"))[0].id
+    storage.delete_many([f"manifests/{tip}"])
+    blob = storage.get(f"manifests/{old}")
+    assert blob is not None
+    storage.put(f"manifests/{old}", blob[:50])
+    found = verify_references(repo.context)
+    assert troubles(found) == {
+        f"manifests/{tip}": Trouble.MISSING,
+        f"manifests/{old}": Trouble.DAMAGED,
+    }
+    assert found.native_objects == LENGTH - 1
+
+
+def test_lost_snapshots_are_findings(repo: Repository, storage: MemoryStorage) -> None:
+    middle = [info.id for info in repo.ancestry(branch="main")][3]
+    storage.delete_many([f"snapshots/{middle}"])
+    found = verify_references(Repository.open(storage).context)
+    assert troubles(found) == {f"snapshots/{middle}": Trouble.MISSING}
+
+
+def test_packed_chunks_need_the_longest_range(storage: MemoryStorage, spec: int) -> None:
+    repo = make(storage, spec)
+    pack = ChunkId.random()
+    storage.put(f"chunks/{pack}", bytes(100))
+    commit_refs(repo, {(0,): NativeRef(pack, 0, 50), (1,): NativeRef(pack, 50, 50)})
+    assert verify_references(repo.context).is_sound
+    commit_refs(repo, {(0,): NativeRef(pack, 0, 50), (1,): NativeRef(pack, 51, 50)})
+    found = verify_references(repo.context)
+    assert troubles(found) == {f"chunks/{pack}": Trouble.SHORT}
+    assert "101 are needed" in found.findings[0].detail
+
+
+def test_a_range_that_wraps_around_is_too_long(storage: MemoryStorage, spec: int) -> None:
+    repo = make(storage, spec)
+    pack = ChunkId.random()
+    storage.put(f"chunks/{pack}", bytes(100))
+    commit_refs(repo, {(0,): NativeRef(pack, 2**64 - 10, 20)})
+    assert troubles(verify_references(repo.context)) == {f"chunks/{pack}": Trouble.SHORT}
+
+
+def test_findings_are_bounded(
+    repo: Repository, storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verifying, "MAX_FINDINGS", 3)
+    storage.delete_many(sorted(keys(storage, "chunks/")))
+    found = verify_references(repo.context)
+    assert len(found.findings) + found.more_findings == LENGTH + 1
+    assert len(found.findings) == 3
+
+
+def test_progress_reaches_its_end(repo: Repository) -> None:
+    last: dict[str, tuple[int, int]] = {}
+
+    def note(what: str, done: int, total: int) -> None:
+        last[what] = done, total
+
+    verify_references(repo.context, progress=note)
+    assert set(last) == {"snapshots", "manifests", "chunk objects"}
+    assert all(done == total for done, total in last.values())
+
+
+def test_needs_keep_the_longest_end_of_each_object() -> None:
+    random = np.random.default_rng(7)
+    names = random.integers(0, 256, (300, 12), np.uint8)
+    picks = random.integers(0, 300, 200_000)
+    ends = random.integers(1, 10**9, 200_000).astype(np.uint64)
+    needs = NativeNeeds()
+    for part in np.array_split(np.arange(200_000), 9):
+        needs.add(names[picks[part]], ends[part])
+    ids, longest = needs.rows()
+    expected = {names[i].tobytes(): int(ends[picks == i].max()) for i in np.unique(picks)}
+    found = zip(ids, longest.tolist(), strict=True)
+    assert {row.tobytes(): end for row, end in found} == expected
+
+
+# --- virtual sources ---
+
+
+def virtual(root: Path, checksum: bool) -> tuple[Repository, Path]:
+    """Two chunks in one file."""
+    (root / "files").mkdir()
+    file = root / "files" / "a.bin"
+    file.write_bytes(bytes(8))
+    prefix = f"file://{root}/files/"
+    config = RepositoryConfig()
+    config.set_virtual_chunk_container(
+        frazil.VirtualChunkContainer(prefix, frazil.local_filesystem_store(str(file.parent)))
+    )
+    repo = Repository.create(
+        MemoryStorage(),
+        config,
+        authorize_virtual_chunk_access={prefix: frazil.LocalFileSystemAccess},
+    )
+    when = int(file.stat().st_mtime) + 1 if checksum else None
+    refs: dict[Coordinates, ChunkRef] = {
+        (n,): VirtualRef(f"{prefix}a.bin", 4 * n, 4, when) for n in range(2)
+    }
+    commit_refs(repo, refs)
+    return repo, file
+
+
+def test_unchanged_sources_are_fine_and_asked_once(tmp_path: Path) -> None:
+    repo, _ = virtual(tmp_path, checksum=True)
+    found = verify_references(repo.context, virtual=True)
+    assert found.is_sound
+    assert (found.virtual_references, found.virtual_sources) == (2, 1)
+
+
+def test_sources_that_are_gone_short_or_changed_are_found(tmp_path: Path) -> None:
+    repo, file = virtual(tmp_path, checksum=False)
+    file.write_bytes(bytes(7))
+    [short] = verify_references(repo.context, virtual=True).findings
+    assert (short.trouble, short.references) == (Trouble.SHORT, 2)
+    file.unlink()
+    [gone] = verify_references(repo.context, virtual=True).findings
+    assert gone.trouble == Trouble.UNREADABLE
+    assert verify_references(repo.context).is_sound
+
+
+def test_sources_newer_than_their_references_have_changed(tmp_path: Path) -> None:
+    repo, file = virtual(tmp_path, checksum=True)
+    later = file.stat().st_mtime + 100
+    os.utime(file, (later, later))
+    [changed] = verify_references(repo.context, virtual=True).findings
+    assert changed.trouble == Trouble.CHANGED
+
+
+def test_sources_without_leave_are_not_touched(tmp_path: Path) -> None:
+    repo, _ = virtual(tmp_path, checksum=False)
+    closed = repo.reopen(authorize_virtual_chunk_access={})
+    [finding] = verify_references(closed.context, virtual=True).findings
+    assert finding.trouble == Trouble.UNAUTHORIZED
+
+
+def test_inline_chunks_need_nothing() -> None:
+    repo = Repository.create(MemoryStorage())
+    with repo.transaction("main", message="small") as store:
+        zarr.create_array(store, name="a", shape=(4,), dtype="i1")[:] = 1
+    found = verify_references(repo.context)
+    assert (found.is_sound, found.native_objects) == (True, 0)
