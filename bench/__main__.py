@@ -158,11 +158,18 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="frazil-bench-", dir=options.folder))
     try:
         results = measure(options, folder)
+        if not results["cases"] and not results["curves"]:
+            print(f"nothing is called {options.only}; see --list", file=sys.stderr)
+            return 2
+        keep(results, options)
+        print(f"{time.perf_counter() - begin:.0f} s in all; now the temporary files are removed")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    if not results["cases"] and not results["curves"]:
-        print(f"nothing is called {options.only}; see --list", file=sys.stderr)
-        return 2
+    return 0
+
+
+def keep(results: dict[str, Any], options: argparse.Namespace) -> None:
+    """Store and report what was found."""
     target = options.json or (None if options.no_report else RESULTS)
     if target:
         if options.update and target.exists():
@@ -170,8 +177,6 @@ def main() -> int:
         save(target, results)
     if not options.no_report:
         write_report(results, options.docs)
-    print(f"{time.perf_counter() - begin:.0f} s in all")
-    return 0
 
 
 if __name__ == "__main__":

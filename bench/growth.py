@@ -8,20 +8,20 @@ from __future__ import annotations
 import gc
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bench import history, references
 from bench.model import Action, Curve, Party, Place, Size, Timed, Unit
 from bench.parties import Durability, create, open_repository, reading
 from bench.reference_data import Grid, write_virtual
-from bench.seeds import link_copy
+from bench.seeds import discard, link_copy
 
 FRAZIL, PEER = "frazil", Party.ICECHUNK2.value
 ONCE_FROM = 5_000_000
@@ -55,6 +55,8 @@ class Field:
                 values[name].append(self._once(measure, parties[name], places[name]))
         for name, each in values.items():
             curve.add(name, x, each)
+        found = ", ".join(f"{name} {median(each) * 1e3:.1f} ms" for name, each in values.items())
+        print(f"    {curve.title}, {x:,} {curve.x}: {found}", flush=True)
 
     def _once(self, measure: Measure, party: Party, place: Place) -> float:
         scratch = self.scratch()
@@ -64,7 +66,7 @@ class Field:
         begin = time.perf_counter()
         result = action()
         seconds = time.perf_counter() - begin
-        shutil.rmtree(scratch.folder, ignore_errors=True)
+        discard(scratch.folder)
         return float(result) if isinstance(result, Timed) else seconds
 
     def copies(self, source: Place) -> dict[str, Place]:
@@ -78,7 +80,7 @@ class Field:
 def drop(*places: Place) -> None:
     """Remove folders."""
     for place in places:
-        shutil.rmtree(place.folder, ignore_errors=True)
+        discard(place.folder)
 
 
 def _durability(party: Party) -> Durability:

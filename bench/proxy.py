@@ -17,8 +17,13 @@ from dataclasses import asdict, dataclass
 HOST = "127.0.0.1"
 HEAD_LIMIT = 64 * 1024
 BLOCK = 256 * 1024
-CONNECTIONS = 512
-"""served at a time; more have to wait"""
+UPSTREAM = 128
+"""requests that the server gets at a time; more have to wait, idle clients take no place"""
+BACKLOG = 512
+GONE = (OSError, EOFError, asyncio.LimitOverrunError, ValueError)
+"""what happens when one of the ends goes away"""
+
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(slots=True)
@@ -35,29 +40,29 @@ class Passed:
 
 
 class Proxy:
-    """Forwards HTTP/1.1 requests, one upstream connection for each client's."""
+    """Forwards HTTP/1.1 requests over a few connections that all clients share."""
 
     def __init__(self, target_port: int) -> None:
         self.passed = Passed()
         self._target = target_port
-        self._places = asyncio.Semaphore(CONNECTIONS)
+        self._places = asyncio.Semaphore(UPSTREAM)
+        self._idle: list[Stream] = []
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self, delay_s: float) -> int:
         """Accept connections whose requests wait; return the port."""
 
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def serve(*client: *Stream) -> None:
             task = asyncio.current_task()
             assert task is not None
             self._tasks.add(task)
             try:
-                async with self._places:
-                    await self._serve(reader, writer, delay_s)
+                await self._serve(client, delay_s)
             finally:
                 self._tasks.discard(task)
 
-        server = await asyncio.start_server(serve, HOST, 0, limit=HEAD_LIMIT, backlog=CONNECTIONS)
+        server = await asyncio.start_server(serve, HOST, 0, limit=HEAD_LIMIT, backlog=BACKLOG)
         self._servers.append(server)
         port: int = server.sockets[0].getsockname()[1]
         return port
@@ -69,65 +74,74 @@ class Proxy:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for _, writer in self._idle:
+            await _close(writer)
 
-    async def _serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float
-    ) -> None:
-        gone = (OSError, EOFError, asyncio.LimitOverrunError, ValueError)
-        async with _closing(writer):
-            with contextlib.suppress(*gone):
-                upstream, upstream_out = await asyncio.open_connection(
-                    HOST, self._target, limit=HEAD_LIMIT
-                )
-                async with _closing(upstream_out):
-                    while await self._exchange(reader, writer, upstream, upstream_out, delay_s):
-                        pass
-
-    async def _exchange(
-        self,
-        client: asyncio.StreamReader,
-        client_out: asyncio.StreamWriter,
-        server: asyncio.StreamReader,
-        server_out: asyncio.StreamWriter,
-        delay_s: float,
-    ) -> bool:
-        """Pass on a request and its reply; tell whether the connection goes on."""
+    async def _serve(self, client: Stream, delay_s: float) -> None:
+        """Pass on the requests of one client, one after another."""
+        reader, writer = client
         try:
-            head = await client.readuntil(b"\r\n\r\n")
-        except asyncio.IncompleteReadError:
-            return False
+            with contextlib.suppress(*GONE):
+                goes_on = True
+                while goes_on:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    if delay_s:
+                        await asyncio.sleep(delay_s)
+                    async with self._places, self._upstream() as upstream:
+                        goes_on = await self._exchange(head, client, upstream)
+        finally:
+            await _close(writer)
+
+    @contextlib.asynccontextmanager
+    async def _upstream(self) -> AsyncIterator[Stream]:
+        """A connection to the server, kept for others unless something goes wrong on it."""
+        stream = None
+        while self._idle and stream is None:
+            stream = self._idle.pop()
+            if stream[0].at_eof() or stream[1].is_closing():
+                await _close(stream[1])
+                stream = None
+        stream = stream or await asyncio.open_connection(HOST, self._target, limit=HEAD_LIMIT)
+        try:
+            yield stream
+        except BaseException:
+            await _close(stream[1])
+            raise
+        self._idle.append(stream)
+
+    async def _exchange(self, head: bytes, client: Stream, server: Stream) -> bool:
+        """Pass on a request and its reply; tell whether the connection goes on."""
         fields = _fields(head)
         method = head.split(b" ", 1)[0]
-        if delay_s:
-            await asyncio.sleep(delay_s)
         if fields.pop(b"expect", b"").lower() == b"100-continue":
-            client_out.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            client[1].write(b"HTTP/1.1 100 Continue\r\n\r\n")
             head = b"\r\n".join(
                 line for line in head.split(b"\r\n") if not line.lower().startswith(b"expect:")
             )
-        server_out.write(head)
+        server[1].write(head)
         self.passed.requests += 1
         self.passed.reads += method in (b"GET", b"HEAD")
-        self.passed.sent_bytes += await _relay(client, server_out, fields)
-        reply = await server.readuntil(b"\r\n\r\n")
-        client_out.write(reply)
+        # Not `+= await`: that would add to the value from before the wait, and lose the others'.
+        sent = await _relay(client[0], server[1], fields)
+        self.passed.sent_bytes += sent
+        reply = await server[0].readuntil(b"\r\n\r\n")
+        client[1].write(reply)
         answered = _fields(reply)
         status = reply.split(b" ", 2)[1]
         if method != b"HEAD" and status not in (b"204", b"304"):
-            self.passed.received_bytes += await _relay(server, client_out, answered)
-        await client_out.drain()
-        closing = fields.get(b"connection"), answered.get(b"connection")
-        return b"close" not in closing
+            received = await _relay(server[0], client[1], answered)
+            self.passed.received_bytes += received
+        await client[1].drain()
+        if answered.get(b"connection", b"").lower() == b"close":
+            server[1].close()
+            return False
+        return fields.get(b"connection", b"").lower() != b"close"
 
 
-@contextlib.asynccontextmanager
-async def _closing(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
-    try:
-        yield
-    finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
 
 
 def _fields(head: bytes) -> dict[bytes, bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from bench.execution import Measured, execute
 from bench.model import Case, Contestant, Dataset, Figures, Party, Place, Size, Where
+from bench.seeds import discard
 from bench.servers import Remote
 from bench.worker import ROOT, Worker
 
@@ -53,7 +53,7 @@ class Runner:
         for key in [key for key in self._made if key not in needed]:
             place = self._made.pop(key)
             if place.is_local:
-                shutil.rmtree(place.folder, ignore_errors=True)
+                discard(place.folder)
 
     # --- the turns ---
 
@@ -85,7 +85,7 @@ class Runner:
                 measured = worker.run(self.size, case, contestant, data, scratch, check=check)
         finally:
             if scratch.is_local:
-                shutil.rmtree(scratch.folder, ignore_errors=True)
+                discard(scratch.folder)
         if counting is not None:
             figures.requests = counting.passed()
         return measured
@@ -106,7 +106,7 @@ class Runner:
         finally:
             fresh.close()
             if scratch.is_local:
-                shutil.rmtree(scratch.folder, ignore_errors=True)
+                discard(scratch.folder)
         figures.base_bytes, figures.peak_bytes = measured.base_bytes, measured.peak_bytes
 
     # --- places ---

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bench import history
@@ -92,6 +93,8 @@ def _curve(
                 failed[name] = failed.get(name, 0) + race.failed
         for name, values in speeds.items():
             curve.add(names[name], number, values)
+        found = ", ".join(f"{name} {median(values):.1f}" for name, values in speeds.items())
+        print(f"    {title}, {number} writers: {found}", flush=True)
     remarks = (
         (lost, "acknowledged commits are not in the history"),
         (failed, "commits were given up"),

@@ -188,6 +188,15 @@ class ReadingContract:
         storage.make_durable([key for key, _ in items])
         assert len(keys_of(storage, "chunks/")) == 100
 
+    def test_parts_become_one_object(self, storage: Storage) -> None:
+        parts = [bytes([number % 251]) * (number % 5) for number in range(3000)]
+        views = [memoryview(part) if number % 2 else part for number, part in enumerate(parts)]
+        storage.put_parts("chunks/unnamed", views, CHUNK)
+        storage.put_parts("named", [b"ab", b"", bytearray(b"c")])
+        storage.put_parts("named", [b"de"])
+        assert storage.get("chunks/unnamed") == b"".join(parts)
+        assert storage.get("named") == b"de"
+
     def test_large_objects(self, storage: Storage) -> None:
         large = bytes(range(256)) * (20 * 4096) + b"end"
         storage.put("chunks/large", large, CHUNK)

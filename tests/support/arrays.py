@@ -1,4 +1,6 @@
 """Arrays that zarr has written, in plain zarr stores and in sessions alike."""
+# Values, codecs and selections are of all kinds here:
+# ruff: noqa: ANN401
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def partitions_of(url: str | Path, **options: Any) -> list[Any]:  # noqa: ANN401
 
 def frame(table: pa.Table, *index: str) -> pd.DataFrame:
     """A table as a frame in the order of some columns."""
-    found = table.to_pandas()
+    found: pd.DataFrame = table.to_pandas()
     return found.set_index(list(index)).sort_index() if index else found
 
 

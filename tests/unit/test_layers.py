@@ -34,6 +34,7 @@ LAYERS: Final = (
     ("fsck",),
     ("upgrade",),
     ("xarray", "dask", "distributed"),
+    ("ingest",),
     ("",),  # the package itself: what `import frazil` offers
     ("icechunk",),
     ("spark",),

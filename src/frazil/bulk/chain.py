@@ -21,15 +21,14 @@ from frazil.bulk.codecs import (
     MAX_VARIABLE,
     Array,
     ArrayCodec,
-    ByteCodec,
     Bytes,
     Raw,
     Shape,
     Strings,
     array_codec,
-    byte_codec,
     damaged,
 )
+from frazil.bulk.compressors import ByteCodec, byte_codec
 
 Document: TypeAlias = Mapping[str, Any]
 """An array's `zarr.json`."""
@@ -193,12 +192,13 @@ class Chain:
             return bool((chunk == self.fill_value).all())
         if chunk.dtype != self.dtype:
             chunk = chunk.astype(self.dtype)
-        first = chunk[(slice(0, 1),) * chunk.ndim].reshape(1)
+        corner: Any = (..., *(slice(0, 1),) * chunk.ndim)
+        first = chunk[corner].reshape(1)
         if self.dtype.kind in "fc" and self.fill_value != self.fill_value:
             return bool(np.isnan(first)[0]) and bool(np.isnan(chunk).all())
-        return bool(_bits(first) == self._fill_bits) and bool(
-            (_bits(chunk) == self._fill_bits).all()
-        )
+        if _bits(first)[0] != self._fill_bits[0]:
+            return False
+        return bool((_bits(chunk) == self._fill_bits).all())
 
 
 def as_memory(array: Array) -> memoryview:

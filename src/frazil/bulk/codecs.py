@@ -1,4 +1,4 @@
-"""The codecs of Zarr v3, one small class each: arrays to arrays, arrays to bytes, bytes to bytes.
+"""What all codecs share, and those that take arrays: to other arrays, and to bytes.
 
 Encoded bytes are foreign. How large a chunk becomes is known from its array's metadata, so every
 decoder is told a limit and never allocates by what the bytes claim; what does not fit is a
@@ -7,20 +7,13 @@ decoder is told a limit and never allocates by what the bytes claim; what does n
 
 from __future__ import annotations
 
-import bz2
-import lzma
 import math
-import struct
-import threading
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypeAlias
 
-import google_crc32c
 import numcodecs
 import numpy as np
 import numpy.typing as npt
-import zstandard
 from numcodecs.abc import Codec as Numcodec
 from numcodecs.vlen import VLenBytes, VLenUTF8
 
@@ -33,11 +26,7 @@ Configuration: TypeAlias = Mapping[str, Any]
 
 MAX_VARIABLE: Final = 1 << 30
 """Largest decoded chunk of strings, whose size no metadata tells."""
-_PIECE: Final = 1 << 20
-_HAS_CHECKSUM: Final = 4
-"""Flag in the first byte after the magic number of a Zstandard frame."""
-_XZ_MEMORY: Final = 256 << 20
-_FOREIGN: Final = (ValueError, TypeError, RuntimeError, IndexError, OverflowError, SystemError)
+FOREIGN: Final = (ValueError, TypeError, RuntimeError, IndexError, OverflowError, SystemError)
 """What numcodecs raises when bytes make no sense."""
 
 
@@ -51,318 +40,8 @@ def wrong_size(found: int | str, expected: int) -> FormatError:
     return damaged("it does not decode to its size", found=found, expected=expected)
 
 
-# --- bytes to bytes ---
-
-
-class ByteCodec(Protocol):
-    """Bytes to bytes and back."""
-
-    def encode(self, data: Bytes) -> Bytes:
-        """Encode."""
-
-    def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Decode to at most `limit` bytes.
-
-        Raises:
-            FormatError: the bytes are damaged, or there would be more.
-        """
-
-    def decode_into(self, data: Bytes, out: memoryview) -> None:
-        """Decode to exactly the bytes of `out`.
-
-        Raises:
-            FormatError: the bytes are damaged, or there are more or fewer.
-        """
-
-    def encoded_size(self, size: int) -> int | None:
-        """Size of `size` bytes once encoded, where that is the same for all bytes."""
-
-    def limit(self, size: int) -> int:
-        """No encoder makes more of `size` bytes than this."""
-
-
-class _Compressor:
-    """What compressors share: sizes vary, and some decode only into new memory."""
-
-    def encoded_size(self, size: int) -> int | None:
-        return None
-
-    def limit(self, size: int) -> int:
-        return 2 * size + (64 << 10)
-
-    def decode(self, data: Bytes, limit: int) -> Bytes:
-        raise TypeError
-
-    def decode_into(self, data: Bytes, out: memoryview) -> None:
-        decoded = self.decode(data, len(out))
-        if len(decoded) != len(out):
-            raise wrong_size(len(decoded), len(out))
-        out[:] = decoded
-
-
-class _Contexts(threading.local):
-    """Contexts of one thread; making one costs more than a small chunk."""
-
-    def __init__(self) -> None:
-        self.decompressor = zstandard.ZstdDecompressor()
-        self.compressors: dict[tuple[int, bool], zstandard.ZstdCompressor] = {}
-
-
-_contexts: Final = _Contexts()
-
-
-class Zstd(_Compressor):
-    """Zstandard."""
-
-    def __init__(self, level: int, *, checksum: bool) -> None:
-        self._key = (level, checksum)
-
-    def encode(self, data: Bytes) -> Bytes:
-        """Encode to one frame with its content size."""
-        found = _contexts.compressors.get(self._key)
-        if found is None:
-            level, checksum = self._key
-            found = zstandard.ZstdCompressor(level=level, write_checksum=checksum)
-            _contexts.compressors[self._key] = found
-        return found.compress(data)
-
-    def decode_into(self, data: Bytes, out: memoryview) -> None:
-        """Decode straight into memory; the frame's own size is not believed."""
-        try:
-            _require_checksum(data)
-            reader = _contexts.decompressor.stream_reader(data, read_across_frames=True)
-            count = reader.readinto(out)
-            # One byte more drives the stream past its checksum, and finds what is too much.
-            rest = reader.read(1)
-        except zstandard.ZstdError as error:
-            raise damaged(str(error)) from error
-        if count != len(out) or rest:
-            raise wrong_size("more" if rest else count, len(out))
-
-    def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Decode piece by piece, so that memory follows what is really there."""
-        parts: list[bytes] = []
-        total = 0
-        try:
-            _require_checksum(data)
-            reader = _contexts.decompressor.stream_reader(data, read_across_frames=True)
-            while piece := reader.read(_PIECE):
-                parts.append(piece)
-                total += len(piece)
-                if total > limit:
-                    raise wrong_size("more", limit)
-        except zstandard.ZstdError as error:
-            raise damaged(str(error)) from error
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _require_checksum(data: Bytes) -> None:
-    """Refuse a frame that should end in a checksum but ends before: streams do not mind.
-
-    Only headers of blocks are looked at, of which there is one for each 128 KiB.
-    """
-    if len(data) < 5 or not data[4] & _HAS_CHECKSUM:
-        return
-    at = zstandard.frame_header_size(data)
-    while at + 3 <= len(data):
-        header = int.from_bytes(data[at : at + 3], "little")
-        is_last, is_run, size = header & 1, header >> 1 & 3 == 1, header >> 3
-        at += 3 + (1 if is_run else size)
-        if is_last:
-            break
-    if at + 4 > len(data):
-        raise damaged("it ends before its checksum")
-
-
-class Inflate(_Compressor):
-    """gzip and zlib; encoding is left to numcodecs, whose bytes zarr writes."""
-
-    def __init__(self, encoder: Numcodec, wbits: int) -> None:
-        self._encoder = encoder
-        self._wbits = wbits
-
-    def encode(self, data: Bytes) -> Bytes:
-        """Encode to one member."""
-        return _as_bytes(self._encoder.encode(data))
-
-    def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Decode all members."""
-        return _all_streams(lambda: zlib.decompressobj(self._wbits), zlib.error, data, limit)
-
-
-def _all_streams(
-    make: Callable[[], Any], problem: type[Exception], data: Bytes, limit: int
-) -> Bytes:
-    """Decode streams that follow each other, with zeros after the last if need be."""
-    parts: list[bytes] = []
-    total = 0
-    rest: Bytes = data
-    while True:
-        try:
-            stream = make()
-            parts.append(stream.decompress(rest, limit - total + 1))
-        except (problem, ValueError, EOFError) as error:
-            raise damaged(str(error)) from error
-        total += len(parts[-1])
-        if total > limit or not stream.eof:
-            raise wrong_size("more" if total > limit else total, limit)
-        rest = stream.unused_data
-        if not rest.strip(b"\0"):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-class Streamed(_Compressor):
-    """bz2 and lzma through Python's own bounded decompressors."""
-
-    def __init__(self, encoder: Numcodec, make: Callable[[], Any], error: type[Exception]) -> None:
-        self._encoder = encoder
-        self._make = make
-        self._error = error
-
-    def encode(self, data: Bytes) -> Bytes:
-        """Encode."""
-        return _as_bytes(self._encoder.encode(data))
-
-    def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Decode all streams."""
-        return _all_streams(self._make, self._error, data, limit)
-
-
-class Blosc(_Compressor):
-    """Blosc, with its header checked first: the library believes what it says."""
-
-    HEADER: Final = struct.Struct("<4B3I")
-
-    def __init__(self, codec: Numcodec) -> None:
-        self._codec = codec
-
-    def encode(self, data: Bytes) -> Bytes:
-        """Encode."""
-        return _as_bytes(self._codec.encode(np.frombuffer(data, np.uint8)))
-
-    def limit(self, size: int) -> int:
-        """Blosc adds its header to what it cannot compress."""
-        return size + 16
-
-    def _size(self, data: Bytes) -> int:
-        if len(data) < self.HEADER.size:
-            raise damaged("shorter than a Blosc header", found=len(data))
-        *_, size, _, stored = self.HEADER.unpack_from(data)
-        if stored != len(data):
-            raise damaged("its length is not what its header says", found=len(data), said=stored)
-        return int(size)
-
-    def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Decode to new memory."""
-        size = self._size(data)
-        if size > limit:
-            raise wrong_size(size, limit)
-        out = bytearray(size)
-        self.decode_into(data, memoryview(out))
-        return out
-
-    def decode_into(self, data: Bytes, out: memoryview) -> None:
-        """Decode straight into memory."""
-        size = self._size(data)
-        if size != len(out):
-            raise wrong_size(size, len(out))
-        if not size:
-            return
-        try:
-            self._codec.decode(data, out)
-        except _FOREIGN as error:
-            raise damaged(str(error)) from error
-
-
-class Lz4(_Compressor):
-    """LZ4 as numcodecs frames it: the size in four bytes, then one block."""
-
-    def __init__(self, codec: Numcodec) -> None:
-        self._codec = codec
-
-    def encode(self, data: Bytes) -> Bytes:
-        """Encode."""
-        return _as_bytes(self._codec.encode(data))
-
-    def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Decode to new memory."""
-        size = int.from_bytes(data[:4], "little") if len(data) > 4 else 0
-        if size > limit:
-            raise wrong_size(size, limit)
-        try:
-            return _as_bytes(self._codec.decode(data))
-        except _FOREIGN as error:
-            raise damaged(str(error)) from error
-
-
-class Crc32c:
-    """A CRC-32C after the bytes."""
-
-    def encode(self, data: Bytes) -> Bytes:
-        """Append the checksum."""
-        return b"".join((data, _crc32c(data).to_bytes(4, "little")))
-
-    def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Check and take off the checksum."""
-        view = memoryview(data)
-        if len(view) < 4 or len(view) - 4 > limit:
-            raise wrong_size(len(view) - 4, limit)
-        inner = view[:-4]
-        if _crc32c(inner) != int.from_bytes(view[-4:], "little"):
-            raise damaged("its CRC-32C does not match")
-        return inner
-
-    def decode_into(self, data: Bytes, out: memoryview) -> None:
-        """Check the bytes and copy them."""
-        inner = self.decode(data, len(out))
-        if len(inner) != len(out):
-            raise wrong_size(len(inner), len(out))
-        out[:] = inner
-
-    def encoded_size(self, size: int) -> int | None:
-        """Four bytes more."""
-        return size + 4
-
-    def limit(self, size: int) -> int:
-        """Four bytes more."""
-        return size + 4
-
-
-def _crc32c(data: Bytes) -> int:
-    # The library refuses memory that can be written to, but takes an array over it.
-    return int(google_crc32c.value(np.frombuffer(data, np.uint8)))
-
-
-class SameSize(_Compressor):
-    """Codecs of numcodecs that keep the size or add a few bytes: shuffle and checksums."""
-
-    def __init__(self, codec: Numcodec, added: int) -> None:
-        self._codec = codec
-        self._added = added
-
-    def encode(self, data: Bytes) -> Bytes:
-        """Encode."""
-        return _as_bytes(self._codec.encode(np.frombuffer(data, np.uint8)))
-
-    def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Decode and check."""
-        if len(data) - self._added > limit:
-            raise wrong_size(len(data) - self._added, limit)
-        try:
-            return _as_bytes(self._codec.decode(np.frombuffer(data, np.uint8)))
-        except _FOREIGN as error:
-            raise damaged(str(error)) from error
-
-    def encoded_size(self, size: int) -> int | None:
-        """As many bytes, and those of the checksum."""
-        return size + self._added
-
-    def limit(self, size: int) -> int:
-        """As many bytes, and those of the checksum."""
-        return size + self._added
-
-
-def _as_bytes(data: object) -> Bytes:
+def as_bytes(data: object) -> Bytes:
+    """What a codec of numcodecs returned, as bytes."""
     if isinstance(data, (bytes, bytearray)):
         return data
     return memoryview(np.asarray(data).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
@@ -406,7 +85,7 @@ class Strings:
 
     def encode(self, array: Array) -> Bytes:
         """Encode, in C order whatever the array's layout."""
-        return _as_bytes(self._codec.encode(np.ascontiguousarray(array).astype(object, copy=False)))
+        return as_bytes(self._codec.encode(np.ascontiguousarray(array).astype(object, copy=False)))
 
     def decode(self, data: Bytes, shape: Shape) -> Array:
         """Decode; the number of items is checked before anything is made for them."""
@@ -415,7 +94,7 @@ class Strings:
             raise wrong_size(count, math.prod(shape))
         try:
             found: Array = self._codec.decode(bytes(data))
-        except _FOREIGN as error:
+        except FOREIGN as error:
             raise damaged(str(error)) from error
         return found.reshape(shape).astype(self._dtype, copy=False)
 
@@ -474,80 +153,12 @@ class Filter:
         """Decode."""
         try:
             return np.asarray(self._codec.decode(array)).reshape(shape)
-        except _FOREIGN as error:
+        except FOREIGN as error:
             raise damaged(str(error)) from error
 
     def encoded_shape(self, shape: Shape) -> Shape:
         """The same, but for bits that are packed into bytes after a count."""
         return (1 + -(-math.prod(shape) // 8),) if self._packs_bits else shape
-
-
-# --- by name ---
-
-
-def byte_codec(name: str, given: Configuration, dtype: np.dtype[Any]) -> ByteCodec | None:
-    """The codec of a name and configuration, or None for one we do not know."""
-    match name.removeprefix("numcodecs."):
-        case "zstd":
-            return Zstd(int(given.get("level", 0)), checksum=bool(given.get("checksum", False)))
-        case "gzip":
-            return Inflate(numcodecs.GZip(int(given.get("level", 1))), 31)
-        case "blosc" if name == "blosc":
-            return Blosc(_blosc(given, dtype))
-        case "crc32c" if name == "crc32c":
-            return Crc32c()
-        case bare if bare != name:
-            return _numcodecs_bytes(bare, given, dtype)
-    return None
-
-
-def _blosc(given: Configuration, dtype: np.dtype[Any]) -> Numcodec:
-    size = int(given.get("typesize") or dtype.itemsize or 1)
-    shuffle = given.get("shuffle") or ("bitshuffle" if size == 1 else "shuffle")
-    options: dict[str, Any] = {
-        "cname": given.get("cname", "zstd"),
-        "clevel": int(given.get("clevel", 5)),
-        "shuffle": ("noshuffle", "shuffle", "bitshuffle").index(shuffle),
-        "blocksize": int(given.get("blocksize", 0)),
-    }
-    try:
-        return numcodecs.Blosc(**options, typesize=size)
-    except TypeError:  # releases before 0.16 take it from the array they are given
-        return numcodecs.Blosc(**options)
-
-
-_CHECKSUMS: Final = ("crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3")
-
-
-def _numcodecs_bytes(name: str, given: Configuration, dtype: np.dtype[Any]) -> ByteCodec | None:
-    options = {key: value for key, value in given.items() if key != "id"}
-    if name == "shuffle":
-        options["elementsize"] = options.get("elementsize") or dtype.itemsize
-    if name not in ("blosc", "lz4", "zlib", "bz2", "lzma", "shuffle", *_CHECKSUMS):
-        return None
-    try:
-        codec = numcodecs.get_codec({"id": name, **options})
-    except (*_FOREIGN, ImportError):
-        return None  # an option or a library that this installation lacks
-    match name:
-        case "blosc":
-            return Blosc(codec)
-        case "lz4":
-            return Lz4(codec)
-        case "zlib":
-            return Inflate(codec, 15)
-        case "bz2":
-            return Streamed(codec, bz2.BZ2Decompressor, OSError)
-        case "lzma":
-            return Streamed(codec, lambda: _xz(codec), lzma.LZMAError)
-        case "shuffle":
-            return SameSize(codec, 0)
-    return SameSize(codec, 4)
-
-
-def _xz(codec: Any) -> lzma.LZMADecompressor:  # noqa: ANN401 - numcodecs is not typed
-    memory = None if codec.format == lzma.FORMAT_RAW else _XZ_MEMORY
-    return lzma.LZMADecompressor(codec.format, memory, codec.filters)
 
 
 def array_codec(
@@ -577,6 +188,6 @@ def array_codec(
             return None
     try:
         codec = numcodecs.get_codec({"id": bare, **options})
-    except (*_FOREIGN, ImportError):
+    except (*FOREIGN, ImportError):
         return None
     return Filter(codec, encoded, packs_bits=bare == "packbits"), encoded

@@ -6,18 +6,19 @@ where they lie side by side; of others the rest is read first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.bulk.chain import Chain, as_memory
 from frazil.bulk.codecs import Array, Shape
+from frazil.bulk.engine import Scratch
 from frazil.bulk.fetch import MISSING, fetch_into, find_chunks
-from frazil.bulk.pack import Encoded
+from frazil.bulk.pack import LARGE_FILE, Encoded, Scattered
 from frazil.bulk.plan import BoxPlan, PointPlan
 from frazil.errors import FormatError
 from frazil.model.nodes import ArrayNode
@@ -25,6 +26,8 @@ from frazil.session.working import WorkingState
 
 Run: TypeAlias = tuple[int, Array]
 """Number of chunks, and the chunks as an array (number, *shape of a chunk)."""
+ROW_BYTES: Final = 4096
+"""Rows of at least so many bytes are stored from where they are, without joining them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,16 +92,35 @@ class Pieces:
 
     @property
     def run_length(self) -> int:
-        """Nothing is known of neighbours."""
+        """Nothing is known of neighbours before they are looked at."""
         return 1
 
     def run(self, rows: range, value: Array) -> Run | None:
-        """One chunk at a time."""
+        """Chunks side by side along the last axis, as zarr lists those of a region."""
         row = rows.start
         if not self.is_whole[row] or self.drop_axes or not value.ndim:
             return None
-        chunk = value[self.in_value[row]]
-        return (1, chunk[None]) if chunk.shape == self.shapes[row] else None
+        place, shape = self.in_value[row], self.shapes[row]
+        chunk = value[place]
+        if chunk.shape != shape:
+            return None
+        if not shape or not all(isinstance(item, slice) for item in place):
+            return 1, chunk[None]
+        above, end = place[:-1], place[-1].stop
+        count = 1
+        for after in range(row + 1, rows.stop):
+            other = self.in_value[after]
+            step = other[-1]
+            if other[:-1] != above or (step.start, step.stop) != (end, end + shape[-1]):
+                break
+            if not self.is_whole[after] or self.shapes[after] != shape:
+                break
+            count, end = count + 1, step.stop
+        if count == 1:
+            return 1, chunk[None]
+        wide = value[(*above, slice(place[-1].start, end))]
+        split = wide.reshape(*wide.shape[:-1], count, shape[-1])  # a view, without a copy
+        return count, np.moveaxis(split, -2, 0)
 
     def shape(self, row: int) -> Shape:
         """Shape of a chunk."""
@@ -157,6 +179,10 @@ class Composer:
         self._source = source
         self._value = value
         self._is_scalar = value.ndim == 0
+        self._scratch = Scratch()
+        chain = target.chain
+        is_plain = chain.is_direct and value.flags.c_contiguous and value.dtype == chain.dtype
+        self._memory = as_memory(value) if is_plain and not self._is_scalar else None
         # Indexing with this puts back the axes that an integer index took from the value.
         self._all_axes = tuple(
             None if axis in source.drop_axes else slice(None)
@@ -185,21 +211,59 @@ class Composer:
     # --- whole chunks side by side ---
 
     def _run(self, first: int, run: Run) -> Iterator[Encoded]:
-        chain, (count, chunks) = self._chain, run
-        # Chunks that are used as they are in memory are copied at once, if at all.
-        together = np.ascontiguousarray if chain.is_direct else np.asarray
-        chunks = together(chunks, chain.dtype)
-        kept = range(count) if self._target.keeps_empty else self._filled(chunks)
-        if not chain.is_raw:
-            for number in kept:
-                data = chain.encode(chunks[number], keep_empty=self._target.keeps_empty)
-                if data is not None:
-                    yield first + number, data
+        chain, chunks = self._chain, run[1]
+        scattered = self._scattered(chunks) if chain.is_raw else None
+        if scattered is not None:
+            for number in self._wanted(chunks):
+                yield first + number, scattered(number)
             return
-        memory = as_memory(chunks)
-        size = len(memory) // count
-        for number in kept:
-            yield first + number, memory[number * size : (number + 1) * size]
+        memory = None
+        if chain.is_direct:
+            chunks, memory = self._side_by_side(chunks)
+        for number in self._wanted(chunks):
+            data = chain.encode(chunks[number], keep_empty=self._target.keeps_empty)
+            if data is not None:
+                yield first + number, data
+        if memory is not None:
+            self._scratch.give(memory)
+
+    def _side_by_side(self, chunks: Array) -> tuple[Array, npt.NDArray[np.uint8] | None]:
+        """Chunks in one piece of memory, and that memory if it may be used again."""
+        if chunks.dtype == self._chain.dtype and chunks.flags.c_contiguous:
+            return chunks, None
+        if self._chain.is_raw:
+            return np.ascontiguousarray(chunks, self._chain.dtype), None  # is what will be stored
+        size = chunks.size * self._chain.dtype.itemsize
+        memory = self._scratch.take(size)
+        copy = memory[:size].view(self._chain.dtype).reshape(chunks.shape)
+        copy[...] = chunks
+        return copy, memory
+
+    def _scattered(self, chunks: Array) -> Callable[[int], Scattered] | None:
+        """How to get large plain chunks from where they are, if they lie there in long rows."""
+        if self._memory is None or chunks[0].nbytes < LARGE_FILE:
+            return None
+        axis, size = chunks.ndim, chunks.itemsize
+        while axis > 1 and chunks.strides[axis - 1] == size:
+            axis -= 1
+            size *= chunks.shape[axis]
+        if axis == 1 or size < ROW_BYTES:
+            return None
+        memory, begin = self._memory, _address(chunks) - _address(self._value)
+        starts = np.zeros(chunks.shape[1:axis], np.int64)
+        for outer in range(1, axis):
+            steps = np.arange(chunks.shape[outer]) * chunks.strides[outer]
+            starts += steps.reshape(-1, *(1,) * (axis - 1 - outer))
+        rows = starts.ravel()
+
+        def chunk(number: int) -> Scattered:
+            places = (rows + (begin + number * chunks.strides[0])).tolist()
+            return Scattered([memory[at : at + size] for at in places], size * len(places))
+
+        return chunk
+
+    def _wanted(self, chunks: Array) -> Iterable[int]:
+        return range(len(chunks)) if self._target.keeps_empty else self._filled(chunks)
 
     def _filled(self, chunks: Array) -> Iterator[int]:
         """The chunks that are not the fill value everywhere."""
@@ -269,3 +333,8 @@ class Composer:
             chunk = old.astype(chain.dtype)  # a copy of our own
         chunk[in_chunk] = part
         return chunk
+
+
+def _address(array: Array) -> int:
+    """Where in memory an array begins."""
+    return int(array.__array_interface__["data"][0])

@@ -19,11 +19,12 @@ import numpy.typing as npt
 from frazil import config
 from frazil.bulk.chain import Chain, as_memory
 from frazil.bulk.codecs import Array, wrong_size
-from frazil.bulk.fetch import MISSING, References, fetch_into
+from frazil.bulk.fetch import MISSING, References, check_length, fetch_into
 from frazil.bulk.grid import I64
 from frazil.bulk.plan import Plan
 from frazil.errors import FormatError
-from frazil.model.nodes import ArrayNode
+from frazil.model.chunks import ChunkRef
+from frazil.model.nodes import ArrayNode, Coordinates
 from frazil.session.working import WorkingState
 from frazil.storage.base import Storage, ahead
 
@@ -63,7 +64,8 @@ def pace_for(storage: Storage, chain: Chain, plan: Plan, max_in_flight: int | No
         wanted, width = REMOTE_BATCH, REMOTE_WIDTH
     else:
         wanted = LOCAL_BATCH
-        width = 1 if chain.is_raw and size < SMALL_CHUNK else now.workers
+        # One more than there are processors: somebody always waits for the disk.
+        width = 1 if chain.is_raw and size < SMALL_CHUNK else now.workers + 1
     # A batch has its encoded bytes in memory, and at most as many decoded ones.
     width = max(1, min(width, limit // (2 * size)))
     rows = max(1, min(wanted, limit // (2 * width)) // size)
@@ -100,6 +102,8 @@ class Source:
     chain: Chain
     """of the chunks of the plan"""
     find: Finder
+    find_one: Callable[[Coordinates], ChunkRef | None] | None = None
+    """the same for a single chunk, where that is quicker"""
 
 
 def execute(
@@ -118,18 +122,15 @@ def execute(
     """
     if not plan.count:
         return np.zeros(0, bool)
+    if plan.count == 1 and source.find_one is not None and _is_small(source.chain, plan):
+        return _read_one(source, plan, out, source.find_one, progress)
     pace = pace_for(source.state.context.storage, source.chain, plan, max_in_flight)
     exists = np.zeros(plan.count, bool)
     scratch = Scratch()
     done = size = 0
     for rows in spans(range(plan.count), LOOKUP_ROWS - LOOKUP_ROWS % pace.rows or pace.rows):
         refs = source.find(plan.coords(rows))
-        limit = source.chain.encoded_limit(plan.largest)
-        try:
-            refs.check_lengths(limit, plan.largest)
-        except FormatError as error:
-            error.facts["array"] = source.node.path
-            raise
+        _check_lengths(source, plan, rows, refs)
         exists[rows.start : rows.stop] = refs.kind != MISSING
         job = _Job(source, plan, out, refs, rows.start, scratch)
         width = pace.width if len(rows) > pace.rows else 1
@@ -139,6 +140,50 @@ def execute(
                 if progress is not None:
                     progress(done, plan.count, size)
     return exists
+
+
+def _is_small(chain: Chain, plan: Plan) -> bool:
+    return math.prod(plan.largest) * chain.dtype.itemsize < SMALL_CHUNK
+
+
+def _read_one(
+    source: Source,
+    plan: Plan,
+    out: Array,
+    find: Callable[[Coordinates], ChunkRef | None],
+    progress: Progress | None,
+) -> npt.NDArray[np.bool_]:
+    """A single small chunk, without the columns that pay for many."""
+    coords, chain = tuple(plan.coords(range(1))[0].tolist()), source.chain
+    ref = find(coords)
+    if ref is None:
+        plan.fill(0, chain.fill_value, out)
+    else:
+        places = plan.run(range(1), out)
+        try:
+            check_length(ref.length, chain.encoded_limit(plan.largest))
+            data = source.state.read(ref)
+            if places is None:
+                plan.put(0, chain.decode(data, plan.shape(0)), out)
+            else:
+                chain.decode_into(data, places[1][0, ...])
+        except FormatError as error:
+            error.facts |= {"array": source.node.path, "chunk": coords}
+            raise
+    if progress is not None:
+        progress(1, 1, 0 if ref is None else ref.length)
+    return np.array([ref is not None])
+
+
+def _check_lengths(source: Source, plan: Plan, rows: range, refs: References) -> None:
+    """Refuse what would make us allocate more than chunks of this array can take."""
+    row = int(np.argmax(refs.length.view(np.uint64)))  # negative ones are the largest
+    try:
+        check_length(int(refs.length[row]), source.chain.encoded_limit(plan.largest))
+    except FormatError as error:
+        coords = plan.coords(range(rows.start + row, rows.start + row + 1))[0]
+        error.facts |= {"array": source.node.path, "chunk": tuple(coords.tolist())}
+        raise
 
 
 def spans(rows: range, size: int) -> Iterator[range]:

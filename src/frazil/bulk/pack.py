@@ -22,7 +22,7 @@ import numpy.typing as npt
 from frazil import config
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import ChunkId, crockford_many
-from frazil.model.chunks import ABSENT, ChunkTable, ChunkType, constant
+from frazil.model.chunks import ABSENT, ChunkRef, ChunkTable, ChunkType, NativeRef, constant
 from frazil.model.lookup import ascending_order, is_ascending
 from frazil.model.nodes import ArrayNode
 from frazil.session.working import WorkingState
@@ -86,7 +86,20 @@ class Packing:
 
 Choice: TypeAlias = Packing | bool | None
 """How to pack: as it says, by the configured sizes (True), not at all (False), or by default."""
-Encoded: TypeAlias = tuple[int, Bytes]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scattered:
+    """Bytes of a chunk that lie in several places in memory."""
+
+    parts: Sequence[Bytes]
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+
+Encoded: TypeAlias = tuple[int, Bytes | Scattered]
 """Row number of a chunk in the write, and its bytes."""
 
 
@@ -104,6 +117,12 @@ def chosen_packing(
         choice = Packing(now.pack_object_bytes, now.pack_chunk_bytes)
     limit = max(1, (max_in_flight or now.max_in_flight_bytes) // PACK_SHARE)
     return choice if choice.max_object <= limit else replace(choice, max_object=limit)
+
+
+def packs_by_default(state: WorkingState) -> bool:
+    """Whether bulk writes of a session are packed when nothing else is said."""
+    wanted = state.pack_writes
+    return config.current().pack_bulk_writes if wanted is None else wanted
 
 
 class PackWriter:
@@ -165,7 +184,7 @@ class PackWriter:
             if size <= self._inline_limit:
                 self._kind[row] = ChunkType.inline
                 self._offset[row], self._length[row] = len(self._inline), size
-                self._inline += data
+                self._inline += _joined(data)
             elif size < self._own_from:
                 if self._open_bytes + size > self._max_pack:
                     self._close_pack()
@@ -183,9 +202,9 @@ class PackWriter:
         rows, data = zip(*chunks, strict=True)
         keys = [CHUNKS + name for name in crockford_many(ids)]
         if len(keys) == 1:
-            self._storage.put(keys[0], data[0], CHUNK)
+            self._storage.put_parts(keys[0], _parts(data[0]), CHUNK)
         else:
-            self._storage.put_many(zip(keys, data, strict=True), CHUNK)
+            self._storage.put_many(zip(keys, map(_joined, data), strict=True), CHUNK)
         self._record(rows, ids, 0, list(map(len, data)))
 
     def table(self, coords: npt.NDArray[np.uint32]) -> ChunkTable:
@@ -228,7 +247,7 @@ class PackWriter:
         if not self._open:
             return
         chunk_id = ChunkId.random()
-        parts = [data for _, data in self._open]
+        parts = [part for _, data in self._open for part in _parts(data)]
         send = partial(self._storage.put_parts, chunk_key(chunk_id), parts, CHUNK)
         if self._storage.answers_inline:
             send()
@@ -236,8 +255,8 @@ class PackWriter:
             self._sending.append(begin(send))
             if len(self._sending) > SENDING:
                 self._sending.popleft().result()
-        sizes = np.fromiter(map(len, parts), np.uint64, len(parts))
         rows = [row for row, _ in self._open]
+        sizes = np.fromiter((len(data) for _, data in self._open), np.uint64, len(rows))
         self._record(rows, np.frombuffer(chunk_id, np.uint8), np.cumsum(sizes) - sizes, sizes)
         self._open, self._open_bytes = [], 0
 
@@ -253,6 +272,23 @@ class PackWriter:
         self._chunk_id[at] = chunk_id
         self._offset[at] = offset
         self._length[at] = length
+
+
+def _parts(data: Bytes | Scattered) -> Sequence[Bytes]:
+    return data.parts if isinstance(data, Scattered) else (data,)
+
+
+def _joined(data: Bytes | Scattered) -> Bytes:
+    return b"".join(data.parts) if isinstance(data, Scattered) else data
+
+
+def store_one(state: WorkingState, data: Bytes | Scattered) -> ChunkRef:
+    """Store a single chunk: inside the manifest when small, else as an object of its own."""
+    if not isinstance(data, Scattered):
+        return state.payload(data)
+    chunk_id = ChunkId.random()
+    state.context.storage.put_parts(chunk_key(chunk_id), data.parts, CHUNK)
+    return NativeRef(chunk_id, 0, len(data))
 
 
 def write_encoded(
@@ -274,9 +310,9 @@ def write_encoded(
     coords = np.asarray(coords, np.uint32).reshape(len(buffers), len(node.shape))
     if len(coords):
         state.require_held(node, tuple(coords.max(axis=0).tolist()))
-    wanted = chosen_packing(packing, default=config.current().pack_bulk_writes)
+    wanted = chosen_packing(packing, default=packs_by_default(state))
     views = [_flat(data) for data in buffers]
-    chunks = [*enumerate(views)]
+    chunks: list[Encoded] = [*enumerate(views)]
     pace = pace_for(state.context.storage, max(map(len, views), default=1))
     runs = [chunks[at : at + pace.rows] for at in range(0, len(chunks), pace.rows)]
     with PackWriter(state, len(views), packing=wanted) as writer:

@@ -276,7 +276,7 @@ class ListPlan:
     def run(self, rows: range, out: Array) -> tuple[int, Array] | None:
         """One chunk at a time."""
         row = rows.start
-        if not self.is_whole[row] or self.drop_axes:
+        if not self.is_whole[row] or self.drop_axes or not out.ndim:
             return None
         place = out[self.in_result[row]]
         # Selections by arrays give copies, which are no places.

@@ -34,12 +34,23 @@ SMALL_RESULT: Final = 4 << 20
 """Regions below this size are read side by side, larger ones one after the other."""
 
 
-class Owner(Protocol):
-    """A session, or a store of one."""
+class Stateful(Protocol):
+    """A session."""
 
     @property
     def state(self) -> WorkingState:
         """What is read."""
+
+
+class StoreOfSession(Protocol):
+    """A Zarr store of one."""
+
+    @property
+    def session(self) -> Any:  # noqa: ANN401 - sessions are made above this layer
+        """The session."""
+
+
+Owner: TypeAlias = Stateful | StoreOfSession
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +68,8 @@ class Opened:
 def state_of(owner: Owner) -> WorkingState:
     """The state behind a session or a store."""
     found = getattr(owner, "state", None)
-    return found if isinstance(found, WorkingState) else owner.session.state  # type: ignore[attr-defined]
+    state: WorkingState = owner.session.state if found is None else found  # type: ignore[union-attr]
+    return state
 
 
 def open_array(owner: Owner, path: str) -> Opened:
@@ -183,7 +195,8 @@ def _source(
         plan, shards = outer, None
     if shards is None:
         find = partial(find_chunks, state, node, changes=opened.changes)
-        return Source(state, node, chain, find), plan
+        find_one = partial(state.chunk_ref, node, changes_then=opened.changes)
+        return Source(state, node, chain, find, find_one), plan
     finder = ShardFinder(state, node, shards, layout.grid, opened.changes)
     return Source(state, node, shards.inner, finder), plan
 

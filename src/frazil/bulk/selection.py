@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import EllipsisType
 from typing import Any, TypeAlias
@@ -61,6 +61,8 @@ def cut_slice(axis: GridAxis, chosen: slice) -> Cut:
         none = np.zeros(0, np.int64)
         return Cut(none, none, (), (), none.astype(bool), none.astype(bool), 0)
     last = start + (items - 1) * step
+    if axis.is_regular and start // axis.sizes[0] == last // axis.sizes[0]:
+        return _one_chunk(axis, slice(start, last + 1, step), items)
     ends = axis.chunk_of(np.array([start, last]))
     chunks = np.arange(ends[0], ends[1] + 1)
     begin, sizes = axis.start_of(chunks), axis.size_of(chunks)
@@ -84,6 +86,23 @@ def cut_slice(axis: GridAxis, chosen: slice) -> Cut:
     )
 
 
+def _one_chunk(axis: GridAxis, chosen: slice, items: int) -> Cut:
+    """Cut a slice of a single chunk; plain numbers are quicker than arrays of one."""
+    size = axis.sizes[0]
+    chunk, low = divmod(chosen.start, size)
+    high = low + chosen.stop - chosen.start
+    straight = low == 0 and items == high
+    return Cut(
+        np.array([chunk]),
+        np.array([size]),
+        (slice(low, high, chosen.step),),
+        (slice(0, items),),
+        is_whole=np.array([straight and high == size]),
+        covers=np.array([straight and high == min(size, axis.length - chunk * size)]),
+        items=items,
+    )
+
+
 def cut_integer(axis: GridAxis, chosen: int) -> Cut:
     """Cut a single index, whose axis the result will lack.
 
@@ -93,17 +112,7 @@ def cut_integer(axis: GridAxis, chosen: int) -> Cut:
     index = chosen + axis.length if chosen < 0 else chosen
     if not 0 <= index < axis.length:
         raise SelectionError("index out of bounds", index=chosen, length=axis.length)
-    cut = cut_slice(axis, slice(index, index + 1))
-    return Cut(
-        cut.chunks,
-        cut.sizes,
-        cut.in_chunk,
-        cut.in_result,
-        cut.is_whole,
-        cut.covers,
-        1,
-        is_dropped=True,
-    )
+    return replace(cut_slice(axis, slice(index, index + 1)), is_dropped=True)
 
 
 def cut_array(axis: GridAxis, chosen: npt.NDArray[Any]) -> Cut:

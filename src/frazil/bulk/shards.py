@@ -10,7 +10,7 @@ import numpy.typing as npt
 from frazil.bulk.chain import MISSING as NOT_HELD
 from frazil.bulk.chain import Sharding
 from frazil.bulk.codecs import Shape
-from frazil.bulk.fetch import MISSING, References, fetch_into, find_chunks
+from frazil.bulk.fetch import MISSING, References, check_length, fetch_into, find_chunks
 from frazil.bulk.grid import I64, Grid
 from frazil.errors import FormatError
 from frazil.model.nodes import ArrayNode
@@ -106,6 +106,8 @@ class ShardFinder:
     ) -> None:
         lengths = refs.length.tolist()
         try:
+            for n in wanted:
+                check_length(lengths[n], self.shards.limit(shapes[n]))
             spans = [self.shards.index_span(shapes[n], lengths[n]) for n in wanted]
         except FormatError as error:
             error.facts["array"] = self.node.path

@@ -21,7 +21,17 @@ from frazil.bulk.compose import Pieces as Pieces
 from frazil.bulk.compose import Target as Target
 from frazil.bulk.engine import Progress, spans
 from frazil.bulk.grid import Grid
-from frazil.bulk.pack import LARGE_FILE, Choice, Encoded, Pace, PackWriter, chosen_packing, pace_for
+from frazil.bulk.pack import (
+    LARGE_FILE,
+    Choice,
+    Encoded,
+    Pace,
+    PackWriter,
+    chosen_packing,
+    pace_for,
+    packs_by_default,
+    store_one,
+)
 from frazil.bulk.plan import BoxPlan, PointPlan, box_plan, point_plan
 from frazil.bulk.read import (
     Owner,
@@ -154,8 +164,7 @@ def write_chunks(
             progress(count, count, size)
         return
     state.require_held(node, tuple(source.coords.max(axis=0).tolist()))
-    default = config.current().pack_bulk_writes
-    wanted = chosen_packing(packing, default=default, max_in_flight=max_in_flight)
+    wanted = chosen_packing(packing, default=packs_by_default(state), max_in_flight=max_in_flight)
     pace = _pace(target, source, max_in_flight)
     with PackWriter(state, count, packing=wanted) as writer:
         composer = Composer(target, source, value)
@@ -185,11 +194,16 @@ def _pace(target: Target, source: Source, max_in_flight: int | None) -> Pace:
     pace = pace_for(storage, size, max_in_flight)
     if not storage.answers_inline:
         return pace
-    # Where there is nothing to do but to copy, threads cost more than they bring.
-    is_quick = chain.is_raw and size < LARGE_FILE
     run = source.run_length
     rows = pace.rows - pace.rows % run if pace.rows > run else pace.rows
-    return Pace(rows, 1 if is_quick or len(source.coords) <= rows else pace.width)
+    if len(source.coords) <= rows:
+        return Pace(rows, 1)
+    if size < LARGE_FILE:
+        # Where there is nothing to do but to copy, threads cost more than they bring.
+        return Pace(rows, 1 if chain.is_raw else pace.width)
+    # The kernel copies for several at a time; compressors get in the way of each other's caches.
+    workers = config.current().workers
+    return Pace(rows, min(pace.width, workers) if chain.bytes else pace.width)
 
 
 def _write_one(target: Target, source: Source, value: Array) -> int:
@@ -202,5 +216,5 @@ def _write_one(target: Target, source: Source, value: Array) -> int:
         state.delete_chunk(node, coords)
         return 0
     data = encoded[0][1]
-    state.set_chunk(node, coords, state.payload(data))
+    state.set_chunk(node, coords, store_one(state, data))
     return len(data)

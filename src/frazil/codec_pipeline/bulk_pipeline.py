@@ -69,6 +69,8 @@ class BulkPipeline(CodecPipeline):
     ) -> Statuses:
         """Read chunks into `out`, and tell of each whether it was there."""
         items = batch_info if isinstance(batch_info, list) else [*batch_info]
+        if not items:
+            return ()
         target = _memory(out)
         batch = None if target is None else self._batch(items)
         if batch is None or target is None:
@@ -154,6 +156,8 @@ class BulkPipeline(CodecPipeline):
     ) -> None:
         """Write chunks, or parts of chunks, from `value`."""
         items = batch_info if isinstance(batch_info, list) else [*batch_info]
+        if not items:
+            return
         source = _memory(value)
         batch = None if source is None else self._batch(items)
         if (
@@ -186,7 +190,8 @@ class BulkPipeline(CodecPipeline):
 
     def _write(self, batch: Batch, value: Array, drop_axes: Axes) -> None:
         target = Target(batch.state, batch.node, self.chain, batch.spec.config.write_empty_chunks)
-        packing = config.current().pack_zarr_writes and len(batch.items) > 1
+        wanted = batch.state.pack_writes
+        packing = config.current().pack_zarr_writes if wanted is None else wanted
         box = box_of(batch, value.shape) if len(batch.items) > 1 and not drop_axes else None
         coords = batch.coords.astype(np.uint32)
         if box is not None and covers_as_told(box[0], batch):
@@ -203,7 +208,7 @@ class BulkPipeline(CodecPipeline):
 
     def _batch(self, items: list[Item]) -> Batch | None:
         """The chunks of a call, or None when it must go zarr's own way."""
-        if not items or not config.current().fast_zarr:
+        if not config.current().fast_zarr:
             return None
         place, spec = items[0][:2]
         store = place.store if isinstance(place, StorePath) else None

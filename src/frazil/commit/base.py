@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -114,8 +114,8 @@ class RefStore(ABC):
         """
 
     @abstractmethod
-    def publish(self, publication: Publication) -> None:
-        """Make a snapshot the tip of a branch.
+    def publish(self, publication: Publication, ready: Callable[[], None] = lambda: None) -> None:
+        """Make a snapshot the tip of a branch, once `ready` has returned.
 
         Raises:
             ConflictError: the branch has moved since the session began.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from frazil.commit.base import (
@@ -144,11 +144,11 @@ class RefFileRefs(RefStore):
     def require_online(self) -> None:
         """v1 repositories are always online."""
 
-    def publish(self, publication: Publication) -> None:
+    def publish(self, publication: Publication, ready: Callable[[], None] = lambda: None) -> None:
         if publication.amends:
             raise self._unsupported("amend")
         try:
-            self._swap(publication.branch, publication.base, publication.entry.id)
+            self._swap(publication.branch, publication.base, publication.entry.id, ready)
         except (ConflictError, StorageError) as error:
             if not self._has_landed(publication, error):
                 raise
@@ -166,8 +166,14 @@ class RefFileRefs(RefStore):
             raise error from None
         return landed
 
-    def _swap(self, branch: str, base: SnapshotId, new: SnapshotId) -> None:
-        """Move a branch from `base` to `new`."""
+    def _swap(
+        self,
+        branch: str,
+        base: SnapshotId,
+        new: SnapshotId,
+        ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Move a branch from `base` to `new`, once `ready` has returned."""
         key = self._branch_key(branch)
         for _ in attempts(self._retries):
             found = self._storage.fetch(key)
@@ -179,7 +185,7 @@ class RefFileRefs(RefStore):
             if tip != base:
                 raise moved(base, tip, branch)
             self._refuse_upgraded()
-            outcome = self._storage.put_if(key, encode_ref(new), found.version, JSON_FILE)
+            outcome = self._storage.put_when(key, encode_ref(new), found.version, ready, JSON_FILE)
             if not isinstance(outcome, LostRace):
                 return
 

@@ -137,8 +137,16 @@ class RepoObjectRefs(RefStore):
             case None:
                 raise RepositoryNotFoundError("the repo object is gone", url=self._storage.url)
 
-    def edit(self, change: Callable[[RepoInfo], Edit | None], *, any_status: bool = False) -> None:
+    def edit(
+        self,
+        change: Callable[[RepoInfo], Edit | None],
+        *,
+        any_status: bool = False,
+        ready: Callable[[], None] = lambda: None,
+    ) -> None:
         """Apply a pure change until it wins; the change may run many times.
+
+        Nothing is written to the object before `ready` has returned.
 
         `change` gets the present state and returns None when there is nothing to do. It takes
         effect once, also when the reply to a write is lost and others have written since.
@@ -153,11 +161,13 @@ class RepoObjectRefs(RefStore):
             edit = change(info)
             if edit is None:
                 return
-            lost = self._replace(version, info, edit)
+            lost = self._replace(version, info, edit, ready)
             if lost is None:
                 return
 
-    def _replace(self, version: Version, info: RepoInfo, edit: Edit) -> _Replacement | None:
+    def _replace(
+        self, version: Version, info: RepoInfo, edit: Edit, ready: Callable[[], None]
+    ) -> _Replacement | None:
         """Write the changed object; None says that it is there."""
         newest = info.latest_updates[0].updated_at if info.latest_updates else 0
         now = later_than(newest, "the last repository update")
@@ -170,7 +180,9 @@ class RepoObjectRefs(RefStore):
             self._known = None
             return ours
         try:
-            outcome = self._storage.put_if(REPO_KEY, blob, version, file_attributes("repo-info", 2))
+            outcome = self._storage.put_when(
+                REPO_KEY, blob, version, ready, file_attributes("repo-info", 2)
+            )
         except StorageError as error:
             self._known = None
             if not self._has_landed(ours, error):
@@ -239,7 +251,7 @@ class RepoObjectRefs(RefStore):
     def require_online(self) -> None:
         require_online(self.info())
 
-    def publish(self, publication: Publication) -> None:
+    def publish(self, publication: Publication, ready: Callable[[], None] = lambda: None) -> None:
         entry, branch = publication.entry, publication.branch
 
         def change(info: RepoInfo) -> Edit | None:
@@ -261,7 +273,7 @@ class RepoObjectRefs(RefStore):
                 },
             )
 
-        self.edit(change)
+        self.edit(change, ready=ready)
 
     def register_detached(self, entry: SnapshotEntry) -> None:
         self.edit(

@@ -88,6 +88,11 @@ class TableColumns:
     def __len__(self) -> int:
         return len(self.positions)
 
+    def first_byte(self) -> int:
+        """The lowest position of a table or of its vtable; there must be a table."""
+        vtables = self.positions - numbers_at(self.buffer, self.positions, "<i4")
+        return int(min(self.positions.min(), vtables.min()))
+
     def places(self, slot: int, name: str | None = None) -> I64:
         """Positions of a field, 0 where it is absent; `name` makes it required."""
         offsets = [layout[slot + 1] if slot + 1 < len(layout) else 0 for layout in self._layouts]

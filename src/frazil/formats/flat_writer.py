@@ -153,6 +153,11 @@ class FlatWriter:
             ) from error
         return self._add(packed, plan.alignment)
 
+    def part(self) -> bytes:
+        """Everything so far, to go before or after what it does not refer to; a multiple of 8."""
+        self._add(b"", 8)
+        return b"".join(reversed(self._pieces))
+
     def finish(self, root: int) -> bytes:
         """The whole file."""
         self._add(b"", 4)

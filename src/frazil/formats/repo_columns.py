@@ -249,7 +249,7 @@ class _Block:
         return Written(data, self.places)
 
 
-def _with_vector(data: bytes, places: I64) -> tuple[npt.NDArray[np.uint8], int]:
+def with_vector(data: bytes, places: I64) -> tuple[npt.NDArray[np.uint8], int]:
     """A vector of tables at `HEAD` and then their bytes; tell also where those begin."""
     count = len(places)
     first = HEAD + 4 + 4 * count
@@ -271,7 +271,7 @@ def write_snapshots(table: SnapshotTable) -> memoryview:
     elif len(fresh):
         written = _grown(written, fresh, partial(_snapshot_piece, columns))
     table.written = written
-    piece, base = _with_vector(written.data, written.places)
+    piece, base = with_vector(written.data, written.places)
     # Rows move when others come between them, so parents are written anew each time.
     piece[base:].view("<i4")[written.places + PARENT_AT >> 2] = columns.rows["parent"]
     return piece.data
@@ -398,7 +398,7 @@ def write_updates(log: UpdateLog) -> memoryview:
     write = partial(_update_piece, columns)
     log.written = written = _grown(written, fresh[1:], write)
     complete = _grown(written, fresh[:1], write)
-    return _with_vector(complete.data, complete.places)[0].data
+    return with_vector(complete.data, complete.places)[0].data
 
 
 def _refuse_unknown(tags: npt.NDArray[np.uint8]) -> None:

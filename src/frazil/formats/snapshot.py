@@ -1,45 +1,31 @@
-"""Snapshot files of spec 1 and 2 (format reference 3.4).
-
-Nodes are read as columns: a snapshot has as many tables as it has dimensions, dimension names
-and manifest pointers, and a deep hierarchy has many thousands of those.
-"""
+"""Snapshot files of spec 1 and 2 (format reference 3.4)."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
-from frazil.errors import ErrorKind, FormatError, InvalidInputError
+from frazil.errors import ErrorKind, FormatError
 from frazil.formats.envelope import FileKind, seal, unseal
 from frazil.formats.flat import U64, Buffer, Table
-from frazil.formats.flat_columns import (
-    I64,
-    Spans,
-    TableColumns,
-    numbers_at,
-    spread,
-    table_columns,
-)
+from frazil.formats.flat_columns import table_columns
 from frazil.formats.flat_writer import OFFSET, FlatWriter, Layout
 from frazil.formats.metadata import codec_of, read_metadata, write_metadata
-from frazil.ids import ManifestId, NodeId, SnapshotId, node_path
-from frazil.model.history import MAX_MICROS, ManifestFile, Snapshot
-from frazil.model.nodes import (
-    ArrayNode,
-    Dimension,
-    Extents,
-    GroupNode,
-    ManifestRef,
-    Node,
-    path_order,
+from frazil.formats.repo_columns import HEAD, with_vector
+from frazil.formats.snapshot_nodes import (
+    ARRAY,
+    DIMENSION_V1,
+    GROUP,
+    NodeTable,
+    raw_ids,
+    read_nodes,
 )
-
-ARRAY: Final = 1
-GROUP: Final = 2
+from frazil.ids import ManifestId, SnapshotId
+from frazil.model.history import MAX_MICROS, ManifestFile, Snapshot
+from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef, Node, path_order
 
 SNAPSHOT: Final = Layout("id12", "id12", OFFSET, "u64", OFFSET, OFFSET, OFFSET, OFFSET)
 NODE: Final = Layout("id8", OFFSET, OFFSET, "u8", OFFSET)
@@ -50,7 +36,6 @@ DIMENSION_NAME: Final = Layout(OFFSET)
 MANIFEST_REF: Final = Layout("id12", OFFSET)
 MANIFEST_FILE: Final = Layout("id12", "u64", "u32")
 MANIFEST_FILE_V1: Final = struct.Struct("<12s4xQI4x")
-DIMENSION_V1: Final = struct.Struct("<QQ")
 
 
 # --- reading ---
@@ -72,7 +57,7 @@ def decode_snapshot(blob: bytes, *, key: str) -> Snapshot:
     return Snapshot(
         id=SnapshotId(root.required_bytes(0, 12, "id")),
         parent_id=None if parent is None else SnapshotId(parent),
-        nodes=_read_nodes(root),
+        nodes=read_nodes(root, envelope.spec),
         flushed_at=flushed_at,
         message=root.required_text(4, "message"),
         metadata=read_metadata(root, 5, codec_of(envelope.spec, key), "metadata"),
@@ -89,125 +74,10 @@ def _read_manifest_files(root: Table) -> Iterator[ManifestFile]:
     files = table_columns(root, 7, "manifest_files_v2")
     yield from map(
         ManifestFile,
-        map(ManifestId, _ids(files, 0, 12)),
+        map(ManifestId, raw_ids(files, 0, 12)),
         files.longs(1).tolist(),
         files.numbers(2, "<u4").tolist(),
     )
-
-
-def _ids(tables: TableColumns, slot: int, width: int) -> Iterator[bytes]:
-    raw = tables.ids(slot, width, "id").tobytes()
-    return (raw[at : at + width] for at in range(0, len(raw), width))
-
-
-def _read_nodes(root: Table) -> tuple[Node, ...]:
-    buffer = root.buffer
-    tables = table_columns(root, 2, "nodes")
-    data = bytes(buffer.data)
-    paths = _read_paths(tables, data)
-    documents = tables.vectors(2, 1, "user_data").slices(data)
-    kinds = tables.numbers(3, "u1")
-    targets = tables.targets(4, "node_data")
-    is_array = kinds == ARRAY
-    if not (is_array | (kinds == GROUP)).all():
-        raise buffer.fail("a node is neither a group nor an array")
-    TableColumns(buffer, targets[~is_array])  # a group has nothing to read, but must be there
-    arrays = _read_arrays(TableColumns(buffer, targets[is_array]), data)
-    nodes: list[Node] = []
-    for raw, path, document, kind in zip(
-        _ids(tables, 0, 8), paths, documents, kinds.tolist(), strict=True
-    ):
-        if kind == GROUP:
-            nodes.append(GroupNode(NodeId(raw), path, document))
-        else:
-            nodes.append(ArrayNode(NodeId(raw), path, document, *next(arrays)))
-    return tuple(nodes)
-
-
-def _read_paths(tables: TableColumns, data: bytes) -> list[str]:
-    buffer = tables.buffer
-    raw_paths = tables.vectors(1, 1, "path").slices(data)
-    # Readers search by path, so a snapshot out of order would hide nodes instead of failing.
-    if any(a >= b for a, b in pairwise(raw_paths)):
-        raise buffer.fail("nodes are not in order of their paths")
-    try:
-        paths = [raw.decode() for raw in raw_paths]
-        if [node_path(path) for path in paths] != paths:
-            raise buffer.fail("invalid node path")
-    except UnicodeDecodeError as error:
-        raise buffer.fail("text is not UTF-8") from error
-    except InvalidInputError as error:
-        raise buffer.fail(str(error)) from error
-    return paths
-
-
-class _ArrayFields(NamedTuple):
-    shape: tuple[Dimension, ...]
-    dimension_names: tuple[str | None, ...] | None
-    manifests: tuple[ManifestRef, ...]
-
-
-def _read_arrays(tables: TableColumns, data: bytes) -> Iterator[_ArrayFields]:
-    shapes = list(_read_shapes(tables))
-    names = _read_names(tables, data)
-    refs, counts = tables.children(2, "manifests")
-    ranks = np.repeat(np.array([len(shape) for shape in shapes], np.int64), counts)
-    manifests = map(ManifestRef, map(ManifestId, _ids(refs, 0, 12)), _read_extents(refs, ranks))
-    return (
-        _ArrayFields(shape, known, tuple(islice(manifests, count)))
-        for shape, known, count in zip(shapes, names, counts.tolist(), strict=True)
-    )
-
-
-def _read_shapes(tables: TableColumns) -> Iterator[tuple[Dimension, ...]]:
-    old = tables.vectors(0, DIMENSION_V1.size, "shape")
-    has_new = tables.places(3) != 0
-    new, new_counts = tables.children(3)
-    old_counts = np.where(has_new, 0, old.counts)
-    dimensions_v1 = _read_old_dimensions(tables.buffer, Spans(old.starts, old_counts))
-    dimensions_v2 = map(Dimension, new.longs(0).tolist(), new.numbers(1, "<u4").tolist())
-    return (
-        (*islice(dimensions_v1, before), *islice(dimensions_v2, now))
-        for before, now in zip(old_counts.tolist(), new_counts.tolist(), strict=True)
-    )
-
-
-def _read_old_dimensions(buffer: Buffer, spans: Spans) -> Iterator[Dimension]:
-    for at in spread(spans, DIMENSION_V1.size).tolist():
-        length, chunk = DIMENSION_V1.unpack_from(buffer.data, at)
-        if length and not chunk:
-            raise buffer.fail("a dimension with elements has chunks of length zero")
-        yield Dimension(length, -(-length // chunk) if chunk else 0)
-
-
-def _read_names(tables: TableColumns, data: bytes) -> Iterator[tuple[str | None, ...] | None]:
-    has_names = tables.places(1) != 0
-    names, counts = tables.children(1)
-    spans = names.vectors(0, 1)
-    try:
-        texts = iter(
-            [
-                raw.decode() if at else None
-                for raw, at in zip(spans.slices(data), spans.starts.tolist(), strict=True)
-            ]
-        )
-    except UnicodeDecodeError as error:
-        raise tables.buffer.fail("text is not UTF-8") from error
-    for here, count in zip(has_names.tolist(), counts.tolist(), strict=True):
-        yield tuple(islice(texts, count)) if here else None
-
-
-def _read_extents(refs: TableColumns, ranks: I64) -> Iterator[Extents]:
-    spans = refs.vectors(1, 8, "extents")
-    if (spans.counts != ranks).any():
-        raise refs.buffer.fail("a manifest covers another number of axes than its array has")
-    at = spread(spans, 8)
-    starts = numbers_at(refs.buffer, at, "<u4")
-    ends = numbers_at(refs.buffer, at + 4, "<u4")
-    if (starts > ends).any():
-        raise refs.buffer.fail("a manifest covers a range that ends before it begins")
-    ranges = zip(starts.tolist(), ends.tolist(), strict=True)
-    return (tuple(islice(ranges, rank)) for rank in ranks.tolist())
 
 
 # --- writing ---
@@ -216,9 +86,13 @@ def _read_extents(refs: TableColumns, ranks: I64) -> Iterator[Extents]:
 def encode_snapshot(snapshot: Snapshot, *, spec: int, level: int = 3) -> bytes:
     """Write a snapshot file; nodes and manifests are put in order."""
     writer = FlatWriter()
-    nodes = _NodeWriter(writer, spec)
-    ordered = sorted(snapshot.nodes, key=lambda node: path_order(node.path))
-    node_vector = writer.offsets([nodes.write(node) for node in ordered])
+    # Nodes that changed leave dead bytes. They cannot pile up, because one snapshot in 256, as
+    # its random id happens to be, is written anew.
+    node_vector = _reuse_nodes(writer, snapshot.nodes, spec) if snapshot.id[0] else None
+    if node_vector is None:
+        nodes = _NodeWriter(writer, spec)
+        ordered = sorted(snapshot.nodes, key=lambda node: path_order(node.path))
+        node_vector = writer.offsets([nodes.write(node) for node in ordered])
     files = sorted(snapshot.manifest_files, key=lambda file: bytes(file.id))
     old, new = _write_manifest_files(writer, files, spec)
     root = writer.table(
@@ -234,6 +108,22 @@ def encode_snapshot(snapshot: Snapshot, *, spec: int, level: int = 3) -> bytes:
         new,
     )
     return seal(writer.finish(root), FileKind.SNAPSHOT, spec=spec, level=level)
+
+
+def _reuse_nodes(writer: FlatWriter, nodes: Sequence[Node], spec: int) -> int | None:
+    """Write nodes of which most are as they were in another file; None if that is not the case."""
+    found = nodes.reusable() if isinstance(nodes, NodeTable) and nodes.spec == spec else None
+    if found is None:
+        return None
+    data, places, changed = found
+    fresh = FlatWriter()
+    single = _NodeWriter(fresh, spec)
+    away = [single.write(node) for node in changed.values()]
+    part = fresh.part()
+    places = places.copy()
+    places[list(changed)] = len(data) + len(part) - np.array(away, np.int64)
+    piece, _ = with_vector(data + part, places)
+    return writer.whole(piece.data, HEAD)
 
 
 def _write_manifest_files(

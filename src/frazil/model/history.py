@@ -96,7 +96,7 @@ class Snapshot:
     id: SnapshotId
     parent_id: SnapshotId | None
     """only spec 1 files store it; elsewhere the repo object knows"""
-    nodes: tuple[Node, ...]
+    nodes: Sequence[Node]
     flushed_at: Micros
     message: str
     metadata: Metadata

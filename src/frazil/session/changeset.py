@@ -230,6 +230,19 @@ class ChangeSet:
             or any(self.chunks.values())
         )
 
+    @property
+    def changes_nodes(self) -> bool:
+        """Whether any node is new, different, elsewhere or gone; chunks do not count."""
+        return bool(
+            self.new_groups
+            or self.new_arrays
+            or self.updated_groups
+            or self.updated_arrays
+            or self.deleted_groups
+            or self.deleted_arrays
+            or self.moves
+        )
+
     def set_group(self, path: str, data: GroupData, *, is_new: bool) -> None:
         """Record a group's metadata."""
         if is_new or path in self.new_groups:

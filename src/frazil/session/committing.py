@@ -6,7 +6,7 @@ and made durable before the one conditional write that moves the branch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -16,6 +16,7 @@ import numpy as np
 from frazil.commit.base import later_than
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.manifest import Manifest
+from frazil.formats.snapshot_nodes import NodeTable
 from frazil.ids import ManifestId, SnapshotId, crockford_many
 from frazil.model.chunks import ChunkType
 from frazil.model.history import (
@@ -38,7 +39,7 @@ CLOCK_TOLERANCE_S: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A snapshot whose files are all durable and that nothing points to yet."""
+    """A snapshot whose files are all written and that nothing points to yet."""
 
     snapshot: Snapshot
     log: TransactionLog
@@ -70,6 +71,28 @@ def save(
 
     `earlier` is the log of a replaced commit, which the new one swallows.
     """
+    saved, wait = start_save(
+        state,
+        message,
+        metadata,
+        parent=parent,
+        earlier=earlier,
+        rewrite_manifests=rewrite_manifests,
+    )
+    wait()
+    return saved
+
+
+def start_save(
+    state: WorkingState,
+    message: str,
+    metadata: Metadata,
+    *,
+    parent: SnapshotId | None,
+    earlier: TransactionLog | None = None,
+    rewrite_manifests: bool = False,
+) -> tuple[Saved, Callable[[], None]]:
+    """The same, but whoever makes the snapshot known must call the second answer before."""
     context = state.context
     plan = draft(
         state.tree,
@@ -99,9 +122,9 @@ def save(
     if not plan.manifests:
         files.append(log)
     context.storage.each(context.assets.save_file, files)
-    context.assets.make_durable(_keys(plan, snapshot_id, state.changes))
+    wait = context.assets.start_durable(_keys(plan, snapshot_id, state.changes))
     _check_clock(state, snapshot)
-    return Saved(snapshot, log)
+    return Saved(snapshot, log), wait
 
 
 def _split_sizes(state: WorkingState, node: ArrayNode, *, rewrite: bool) -> tuple[int, ...]:
@@ -131,7 +154,7 @@ def _around(boxes: Sequence[Extents]) -> Extents:
 
 def _save_manifests(
     state: WorkingState, planned: tuple[PlannedManifest, ...], log: TransactionLog
-) -> dict[ManifestId, ManifestFile]:
+) -> dict[bytes, ManifestFile]:
     """Write manifests, if there are any, and at the same time the log."""
     assets = state.context.assets
 
@@ -152,12 +175,15 @@ def _save_manifests(
 
 
 def _manifest_files(
-    plan: Draft, old: dict[bytes, ManifestFile], new: dict[ManifestId, ManifestFile]
+    plan: Draft, old: Mapping[bytes, ManifestFile], new: Mapping[bytes, ManifestFile]
 ) -> tuple[ManifestFile, ...]:
     """What the new snapshot must list: exactly the manifests its arrays refer to."""
-    wanted = {
-        ref.id for node in plan.nodes if isinstance(node, ArrayNode) for ref in node.manifests
-    }
+    nodes = plan.nodes
+    wanted: set[bytes] = (
+        nodes.manifest_ids()
+        if isinstance(nodes, NodeTable)
+        else {ref.id for node in nodes if isinstance(node, ArrayNode) for ref in node.manifests}
+    )
     missing = [one for one in wanted if one not in new and one not in old]
     if missing:
         raise FormatError(

@@ -22,6 +22,7 @@ from frazil.model.chunks import FEW_CHANGES, ChunkTable, concat, overlay
 from frazil.model.history import Move, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order, segment_order
 from frazil.session.changeset import ChangeSet, ChunkChanges
+from frazil.session.tree import Tree
 
 LoadTables: TypeAlias = Callable[[ArrayNode, Sequence[ManifestRef]], list[ChunkTable]]
 """Fetch the references an array has in some of its manifests."""
@@ -53,7 +54,7 @@ class PlannedManifest:
 class Draft:
     """The nodes of the new snapshot, in order, and the manifests they need written."""
 
-    nodes: tuple[Node, ...]
+    nodes: Sequence[Node]
     manifests: tuple[PlannedManifest, ...]
 
 
@@ -71,21 +72,27 @@ def draft(
     `nodes` is the hierarchy as the session sees it; arrays still point to their old manifests.
     """
     planned: list[PlannedManifest] = []
-    result: list[Node] = []
-    for node in nodes:
-        if isinstance(node, ArrayNode) and (
-            rewrite or node.id in changes.chunks or node.id in changes.updated_arrays
+
+    def renewed(node: Node) -> Node:
+        changed = changes.chunks.get(node.id)
+        if not isinstance(node, ArrayNode) or not (
+            rewrite or changed is not None or node.id in changes.updated_arrays
         ):
-            sizes = split_sizes(node)
-            changed = changes.chunks.get(node.id)
-            found = None if rewrite else _patched(node, changed, sizes, patch)
-            fresh, kept = found or _array_manifests(node, changed, load, sizes, rewrite=rewrite)
-            planned.extend(fresh)
-            made = tuple(ManifestRef(item.id, item.extents) for item in fresh)
-            node = replace(node, manifests=tuple(kept) + made)
-        result.append(node)
-    result.sort(key=lambda node: path_order(node.path))
-    return Draft(tuple(result), tuple(planned))
+            return node
+        sizes = split_sizes(node)
+        found = None if rewrite else _patched(node, changed, sizes, patch)
+        fresh, kept = found or _array_manifests(node, changed, load, sizes, rewrite=rewrite)
+        planned.extend(fresh)
+        made = tuple(ManifestRef(item.id, item.extents) for item in fresh)
+        return replace(node, manifests=tuple(kept) + made)
+
+    base = nodes.untouched if isinstance(nodes, Tree) and not rewrite else None
+    result: Sequence[Node]
+    if base is not None:
+        result = base.with_changed(map(renewed, base.of_ids(changes.chunks.keys())))
+    else:
+        result = tuple(sorted(map(renewed, nodes), key=lambda node: path_order(node.path)))
+    return Draft(result, tuple(planned))
 
 
 def _patched(

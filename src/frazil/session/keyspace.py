@@ -23,6 +23,7 @@ from frazil.errors import (
 from frazil.ids import parent_path
 from frazil.model.chunks import ChunkRef
 from frazil.model.nodes import ArrayNode, GroupNode, Node
+from frazil.session.changeset import ChangeSet
 from frazil.session.keys import (
     METADATA,
     ChunkKey,
@@ -178,9 +179,18 @@ class KeySpace:
 
     def set_if_absent(self, key: str, value: Bytes) -> None:
         """Store a value unless the key has one."""
-        with self.state.lock:
-            if not self.exists(key):
-                self.set(key, value)
+        match parse_key(key):
+            case ChunkKey(path, coords):
+                # Not under the lock: manifests are read here and chunks are written.
+                self.state.require_editable()
+                node = self.state.array(path)
+                self.state.require_held(node, coords)
+                if not self.exists(key):
+                    self.state.add_chunk(node, coords, self.state.payload(value))
+            case _:
+                with self.state.lock:
+                    if not self.exists(key):
+                        self.set(key, value)
 
     def delete(self, key: str) -> None:
         """Delete a node or a chunk; what is not there is fine."""
@@ -236,32 +246,31 @@ class KeySpace:
         path = clean_path(prefix)
         if prefix.startswith("/") and prefix != "/":
             return iter(())
+        changes = self.state.changes
         if path == "/":
-            return self._keys_of(list(self.state.tree))
+            return self._keys_of(list(self.state.tree), changes)
         node = self.state.tree.get(path)
         if node is None:
             raise InvalidInputError(
                 f"bad key prefix {prefix!r}: no node there", kind=ErrorKind.BAD_KEY_PREFIX
             )
-        return self._keys_of([node, *self.state.tree.descendants(path)])
+        return self._keys_of([node, *self.state.tree.descendants(path)], changes)
 
-    def _keys_of(self, nodes: list[Node]) -> Iterator[str]:
+    def _keys_of(self, nodes: list[Node], changes: ChangeSet) -> Iterator[str]:
         for node in nodes:
             yield metadata_key(node.path)
             if isinstance(node, ArrayNode):
-                yield from self._chunk_keys(node)
-
-    def _chunk_keys(self, node: ArrayNode) -> Iterator[str]:
-        begin = chunk_prefix(node.path)
-        for coords in self.state.table(node).coords.tolist():
-            yield "/".join([begin, *map(str, coords)])
+                begin = chunk_prefix(node.path)
+                for coords in self.state.table(node, changes).coords.tolist():
+                    yield "/".join([begin, *map(str, coords)])
 
     def list_dir(self, prefix: str) -> list[str]:
         """Names directly below a prefix."""
         path = clean_path(prefix)
+        changes = self.state.changes
         node = self.state.tree.get(path)
         if isinstance(node, ArrayNode):
-            return [METADATA, "c"] if self.state.has_chunks(node) else [METADATA]
+            return [METADATA, "c"] if self.state.has_chunks(node, changes) else [METADATA]
         if isinstance(node, GroupNode):
             return [METADATA, *self.state.tree.children(path)]
         found = self._chunks_below(path) if path != "/" else None
@@ -277,6 +286,7 @@ class KeySpace:
         """Summed size of all values below a node."""
         total = 0
         path = clean_path(prefix)
+        changes = self.state.changes
         nodes = list(self.state.tree) if path == "/" else None
         if nodes is None:
             node = self.state.tree.get(path)
@@ -288,12 +298,13 @@ class KeySpace:
         for each in nodes:
             total += len(each.user_data)
             if isinstance(each, ArrayNode):
-                total += int(self.state.table(each).length.sum())
+                total += int(self.state.table(each, changes).length.sum())
         return total
 
     def _chunks_below(self, path: str) -> tuple[ArrayNode, npt.NDArray[np.uint32]] | None:
         """The array whose chunk keys begin with `path`, and the chunks that do."""
         above = path
+        changes = self.state.changes
         while above != "/":
             above = parent_path(above)
             array = self.state.tree.get(above)
@@ -305,7 +316,7 @@ class KeySpace:
         wanted = parts[1:]
         if parts[0] != "c" or not all(part.isascii() and part.isdigit() for part in wanted):
             return None
-        coords = self.state.table(array).coords
+        coords = self.state.table(array, changes).coords
         if len(wanted) > coords.shape[1]:
             return array, coords[:0]
         chosen = np.ones(len(coords), bool)

@@ -7,6 +7,7 @@ coordinate variables. Storages that answer in line have nothing to win.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from frazil.errors import FrazilError
 from frazil.model.manifest_config import should_preload
@@ -33,6 +34,16 @@ def preload(state: WorkingState) -> int:
         # What is wrong will be told to whoever really needs the file.
         log.debug("manifests were not preloaded: %s", error)
         return 0
+    return len(chosen)
+
+
+def prefetch(state: WorkingState, paths: Iterable[str] | None) -> int:
+    """Fetch all manifests of some arrays, or of all, and return their number."""
+    nodes = state.arrays() if paths is None else (state.array(path) for path in paths)
+    chosen = list({ref.id: ref for node in nodes for ref in node.manifests}.values())
+    infos = (state.manifest_files.get(ref.id) for ref in chosen)
+    references = sum(info.num_chunk_refs for info in infos if info is not None)
+    state.context.each_manifest(state.manifest, chosen, references)
     return len(chosen)
 
 

@@ -28,11 +28,12 @@ from frazil.model.history import SnapshotEntry
 from frazil.model.nodes import GroupNode
 from frazil.model.values import ConflictSolver, Diff, SessionMode
 from frazil.session.changeset import ChangeSet
-from frazil.session.committing import Saved, save
+from frazil.session.committing import Saved, save, start_save
 from frazil.session.context import Context
 from frazil.session.diff import diff_of
 from frazil.session.doubt import Doubts
 from frazil.session.draft import summarise
+from frazil.session.preload import prefetch
 from frazil.session.rebasing import rebase
 from frazil.session.reindex import reindex_array, shift_array
 from frazil.session.working import WorkingState
@@ -124,6 +125,18 @@ class Session(Shown):
         """The configuration of the repository."""
         return self.state.context.config
 
+    @property
+    def pack_writes(self) -> bool | None:
+        """Whether small chunks that are written at once share objects, also through zarr.
+
+        None, unless it is set, for what `frazil.config` says. Forks do as their session does.
+        """
+        return self.state.pack_writes
+
+    @pack_writes.setter
+    def pack_writes(self, value: bool | None) -> None:
+        self.state.pack_writes = value
+
     def shown_fields(self) -> Iterable[Field]:
         """What `repr` shows."""
         yield Field("read_only", self.read_only)
@@ -165,6 +178,7 @@ class Session(Shown):
             "branch": self._branch,
             "mode": int(self._mode),
             "changes": self.state.changes,
+            "pack_writes": self.state.pack_writes,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -178,6 +192,7 @@ class Session(Shown):
             mode=SessionMode(state["mode"]),
             changes=state["changes"],
         )
+        self.state.pack_writes = state["pack_writes"]
 
     # --- looking ---
 
@@ -213,11 +228,22 @@ class Session(Shown):
         self, array_path: str, batch_size: int = 1000
     ) -> AsyncIterator[tuple[int, ...]]:
         """The coordinates of all chunks that exist."""
+        changes = self.state.changes
         node = self.state.array(node_path(_absolute(array_path)))
-        coords = self.state.table(node).coords
+        coords = self.state.table(node, changes).coords
         axes = [coords[:, axis].tolist() for axis in range(coords.shape[1])]
         for found in zip(*axes, strict=True) if axes else [()] * len(coords):
             yield found
+
+    def prefetch(self, array_paths: Iterable[str] | None = None) -> int:
+        """Fetch the manifests of arrays, or of all, into the caches; return their number.
+
+        Lookups then wait for no storage, as long as `CachingConfig` lets them stay.
+        """
+        paths = None
+        if array_paths is not None:
+            paths = [node_path(_absolute(path)) for path in array_paths]
+        return prefetch(self.state, paths)
 
     def all_virtual_chunk_locations(self) -> list[str]:
         """The full locations of all virtual chunks."""
@@ -318,13 +344,14 @@ class Session(Shown):
             if earlier := self._landed():
                 return self._finish(earlier)
             raise moved(base, tip, branch)
-        with self.state.frozen():
-            saved = save(self.state, message, self._metadata(metadata, own), parent=base)
-            return self._publish(Publication(branch, base, saved.entry(base)), saved)
+        with self.state.closing():
+            own_metadata = self._metadata(metadata, own)
+            saved, wait = start_save(self.state, message, own_metadata, parent=base)
+            return self._publish(Publication(branch, base, saved.entry(base)), saved, wait)
 
-    def _publish(self, publication: Publication, saved: Saved) -> str:
+    def _publish(self, publication: Publication, saved: Saved, wait: Callable[[], None]) -> str:
         try:
-            self.state.context.refs.publish(publication)
+            self.state.context.refs.publish(publication, wait)
         except StorageError:
             self._doubts.add(publication, saved, self.state.changes)
             raise
@@ -372,8 +399,8 @@ class Session(Shown):
                 "the commit to amend moved nodes; only a rearrange session can amend it",
                 kind=ErrorKind.REARRANGE_SESSION_ONLY,
             )
-        with self.state.frozen():
-            saved = save(
+        with self.state.closing():
+            saved, wait = start_save(
                 self.state,
                 message,
                 self._metadata(metadata, own),
@@ -382,7 +409,7 @@ class Session(Shown):
                 rewrite_manifests=rewrite_manifests,
             )
             entry = saved.entry(replaced.parent_id, replaced.pruned_ancestor_tx_logs)
-            return self._publish(Publication(branch, base, entry, amends=True), saved)
+            return self._publish(Publication(branch, base, entry, amends=True), saved, wait)
 
     def _replaceable(self, entry: SnapshotEntry) -> SnapshotEntry:
         if entry.parent_id is None or entry.id == INITIAL_SNAPSHOT_ID:
@@ -396,7 +423,7 @@ class Session(Shown):
         """Save the changes as a snapshot that no branch points to, and return its id."""
         context, base = self.state.context, self.state.base_id
         context.refs.require_online()
-        with self.state.frozen():
+        with self.state.closing():
             saved = save(self.state, message, self._metadata(metadata, {}), parent=base)
             context.refs.register_detached(saved.entry(base))
             return self._finish(saved)
@@ -411,15 +438,15 @@ class Session(Shown):
             return self._amend(message, metadata, own, rewrite_manifests=True)
         branch, context, base = self._on_branch(), self.state.context, self.state.base_id
         context.refs.require_online()
-        with self.state.frozen():
-            saved = save(
+        with self.state.closing():
+            saved, wait = start_save(
                 self.state,
                 message,
                 self._metadata(metadata, own),
                 parent=base,
                 rewrite_manifests=True,
             )
-            return self._publish(Publication(branch, base, saved.entry(base)), saved)
+            return self._publish(Publication(branch, base, saved.entry(base)), saved, wait)
 
     def rebase(self, solver: ConflictSolver) -> None:
         """Put the changes on top of the newest snapshot of the branch.
@@ -456,7 +483,9 @@ class Session(Shown):
         if self.has_uncommitted_changes:
             with self.state.frozen():
                 base = save(self.state, "fork", {}, parent=base).snapshot.id
-        return ForkSession(self.state.context, base, mode=SessionMode.writable)
+        forked = ForkSession(self.state.context, base, mode=SessionMode.writable)
+        forked.pack_writes = self.pack_writes
+        return forked
 
     def merge(self, *others: Session) -> None:
         """Take over the changes of forks, or of other sessions that began at the same snapshot.

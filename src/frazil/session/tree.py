@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from frazil.formats.snapshot_nodes import NodeTable
 from frazil.ids import NodeId, is_below, parent_path
 from frazil.model.nodes import ArrayNode, GroupNode, Node
 from frazil.session.changeset import ArrayData, ChangeSet
@@ -13,20 +15,45 @@ from frazil.session.changeset import ArrayData, ChangeSet
 class Tree:
     """Nodes by path, with the names below each path; mutable."""
 
-    __slots__ = ("_children", "_nodes")
+    __slots__ = ("_base", "_children", "_nodes", "_unfolding")
 
     def __init__(self, nodes: Iterable[Node]) -> None:
+        self._base = nodes if isinstance(nodes, NodeTable) else None
+        """where nodes are found until somebody asks for all of them"""
+        self._unfolding = threading.Lock()
         self._nodes: dict[str, Node] = {}
         self._children: dict[str, dict[str, None]] = {}
-        for node in nodes:
-            self.put(node)
+        if self._base is None:
+            for node in nodes:
+                self._put(node)
+
+    def _unfold(self) -> dict[str, Node]:
+        """All nodes by path."""
+        if self._base is not None:
+            with self._unfolding:  # one of a reader and a writer would lose what the other did
+                base = self._base
+                if base is not None:
+                    whole = Tree(tuple(base))
+                    self._nodes, self._children = whole._nodes, whole._children
+                    self._base = None  # last: other threads look here first
+        return self._nodes
+
+    @property
+    def untouched(self) -> NodeTable | None:
+        """The nodes of a large base, if nobody has changed or walked through them."""
+        return self._base
 
     def get(self, path: str) -> Node | None:
         """The node at a path."""
-        return self._nodes.get(path)
+        base = self._base
+        return self._nodes.get(path) if base is None else base.find(path)
 
     def put(self, node: Node) -> None:
         """Add or replace a node."""
+        self._unfold()
+        self._put(node)
+
+    def _put(self, node: Node) -> None:
         path = node.path
         if path not in self._nodes and path != "/":
             parent, _, name = path.rpartition("/")
@@ -35,19 +62,20 @@ class Tree:
 
     def remove(self, path: str) -> None:
         """Take a node out; what is below it stays."""
-        del self._nodes[path]
+        del self._unfold()[path]
         if path != "/":
             parent = parent_path(path)
             self._children[parent].pop(path.rpartition("/")[2])
 
     def __iter__(self) -> Iterator[Node]:
-        return iter(list(self._nodes.values()))  # a copy: other threads may change the tree
+        return iter(list(self._unfold().values()))  # a copy: other threads may change the tree
 
     def __len__(self) -> int:
-        return len(self._nodes)
+        return len(self._nodes) if self._base is None else len(self._base)
 
     def children(self, path: str) -> list[str]:
         """Names of the nodes directly below a path."""
+        self._unfold()
         return list(self._children.get(path, ()))
 
     def descendants(self, path: str) -> list[Node]:
@@ -56,7 +84,7 @@ class Tree:
 
     def paths(self) -> dict[str, Node]:
         """A copy of the nodes by path."""
-        return dict(self._nodes)
+        return dict(self._unfold())
 
     def ids(self) -> dict[NodeId, str]:
         """Paths by node id."""
@@ -65,7 +93,7 @@ class Tree:
 
 def build_tree(base: Iterable[Node], changes: ChangeSet) -> Tree:
     """The hierarchy of a base snapshot with changes applied."""
-    if changes.is_empty:
+    if not changes.changes_nodes:
         return Tree(base)
     gone = changes.deleted_groups.keys() | changes.deleted_arrays.keys()
     tree = Tree(_changed(node, changes) for node in base if node.id not in gone)

@@ -53,7 +53,10 @@ class WorkingState:
         self.changes = changes if changes is not None else ChangeSet()
         self.lock = threading.RLock()
         self.editable = False
+        self.pack_writes: bool | None = None
+        """whether several chunks written at once share objects; None: as configured"""
         self._freezers = 0
+        self._is_closed = False
         self.inline_limit = context.config.inline_chunk_threshold()
         self.move_base(base_id)
 
@@ -151,20 +154,21 @@ class WorkingState:
             case VirtualRef():
                 return self.context.containers.fetch(ref, start, end)
 
-    def table(self, node: ArrayNode) -> ChunkTable:
-        """All references of an array as columns."""
+    def table(self, node: ArrayNode, changes_then: ChangeSet | None = None) -> ChunkTable:
+        """All references of an array as columns; `changes_then` as for `chunk_ref`."""
+        changes = (changes_then or self.changes).chunks.get(node.id)
         base = concat(self.load_tables(node, node.manifests), len(node.shape))
-        changes = self.changes.chunks.get(node.id)
         if changes:
             with self.lock:  # putting changes into columns must not meet somebody's writes
                 columns = changes.columns()
             base = overlay(base, *columns)
         return in_grid(base, node.grid)
 
-    def has_chunks(self, node: ArrayNode) -> bool:
+    def has_chunks(self, node: ArrayNode, changes_then: ChangeSet | None = None) -> bool:
         """Whether any chunk of an array exists; quick unless chunks were deleted or cut off."""
-        is_changed = node.id in self.changes.chunks or node.id in self.changes.updated_arrays
-        return len(self.table(node)) > 0 if is_changed else bool(node.manifests)
+        changes = changes_then or self.changes
+        is_changed = node.id in changes.chunks or node.id in changes.updated_arrays
+        return len(self.table(node, changes)) > 0 if is_changed else bool(node.manifests)
 
     def manifest(self, ref: ManifestRef) -> Manifest:
         """Load a manifest of the base snapshot."""
@@ -209,8 +213,25 @@ class WorkingState:
             yield
 
     @contextlib.contextmanager
+    def closing(self) -> Iterator[None]:
+        """Hold the state for the one commit that may close it; another meanwhile is refused."""
+        with self.lock:
+            self._require_thawed()
+            if self._is_closed:
+                raise ReadOnlyError(
+                    "another thread has committed this session",
+                    kind=ErrorKind.READ_ONLY_SESSION,
+                )
+            self._freezers += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self._freezers -= 1
+
+    @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Refuse edits while a snapshot is made of the state, and for good if it gets closed.
+        """Refuse edits while a snapshot is made of the state, which stays open.
 
         Waiting instead could deadlock: writers may fill the pool that the commit needs.
         """
@@ -226,6 +247,7 @@ class WorkingState:
         """Become a view of the snapshot that was made of this state."""
         with self.lock:
             self.editable = False
+            self._is_closed = True
             self.move_base(base_id)
             self.changes = ChangeSet()  # last: readers look here first, then into the tree
 
@@ -322,6 +344,13 @@ class WorkingState:
         with self.editing():
             self.changes.chunk_changes(node.id, len(node.shape)).set(coords, ref)
 
+    def add_chunk(self, node: ArrayNode, coords: Coordinates, ref: ChunkRef) -> None:
+        """Record where a chunk is that was absent, unless somebody was quicker."""
+        with self.editing():
+            changes = self.changes.chunk_changes(node.id, len(node.shape))
+            if isinstance(changes.get(coords), Unset | None):
+                changes.set(coords, ref)
+
     def require_held(self, node: ArrayNode, coords: Coordinates) -> None:
         """Refuse coordinates outside an array's grid."""
         if not node.holds(coords):
@@ -357,8 +386,9 @@ class WorkingState:
     def virtual_locations(self, expand: bool = True) -> list[str]:
         """Locations of all virtual chunks, one for each chunk."""
         found: list[str] = []
+        changes = self.changes
         for node in self.arrays():
-            table = self.table(node)
+            table = self.table(node, changes)
             pool = Strings.of(table.locations)
             texts = self.context.containers.expand_many(pool) if expand else pool.tolist()
             numbers = table.location[table.location >= 0]

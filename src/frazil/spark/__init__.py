@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from frazil.spark.procedures import register as register
+    from frazil.spark.calls import register as register
     from frazil.spark.reading import read as read
     from frazil.spark.sessions import session as session
     from frazil.spark.table import FrazilTable as FrazilTable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _HOME: Final = {
     "FrazilTable": "frazil.spark.table",
     "read": "frazil.spark.reading",
-    "register": "frazil.spark.procedures",
+    "register": "frazil.spark.calls",
     "session": "frazil.spark.sessions",
 }
 """public names by the module they live in"""

@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
@@ -17,7 +18,7 @@ from frazil.ids import SnapshotId
 from frazil.repository import Repository
 from frazil.session.session import Session
 from frazil.spark import options as known
-from frazil.spark.options import Options, invalid_option, masked, nearest
+from frazil.spark.options import Options, invalid_option, masked, nearest, shown_url
 from frazil.storage import constructors
 from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url
@@ -68,7 +69,7 @@ class Location:
         )
 
     def __repr__(self) -> str:
-        shown = [repr(self.url)]
+        shown = [repr(shown_url(self.url))]
         for family, pairs in (("storage", self.storage_options), ("virtual", self.virtual_options)):
             shown += [f"{family}.{name}={masked(name, value)!r}" for name, value in pairs]
         return f"Location({', '.join(shown)})"
@@ -144,9 +145,14 @@ def parse_target(options: Options) -> Target:
     Raises:
         InvalidInputError: there is none, or the version is chosen twice.
     """
-    place, table, node = _split_fragment(options.require(known.PATH))
+    if known.PATH not in options:
+        raise invalid_option(
+            f"option {known.PATH.name!r} is missing: {known.PATH.meaning}; tables of Spark's "
+            "catalog lose it, so name it in the query: SELECT … FROM t WITH (path = 'URL')"
+        )
+    place, table, node = _split_fragment(options[known.PATH])
     location = Location(
-        place.url,
+        _seen_from_anywhere(place.url),
         tuple(sorted(options.storage.items())),
         options.get(known.AUTHORIZE, ()),
         tuple(sorted(options.virtual.items())),
@@ -183,6 +189,14 @@ def _split_fragment(url: str) -> tuple[RepoUrl, str | None, str | None]:
     if fragment.startswith("/"):
         return place, None, fragment
     return place, fragment.lower() or None, None
+
+
+def _seen_from_anywhere(url: str) -> str:
+    """A location that means the same in every process: paths are made absolute."""
+    if "://" in url:
+        return url
+    # Spark's own sources spell local files file:/path.
+    return str(Path(url.removeprefix("file:")).expanduser().absolute())
 
 
 def _version(options: Options, place: RepoUrl) -> Ref | None:

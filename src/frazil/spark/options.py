@@ -285,6 +285,8 @@ class Options:
 
     def __repr__(self) -> str:
         shown = {name: str(value) for name, value in self.values.items()}
+        if PATH.name in shown:
+            shown[PATH.name] = shown_url(shown[PATH.name])
         for prefix, family in ((STORAGE, self.storage), (VIRTUAL, self.virtual)):
             shown |= {prefix + name: masked(name, value) for name, value in family.items()}
         shown |= {PROPERTY + name: value for name, value in self.properties.items()}
@@ -327,6 +329,13 @@ def masked(name: str, value: str) -> str:
     """A value as it may be shown: secrets are not."""
     plain = name.lower().replace("-", "_")
     return MASK if _SECRET.search(plain) and plain not in _PLAIN_KEYS else value
+
+
+def shown_url(url: str) -> str:
+    """A location as it may be shown: without a password before the host and without a query."""
+    place, question, _ = url.partition("?")
+    bare = re.sub(r"(?<=://)[^/@]*:[^/@]*@", f"{MASK}@", place)
+    return f"{bare}?{MASK}" if question else bare
 
 
 def invalid_option(message: str) -> InvalidInputError:

@@ -18,10 +18,11 @@ import numpy.typing as npt
 
 from frazil.spark import options as known
 from frazil.spark.cf import Decoded, Mask
+from frazil.spark.labels import parse_sel
 from frazil.spark.scan import Column, Scan
 from frazil.spark.selecting import axis_mask, label_condition
 from frazil.spark.stored import Places, compact, numbers_of, read_coordinate
-from frazil.spark.where import Condition, parse_sel, pointing
+from frazil.spark.where import Condition, pointing
 
 SPLIT_BYTES: Final = 64 << 20
 SMALLEST_SPLIT: Final = 4 << 20

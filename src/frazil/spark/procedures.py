@@ -1,17 +1,14 @@
 """Procedures on repositories, with Iceberg's argument and column names.
 
-Each is a plain function from a repository to rows. `FrazilTable` calls them; `register` makes
-them table functions: `SELECT * FROM frazil_expire_snapshots(table => 'URL', dry_run => true)`.
+Each is a plain function from a repository to rows; `calls` knows their names and columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
-
-from pyspark.sql import types as t
 
 from frazil.errors import ConflictError, ErrorKind, InvalidInputError, NotFoundError
 from frazil.maintenance.expire import plan_expiry
@@ -20,32 +17,15 @@ from frazil.maintenance.listing import Objects
 from frazil.maintenance.walk import WalkLimits
 from frazil.repository import Repository
 from frazil.spark import repo_tables
-from frazil.spark.location import location_of
-from frazil.spark.options import moment, nearest
-from frazil.spark.variables import listed
+from frazil.spark.options import moment
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 Row: TypeAlias = tuple[Any, ...]
 
-PREFIX: Final = "frazil_"
 EXPIRE_AGE: Final = timedelta(days=5)
 ORPHAN_AGE: Final = timedelta(days=3)
-REQUIRED: Final = object()
-"""the default of a parameter that must be given"""
-
-_TEXT: Final = t.StringType()
-_LONG: Final = t.LongType()
-_INT: Final = t.IntegerType()
-
-
-def _struct(**kinds: t.DataType) -> t.StructType:
-    return t.StructType([t.StructField(name, kind) for name, kind in kinds.items()])
-
-
-_MOVED: Final = _struct(previous_snapshot_id=_TEXT, current_snapshot_id=_TEXT)
-_REF: Final = _struct(name=_TEXT, type=_TEXT, snapshot_id=_TEXT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,48 +38,8 @@ class Place:
     """the snapshot that the URL means"""
 
 
-@dataclass(frozen=True, slots=True)
-class Procedure:
-    """One procedure: its parameters after `table`, its columns, and what it does."""
-
-    parameters: Mapping[str, Any]
-    """with their defaults"""
-    returns: t.StructType
-    run: Callable[..., Iterable[Row]]
-    meaning: str
-
-
-def call(name: str, table: str, options: Mapping[str, str] | None, **arguments: Any) -> list[Row]:  # noqa: ANN401
-    """Run a procedure and return its rows.
-
-    Raises:
-        InvalidInputError: there is no such procedure or argument.
-    """
-    procedure = PROCEDURES[name]
-    _check_names(name, procedure, arguments)
-    target = location_of(table, options)
-    repository = target.location.open()
-
-    def snapshot() -> str:
-        return target.snapshot(repository)
-
-    branch = target.branch if name in _CHANGES_A_BRANCH else ""
-    chosen = {**procedure.parameters, **arguments}
-    return list(procedure.run(Place(repository, branch, snapshot), **chosen))
-
-
-def _check_names(name: str, procedure: Procedure, arguments: Mapping[str, Any]) -> None:
-    known = ["table", *procedure.parameters, "options"]
-    for given in arguments:
-        if given not in procedure.parameters:
-            raise _bad(f"{name} has no argument {given!r}{nearest(given, known)} "
-                       f"(there are {', '.join(known)})")  # fmt: skip
-    for needed, default in procedure.parameters.items():
-        if default is REQUIRED and arguments.get(needed) is None:
-            raise _bad(f"{name} needs the argument {needed!r}")
-
-
-def _bad(message: str) -> InvalidInputError:
+def bad_argument(message: str) -> InvalidInputError:
+    """The error for a wrong argument."""
     return InvalidInputError(message, kind=ErrorKind.INVALID_OPTION)
 
 
@@ -114,7 +54,7 @@ def as_time(value: datetime | str | None, default: datetime) -> datetime:
             try:
                 return moment(str(value))
             except ValueError as error:
-                raise _bad(f"{value!r} is no time: {error}") from None
+                raise bad_argument(f"{value!r} is no time: {error}") from None
 
 
 # --- moving branches ---
@@ -131,7 +71,7 @@ def rollback_to_snapshot(place: Place, snapshot_id: str) -> list[Row]:
     """Point the branch to one of its ancestors."""
     to = place.repository.resolve(snapshot_id)
     if all(info.id != to for info in place.repository.ancestry(branch=place.branch)):
-        raise _bad(
+        raise bad_argument(
             f"snapshot {to} is no ancestor of branch {place.branch!r}; set_current_snapshot "
             "points a branch anywhere"
         )
@@ -155,7 +95,7 @@ def set_current_snapshot(
 ) -> list[Row]:
     """Point the branch to any snapshot, or to where another branch or a tag points."""
     if (snapshot_id is None) == (ref is None):
-        raise _bad("set_current_snapshot needs one of snapshot_id and ref")
+        raise bad_argument("set_current_snapshot needs one of snapshot_id and ref")
     return _move(place, place.repository.resolve(str(snapshot_id or ref)))
 
 
@@ -219,7 +159,7 @@ def expire_snapshots(
     """Release old snapshots from the history; their files go with remove_orphan_files."""
     cutoff = as_time(older_than, datetime.now(UTC) - EXPIRE_AGE)
     if retain_last < 1:
-        raise _bad("retain_last must be at least 1")
+        raise bad_argument("retain_last must be at least 1")
     for branch in place.repository.list_branches() if retain_last > 1 else ():
         for number, info in enumerate(place.repository.ancestry(branch=branch), 1):
             if number == retain_last:
@@ -317,159 +257,3 @@ def detail(place: Place) -> list[Row]:
             int(repository.spec_version),
         )
     ]
-
-
-PROCEDURES: Final[dict[str, Procedure]] = {
-    "rollback_to_snapshot": Procedure(
-        {"snapshot_id": REQUIRED}, _MOVED, rollback_to_snapshot, "point a branch to an ancestor"
-    ),
-    "rollback_to_timestamp": Procedure(
-        {"timestamp": REQUIRED}, _MOVED, rollback_to_timestamp, "point a branch to what it was"
-    ),
-    "set_current_snapshot": Procedure(
-        {"snapshot_id": None, "ref": None},
-        _MOVED,
-        set_current_snapshot,
-        "point a branch to any snapshot",
-    ),
-    "fast_forward": Procedure(
-        {"branch": REQUIRED, "to": REQUIRED},
-        _struct(branch_updated=_TEXT, previous_ref=_TEXT, updated_ref=_TEXT),
-        fast_forward,
-        "move a branch that lags behind",
-    ),
-    "create_branch": Procedure(
-        {"branch": REQUIRED, "snapshot_id": None}, _REF, create_branch, "make a branch"
-    ),
-    "create_tag": Procedure({"tag": REQUIRED, "snapshot_id": None}, _REF, create_tag, "make a tag"),
-    "drop_branch": Procedure({"branch": REQUIRED}, _REF, drop_branch, "delete a branch"),
-    "drop_tag": Procedure({"tag": REQUIRED}, _REF, drop_tag, "delete a tag"),
-    "expire_snapshots": Procedure(
-        {
-            "older_than": None,
-            "retain_last": 1,
-            "dry_run": False,
-            "delete_expired_branches": False,
-            "delete_expired_tags": False,
-        },
-        _struct(
-            deleted_data_files_count=_LONG,
-            deleted_position_delete_files_count=_LONG,
-            deleted_equality_delete_files_count=_LONG,
-            deleted_manifest_files_count=_LONG,
-            deleted_manifest_lists_count=_LONG,
-            deleted_statistics_files_count=_LONG,
-            expired_snapshots_count=_LONG,
-        ),
-        expire_snapshots,
-        "release old snapshots",
-    ),
-    "remove_orphan_files": Procedure(
-        {"older_than": None, "dry_run": False, "max_concurrent_deletes": 10},
-        _struct(orphan_file_location=_TEXT),
-        remove_orphan_files,
-        "delete files that nothing needs",
-    ),
-    "rewrite_manifests": Procedure(
-        {"message": "rewrite manifests"},
-        _struct(rewritten_manifests_count=_INT, added_manifests_count=_INT),
-        rewrite_manifests,
-        "build manifests anew",
-    ),
-    "rewrite_data_files": Procedure(
-        {"path": "/", "dry_run": False, "message": "compact chunks"},
-        _struct(
-            rewritten_data_files_count=_INT,
-            added_data_files_count=_INT,
-            rewritten_bytes_count=_LONG,
-            failed_data_files_count=_INT,
-            removed_delete_files_count=_INT,
-        ),
-        rewrite_data_files,
-        "put small chunks into shared objects",
-    ),
-    "ancestors_of": Procedure(
-        {"snapshot_id": None},
-        _struct(snapshot_id=_TEXT, timestamp=t.TimestampType()),
-        ancestors_of,
-        "a snapshot and its ancestors",
-    ),
-    "changes": Procedure(
-        {"start_snapshot_id": None, "end_snapshot_id": None},
-        repo_tables.CHANGES,
-        changes,
-        "what commits changed",
-    ),
-    "detail": Procedure(
-        {},
-        _struct(
-            format=_TEXT,
-            id=_TEXT,
-            location=_TEXT,
-            createdAt=t.TimestampType(),
-            lastModified=t.TimestampType(),
-            numSnapshots=_LONG,
-            numChunks=_LONG,
-            sizeInBytes=_LONG,
-            virtualSizeInBytes=_LONG,
-            properties=t.MapType(_TEXT, _TEXT),
-            specVersion=_INT,
-        ),
-        detail,
-        "what kind of repository this is",
-    ),
-}
-_CHANGES_A_BRANCH: Final = frozenset(
-    ["rollback_to_snapshot", "rollback_to_timestamp", "set_current_snapshot",
-     "rewrite_manifests", "rewrite_data_files"]
-)  # fmt: skip
-
-
-# --- as table functions ---
-
-
-def register(spark: SparkSession | None = None) -> None:
-    """Make every procedure a table function of a session, named `frazil_…`.
-
-    The data source itself needs no registration where Frazil is installed.
-    """
-    from pyspark.sql.functions import udtf
-
-    from frazil.spark.sessions import session
-
-    chosen = spark or session()
-    for name, procedure in PROCEDURES.items():
-        made: Any = udtf(_handler(name), returnType=procedure.returns)
-        chosen.udtf.register(PREFIX + name, made)
-
-
-def _handler(name: str) -> type[Any]:
-    """The class that Spark runs for a procedure."""
-
-    class Handler:
-        def eval(self, *args: Any, **kwargs: Any) -> Iterator[Row]:  # noqa: ANN401
-            from frazil.spark.procedures import call_by_sql
-
-            yield from call_by_sql(name, args, kwargs)
-
-    return Handler
-
-
-def call_by_sql(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Row]:
-    """Run a procedure with the arguments that SQL gave."""
-    names = ["table", *PROCEDURES[name].parameters]
-    if len(args) > len(names):
-        raise _bad(f"{name} takes {len(names)} arguments: {listed(names)}")
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
-    table, options = given.pop("table", None), given.pop("options", None)
-    if not isinstance(table, str):
-        raise _bad(f"{name} needs the argument 'table', the URL of a repository")
-    chosen = {key: _from_sql(value) for key, value in given.items() if value is not None}
-    return call(name, table, options, **chosen)
-
-
-def _from_sql(value: object) -> object:
-    """Spark hands a TIMESTAMP over in the time zone of the worker."""
-    if isinstance(value, datetime) and value.tzinfo is None:
-        return value.astimezone(UTC)
-    return value

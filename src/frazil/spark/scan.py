@@ -16,11 +16,12 @@ from frazil.session.session import Session
 from frazil.spark import options as known_options
 from frazil.spark.cf import Decoder, Rules, decoder_of
 from frazil.spark.columns import LONG, arrow_schema, arrow_type, require_cast, spark_type
+from frazil.spark.labels import parse_isel, parse_sel
 from frazil.spark.location import Pinned, Target
 from frazil.spark.options import Options, nearest
 from frazil.spark.selecting import Known, check, label_condition
 from frazil.spark.variables import Group, Variable, listed, load_group, shared_dims
-from frazil.spark.where import Condition, both, conjuncts, parse_isel, parse_sel, parse_where
+from frazil.spark.where import Condition, both, conjuncts, parse_where
 
 CELLS: Final = "cells"
 LINES: Final = "lines"

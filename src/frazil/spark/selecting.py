@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.spark.cf import TIME, Decoded, Mask
+from frazil.spark.labels import Labels
 from frazil.spark.options import nearest
 from frazil.spark.variables import listed
 from frazil.spark.where import (
@@ -23,7 +24,6 @@ from frazil.spark.where import (
     Any_,
     Compare,
     Condition,
-    Labels,
     Leaf,
     Literal,
     Missing,

@@ -71,6 +71,8 @@ def session(
     active = SparkSession.getActiveSession()
     if active is not None and master is None:
         return active
+    if active is not None and not str(master).startswith(REMOTE):
+        _require_same(active, str(master))
     settings = {**SETTINGS, **{name: _text(value) for name, value in (config or {}).items()}}
     builder = SparkSession.builder.appName(app_name)
     if master is not None and master.startswith(REMOTE):
@@ -174,6 +176,15 @@ def require_workers(spark: SparkSession) -> None:
                 f"Spark's workers run {row['python']}, whose Frazil is {row['found']}, and the "
                 f"driver's is {wanted}: install the same Frazil there, or set PYSPARK_PYTHON"
             )
+
+
+def _require_same(active: SparkSession, master: str) -> None:
+    """Refuse another master than that of the active session: a process has one."""
+    found = active.conf.get("spark.master", master)
+    if found != master:
+        raise _unavailable(
+            f"a Spark session at {found} is active; stop it before starting one at {master}"
+        )
 
 
 def _unavailable(message: str) -> SessionStateError:

@@ -51,9 +51,16 @@ class FrazilSource(DataSource):
 
     def _planned(self, asked: StructType | None) -> Scan | ChunkScan | TableScan:
         from frazil.spark.location import parse_target, unreachable_from_tasks
-        from frazil.spark.options import Use, parse_options
+        from frazil.spark.options import Use, invalid_option, parse_options
 
-        options = parse_options(dict(self.options), Use.READ)
+        given = dict(self.options)
+        if "location" in given:  # only CREATE TABLE puts it there
+            raise invalid_option(
+                "Spark's catalog does not keep the options of a table, so that it could not be "
+                "read later: CREATE TEMPORARY VIEW … USING frazil OPTIONS (path 'URL'), or create "
+                "the table with columns and no options, and SELECT … WITH (path = 'URL')"
+            )
+        options = parse_options(given, Use.READ)
         target = parse_target(options)
         if (refusal := unreachable_from_tasks(target.location)) is not None:
             raise refusal

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
+from frazil.spark.calls import PROCEDURES, call
 from frazil.spark.options import STORAGE
-from frazil.spark.procedures import PROCEDURES, call
 from frazil.spark.reading import as_text, read
 from frazil.spark.sessions import session
 
@@ -39,13 +39,19 @@ class FrazilTable:
         options = {STORAGE + name: as_text(v) for name, v in (storage_options or {}).items()}
         return cls(spark or session(), url, options)
 
-    forPath = for_path  # as Delta spells it
+    @classmethod
+    def forPath(
+        cls,
+        spark: SparkSession | None,
+        url: str,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """The same as `for_path`, as Delta spells it."""
+        return cls.for_path(spark, url, storage_options)
 
     def to_df(self, **options: Any) -> DataFrame:  # noqa: ANN401  (those of the data source)
         """The cells as a DataFrame; options as for `frazil.spark.read`."""
         return self._read(self._url, **options)
-
-    toDF = to_df  # as Delta spells it
 
     def metadata_table(self, name: str, **options: Any) -> DataFrame:  # noqa: ANN401
         """A metadata table: snapshots, refs, history, nodes, arrays, manifests, chunks, …"""

@@ -265,6 +265,10 @@ class Assets:
         """Return once these objects would survive a power cut."""
         self.storage.make_durable(keys)
 
+    def start_durable(self, keys: Iterable[str]) -> Callable[[], None]:
+        """Begin with that; the answer, when called, waits for its end."""
+        return self.storage.start_durable(keys)
+
     def forget(self) -> None:
         """Empty the caches, because files may have been deleted."""
         for cache in (self._snapshots, self._manifests, self._logs, self._chunks):

@@ -262,6 +262,26 @@ class Storage(ABC, Shown):
     def make_durable(self, keys: Iterable[str]) -> None:
         """Return once these objects would survive a power cut; object stores need nothing."""
 
+    def start_durable(self, keys: Iterable[str]) -> Callable[[], None]:
+        """Begin with what `make_durable` does; the answer, when called, waits for its end.
+
+        There may be better things to do meanwhile than to wait.
+        """
+        self.make_durable(keys)
+        return lambda: None
+
+    def put_when(
+        self,
+        key: str,
+        data: Bytes,
+        expected: Version | None,
+        ready: Callable[[], None],
+        attributes: Attributes = PLAIN,
+    ) -> Written | LostRace:
+        """`put_if` that takes no effect before `ready` has returned, and may prepare meanwhile."""
+        ready()
+        return self.put_if(key, data, expected, attributes)
+
     def is_empty(self) -> bool:
         """Whether no object at all is here."""
         return next(iter(self.list("")), None) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final
 
@@ -120,6 +120,17 @@ class CachedStorage(Storage):
         """Write to the inner storage."""
         return self.inner.put_if(key, data, expected, attributes)
 
+    def put_when(
+        self,
+        key: str,
+        data: Bytes,
+        expected: Version | None,
+        ready: Callable[[], None],
+        attributes: Attributes = PLAIN,
+    ) -> Written | LostRace:
+        """Write to the inner storage."""
+        return self.inner.put_when(key, data, expected, ready, attributes)
+
     def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
         """Copy in the inner storage."""
         return self.inner.copy_if(source, target, expected)
@@ -139,6 +150,10 @@ class CachedStorage(Storage):
     def make_durable(self, keys: Iterable[str]) -> None:
         """What the inner storage does."""
         self.inner.make_durable(keys)
+
+    def start_durable(self, keys: Iterable[str]) -> Callable[[], None]:
+        """What the inner storage does."""
+        return self.inner.start_durable(keys)
 
     def is_empty(self) -> bool:
         """What the inner storage says."""

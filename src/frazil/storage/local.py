@@ -4,8 +4,8 @@
 official package skips in listings, and so do we) and renamed. Only those that nothing refers
 to before a commit (chunks, manifests, snapshots, logs: their ids are random) are created under
 their own name at once: a torn one left by a crash is garbage like any other, and a rename
-costs half as much again. Large ones are sent to the disk right away, so that the commit need
-not wait for them.
+costs half as much again. Large ones are sent to the disk right away (`early_sync`), so that the
+commit need not wait for them.
 
 **Replacing** (`put_if` with a version) stages and syncs the new bytes, takes the lock of the
 root (`file_lock`), compares the content with the expected version and renames. **Creating**
@@ -30,8 +30,10 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import datetime
+from functools import partial
 from typing import Final, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
@@ -59,12 +61,14 @@ from frazil.storage.base import (
     Unchanged,
     Version,
     Written,
+    begin,
     check_key,
     check_prefix,
     check_range,
     fan_out,
 )
-from frazil.storage.durable import sync, sync_descriptor, sync_file_system
+from frazil.storage.durable import can_sync_file_system, sync, sync_descriptor, sync_file_system
+from frazil.storage.early_sync import EarlySync
 from frazil.storage.file_lock import LOCK_NAME, RootLock
 from frazil.storage.pieces import read_pieces
 from frazil.storage.posix import (
@@ -127,7 +131,10 @@ class LocalStorage(Storage):
         self._settings: Final = settings
         self._read_flags: Final = READ if follow_symlinks else READ | os.O_NOFOLLOW
         self._lock: Final = RootLock(self._root, timeout_s=LOCK_TIMEOUT_S)
+        self._early: Final = EarlySync(lambda path: _sync([path]))
         self._real_folders: set[str] = set()
+        self._lasting_folders: frozenset[str] = frozenset()
+        """folders whose own names are on the disk"""
 
     # --- reading ---
 
@@ -253,8 +260,9 @@ class LocalStorage(Storage):
         with naming(path):
             try:
                 if attributes.is_unnamed:
-                    hurry = self._durability == "commit" and sum(map(len, parts)) >= LARGE
-                    self._in_folder(path, lambda: create(path, parts, hurry=hurry))
+                    self._in_folder(path, lambda: create(path, parts))
+                    if self._durability == "commit" and sum(map(len, parts)) >= LARGE:
+                        self._early.begin(path)
                     return
             except FileExistsError:
                 pass
@@ -272,12 +280,24 @@ class LocalStorage(Storage):
         self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
     ) -> Written | LostRace:
         """Create or replace exactly; also the settings cannot turn the condition off."""
+        return self.put_when(key, data, expected, lambda: None, attributes)
+
+    def put_when(
+        self,
+        key: str,
+        data: Bytes,
+        expected: Version | None,
+        ready: Callable[[], None],
+        attributes: Attributes = PLAIN,
+    ) -> Written | LostRace:
+        """The same once `ready` has returned; the new bytes go to the disk meanwhile."""
         path = self._path(key)
         with naming(path):
             # Staging costs a sync, which a race already lost should not pay.
             if not self._is_as_expected(path, expected):
                 return LostRace(key)
             with self._staged(path, data, is_lasting=self._durability == "commit") as staged:
+                ready()
                 written = (
                     staged.link() if expected is None else self._replace(path, staged, expected)
                 )
@@ -357,17 +377,38 @@ class LocalStorage(Storage):
 
     def make_durable(self, keys: Iterable[str]) -> None:
         """Return once these objects and their names would survive a power cut."""
+        self.start_durable(keys)()
+
+    def start_durable(self, keys: Iterable[str]) -> Callable[[], None]:
+        """Begin with that in threads; the answer, when called, waits for its end."""
         if self._durability == "none":
-            return
-        paths = sorted({self._path(key) for key in keys})
-        if len(paths) >= SYNC_ALL_FROM:
-            with naming(self.path):
-                if sync_file_system(self.path):
-                    return
-        folders = sorted({folder for path in paths for folder in self._folders_to(path)})
+            return lambda: None
+        begun: list[Future[None]] = []
+        by_folder: dict[str, list[str]] = {}
+        for path in sorted({self._path(key) for key in keys}):
+            files = by_folder.setdefault(os.path.dirname(path), [])
+            early = self._early.take(path)
+            if early is None:
+                files.append(path)
+            else:
+                begun.append(early)
+        if sum(map(len, by_folder.values())) >= SYNC_ALL_FROM and can_sync_file_system():
+            return partial(_wait, [*begun, begin(self._sync_all)])
+        fresh = by_folder.keys() - self._lasting_folders
+        above = {folder for path in fresh for folder in self._folders_to(path)}
         # All at once: the journal takes what comes together in one go.
-        batches = [paths[first::POOL_THREADS] for first in range(min(POOL_THREADS, len(paths)))]
-        fan_out(_sync, [*batches, *([folder] for folder in folders)])
+        shares = [*_shares(by_folder), *([folder] for folder in sorted(above))]
+        begun += [begin(partial(_sync, share)) for share in shares]
+
+        def wait() -> None:
+            _wait(begun)
+            self._lasting_folders |= fresh
+
+        return wait
+
+    def _sync_all(self) -> None:
+        with naming(self.path):
+            sync_file_system(self.path)
 
     # --- about this place ---
 
@@ -533,6 +574,19 @@ class LocalStorage(Storage):
             staged.date_after(found[0])
             staged.rename()
         return True
+
+
+def _shares(by_folder: Mapping[str, Sequence[str]]) -> Iterator[Sequence[str]]:
+    """What each thread syncs: files of one folder, and by one of them the names in it."""
+    for folder, paths in by_folder.items():
+        width = max(1, min(POOL_THREADS, len(paths)))
+        yield from (paths[number::width] for number in range(1, width))
+        yield [*paths[::width], folder]
+
+
+def _wait(begun: Iterable[Future[None]]) -> None:
+    for each in begun:
+        each.result()
 
 
 def _sync(paths: Sequence[str]) -> None:

@@ -17,7 +17,6 @@ from typing import Final
 
 from frazil.errors import ErrorKind, FrazilError, ReadOnlyError, StorageError
 from frazil.storage.base import Bytes, Deleted, Listed, Version, byte_span
-from frazil.storage.durable import start_sync
 
 # A FIFO must not make us wait, so reads are non-blocking; regular files do not care.
 READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
@@ -186,13 +185,11 @@ def read_range(descriptor: int, start: int | None, end: int | None) -> bytes | N
     return b"".join(parts)
 
 
-def create(path: str, parts: Sequence[Bytes], *, hurry: bool = False) -> None:
-    """Write a new file under its own name; `hurry` sends it to the disk at once."""
+def create(path: str, parts: Sequence[Bytes]) -> None:
+    """Write a new file under its own name."""
     descriptor = os.open(path, _CREATE, 0o666)
     try:
         write_parts(descriptor, parts)
-        if hurry:
-            start_sync(descriptor)
     except BaseException:
         os.unlink(path)
         raise

@@ -50,10 +50,10 @@ def values(repo: Repository, name: str) -> npt.NDArray[np.float64]:
     return np.asarray(zarr.open_array(store, path=name, mode="r")[:])
 
 
-def overwrite(repo: Repository, rows: slice, value: float, **options: bool) -> None:
+def overwrite(repo: Repository, rows: slice, value: float, *, packing: bool = True) -> None:
     """Commit new values for some rows of the first array."""
     session = repo.writable_session("main")
-    write_region(session, "a", (rows, slice(None)), value, **options)
+    write_region(session, "a", (rows, slice(None)), value, packing=packing)
     session.commit("overwritten")
 
 

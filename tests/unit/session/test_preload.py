@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from frazil.errors import NodeNotFoundError
+from frazil.model.chunks import ChunkType
 from frazil.model.config import (
     ManifestConfig,
     ManifestPreloadCondition,
@@ -13,6 +15,7 @@ from frazil.model.config import (
 from frazil.repository import Repository
 from frazil.session.preload import choose, preload
 from frazil.storage.memory import MemoryStorage
+from tests.support.faulty import FaultyStorage
 from tests.support.nodes import array_document, group_document, write_keys
 
 
@@ -61,3 +64,19 @@ def test_coordinates_are_fetched_ahead_by_default() -> None:
 )
 def test_configuration_decides(config: ManifestPreloadConfig, expected: list[str]) -> None:
     assert chosen(config) == expected
+
+
+def test_all_that_lookups_need_can_be_fetched_ahead() -> None:
+    storage = FaultyStorage(MemoryStorage())
+    session = Repository.create(storage).writable_session("main")
+    for name in ("a", "b"):
+        write_keys(session, {f"{name}/zarr.json": array_document(3), f"{name}/c/0": b"x"})
+    session.commit("data")
+    session = Repository.open(storage).readonly_session("main")
+    assert session.prefetch(["/a"]) == 1
+    assert session.prefetch() == 2
+    storage.forget_calls()
+    assert session.chunk_type("/a", [0]) == session.chunk_type("/b", [0]) == ChunkType.inline
+    assert not [key for _, key in storage.calls if key.startswith("manifests/")]
+    with pytest.raises(NodeNotFoundError):
+        session.prefetch(["/nowhere"])

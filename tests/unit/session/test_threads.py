@@ -159,3 +159,45 @@ def seen_until(space: KeySpace, done: Event) -> set[bytes | None]:
     while not done.is_set():
         seen.add(space.get("a/c/0"))
     return seen
+
+
+def test_of_two_commits_at_once_one_is_refused() -> None:
+    storage = LatencyStorage(MemoryStorage(), write_latency_ms=30)
+    repository = Repository.create(storage)
+    session = repository.writable_session("main")
+    write_keys(session, {"a/zarr.json": array_document(4)})
+
+    def flush(number: int) -> str | None:
+        try:
+            return session.flush(f"flush {number}")
+        except ReadOnlyError:
+            return None
+
+    with ThreadPoolExecutor(4) as threads:
+        made = [one for one in threads.map(flush, range(4)) if one is not None]
+    assert made == [session.snapshot_id]
+    assert set(contents(repository.readonly_session(snapshot_id=made[0]))) == {"a/zarr.json"}
+
+
+def test_a_listing_that_began_before_a_commit_shows_what_was_there() -> None:
+    repository = Repository.create(MemoryStorage())
+    session = repository.writable_session("main")
+    write_keys(session, {"a/zarr.json": array_document(3), "a/c/0": b"x", "a/c/2": b"y"})
+    listing = KeySpace(session.state).list_prefix("")
+    session.commit("meanwhile")
+    assert set(listing) == {"a/zarr.json", "a/c/0", "a/c/2"}
+
+
+def test_of_many_who_set_what_is_absent_one_wins() -> None:
+    repository = Repository.create(LatencyStorage(MemoryStorage(), write_latency_ms=2))
+    session = repository.writable_session("main")
+    write_keys(session, {"a/zarr.json": array_document(2), "a/c/0": b"there"})
+    space = KeySpace(session.state)
+    offers = [bytes([number]) * 600 for number in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        for key in ("a/c/0", "a/c/1"):
+            list(threads.map(lambda offer, key=key: space.set_if_absent(key, offer), offers))
+    first = space.get("a/c/1")
+    assert first in offers
+    space.set_if_absent("a/c/1", b"late")
+    assert (space.get("a/c/0"), space.get("a/c/1")) == (b"there", first)

@@ -1,0 +1,162 @@
+"""CF conventions: what xarray and cftime make of the same attributes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cftime
+import numpy as np
+import numpy.typing as npt
+import pytest
+import xarray as xr
+import zarr
+
+import frazil
+from frazil.errors import InvalidInputError
+from frazil.xarray.engine import FrazilBackend
+from tests.support.spark import read_here
+
+
+def make(path: Path, values: npt.NDArray[Any], **attrs: Any) -> Path:  # noqa: ANN401
+    """A repository with one array and its attributes."""
+    session = frazil.Repository.create(path).writable_session("main")
+    made = zarr.create_array(
+        session.store,
+        name="v",
+        shape=values.shape,
+        dtype=values.dtype,
+        attributes=attrs,
+        dimension_names=("x",),
+    )
+    made[...] = values
+    session.commit("v")
+    return path
+
+
+UNITS = [
+    ("days since 1970-01-01", "standard", np.array([0, 1, -400, 20000])),
+    ("days since 0001-01-01", "standard", np.array([735000, 738000])),
+    ("days since 0001-01-01", "proleptic_gregorian", np.array([735000, 1])),
+    ("hours since 1900-01-01 00:00:00.0", "gregorian", np.array([0.5, 1e6, 1e6 + 1 / 3])),
+    ("minutes since 2000-02-29T12:30:15Z", "standard", np.array([-1, 0, 1])),
+    ("seconds since 1970-1-1 0:0:0 +01:30", "standard", np.array([0, 1_700_000_000])),
+    ("milliseconds since 2024-01-01", "standard", np.array([1, 86_400_001])),
+    ("microseconds since 2024-01-01 UTC", "standard", np.array([1, 2**40])),
+    ("days since 1850-01-01", "standard", np.array([60000.123456, 63000.7])),
+]
+
+
+@pytest.mark.parametrize(("units", "calendar", "numbers"), UNITS)
+def test_times_are_those_of_xarray(
+    tmp_path: Path, units: str, calendar: str, numbers: npt.NDArray[Any]
+) -> None:
+    path = make(tmp_path / "r", numbers, units=units, calendar=calendar)
+    decoder = xr.coders.CFDatetimeCoder(time_unit="us")
+    expected = xr.open_dataset(path, engine=FrazilBackend, decode_times=decoder)["v"]
+    found = np.array(read_here(path)["v"].to_pylist(), "M8[us]")
+    apart = np.abs(found - expected.to_numpy().astype("M8[us]"))
+    assert (apart <= np.timedelta64(1, "us")).all()
+
+
+@pytest.mark.parametrize("calendar", ["noleap", "all_leap", "360_day", "julian", "366_day"])
+def test_other_calendars_as_text(tmp_path: Path, calendar: str) -> None:
+    numbers = np.array([0, 59, 60, 365, 366, 800.75, -400, 36500.5])
+    units = "days since 2000-01-01"
+    path = make(tmp_path / "r", numbers, units=units, calendar=calendar)
+    with pytest.raises(InvalidInputError, match="other-calendars=string"):
+        read_here(path)
+    expected = [
+        date.strftime("%Y-%m-%d %H:%M:%S") for date in cftime.num2date(numbers, units, calendar)
+    ]
+    assert read_here(path, other_calendars="string")["v"].to_pylist() == expected
+    assert read_here(path, decode_cf="false")["v"].to_pylist() == numbers.tolist()
+
+
+def test_julian_dates_of_the_standard_calendar_are_refused(tmp_path: Path) -> None:
+    path = make(tmp_path / "r", np.array([0]), units="days since 1500-01-01")
+    with pytest.raises(InvalidInputError, match="before 1582-10-15"):
+        read_here(path)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "problem"),
+    [
+        ({"units": "months since 2000-01-01"}, "no fixed length"),
+        ({"units": "days since the flood"}, "cannot be read"),
+        ({"units": "days since 2000-13-01"}, "does not exist"),
+        ({"units": "days since 2000-01-01", "calendar": "mayan"}, "unknown calendar 'mayan'"),
+        ({"scale_factor": "big"}, "no number"),
+        ({"_FillValue": "not base64!"}, "cannot be read"),
+    ],
+)
+def test_attributes_that_cannot_be_followed(
+    tmp_path: Path, attrs: dict[str, Any], problem: str
+) -> None:
+    path = make(tmp_path / "r", np.array([1.0]), **attrs)
+    with pytest.raises(InvalidInputError, match=problem):
+        read_here(path)
+    assert read_here(path, decode_cf="false")["v"].to_pylist() == [1.0]
+
+
+def test_times_beyond_all_timestamps_are_refused(tmp_path: Path) -> None:
+    path = make(tmp_path / "r", np.array([2**62]), units="days since 2000-01-01")
+    with pytest.raises(InvalidInputError, match="no timestamp can hold"):
+        read_here(path)
+
+
+def test_missing_times_are_null(tmp_path: Path) -> None:
+    path = make(tmp_path / "r", np.array([0, -1, 1]), units="days since 2000-01-01", _FillValue=-1)
+    found = read_here(path)["v"].to_pylist()
+    assert found[1] is None
+    assert str(found[2]) == "2000-01-02 00:00:00"
+    floats = make(tmp_path / "f", np.array([0, np.nan]), units="days since 2000-01-01")
+    assert read_here(floats)["v"].to_pylist()[1] is None
+
+
+@pytest.mark.parametrize(
+    ("values", "attrs"),
+    [
+        (np.array([1, 2, -99], "i2"), {"scale_factor": 0.5, "_FillValue": -99}),
+        (np.array([1, 2, -99], "i2"), {"add_offset": 100, "missing_value": -99}),
+        (np.array([1, 2, 3], "f4"), {"scale_factor": 0.1, "add_offset": 1.5}),
+        (
+            np.array([-1, 1, 100], "i1"),
+            {"_Unsigned": "true", "_FillValue": -1, "scale_factor": 2.0},
+        ),
+        (np.array([250, 1], "u1"), {"_Unsigned": "false"}),
+        (np.array([1.0, 9e36, np.nan]), {"_FillValue": "AAAAAAAA+H8=", "missing_value": 9e36}),
+        (np.array([1, 0], "i1"), {"dtype": "bool"}),
+    ],
+)
+def test_numbers_are_those_of_xarray(
+    tmp_path: Path, values: npt.NDArray[Any], attrs: dict[str, Any]
+) -> None:
+    path = make(tmp_path / "r", values, **attrs)
+    expected = xr.open_dataset(path, engine=FrazilBackend)["v"].to_numpy()
+    found = read_here(path)["v"].to_pylist()
+    as_floats = [np.nan if v is None else float(v) for v in found]
+    np.testing.assert_allclose(as_floats, expected.astype("f8"), rtol=1e-6)
+
+
+def test_a_fill_value_is_one_of_the_type_of_the_array(tmp_path: Path) -> None:
+    path = make(tmp_path / "r", np.array([1e20, 2], "f4"), missing_value=1e20)
+    assert read_here(path)["v"].to_pylist() == [None, 2.0]
+
+
+def test_whole_numbers_with_gaps_stay_whole(tmp_path: Path) -> None:
+    path = make(tmp_path / "r", np.array([2**60 + 1, -1]), _FillValue=-1)
+    assert read_here(path)["v"].to_pylist() == [2**60 + 1, None]
+
+
+def test_instants_on_demand(tmp_path: Path) -> None:
+    path = make(tmp_path / "r", np.array([0]), units="days since 2000-01-01")
+    assert str(read_here(path)["v"].type) == "timestamp[us]"
+    assert str(read_here(path, timestamps="utc")["v"].type) == "timestamp[us, tz=UTC]"
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = make(tmp_path / "r", np.array([b"\xff\xfe"], "S2"))
+    with pytest.raises(InvalidInputError, match="not UTF-8"):
+        read_here(path)
+    assert read_here(path, decode_cf="false")["v"].to_pylist() == [b"\xff\xfe"]

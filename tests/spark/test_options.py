@@ -1,0 +1,220 @@
+"""Options: their names and values, versions, and what they never show."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xarray as xr
+
+import frazil
+from frazil.errors import (
+    InvalidInputError,
+    NotFoundError,
+    RefNotFoundError,
+    RepositoryNotFoundError,
+)
+from frazil.spark import options as known
+from frazil.spark.location import location_of, parse_target
+from frazil.spark.options import Use, parse_options
+from frazil.xarray import to_icechunk
+from tests.support.spark import read_here
+
+SECRET = "do-not-show-me"
+
+
+def test_names_are_free_in_case_and_dashes() -> None:
+    found = parse_options(
+        {"PATH": "p", "Split_Size": "1m", "versionasof": "ABCD", "DECODE-CF": "no"}, Use.READ
+    )
+    assert found[known.SPLIT_SIZE] == 2**20
+    assert found[known.SNAPSHOT_ID] == "ABCD"
+    assert found[known.DECODE_CF] is False
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"wher": "x"}, "unknown option 'wher'; did you mean 'where'.*options are.*branch"),
+        ({"splitsizes": "1"}, "unknown option.*did you mean 'split-size'"),
+        ({"split-size": "many"}, "'split-size' is 'many': it must be a positive number of bytes"),
+        ({"split-size": "0"}, "positive"),
+        ({"layout": "rows"}, "one of cells, chunks, lines"),
+        ({"decode_cf": "perhaps"}, "true or false"),
+        ({"as-of-timestamp": "yesterday"}, "must be a time"),
+        ({"variables": " , "}, "list of names"),
+        ({"snapshot-id": "A", "versionAsOf": "B"}, "given twice"),
+        ({"storage.": "x"}, "names nothing"),
+    ],
+)
+def test_wrong_options_are_explained(given: dict[str, str], problem: str) -> None:
+    with pytest.raises(InvalidInputError, match=problem):
+        parse_options({"path": "p", **given}, Use.READ)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"branch": "a", "tag": "b"}, "tag and branch"),
+        ({"tag": "a", "snapshot-id": "b"}, "tag and snapshot-id"),
+        ({"tag": "a", "timestampAsOf": "2024-01-01"}, "tag and as-of-timestamp"),
+        ({"path": "p@dev", "branch": "a"}, "the version in the URL and branch"),
+        ({"path": "p#/g", "group": "h"}, "group is given twice"),
+    ],
+)
+def test_two_versions_are_an_error(given: dict[str, str], problem: str) -> None:
+    with pytest.raises(InvalidInputError, match=problem):
+        parse_target(parse_options({"path": "p", **given}, Use.READ))
+
+
+def test_no_path_is_an_error() -> None:
+    with pytest.raises(InvalidInputError, match="'path' is missing"):
+        parse_target(parse_options({}, Use.READ))
+
+
+def test_secrets_are_never_shown() -> None:
+    options = parse_options(
+        {
+            "path": "s3://bucket/prefix",
+            "storage.access_key_id": "AKIA",
+            "storage.secret_access_key": SECRET,
+            "storage.session-token": SECRET,
+            "authorize-virtual-chunk-access": "s3://other/",
+            "virtual.secret_access_key": SECRET,
+        },
+        Use.READ,
+    )
+    target = parse_target(options)
+    for shown in (repr(options), repr(target), repr(target.location), str(target)):
+        assert SECRET not in shown
+        assert "AKIA" in shown
+    assert dict(target.location.storage_options)["secret_access_key"] == SECRET
+    assert pickle.loads(pickle.dumps(target)) == target
+    with pytest.raises(InvalidInputError) as caught:
+        parse_options({"path": "p", "secret_acces_key": SECRET}, Use.READ)
+    assert SECRET not in str(caught.value)
+
+
+def test_secrets_in_a_url_are_not_shown_either() -> None:
+    url = f"https://me:{SECRET}@host/repo?signature={SECRET}"
+    options = parse_options({"path": url}, Use.READ)
+    assert SECRET not in repr(options)
+    assert SECRET not in repr(parse_target(options))
+    assert "host/repo" in repr(parse_target(options))
+
+
+def test_storage_options_reach_the_storage() -> None:
+    location = location_of(
+        "s3://bucket/prefix",
+        {"storage.region": "eu-north-1", "storage.anonymous": "true", "storage.allow-http": "no"},
+    ).location
+    assert "eu-north-1" in repr(location.storage())
+    with pytest.raises(InvalidInputError, match="unknown option for this kind of storage"):
+        location_of("s3://b/p", {"storage.regin": "x"}).location.storage()
+    with pytest.raises(InvalidInputError, match="true or false"):
+        location_of("s3://b/p", {"storage.anonymous": "maybe"}).location.storage()
+
+
+def test_paths_mean_the_same_in_every_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert location_of("some/repo@dev").location.url == str(tmp_path / "some/repo")
+    assert location_of("file:/some/repo").location.url == "/some/repo"
+
+
+def test_unknown_credentials_are_named() -> None:
+    given = {"authorize-virtual-chunk-access": "s3://b/", "virtual.secret_acces_key": SECRET}
+    with pytest.raises(InvalidInputError, match="did you mean 'secret_access_key'") as caught:
+        location_of("/p", given).location.open()
+    assert SECRET not in str(caught.value)
+
+
+def test_virtual_credentials_need_a_prefix() -> None:
+    with pytest.raises(InvalidInputError, match="authorize-virtual-chunk-access"):
+        location_of("p", {"virtual.access_key_id": "x"})
+
+
+def test_a_repository_in_memory_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="seen by one process only"):
+        read_here("memory://somewhere")
+
+
+def test_no_repository_there(tmp_path: Path) -> None:
+    with pytest.raises(RepositoryNotFoundError, match="doesn't exist"):
+        read_here(tmp_path / "nothing")
+
+
+def test_every_option_is_documented() -> None:
+    documented = dict(known.documented())
+    assert "where" in documented
+    assert all(documented.values())
+
+
+# --- versions ---
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], list[datetime]]:
+    """A repository whose `n` is 0, 1, 2 in three commits; with a branch `dev` and a tag `v1`."""
+    path = tmp_path_factory.mktemp("versions") / "repo"
+    repository = frazil.Repository.create(path)
+    for number in range(3):
+        session = repository.writable_session("main")
+        to_icechunk(xr.Dataset({"n": ((), number)}), session, mode="w")
+        session.commit(f"n is {number}")
+    ids = [info.id for info in repository.ancestry(branch="main")][-2::-1]
+    times = [info.written_at for info in repository.ancestry(branch="main")][-2::-1]
+    repository.create_branch("dev", ids[1])
+    repository.create_tag("v1", ids[0])
+    return path, ids, times
+
+
+def test_time_travel(versions: tuple[Path, list[str], list[datetime]]) -> None:
+    path, ids, times = versions
+
+    def read_number(url: str = str(path), **options: Any) -> int:  # noqa: ANN401
+        found = read_here(url, **options)["n"].to_pylist()
+        return int(found[0])
+
+    assert read_number() == 2
+    assert read_number(branch="dev") == 1
+    assert read_number(tag="v1") == 0
+    assert read_number(snapshot_id=ids[1]) == 1
+    assert read_number(versionAsOf=ids[0][:8]) == 0
+    assert read_number(f"{path}@dev") == 1
+    assert read_number(f"{path}@{ids[0]}") == 0
+    assert read_number(timestampAsOf=times[1].isoformat()) == 1
+    after = times[1] + timedelta(milliseconds=1)
+    assert read_number(as_of_timestamp=str(int(after.timestamp() * 1000))) >= 1
+    assert read_number(timestampAsOf=datetime.now(UTC).isoformat(), branch="dev") == 1
+
+
+def test_unknown_versions(versions: tuple[Path, list[str], list[datetime]]) -> None:
+    path, _, _ = versions
+    with pytest.raises(RefNotFoundError):
+        read_here(path, branch="v1")  # a tag is no branch
+    with pytest.raises(NotFoundError):
+        read_here(path, tag="dev")
+    with pytest.raises(NotFoundError):
+        read_here(path, timestampAsOf="1999-01-01")
+
+
+def test_a_plan_stays_at_its_snapshot(tmp_path: Path) -> None:
+    from frazil.spark.source import FrazilSource
+
+    repository = frazil.Repository.create(tmp_path / "r")
+    session = repository.writable_session("main")
+    to_icechunk(xr.Dataset({"n": ((), 1)}), session)
+    session.commit("one")
+    source = FrazilSource({"path": str(tmp_path / "r")})
+    schema = source.schema()
+    session = repository.writable_session("main")
+    to_icechunk(xr.Dataset({"n": ((), 2)}), session, mode="w")
+    session.commit("two")
+    reader = source.reader(schema)
+    batch: Any = next(iter(reader.read(reader.partitions()[0])))
+    assert batch.to_pylist() == [{"n": 1}]

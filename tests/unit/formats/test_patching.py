@@ -1,0 +1,97 @@
+"""Manifests changed in their bytes hold what manifests made anew would hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from frazil.formats import patching
+from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest
+from frazil.ids import ChunkId, ManifestId, NodeId
+from frazil.model.chunks import (
+    ChunkRef,
+    ChunkTable,
+    InlineRef,
+    NativeRef,
+    Strings,
+    VirtualRef,
+    overlay,
+)
+from frazil.model.nodes import Coordinates
+from tests.support.manifests import Compression
+
+KEY = "manifests/TEST"
+OLD, NEW = ManifestId(range(12)), ManifestId(range(1, 13))
+NODE, OTHER = NodeId(b"node-001"), NodeId(b"node-002")
+SIDE = 200
+CHANGES: dict[Coordinates, ChunkRef] = {
+    (0, 0): VirtualRef("s3://other/é.nc", 7, 70, "tag"),
+    (3, 4): InlineRef(b"bytes"),
+    (100, 199): NativeRef(ChunkId(range(12)), 5, 6),
+    (199, 199): VirtualRef("s3://bucket/file-3.nc", 2**40, 8, 1_700_000_000),
+}
+
+
+def table() -> ChunkTable:
+    """40,000 virtual references to 50 files."""
+    coords = np.indices((SIDE, SIDE)).reshape(2, -1).T.astype(np.uint32)
+    files = Strings.of([f"s3://bucket/file-{n}.nc" for n in range(50)])
+    number = (coords[:, 0] // 4).astype(np.int32)
+    return ChunkTable.virtual(coords, number, files, np.arange(len(coords)), 100)
+
+
+def opened(compression: Compression | None = None) -> Manifest:
+    blob = encode_manifest(OLD, {NODE: table()}, spec=2, compress_locations=compression)
+    return decode_manifest(blob, key=KEY)
+
+
+def no_coords() -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
+    return np.zeros((0, 2), np.uint32)
+
+
+def test_some_references_are_exchanged_and_all_others_stay() -> None:
+    changes = ChunkTable.from_refs(2, CHANGES.items())
+    manifest = opened().patched(NEW, NODE, changes)
+    assert manifest is not None
+    again = decode_manifest(manifest.seal(spec=2), key=KEY)
+    assert (again.id, again.nodes(), again.num_refs) == (NEW, (NODE,), SIDE * SIDE)
+    for coords, ref in CHANGES.items():
+        assert again.find(NODE, coords) == ref
+    found = again.table(NODE)
+    assert found is not None
+    assert list(found.refs()) == list(overlay(table(), changes, no_coords()).refs())
+
+
+def test_a_patched_manifest_can_be_patched_again() -> None:
+    manifest = opened()
+    for number, (coords, ref) in enumerate(CHANGES.items(), 1):
+        id_ = ManifestId(bytes([number]) * 12)
+        made = manifest.patched(id_, NODE, ChunkTable.from_refs(2, [(coords, ref)]))
+        assert made is not None
+        manifest = decode_manifest(made.seal(spec=1), key=KEY)
+    found = manifest.table(NODE)
+    assert found is not None
+    expected = overlay(table(), ChunkTable.from_refs(2, CHANGES.items()), no_coords())
+    assert list(found.refs()) == list(expected.refs())
+
+
+def test_a_chunk_without_reference_needs_columns() -> None:
+    refs: dict[Coordinates, ChunkRef] = {**CHANGES, (SIDE, 0): InlineRef(b"new")}
+    assert opened().patched(NEW, NODE, ChunkTable.from_refs(2, refs.items())) is None
+
+
+def test_columns_that_are_there_are_used() -> None:
+    manifest = opened()
+    assert manifest.table(NODE) is not None
+    assert manifest.patched(NEW, NODE, ChunkTable.from_refs(2, CHANGES.items())) is None
+
+
+def test_other_forms_of_manifests_need_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = ChunkTable.from_refs(2, CHANGES.items())
+    packed = opened(Compression())
+    assert packed.patched(NEW, NODE, changes) is None
+    both = encode_manifest(OLD, {NODE: table(), OTHER: table()}, spec=2)
+    assert decode_manifest(both, key=KEY).patched(NEW, NODE, changes) is None
+    assert opened().patched(ManifestId(12), NODE, changes) is None  # its turn to be made anew
+    monkeypatch.setattr(patching, "MAX_BODY", 100_000)
+    assert opened().patched(NEW, NODE, changes) is None

@@ -1,0 +1,135 @@
+"""Snapshots with many nodes: read one by one, and written again mostly as bytes."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from frazil.errors import FormatError
+from frazil.formats import snapshot_nodes
+from frazil.formats.snapshot import decode_snapshot, encode_snapshot
+from frazil.formats.snapshot_nodes import NodeTable
+from frazil.ids import ManifestId, NodeId, SnapshotId
+from frazil.model.history import ManifestFile, Snapshot
+from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef, Node, path_order
+
+KEY = "snapshots/TEST"
+SPECS = pytest.mark.parametrize("spec", [1, 2])
+
+
+@pytest.fixture(autouse=True)
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_nodes, "MANY_NODES", 10)
+
+
+def manifest(number: int) -> ManifestRef:
+    return ManifestRef(ManifestId(bytes([number]) * 12), ((0, 4),))
+
+
+def nodes() -> list[Node]:
+    """Groups with arrays, some of which have names or manifests."""
+    found: list[Node] = [GroupNode(NodeId(b"root\0\0\0\0"), "/", b"{}")]
+    for g in range(8):
+        found.append(GroupNode(NodeId(bytes([g, 0]) * 4), f"/g{g}", b'{"g":%d}' % g))
+        for a in range(4):
+            names = (f"x{a}",) if a % 2 else None
+            refs = (manifest(10 * g + a),) if a > 1 else ()
+            found.append(
+                ArrayNode(
+                    NodeId(bytes([g, a + 1]) * 4),
+                    f"/g{g}/é{a}",
+                    b'{"a":%d}' % a,
+                    (Dimension(40, 4),),
+                    names,
+                    refs,
+                )
+            )
+    return sorted(found, key=lambda node: path_order(node.path))
+
+
+def snapshot(held: Sequence[Node], first: int = 1) -> Snapshot:
+    refs = {ref.id for node in held if isinstance(node, ArrayNode) for ref in node.manifests}
+    files = tuple(ManifestFile(one, 100, 4) for one in sorted(refs))
+    return Snapshot(SnapshotId(bytes([first]) * 12), None, held, 1, "many", {"n": 1}, files)
+
+
+def opened(held: Sequence[Node], spec: int = 2, first: int = 1) -> NodeTable:
+    blob = encode_snapshot(snapshot(held, first), spec=spec)
+    found = decode_snapshot(blob, key=KEY).nodes
+    assert isinstance(found, NodeTable)
+    return found
+
+
+@SPECS
+def test_each_node_is_found_without_the_others(spec: int) -> None:
+    table = opened(nodes(), spec)
+    assert len(table) == len(nodes())
+    for node in nodes():
+        assert table.find(node.path) == node
+    for path in ("/a", "/g0/x", "/g9", "/zz", "/g0/"):
+        assert table.find(path) is None
+    assert "_all" not in table.__dict__
+    assert table == tuple(nodes())
+    assert pickle.loads(pickle.dumps(table)) == tuple(nodes())
+
+
+def test_nodes_are_found_by_id() -> None:
+    wanted = [nodes()[3], nodes()[20]]
+    assert opened(nodes()).of_ids([node.id for node in wanted] + [NodeId(b"nowhere!")]) == wanted
+
+
+def changed(node: Node, number: int) -> Node:
+    assert isinstance(node, ArrayNode)
+    return replace(node, manifests=(*node.manifests, manifest(number)))
+
+
+@SPECS
+@pytest.mark.parametrize("first", [1, 0])
+def test_changed_nodes_are_written_beside_the_bytes_of_the_others(spec: int, first: int) -> None:
+    """With a first byte of zero it is the snapshot's turn to be written anew."""
+    expected, table = nodes(), opened(nodes(), spec)
+    for number, path in enumerate(["/g3/é2", "/g7/é3", "/g3/é2", "/g0/é0"], 100):
+        row = next(n for n, node in enumerate(expected) if node.path == path)
+        expected[row] = changed(expected[row], number)
+        table = table.with_changed([expected[row]])
+        assert table.find(path) == expected[row]
+        listed = {
+            ref.id for node in expected if isinstance(node, ArrayNode) for ref in node.manifests
+        }
+        assert table.manifest_ids() == listed
+        again = opened(table, spec, first)
+        assert tuple(again) == tuple(expected)
+        if number % 2:
+            table = again
+
+
+def test_a_file_does_not_grow_with_each_rewrite_beyond_what_changed() -> None:
+    table = opened(nodes())
+    sizes = []
+    for _ in range(20):
+        node = table.find("/g3/é2")
+        assert node is not None
+        blob = encode_snapshot(snapshot(table.with_changed([node])), spec=2, level=1)
+        sizes.append(len(blob))
+        found = decode_snapshot(blob, key=KEY).nodes
+        assert isinstance(found, NodeTable)
+        table = found
+    assert sizes[-1] - sizes[0] < 20 * 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/g1/", "/g1//x", "/g1/.", "/g1/../x", "g1/x", "/g1/\n/x/", "/g1\0", "/g1"]
+)
+def test_bad_and_doubtful_paths(path: str) -> None:
+    """Whatever the shortcut for many nodes says must be what the check of one says."""
+    odd = GroupNode(NodeId(b"odd node"), path, b"{}")
+    held = sorted([*nodes(), odd], key=lambda node: path_order(node.path))
+    blob = encode_snapshot(snapshot(held), spec=2)
+    if path == "/g1\0":
+        assert decode_snapshot(blob, key=KEY).nodes == tuple(held)
+        return
+    with pytest.raises(FormatError, match="path"):
+        decode_snapshot(blob, key=KEY)

@@ -1,0 +1,107 @@
+"""Before a branch moves, everything the commit names is on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from frazil.errors import ErrorKind, StorageError
+from frazil.repository import Repository
+from frazil.storage.base import PLAIN, Attributes, Bytes, LostRace, Version, Written
+from frazil.storage.local import LocalStorage
+from tests.support.nodes import array_document, contents, write_keys
+
+BEFORE = {"a/zarr.json": array_document(2)}
+AFTER = {"a/c/0": b"inline", "a/c/1": b"of its own" * 100}
+
+
+class Watched(LocalStorage):
+    """A disk that tells in which order things happen, and may refuse to keep anything."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.events: list[str] = []
+        self.is_broken = False
+
+    def with_settings(self, settings: object) -> Watched:
+        return self
+
+    def start_durable(self, keys: Iterable[str]) -> Callable[[], None]:
+        named = sorted(key.split("/")[0] for key in keys)
+        inner, before = super().start_durable([]), self._refs()
+
+        def wait() -> None:
+            if self.is_broken:
+                raise StorageError("the disk is gone", kind=ErrorKind.IO)
+            inner()
+            assert self._refs() == before
+            self.events.append(f"kept {' '.join(named)}")
+
+        return wait
+
+    def put_when(
+        self,
+        key: str,
+        data: Bytes,
+        expected: Version | None,
+        ready: Callable[[], None],
+        attributes: Attributes = PLAIN,
+    ) -> Written | LostRace:
+        outcome = super().put_when(key, data, expected, ready, attributes)
+        self.events.append("moved")
+        return outcome
+
+    def _refs(self) -> list[bytes | None]:
+        return [self.get(key) for key in ("repo", "refs/branch.main/ref.json")]
+
+
+@pytest.fixture(params=[1, 2])
+def spec(request: pytest.FixtureRequest) -> int:
+    found: int = request.param
+    return found
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Watched:
+    return Watched(tmp_path)
+
+
+@pytest.fixture
+def repository(storage: Watched, spec: int) -> Repository:
+    made = Repository.create(storage, spec_version=spec)
+    session = made.writable_session("main")
+    write_keys(session, BEFORE)
+    session.commit("before")
+    storage.events.clear()
+    return made
+
+
+def test_the_branch_moves_last(repository: Repository, storage: Watched) -> None:
+    session = repository.writable_session("main")
+    write_keys(session, AFTER)
+    session.commit("after")
+    assert storage.events == ["kept chunks manifests snapshots transactions", "moved"]
+
+
+def test_a_flush_is_known_only_when_it_is_on_the_disk(
+    repository: Repository, storage: Watched, spec: int
+) -> None:
+    session = repository.writable_session("main")
+    write_keys(session, AFTER)
+    session.flush("a job")
+    kept = "kept chunks manifests snapshots transactions"
+    assert storage.events == ([kept, "moved"] if spec == 2 else [kept])
+
+
+def test_a_disk_that_fails_moves_no_branch(repository: Repository, storage: Watched) -> None:
+    session = repository.writable_session("main")
+    write_keys(session, AFTER)
+    storage.is_broken = True
+    with pytest.raises(StorageError, match="the disk is gone"):
+        session.commit("after")
+    assert set(contents(repository.readonly_session("main"))) == set(BEFORE)
+    storage.is_broken = False
+    session.commit("after all")
+    assert set(contents(repository.readonly_session("main"))) == {*BEFORE, *AFTER}
