@@ -10,7 +10,7 @@ help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | \
 		while IFS='	' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
 
-demo: venv ## write, version and read back a small weather data set on local disk
+demo: venv ## NetCDF files to a repository, SQL, rechunking and a map, on embedded Spark
 	@$(PY) examples/demo.py $(ARGS)
 
 test: lint peers ## ruff, mypy and all tests but the soak ones (WORKERS=2, ARGS=pytest arguments)

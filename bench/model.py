@@ -22,6 +22,9 @@ class Party(StrEnum):
     ICECHUNK1 = "icechunk 1.1.21"
     ZARR = "zarr-python"
     TENSORSTORE = "tensorstore"
+    PARQUET = "Spark on Parquet"
+    XARRAY_SQL = "xarray-sql"
+    DASK = "dask + icechunk 2.3.0"
     LIMIT = "limit"
 
 

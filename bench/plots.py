@@ -14,6 +14,9 @@ COLOURS = {
     Party.ICECHUNK1: "#e5a383",
     Party.ZARR: "#8a6fb0",
     Party.TENSORSTORE: "#5b8c3e",
+    Party.PARQUET: "#c9a227",
+    Party.XARRAY_SQL: "#4f6d9a",
+    Party.DASK: "#d1603d",
     Party.LIMIT: "#b5b5b5",
 }
 MARKS = ("o", "s", "^", "D")

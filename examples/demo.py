@@ -1,122 +1,236 @@
-"""Write a small weather data set, version it, and read yesterday's state back.
+"""The main job from end to end, on a Spark that runs inside this process.
 
-    python examples/demo.py [FOLDER]
+    python examples/demo.py [FOLDER] [--days N]
 
-Without FOLDER the repository is made in a temporary place and removed at the end.
+Makes an archive of NetCDF files, ingests it by reference, appends three more days, asks by SQL,
+rechunks, looks at history and storage, goes back in time, and draws a map. FOLDER (build/demo by
+default) keeps the archive, the repository and the map; what an earlier run left there is removed.
 """
 
 from __future__ import annotations
 
+import argparse
+import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
+import time
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
+from archive import FIRST, write_days  # type: ignore[import-not-found]  # beside this file
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 import frazil
-from frazil.xarray import to_icechunk
+import frazil.spark
+from frazil.cli.app import app
+from frazil.spark.ingest import ingest
 
-LATITUDES = np.arange(60.0, 70.25, 0.25)
-LONGITUDES = np.arange(-30.0, -9.75, 0.25)
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
+DEFAULT = Path(__file__).resolve().parents[1] / "build" / "demo"
+DAYS = 92
+MORE = 3
+MEANS = """
+    SELECT date_format(time, 'yyyy-MM') AS month,
+           count(DISTINCT time) AS days,
+           round(sum(t2m * cos(radians(lat))) / sum(cos(radians(lat))) - 273.15, 3) AS air,
+           round(sum(sst * cos(radians(lat)))
+                 / sum(cos(radians(lat))) FILTER (WHERE sst IS NOT NULL) - 273.15, 3) AS sea
+    FROM fields GROUP BY month ORDER BY month
+"""
 
-def weather_of(day: str) -> xr.Dataset:
-    """Make one day of hourly temperature, rain and wind around Iceland."""
-    hours = np.datetime64(day, "h") + np.arange(24).astype("m8[h]")
-    noise = np.random.default_rng(int(hours[0].astype("int64")))
-    shape = (len(hours), len(LATITUDES), len(LONGITUDES))
-    daily = 4.0 * np.sin((np.arange(24) - 8) / 24 * 2 * np.pi)
-    climate = 281.0 - 0.9 * (LATITUDES - 60.0)
-    temperature = climate[None, :, None] + daily[:, None, None] + noise.normal(0, 1.5, shape)
-    rain = noise.gamma(0.3, 0.8, shape) * (noise.random(shape) < 0.25)
-    wind = noise.weibull(2.0, shape) * 8.0
-    dims = ("time", "latitude", "longitude")
-    return xr.Dataset(
-        {
-            "t2m": (
-                dims,
-                temperature.astype("float32"),
-                {"units": "K", "long_name": "temperature"},
-            ),
-            "rain": (dims, rain.astype("float32"), {"units": "mm h-1", "long_name": "rain"}),
-            "wind": (dims, wind.astype("float32"), {"units": "m s-1", "long_name": "wind speed"}),
-        },
-        coords={"time": hours.astype("M8[ns]"), "latitude": LATITUDES, "longitude": LONGITUDES},
-        attrs={"title": "Hourly weather around Iceland", "source": "synthetic"},
-    )
+Tell = Callable[[int, int], None]
 
 
-@contextmanager
-def place(arguments: list[str]) -> Iterator[Path]:
-    """The folder named by the caller, or one that is removed afterwards."""
-    if arguments:
-        yield Path(arguments[0])
-        return
-    with tempfile.TemporaryDirectory(prefix="frazil-demo-") as folder:
-        yield Path(folder) / "weather"
+@dataclass
+class Screen:
+    """Steps with their times on standard output, progress on standard error."""
+
+    begun: float = field(default_factory=time.monotonic)
+    step: int = 0
+
+    def title(self, text: str) -> None:
+        """Begin a step."""
+        self.step += 1
+        print(f"\n[{time.monotonic() - self.begun:5.1f} s] {self.step}. {text}", flush=True)
+
+    @contextmanager
+    def progress(self, text: str) -> Iterator[Tell]:
+        """A bar, to be told how much is done and how much there is."""
+        console = Console(stderr=True)
+        columns = (TextColumn("  {task.description}"), BarColumn(40), TimeElapsedColumn())
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task(text, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def open_at(repo: frazil.Repository, branch: str, when: datetime | None = None) -> xr.Dataset:
-    """Open the data set of a branch, now or as it was."""
-    session = repo.readonly_session(branch=branch, as_of=when)
-    found: xr.Dataset = xr.open_zarr(session.store, consolidated=False, chunks=None)
-    return found
+@dataclass
+class Demo:
+    """The repository, its archive, and the Spark that works on them."""
+
+    folder: Path
+    spark: SparkSession
+    screen: Screen
+    days: int = DAYS
+
+    @property
+    def archive(self) -> Path:
+        """The folder of NetCDF files."""
+        return self.folder / "archive"
+
+    @property
+    def url(self) -> str:
+        """The repository."""
+        return str(self.folder / "repository")
+
+    @property
+    def allowed(self) -> str:
+        """Where virtual chunks may be read from: nowhere unless a reader says so."""
+        return f"{self.archive.resolve().as_uri()}/"
+
+    # --- steps ---
+
+    def run(self) -> None:
+        """All of it."""
+        first = self.ingest(self.days, f"Daily fields, {self.days} days", "Ingest by reference")
+        self.ask("Ask by SQL: means per month, weighted by area, in °C")
+        self.ingest(MORE, f"{MORE} more days", "Append", after=self.days)
+        self.rechunk()
+        self.look(first)
+        self.ask("The newest answer, with the days that were appended")
+        self.ask(f"The older answer, at the first commit: {first}", snapshot_id=first)
+        self.draw()
+
+    def ingest(self, count: int, message: str, title: str, after: int = 0) -> str:
+        """Write files of the archive and take them into the repository in one commit."""
+        self.screen.title(f"{title}: {count} NetCDF files, packed as 16-bit integers")
+        with self.screen.progress("writing files") as tell:
+            files = []
+            for path in write_days(self.archive, FIRST + timedelta(days=after), count):
+                files.append(str(path))
+                tell(len(files), count)
+        with self.screen.progress("ingesting") as tell:
+            report = ingest(
+                files,
+                self.url,
+                spark=self.spark,
+                append=after > 0,
+                message=message,
+                progress=lambda now: tell(now.files_done, now.files),
+            )
+        assert report.snapshot_id is not None
+        print(
+            f"  {len(report.files)} files, {report.virtual_chunks} chunks by reference, "
+            f"{report.referenced_bytes / 1e6:.1f} MB stay where they are, "
+            f"{report.copied_bytes / 1e3:.0f} kB copied: commit {report.snapshot_id}"
+        )
+        return report.snapshot_id
+
+    def fields(self, snapshot_id: str | None) -> DataFrame:
+        """The repository as a table, a row for each cell."""
+        return frazil.spark.read(
+            self.url,
+            spark=self.spark,
+            authorize_virtual_chunk_access=self.allowed,
+            snapshot_id=snapshot_id,
+        )
+
+    def ask(self, title: str, snapshot_id: str | None = None) -> None:
+        """Means per month, of what the repository is or was."""
+        self.screen.title(title)
+        self.fields(snapshot_id).createOrReplaceTempView("fields")
+        for row in self.spark.sql(MEANS).collect():
+            print(f"  {row.month}  {row.days:3} days  air {row.air:7.3f}  sea {row.sea:7.3f}")
+
+    def rechunk(self) -> None:
+        """Write the air temperature anew, in chunks that hold whole time series."""
+        self.screen.title("Rechunk t2m: from a chunk per day to chunks with all days")
+        with self.screen.progress("rechunking") as tell:
+            done = frazil.spark.rechunk(
+                self.url,
+                "t2m",
+                {"time": -1, "lat": 19, "lon": 20},
+                spark=self.spark,
+                options={"authorize-virtual-chunk-access": self.allowed},
+                progress=lambda _, now, total: tell(now, total),
+            )
+        print(f"  {done.chunks} chunks, {done.bytes / 1e6:.1f} MB: commit {done.snapshot_id}")
+
+    def look(self, first: str) -> None:
+        """What the command line tells."""
+        self.screen.title("Look at it with the command line")
+        for words in (["log"], ["diff", first], ["du"]):
+            command, *rest = words
+            print(f"  $ frazil {' '.join([command, 'repository', *rest])}", flush=True)
+            app([command, self.url, *rest], standalone_mode=False)
+
+    def draw(self) -> None:
+        """A map of the newest day."""
+        self.screen.title("Draw a map of the newest day")
+        access = frazil.containers_credentials({self.allowed: frazil.LocalFileSystemAccess})
+        repository = frazil.Repository.open(self.url, authorize_virtual_chunk_access=access)
+        session = repository.readonly_session("main")
+        newest = xr.open_zarr(session.store, consolidated=False, chunks=None).isel(time=-1)
+        path = draw_map(newest, self.folder / "map.png")
+        print(f"  {path}")
 
 
-def summary(data: xr.Dataset) -> str:
-    """One line about a data set."""
-    mean = float(data["t2m"].mean()) - 273.15
-    return f"{data.sizes['time']} hours up to {data['time'].values[-1]:.16}, mean {mean:.2f} °C"
+def draw_map(fields: xr.Dataset, path: Path) -> Path:
+    """Write the air temperature of a day, with the coasts of the sea, as a picture."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(9, 6), layout="constrained")
+    lon, lat = fields["lon"].values, fields["lat"].values
+    drawn = axes.pcolormesh(lon, lat, fields["t2m"].values - 273.15, cmap="RdYlBu_r")
+    land = np.isnan(fields["sst"].values).astype(float)
+    axes.contour(lon, lat, land, levels=[0.5], colors="black", linewidths=0.7)
+    axes.set(title=f"Air temperature, {fields['time'].values:.10}", xlabel="lon", ylabel="lat")
+    figure.colorbar(drawn, label="°C", shrink=0.8)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return path
 
 
-def tell(step: str, what: object) -> None:
-    """Print one step in two columns."""
-    print(f"{step:<22} {what}")
+def clear(folder: Path) -> None:
+    """Remove what an earlier run of the demo left, and nothing else."""
+    for name in ("archive", "repository"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    (folder / "map.png").unlink(missing_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
 
 
-def run(folder: Path) -> None:
-    """Go through the life of a small repository."""
-    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(folder)))
-    tell("created", f"{folder} (spec v{int(repo.spec_version)})")
-
-    session = repo.writable_session("main")
-    to_icechunk(
-        weather_of("2024-05-01"), session, encoding={"time": {"units": "hours since 2024-01-01"}}
-    )
-    first = session.commit("Weather of 1 May", metadata={"model": "demo", "run": 1})
-    published = repo.lookup_snapshot(first).written_at
-    tell("committed", f"{first}  Weather of 1 May")
-
-    repo.create_tag("2024-05-01", first)
-    tell("tagged", "2024-05-01")
-
-    session = repo.writable_session("main")
-    to_icechunk(weather_of("2024-05-02"), session, append_dim="time")
-    second = session.commit("Weather of 2 May", metadata={"model": "demo", "run": 2})
-    tell("appended, committed", f"{second}  Weather of 2 May")
-
-    repo.create_branch("calibrated", second)
-    session = repo.writable_session("calibrated")
-    warmer = open_at(repo, "calibrated")[["t2m"]].load() + np.float32(0.4)
-    to_icechunk(warmer.drop_vars(["latitude", "longitude"]), session, region={"time": slice(0, 48)})
-    third = session.commit("Add 0.4 K to the temperature")
-    tell("branched, committed", f"{third}  on calibrated")
-
-    tell("main now", summary(open_at(repo, "main")))
-    tell("calibrated", summary(open_at(repo, "calibrated")))
-    tell("main of yesterday", summary(open_at(repo, "main", published)))
-
-    changed = repo.diff(from_branch="main", to_branch="calibrated").updated_chunks
-    tell("changed on branch", {path: f"{len(chunks)} chunks" for path, chunks in changed.items()})
-    print("history of calibrated")
-    for info in repo.ancestry(branch="calibrated"):
-        print(f"  {info.id}  {info.written_at:%H:%M:%S.%f}  {info.message}")
+def main() -> int:
+    """Run the demo, or tell in a sentence why it cannot be run."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=DEFAULT)
+    parser.add_argument("--days", type=int, default=DAYS, help=f"days of the archive ({DAYS})")
+    chosen = parser.parse_args()
+    # zarr says so of the codecs of NetCDF files, which other readers may not know.
+    warnings.filterwarnings("ignore", message="Numcodecs codecs are not in the Zarr version 3")
+    screen = Screen()
+    try:
+        with screen.progress("starting Spark"):
+            spark = frazil.spark.session(app_name="frazil demo")
+    except frazil.SessionStateError as error:
+        print(f"The demo runs on Spark, and cannot: {error}", file=sys.stderr)
+        return 1
+    clear(chosen.folder)
+    Demo(chosen.folder.resolve(), spark, screen, chosen.days).run()
+    spark.stop()
+    print(f"\nDone in {time.monotonic() - screen.begun:.0f} s. Everything is in {chosen.folder}.")
+    return 0
 
 
 if __name__ == "__main__":
-    with place(sys.argv[1:]) as chosen:
-        run(chosen)
+    sys.exit(main())

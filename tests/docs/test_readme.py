@@ -9,18 +9,9 @@ from typing import Final
 
 import pytest
 
+from tests.support.documents import program
+
 ROOT: Final = Path(__file__).resolve().parents[2]
-BLOCK: Final = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def program(document: Path) -> str:
-    """The Python blocks of a document as one program, each on the line where it is printed."""
-    text = document.read_text()
-    lines: list[str] = []
-    for block in BLOCK.finditer(text):
-        start = text.count("\n", 0, block.start(1))
-        lines += [""] * (start - len(lines)) + block[1].splitlines()
-    return "\n".join(lines)
 
 
 def test_tour_of_the_readme_runs_as_printed(
@@ -34,9 +25,11 @@ def test_tour_of_the_readme_runs_as_printed(
     assert "['experiment', 'main'] ['v1']" in printed
 
 
-def test_demo_tells_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    demo = runpy.run_path(str(ROOT / "examples" / "demo.py"))
-    demo["run"](tmp_path / "weather")
+def test_tour_without_spark_tells_what_it_did(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tour = runpy.run_path(str(ROOT / "examples" / "tour.py"))
+    tour["run"](tmp_path / "weather")
     lines = dict(
         line.split("  ", 1) for line in capsys.readouterr().out.splitlines() if "  " in line
     )

@@ -152,9 +152,11 @@ class Worker:
         """The whole repository as plain values."""
         return describe(self._open(path, data))
 
-    def values(self, path: str, array: str, branch: str = "main") -> list[Any]:
+    def values(
+        self, path: str, array: str, branch: str = "main", data: str | None = None
+    ) -> list[Any]:
         """All values of an array at a branch."""
-        store = self._open(path).readonly_session(branch).store
+        store = self._open(path, data).readonly_session(branch).store
         found: list[Any] = np.asarray(zarr.open_array(store, path=array, mode="r")[...]).tolist()
         return found
 

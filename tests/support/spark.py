@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import xarray as xr
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 import frazil
@@ -86,3 +87,83 @@ WEATHER_ENCODING: dict[str, dict[str, Any]] = {
     },
     "wind": {"chunks": (4, 3, 2)},
 }
+
+
+def rows_of(dataset: xr.Dataset, *, shuffled: int | None = None) -> pa.Table:
+    """A row for each cell, as Spark would hand them over."""
+    found = dataset.to_dataframe().reset_index()
+    if shuffled is not None:
+        found = found.sample(frac=1, random_state=shuffled)
+    table = pa.Table.from_pandas(found, preserve_index=False)
+    fields = [
+        pa.field(f.name, pa.timestamp("us") if pa.types.is_timestamp(f.type) else f.type)
+        for f in table.schema
+    ]
+    return table.cast(pa.schema(fields)).replace_schema_metadata(None)
+
+
+def sink_here(
+    url: str | Path,
+    schema: pa.Schema,
+    mode: str = "append",
+    **options: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    """The writer that Spark would get, as it comes to tasks."""
+    given = {spelled(name): as_text(value) for name, value in options.items()}
+    source = FrazilSource({"path": str(url), **given})
+    writer = source.writer(from_arrow_schema(schema), mode == "overwrite")
+    return pickle.loads(pickle.dumps(writer))
+
+
+def write_here(
+    url: str | Path,
+    *partitions: pa.Table,
+    mode: str = "append",
+    **options: Any,  # noqa: ANN401
+) -> None:
+    """What `df.write.format("frazil")` does, by planning, writing and committing as Spark does."""
+    writer = sink_here(url, partitions[0].schema, mode, **options)
+    messages = []
+    for partition in partitions:
+        task = pickle.loads(pickle.dumps(writer))
+        batches = partition.to_batches(max_chunksize=97)
+        messages.append(pickle.loads(pickle.dumps(task.write(iter(batches)))))
+    writer.commit(messages)
+
+
+def opened(url: str | Path, branch: str = "main", **options: Any) -> xr.Dataset:  # noqa: ANN401
+    """What xarray reads of a repository now."""
+    session = frazil.Repository.open(url).readonly_session(branch)
+    return xr.open_zarr(session.store, consolidated=False, **options).load()
+
+
+def messages_of(url: str | Path, branch: str = "main") -> list[str]:
+    """Messages of the commits of a branch, oldest first, without the first one."""
+    found = frazil.Repository.open(url).ancestry(branch=branch)
+    return [commit.message for commit in found][-2::-1]
+
+
+def stream_sink_here(
+    url: str | Path,
+    schema: pa.Schema,
+    **options: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    """The writer of a stream that Spark would get; it makes a new one for each step."""
+    given = {spelled(name): as_text(value) for name, value in options.items()}
+    source = FrazilSource({"path": str(url), **given})
+    return pickle.loads(pickle.dumps(source.streamWriter(from_arrow_schema(schema), False)))
+
+
+def stream_here(url: str | Path, **options: Any) -> Any:  # noqa: ANN401
+    """The reader of a stream that Spark would get."""
+    given = {spelled(name): as_text(value) for name, value in options.items()}
+    source = FrazilSource({"path": str(url), **given})
+    return source.streamReader(source.schema())
+
+
+def read_stream(reader: Any, start: Any, end: Any) -> pa.Table:  # noqa: ANN401
+    """The rows of a stream between two offsets, as Spark's tasks read them."""
+    sent = pickle.loads(pickle.dumps(reader))
+    parts = pickle.loads(pickle.dumps(reader.partitions(start, end)))
+    expected = arrow_schema(reader.schema)
+    return pa.Table.from_batches([b for part in parts for b in sent.read(part)], expected)

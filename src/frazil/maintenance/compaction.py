@@ -85,19 +85,20 @@ def compact_chunks(
     if not dry_run:
         state.require_editable()
     done = Compaction()
-    for node in _arrays(state, node_path(path)):
+    for node in arrays_below(state, node_path(path)):
         table = state.table(node)
-        plan = _plan(state.context.storage, table, wanted, min_dead_share)
+        plan = plan_rows(state.context.storage, table, wanted, min_dead_share)
         if not len(plan.rows):
             continue
         chosen = table.take(plan.rows)
-        made = _estimate(chosen, wanted) if dry_run else _rewrite(state, node, chosen, wanted)
+        made = estimate(chosen, wanted) if dry_run else _rewrite(state, node, chosen, wanted)
         lengths = int(chosen.length.sum())
         done += Compaction(1, len(chosen), plan.objects, made, lengths, plan.dead_bytes)
     return done
 
 
-def _arrays(state: WorkingState, path: str) -> Iterator[ArrayNode]:
+def arrays_below(state: WorkingState, path: str) -> Iterator[ArrayNode]:
+    """The array at a path, or all arrays below the group there."""
     state.node(path)
     for node in [*state.arrays()]:
         if node.path == path or is_below(node.path, path):
@@ -108,7 +109,7 @@ def _arrays(state: WorkingState, path: str) -> Iterator[ArrayNode]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Plan:
+class Chosen:
     """Rows of a table to write anew, and the objects they are in."""
 
     rows: npt.NDArray[np.intp]
@@ -116,7 +117,10 @@ class _Plan:
     dead_bytes: int = 0
 
 
-def _plan(storage: Storage, table: ChunkTable, packing: Packing, min_dead_share: float) -> _Plan:
+def plan_rows(
+    storage: Storage, table: ChunkTable, packing: Packing, min_dead_share: float
+) -> Chosen:
+    """Decide which references of an array to write anew."""
     native = np.flatnonzero(table.kind == ChunkType.native)
     names = np.ascontiguousarray(table.chunk_id[native]).view("S12").ravel()
     ids, number = np.unique(names, return_inverse=True)
@@ -131,9 +135,9 @@ def _plan(storage: Storage, table: ChunkTable, packing: Packing, min_dead_share:
     # An object that is missing, or shorter than what refers to it, is a matter for a check.
     chosen = (is_small | is_wasteful) & (dead >= 0)
     if not is_wasteful.any() and chosen.sum() < 2:
-        return _Plan(native[:0])
+        return Chosen(native[:0])
     rows = native[chosen[number]]
-    return _Plan(rows, int(chosen.sum()), int(dead[chosen].sum()))
+    return Chosen(rows, int(chosen.sum()), int(dead[chosen].sum()))
 
 
 def _used(number: I64, offset: I64, length: I64, count: int) -> tuple[I64, Flags]:
@@ -156,7 +160,8 @@ def _sizes(storage: Storage, ids: npt.NDArray[np.bytes_]) -> I64:
     return np.array([0 if each is None else each.size_bytes for each in found], np.int64)
 
 
-def _estimate(chosen: ChunkTable, packing: Packing) -> int:
+def estimate(chosen: ChunkTable, packing: Packing) -> int:
+    """The number of objects that packing some references makes."""
     lengths = chosen.length[chosen.length < packing.limit]
     packs = -(-int(lengths.sum()) // packing.max_object)
     return packs + len(chosen) - len(lengths)
@@ -167,20 +172,31 @@ def _estimate(chosen: ChunkTable, packing: Packing) -> int:
 
 def _rewrite(state: WorkingState, node: ArrayNode, chosen: ChunkTable, packing: Packing) -> int:
     """Copy chunks into packs and refer to them there; give the number of objects made."""
+    placed = repack(state, chosen, packing)
+    state.set_table(node, placed)
+    return count_objects(placed)
+
+
+def repack(state: WorkingState, chosen: ChunkTable, packing: Packing) -> ChunkTable:
+    """Copy chunks into packs, and tell where they are; the change set is left as it is."""
     sources, number = _distinct(chosen)
     pace = pace_for(state.context.storage, int(sources.length.max()))
     with PackWriter(state, len(sources), packing=packing) as writer:
 
         def copy(rows: range) -> list[Encoded]:
-            return writer.put_large(zip(rows, _fetch(state, sources, rows), strict=True))
+            return writer.put_large(zip(rows, fetch_rows(state, sources, rows), strict=True))
 
         with closing(ahead(copy, spans(range(len(sources)), pace.rows), pace.width)) as copied:
             for small in copied:
                 writer.add(small)
         rows = np.arange(len(sources), dtype=np.uint32).reshape(-1, 1)
         placed = writer.table(rows).take(number)
-    state.set_table(node, replace(placed, coords=chosen.coords))
-    ids = np.ascontiguousarray(placed.chunk_id[placed.kind == ChunkType.native])
+    return replace(placed, coords=chosen.coords)
+
+
+def count_objects(table: ChunkTable) -> int:
+    """The number of objects that native references point into."""
+    ids = np.ascontiguousarray(table.chunk_id[table.kind == ChunkType.native])
     return len(np.unique(ids.view("S12")))
 
 
@@ -198,7 +214,8 @@ def _distinct(chosen: ChunkTable) -> tuple[ChunkTable, npt.NDArray[np.intp]]:
     return chosen.take(np.sort(first)), rank[number.ravel()]
 
 
-def _fetch(state: WorkingState, sources: ChunkTable, rows: range) -> list[memoryview]:
+def fetch_rows(state: WorkingState, sources: ChunkTable, rows: range) -> list[memoryview]:
+    """The bytes of the chunks in some rows of a table."""
     part = slice(rows.start, rows.stop)
     length = sources.length[part].astype(np.int64)
     refs = References(

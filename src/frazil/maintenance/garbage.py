@@ -8,10 +8,11 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 from frazil.commit.base import attempts
 from frazil.commit.by_ref_file import RefFileRefs
@@ -29,7 +30,7 @@ from frazil.model.history import GCRan, ManifestFile, RepoInfo, to_micros
 from frazil.model.values import GCSummary
 from frazil.session.context import Context
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
-from frazil.storage.base import Storage, fan_out
+from frazil.storage.base import Storage, begin, fan_out
 from frazil.storage.local import LocalStorage
 
 PHASES: Final = {
@@ -39,6 +40,8 @@ PHASES: Final = {
     CHUNKS: "chunks",
 }
 """What is deleted, in order; each may refer to what comes after it."""
+FindChunks: TypeAlias = Callable[[Storage, Iterable[ManifestFile], WalkLimits], RowSet]
+"""Tells which chunk objects some manifests refer to."""
 LONGEST_WRITE: Final = timedelta(days=1)
 """A file that is being written for longer than this has lost its writer."""
 
@@ -104,11 +107,13 @@ def garbage_collect(
         old = list_phases(context, delete_object_older_than, max_concurrent_listings)
         plan = plan_collection(context, old, walk).older(context.storage, delete_object_older_than)
         if dry_run:
-            return _counted(plan)
-        final = _settle(context, plan, walk)
+            return counted(plan)
+        final = settle(context, plan, walk)
         if final is not None:
-            _sweep(context.storage, delete_object_older_than)
-            return _apply(context, final, deleting)
+            swept = begin(partial(_sweep, context.storage, delete_object_older_than))
+            summary = apply_plan(context, final, deleting)
+            swept.result()
+            return summary
     raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)
 
 
@@ -130,19 +135,28 @@ def list_phases(
 # --- planning ---
 
 
-def plan_collection(context: Context, old: tuple[Objects, ...], limits: WalkLimits) -> Plan:
-    """Work out what is garbage, changing nothing."""
+def plan_collection(
+    context: Context,
+    old: tuple[Objects, ...],
+    limits: WalkLimits,
+    find_chunks: FindChunks = native_chunks,
+) -> Plan:
+    """Work out what is garbage, changing nothing; `find_chunks` tells what manifests refer to."""
     match context.refs:
         case RepoObjectRefs() as refs:
-            return _plan_by_repo_object(context, refs.info(), old, limits)
+            return _plan_by_repo_object(context, refs.info(), old, limits, find_chunks)
         case RefFileRefs() as refs:
-            return _plan_by_files(context, refs, old, limits)
+            return _plan_by_files(context, refs, old, limits, find_chunks)
         case _:
             raise InternalError("unknown way to keep refs")
 
 
 def _plan_by_repo_object(
-    context: Context, info: RepoInfo, old: tuple[Objects, ...], limits: WalkLimits
+    context: Context,
+    info: RepoInfo,
+    old: tuple[Objects, ...],
+    limits: WalkLimits,
+    find_chunks: FindChunks,
 ) -> Plan:
     """A snapshot without ref goes when its file is old; a young one may be a running job's."""
     table = info.snapshots
@@ -153,17 +167,21 @@ def _plan_by_repo_object(
     kept = ids_where(table, ~gone)
     files = manifests_of(context.storage, kept, limits).values()
     logs = pruned_logs(cut(table, gone, to_root=False))
-    live = _live(context, kept, logs, files, limits)
+    live = _live(context, kept, logs, files, limits, find_chunks)
     return Plan(kept, ids_where(table, gone), old).sparing(live)
 
 
 def _plan_by_files(
-    context: Context, refs: RefFileRefs, old: tuple[Objects, ...], limits: WalkLimits
+    context: Context,
+    refs: RefFileRefs,
+    old: tuple[Objects, ...],
+    limits: WalkLimits,
+    find_chunks: FindChunks,
 ) -> Plan:
     history = read_file_history(context.storage, limits.max_snapshots_in_memory)
     known = history.reachable([*refs.branches().values(), *refs.tags().values()])
     files = {file.id: file for one in known.values() for file in one.manifest_files}
-    live = _live(context, known, (), files.values(), limits)
+    live = _live(context, known, (), files.values(), limits, find_chunks)
     return Plan(frozenset(known), frozenset(), old).sparing(live)
 
 
@@ -177,6 +195,7 @@ def _live(
     logs: Iterable[SnapshotId],
     files: Iterable[ManifestFile],
     limits: WalkLimits,
+    find_chunks: FindChunks = native_chunks,
 ) -> Live:
     """Everything that snapshots need, given their manifests."""
     files = tuple(files)
@@ -185,7 +204,7 @@ def _live(
     log_set.add(snapshot_set.rows())
     log_set.add_ids(logs)
     manifest_set.add_ids(file.id for file in files)
-    chunk_set = native_chunks(context.storage, files, limits)
+    chunk_set = find_chunks(context.storage, files, limits)
     sets = (snapshot_set, log_set, manifest_set, chunk_set)
     return Live(dict(zip(PHASES, sets, strict=True)))
 
@@ -193,7 +212,7 @@ def _live(
 # --- applying ---
 
 
-def _settle(context: Context, plan: Plan, limits: WalkLimits) -> Plan | None:
+def settle(context: Context, plan: Plan, limits: WalkLimits) -> Plan | None:
     """Take dropped snapshots out of the history, and spare what was published meanwhile.
 
     None means that something new needs a dropped snapshot, so that a new plan is needed.
@@ -239,7 +258,7 @@ def _settle_repo_object(
     return plan.sparing(_live(context, fresh, logs, files, limits))
 
 
-def _apply(context: Context, plan: Plan, limits: DeleteLimits) -> GCSummary:
+def apply_plan(context: Context, plan: Plan, limits: DeleteLimits) -> GCSummary:
     """Delete phase by phase; a failure in one leaves the following ones to another day."""
     reports: dict[str, DeleteReport] = {}
     skipped: list[str] = []
@@ -263,8 +282,8 @@ def _sweep(storage: Storage, cutoff: datetime) -> None:
         storage.remove_staging(min(cutoff, datetime.now(UTC) - LONGEST_WRITE))
 
 
-def _counted(plan: Plan) -> GCSummary:
-    """What the plan would delete."""
+def counted(plan: Plan) -> GCSummary:
+    """What a plan would delete."""
     return _summary(
         {PHASES[part.prefix]: DeleteReport(len(part), part.size_bytes) for part in plan.garbage},
         [],

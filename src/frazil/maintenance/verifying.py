@@ -360,17 +360,22 @@ class _Check:
             self._tell("virtual sources", self.result.virtual_sources, len(self._sources))
 
     def _ask(self, item: tuple[Source, tuple[int, int]]) -> Finding | None:
-        (location, checksum), (end, count) = item
-        last = VirtualRef(location, max(end, 1) - 1, 1, checksum)
-        try:
-            self._context.containers.fetch(last)
-        except InvalidInputError as error:
-            trouble = Trouble.UNAUTHORIZED
-            return Finding(trouble, without_user(location), str(error), count)
-        except StorageError as error:
-            trouble = _TROUBLES.get(error.kind, Trouble.UNREADABLE)
-            return Finding(trouble, without_user(location), str(error), count)
-        return None
+        source, (end, count) = item
+        return ask_source(self._context, source, end, count)
+
+
+def ask_source(context: Context, source: Source, end: int, count: int) -> Finding | None:
+    """Ask a source of virtual chunks for the last byte that `count` references need of it."""
+    location, checksum = source
+    last = VirtualRef(location, max(end, 1) - 1, 1, checksum)
+    try:
+        context.containers.fetch(last)
+    except InvalidInputError as error:
+        return Finding(Trouble.UNAUTHORIZED, without_user(location), str(error), count)
+    except StorageError as error:
+        trouble = _TROUBLES.get(error.kind, Trouble.UNREADABLE)
+        return Finding(trouble, without_user(location), str(error), count)
+    return None
 
 
 _TROUBLES: Final = {

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from frazil.errors import ErrorKind, SessionStateError
 from frazil.ids import NodeId
 from frazil.model.chunks import ChunkRef, ChunkTable, overlay
-from frazil.model.history import Move
-from frazil.model.nodes import Coordinates, Dimension
+from frazil.model.history import ManifestFile, Move
+from frazil.model.nodes import Coordinates, Dimension, ManifestRef
 
 MAX_SEGMENTS: Final = 8
 """Tables of bulk changes kept side by side before they are united."""
@@ -40,6 +40,16 @@ class ArrayData:
     user_data: bytes
     shape: tuple[Dimension, ...]
     dimension_names: tuple[str | None, ...] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadyManifests:
+    """Manifests of a new array that others have written, for a commit to take as they are."""
+
+    refs: tuple[ManifestRef, ...]
+    files: tuple[ManifestFile, ...]
+    coords: npt.NDArray[np.uint32]
+    """of all their chunks, ascending"""
 
 
 N = TypeVar("N", GroupData, ArrayData)
@@ -208,6 +218,8 @@ class ChangeSet:
     updated_groups: dict[NodeId, GroupData] = field(default_factory=dict)
     updated_arrays: dict[NodeId, ArrayData] = field(default_factory=dict)
     chunks: dict[NodeId, ChunkChanges] = field(default_factory=dict)
+    ready: dict[NodeId, ReadyManifests] = field(default_factory=dict)
+    """of arrays that were made here; below what `chunks` has"""
     deleted_groups: dict[NodeId, str] = field(default_factory=dict)
     """id to path"""
     deleted_arrays: dict[NodeId, str] = field(default_factory=dict)
@@ -270,11 +282,22 @@ class ChangeSet:
         """Record that an array and its chunks are gone."""
         self.updated_arrays.pop(node_id, None)
         self.chunks.pop(node_id, None)
+        self.ready.pop(node_id, None)
         made_here = self.new_arrays.get(path)
         if made_here is not None and made_here.id == node_id:
             del self.new_arrays[path]
         else:
             self.deleted_arrays[node_id] = path
+
+    def chunk_coords(self, node_id: NodeId) -> npt.NDArray[np.uint32]:
+        """Coordinates of all chunks of an array that were set or deleted, ascending."""
+        changed, ready = self.chunks.get(node_id), self.ready.get(node_id)
+        if ready is None:
+            assert changed is not None
+            return changed.coords()
+        if not changed:
+            return ready.coords
+        return _sorted_coords(np.concatenate([ready.coords, changed.coords()]))
 
     def chunk_changes(self, node_id: NodeId, ndim: int) -> ChunkChanges:
         """The chunk table of an array, made when missing; the caller will write to it."""
@@ -322,6 +345,7 @@ class ChangeSet:
         self.updated_arrays.update(other.updated_arrays)
         self.deleted_groups.update(other.deleted_groups)
         self.deleted_arrays.update(other.deleted_arrays)
+        self.ready.update(other.ready)
         for node_id, changes in other.chunks.items():
             self.chunk_changes(node_id, changes.ndim).update(changes)
         self.touched |= other.touched

@@ -251,9 +251,9 @@ def summarise(changes: ChangeSet, snapshot_id: SnapshotId) -> TransactionLog:
         updated_arrays=_ids(changes.updated_arrays),
         updated_groups=_ids(changes.updated_groups),
         updated_chunks={
-            node_id: changes.chunks[node_id].coords()
-            for node_id in sorted(changes.chunks)
-            if changes.chunks[node_id]
+            node_id: changes.chunk_coords(node_id)
+            for node_id in sorted({*changes.chunks, *changes.ready})
+            if node_id in changes.ready or changes.chunks[node_id]
         },
         moved_nodes=_sorted_moves(changes.moves.values()),
     )

@@ -100,7 +100,9 @@ def build_tree(base: Iterable[Node], changes: ChangeSet) -> Tree:
     for path, group in changes.new_groups.items():
         tree.put(GroupNode(group.id, path, group.user_data))
     for path, array in changes.new_arrays.items():
-        tree.put(array_node(path, array))
+        ready = changes.ready.get(array.id)
+        made = array_node(path, array)
+        tree.put(made if ready is None else replace(made, manifests=ready.refs))
     return tree
 
 

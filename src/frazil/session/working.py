@@ -36,7 +36,7 @@ from frazil.model.chunks import (
 )
 from frazil.model.history import ManifestFile, Snapshot
 from frazil.model.nodes import ArrayNode, Coordinates, GroupNode, ManifestRef, Node
-from frazil.session.changeset import ArrayData, ChangeSet, GroupData, Unset
+from frazil.session.changeset import ArrayData, ChangeSet, GroupData, ReadyManifests, Unset
 from frazil.session.context import Context
 from frazil.session.draft import in_grid
 from frazil.session.tree import Tree, array_node, build_tree, updated_array
@@ -90,9 +90,11 @@ class WorkingState:
 
     @property
     def manifest_files(self) -> dict[bytes, ManifestFile]:
-        """The manifests the base snapshot lists."""
+        """The manifests the base snapshot lists, and those that wait for the next one."""
         if not self._manifest_files:
             self._manifest_files = {info.id: info for info in self.base.manifest_files}
+            for ready in self.changes.ready.values():
+                self._manifest_files.update((info.id, info) for info in ready.files)
         return self._manifest_files
 
     # --- reading nodes ---
@@ -365,6 +367,27 @@ class WorkingState:
             self.require_held(node, tuple(table.coords.max(axis=0).tolist()))
         with self.editing():
             self.changes.chunk_changes(node.id, len(node.shape)).set_many(table)
+
+    def set_manifests(self, node: ArrayNode, ready: ReadyManifests) -> None:
+        """Give an array that was made here, and has no chunks yet, manifests that are written.
+
+        Raises:
+            InvalidInputError: the array is an old one, or has chunks.
+        """
+        with self.editing():
+            made = self.changes.new_arrays.get(node.path)
+            has_chunks = node.id in self.changes.chunks or node.id in self.changes.ready
+            if made is None or made.id != node.id or has_chunks:
+                raise InvalidInputError(
+                    f"{node.path!r} is not a new array without chunks",
+                    kind=ErrorKind.NOT_ALLOWED,
+                )
+            if len(ready.coords):
+                self.require_held(node, tuple(ready.coords.max(axis=0).tolist()))
+            self.changes.ready[node.id] = ready
+            self.changes.touched = True
+            self.tree.put(replace(node, manifests=ready.refs))
+            self._manifest_files = {}
 
     def delete_chunk(self, node: ArrayNode, coords: Coordinates) -> None:
         """Record that a chunk is gone; impossible coordinates are ignored."""

@@ -6,8 +6,8 @@ rows; batches are slices of it, without copies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -124,11 +124,15 @@ def _spread(decoded: Decoded, column: Column, ndim: int) -> Decoded:
 # --- a row per cell ---
 
 
-def read_cells(scan: Scan, region: Region) -> Iterator[pa.RecordBatch]:
-    """The cells of a region as batches in the scan's schema."""
+def read_cells(
+    scan: Scan, region: Region, keep: Callable[[Region], Mask | None] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The cells of a region as batches in the scan's schema; of them those to `keep`."""
     cut = narrow(scan, region)
     if cut is None or 0 in cut.shape:
         return
+    if keep is not None and (kept := keep(cut.region)) is not None:
+        cut = replace(cut, mask=kept if cut.mask is None else cut.mask & kept)
     spread = [_spread(_values(scan, c, cut.region), c, len(cut.region)) for c in scan.columns]
     for slab in slabs(cut.shape, REGION_CELLS):
         yield from _slab_batches(scan, spread, cut, slab)

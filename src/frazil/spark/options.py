@@ -12,11 +12,24 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import Flag, auto
 from typing import Any, Final, Generic, TypeVar, cast, overload
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.spark.option_texts import (
+    count,
+    counts,
+    document,
+    documents,
+    names,
+    one_of,
+    settings,
+    text,
+)
+from frazil.spark.option_texts import flag as flag
+from frazil.spark.option_texts import moment as moment
+from frazil.spark.option_texts import number as number
+from frazil.spark.option_texts import size as size
 
 T = TypeVar("T")
 
@@ -49,84 +62,6 @@ class Option(Generic[T]):
     def spellings(self) -> tuple[str, ...]:
         """All names of the option."""
         return (self.name, *self.aliases)
-
-
-# --- how texts are read ---
-
-
-def text(written: str) -> str:
-    """Any text but the empty one."""
-    if not written.strip():
-        raise ValueError("it must not be empty")
-    return written.strip()
-
-
-def flag(written: str) -> bool:
-    """Yes or no."""
-    match written.strip().lower():
-        case "true" | "yes" | "on" | "1":
-            return True
-        case "false" | "no" | "off" | "0":
-            return False
-        case _:
-            raise ValueError("it must be true or false")
-
-
-_UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-
-
-def size(written: str) -> int:
-    """A positive number of bytes, perhaps with a unit: `64m`, `128 MiB`."""
-    found = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)(?:i?b)?\s*", written, re.IGNORECASE)
-    if found is None or int(found[1]) == 0:
-        raise ValueError("it must be a positive number of bytes, such as 134217728 or 128m")
-    return int(found[1]) * _UNITS[found[2].lower()]
-
-
-def count(written: str) -> int:
-    """A positive whole number."""
-    if not written.strip().isdecimal() or int(written) == 0:
-        raise ValueError("it must be a positive whole number")
-    return int(written)
-
-
-def number(written: str) -> int:
-    """A whole number."""
-    try:
-        return int(written)
-    except ValueError:
-        raise ValueError("it must be a whole number") from None
-
-
-def names(written: str) -> tuple[str, ...]:
-    """A list of names, with commas between them; names with commas stand in backquotes."""
-    found = [a or b for a, b in re.findall(r"`([^`]+)`|([^,`\s][^,`]*)", written)]
-    chosen = tuple(dict.fromkeys(name.strip() for name in found))
-    if not chosen:
-        raise ValueError("it must be a list of names, such as 'a, b'")
-    return chosen
-
-
-def moment(written: str) -> datetime:
-    """A time as text, UTC when it names no zone, or as milliseconds since 1970."""
-    if re.fullmatch(r"\s*-?\d{6,}\s*", written):
-        return datetime.fromtimestamp(int(written) / 1000, UTC)
-    try:
-        found = datetime.fromisoformat(written.strip())
-    except ValueError:
-        raise ValueError("it must be a time such as 2024-05-01T12:00:00Z") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-
-def one_of(*choices: str) -> Callable[[str], str]:
-    """A reader of one of a few words."""
-
-    def read(written: str) -> str:
-        if written.strip().lower() not in choices:
-            raise ValueError(f"it must be one of {', '.join(choices)}")
-        return written.strip().lower()
-
-    return read
 
 
 # --- the table ---
@@ -171,6 +106,7 @@ DECODE_CF: Final = Option(
     "decode_cf",
     flag,
     "whether to apply CF conventions: times, scale and offset, fill values (default true)",
+    Use.ANY,
 )
 CALENDARS: Final = Option(
     "other-calendars",
@@ -194,7 +130,7 @@ MAX_PARTITIONS: Final = Option(
 START_SNAPSHOT: Final = Option(
     "start-snapshot-id",
     text,
-    "for `#changes`: the snapshot after which changes count",
+    "for `#changes` and streams: the snapshot after which changes count; streams take `latest`",
     aliases=("startingVersion",),
 )
 END_SNAPSHOT: Final = Option(
@@ -209,6 +145,127 @@ AUTHORIZE: Final = Option(
     "prefixes of virtual chunk containers that may be read, with commas between them; "
     "`=anonymous` after one asks without credentials",
     Use.ANY,
+)
+
+STREAM_FROM: Final = Option(
+    "stream-from-timestamp",
+    moment,
+    "changes count that were committed at this time or later",
+    Use.STREAM_READ,
+    ("startingTimestamp",),
+)
+MAX_CHUNKS: Final = Option(
+    "streaming-max-files-per-micro-batch",
+    count,
+    "chunks, or blocks of chunks, for each micro-batch at most",
+    Use.STREAM_READ,
+    ("maxFilesPerTrigger",),
+)
+MAX_ROWS: Final = Option(
+    "streaming-max-rows-per-micro-batch",
+    count,
+    "cells of changed chunks for each micro-batch; one chunk at least is read",
+    Use.STREAM_READ,
+    ("maxRowsPerTrigger",),
+)
+MAX_BYTES: Final = Option(
+    "streaming-max-bytes-per-micro-batch",
+    size,
+    "decoded bytes of changed chunks for each micro-batch; one chunk at least is read",
+    Use.STREAM_READ,
+    ("maxBytesPerTrigger",),
+)
+
+_WRITING: Final = Use.WRITE | Use.STREAM_WRITE
+
+DIMS: Final = Option("dims", names, "columns that are dimensions of new arrays, in order", _WRITING)
+APPEND_DIM: Final = Option(
+    "append-dim",
+    text,
+    "the dimension that new labels may extend; elsewhere rows must have labels that are there",
+    _WRITING,
+)
+REGION: Final = Option(
+    "region", text, "with mode overwrite: positions to replace, as for `isel`", Use.WRITE
+)
+REPLACE_WHERE: Final = Option(
+    "replaceWhere",
+    text,
+    "with mode overwrite: which cells to replace, as conditions on coordinates joined by AND",
+    Use.WRITE,
+)
+DUPLICATES: Final = Option(
+    "duplicates",
+    one_of("error", "first", "last"),
+    "several rows for one cell: refuse (default), or take the first or last of the DataFrame",
+    _WRITING,
+)
+CHUNKS: Final = Option(
+    "chunks", counts, "chunk lengths of new arrays: `time=24, lat=100`, or one for all", _WRITING
+)
+SHARDS: Final = Option(
+    "shards", counts, "shard lengths of new arrays, multiples of those of chunks", _WRITING
+)
+DTYPE: Final = Option(
+    "dtype", settings, "types of new arrays: `t2m=float32`, or one for all", _WRITING
+)
+FILL_VALUE: Final = Option(
+    "fill-value", settings, "what stands for NULL in new arrays: `n=-1`, or one for all", _WRITING
+)
+COMPRESSOR: Final = Option(
+    "compressor", text, "of new arrays: zstd (default), gzip, blosc, `zstd:9` or none", _WRITING
+)
+CODECS: Final = Option("codecs", document, "codecs of new arrays, as Zarr's JSON list", _WRITING)
+ATTRIBUTES: Final = Option(
+    "attributes",
+    documents,
+    "attributes of new arrays as JSON by name; CF encoding follows them",
+    _WRITING,
+)
+COORDS: Final = Option(
+    "coords",
+    documents,
+    "labels of new dimensions as JSON lists by name; else those of the rows, in order",
+    _WRITING,
+)
+MERGE_SCHEMA: Final = Option(
+    "merge-schema", flag, "whether unknown columns become new arrays (default false)", _WRITING
+)
+MESSAGE: Final = Option("message", text, "message of the commit", _WRITING, ("userMetadata",))
+TXN_APP: Final = Option(
+    "txnAppId",
+    text,
+    "name of a series of writes; with `txnVersion` one is ignored that was committed before",
+    _WRITING,
+)
+TXN_VERSION: Final = Option(
+    "txnVersion", number, "number of a write in the series `txnAppId`; it must grow", Use.WRITE
+)
+REBASE: Final = Option(
+    "rebase",
+    one_of("detect", "none", "ours", "theirs"),
+    "when others committed meanwhile: go on top unless both changed the same (detect, default), "
+    "give up (none), or for chunks that both wrote keep ours or theirs",
+    _WRITING,
+)
+IF_EXISTS: Final = Option(
+    "ifExists",
+    one_of("write", "error", "ignore"),
+    "when the variables are there already: write (default), refuse, or do nothing",
+    Use.WRITE,
+)
+PARTITIONS: Final = Option(
+    "write-partitions", count, "tasks that `frazil.spark.write` puts chunks together with",
+    Use.WRITE,
+)  # fmt: skip
+CHECKPOINT: Final = Option(
+    "checkpointLocation",
+    text,
+    "where Spark keeps the state of a stream; it names the series of writes by default",
+    Use.STREAM_WRITE | Use.STREAM_READ,
+)
+QUERY_NAME: Final = Option(
+    "queryName", text, "name of the stream for Spark", Use.STREAM_WRITE | Use.STREAM_READ
 )
 
 OPTIONS: Final[tuple[Option[Any], ...]] = (
@@ -234,6 +291,32 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     START_SNAPSHOT,
     END_SNAPSHOT,
     AUTHORIZE,
+    STREAM_FROM,
+    MAX_CHUNKS,
+    MAX_ROWS,
+    MAX_BYTES,
+    DIMS,
+    APPEND_DIM,
+    REGION,
+    REPLACE_WHERE,
+    DUPLICATES,
+    CHUNKS,
+    SHARDS,
+    DTYPE,
+    FILL_VALUE,
+    COMPRESSOR,
+    CODECS,
+    ATTRIBUTES,
+    COORDS,
+    MERGE_SCHEMA,
+    MESSAGE,
+    TXN_APP,
+    TXN_VERSION,
+    REBASE,
+    IF_EXISTS,
+    PARTITIONS,
+    CHECKPOINT,
+    QUERY_NAME,
 )
 """every option with a fixed name"""
 
@@ -245,7 +328,7 @@ FAMILIES: Final = {
     VIRTUAL: "credentials for virtual chunk containers: virtual.access_key_id, …",
     PROPERTY: "metadata of the commit: snapshot-property.author, …",
 }
-_FROM_SPARK: Final = frozenset({"header", "inferschema", "mode"})
+_FROM_SPARK: Final = frozenset({"header", "inferschema", "mode", "outputmode"})
 """What Spark itself may add to the options of a source; none of it concerns us."""
 
 

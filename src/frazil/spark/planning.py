@@ -171,7 +171,7 @@ def require_labels(scan: Scan) -> None:
         axes = scan.known.axes[labels.name]
         for value in labels.values if len(axes) == 1 else ():
             one = label_condition([replace(labels, values=(value,))], text or "", scan.known)
-            mask = _full_mask(scan, one, axes[0])
+            mask = full_mask(scan, one, axes[0])
             if mask is not None and not mask.any():
                 problem = f"{labels.name!r} has no label {value}"
                 raise pointing(text or "", labels.at, problem, known.SEL.name)
@@ -181,7 +181,7 @@ def _axis_blocks(scan: Scan, axis: int, size: int) -> Blocks:
     """Numbers of the blocks along an axis that the condition can touch."""
     length = scan.axes[axis].size
     count = -(-length // size)
-    mask = _full_mask(scan, scan.condition, axis) if length else None
+    mask = full_mask(scan, scan.condition, axis) if length else None
     if mask is None or mask.all():
         return range(count)
     touched = np.unique(np.flatnonzero(mask) // size)
@@ -189,7 +189,7 @@ def _axis_blocks(scan: Scan, axis: int, size: int) -> Blocks:
     return range(places.start, places.stop) if isinstance(places, slice) else touched
 
 
-def _full_mask(scan: Scan, condition: Condition | None, axis: int) -> Mask | None:
+def full_mask(scan: Scan, condition: Condition | None, axis: int) -> Mask | None:
     """The places of a whole axis where a condition can hold."""
     length = scan.axes[axis].size
 

@@ -27,6 +27,7 @@ _JAVA_TIMEOUT_S: Final = 60
 _LOCAL: Final = "local"
 _PATH: Final = "PYTHONPATH"
 _WORKER_PYTHON: Final = "PYSPARK_PYTHON"
+_DAEMON: Final = "frazil.spark.daemon"
 
 SETTINGS: Final = {
     # One meaning of a time on every machine.
@@ -198,7 +199,9 @@ def _text(value: object) -> str:
 def _embedded_settings() -> dict[str, str]:
     """Workers of the embedded session run the same Python as we do, unless told otherwise."""
     python = os.environ.get(_WORKER_PYTHON, sys.executable)
-    return {"spark.pyspark.python": python, "spark.pyspark.driver.python": sys.executable}
+    made = {"spark.pyspark.python": python, "spark.pyspark.driver.python": sys.executable}
+    # Another Python may have no Frazil, which it could not tell if it did not start.
+    return {**made, "spark.python.daemon.module": _DAEMON} if python == sys.executable else made
 
 
 @contextlib.contextmanager

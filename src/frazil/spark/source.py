@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    DataSourceWriter,
+    InputPartition,
+)
 
 # Spark imports this module to find the source whatever format is asked for, and starts a new
 # Python for each plan: what only some of them need is imported where it is used.
@@ -47,7 +54,33 @@ class FrazilSource(DataSource):
         """A reader of the table; with a schema of the user's, only of its columns."""
         # A plan is there when Spark asked us for the schema, and it is ours then.
         plan = self._plan if self._plan is not None else self._planned(schema)
+        self._require_options(streams=False)
         return reader_of(plan)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A writer of a DataFrame."""
+        from frazil.spark.sink import batch_sink
+
+        return batch_sink(dict(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """A writer of micro-batches."""
+        from frazil.spark.sink import stream_sink
+
+        return stream_sink(dict(self.options), schema, overwrite=overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A reader of what changes."""
+        from frazil.spark.stream_source import stream_reader
+
+        self._require_options(streams=True)
+        return stream_reader(dict(self.options), schema)
+
+    def _require_options(self, *, streams: bool) -> None:
+        """Refuse options of the other kind of reading: the schema is the same for both."""
+        from frazil.spark.options import Use, parse_options
+
+        parse_options(dict(self.options), Use.STREAM_READ if streams else Use.READ)
 
     def _planned(self, asked: StructType | None) -> Scan | ChunkScan | TableScan:
         from frazil.spark.location import parse_target, unreachable_from_tasks
@@ -60,7 +93,7 @@ class FrazilSource(DataSource):
                 "read later: CREATE TEMPORARY VIEW … USING frazil OPTIONS (path 'URL'), or create "
                 "the table with columns and no options, and SELECT … WITH (path = 'URL')"
             )
-        options = parse_options(given, Use.READ)
+        options = parse_options(given, Use.READ | Use.STREAM_READ)
         target = parse_target(options)
         if (refusal := unreachable_from_tasks(target.location)) is not None:
             raise refusal

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from frazil.spark.calls import PROCEDURES, call
+from frazil.spark.checking import storage, verify
+from frazil.spark.jobs import collect
+from frazil.spark.location import location_of
+from frazil.spark.maintain import collect_garbage, find_garbage
 from frazil.spark.options import STORAGE
+from frazil.spark.packing import compact_chunks
+from frazil.spark.procedures import ORPHAN_AGE, as_time
 from frazil.spark.reading import as_text, read
 from frazil.spark.sessions import session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+LARGE: Final = 200_000
+"""Chunk references from which on executors do what the driver does else."""
 
 
 class FrazilTable:
@@ -142,8 +152,15 @@ class FrazilTable:
         *,
         dry_run: bool = False,
         max_concurrent_deletes: int = 10,
+        inventory: DataFrame | None = None,
     ) -> DataFrame:
-        """Delete files that nothing needs and that are older than a time, three days by default."""
+        """Delete files that nothing needs and that are older than a time, three days by default.
+
+        Executors look for them when an `inventory` is given (see `maintain.inventory_listing`),
+        or when there are very many.
+        """
+        if inventory is not None or self._is_large():
+            return self._remove_by_tasks(older_than, dry_run, max_concurrent_deletes, inventory)
         return self.call(
             "remove_orphan_files",
             older_than=older_than,
@@ -158,8 +175,67 @@ class FrazilTable:
     def rewrite_data_files(
         self, path: str = "/", *, dry_run: bool = False, message: str = "compact chunks"
     ) -> DataFrame:
-        """Put small chunks into shared objects."""
+        """Put small chunks into shared objects; executors do it when there are very many."""
+        if self._is_large():
+            done = compact_chunks(
+                self._url,
+                path,
+                spark=self._spark,
+                dry_run=dry_run,
+                message=message,
+                options=self._options,
+            )
+            row = (done.objects_before, done.objects_after, done.bytes_rewritten, 0, 0)
+            return self._spark.createDataFrame([row], PROCEDURES["rewrite_data_files"].returns)
         return self.call("rewrite_data_files", path=path, dry_run=dry_run, message=message)
+
+    def verify(self, *, all_history: bool = False, virtual: bool = False) -> DataFrame:
+        """Objects that are not as references need them; see `frazil.spark.verify`."""
+        return verify(
+            self._url,
+            spark=self._spark,
+            all_history=all_history,
+            virtual=virtual,
+            options=self._options,
+        )
+
+    def storage(self, by: str = "array") -> DataFrame:
+        """How much is stored by `array`, `snapshot` or `branch`."""
+        return storage(self._url, by, spark=self._spark, options=self._options)
+
+    def _is_large(self) -> bool:
+        """Whether there are so many references that work on them is better spread."""
+        target = location_of(self._url, self._options)
+        repository = target.location.open()
+        files = repository.list_manifest_files(target.snapshot(repository))
+        return sum(file.num_chunk_refs for file in files) > LARGE
+
+    def _remove_by_tasks(
+        self,
+        older_than: datetime | str | None,
+        dry_run: bool,
+        max_concurrent_deletes: int,
+        inventory: DataFrame | None,
+    ) -> DataFrame:
+        cutoff = as_time(older_than, datetime.now(UTC) - ORPHAN_AGE)
+        found = find_garbage(
+            self._url, cutoff, spark=self._spark, inventory=inventory, options=self._options
+        )
+        # The frame is made anew whenever it is looked at, and later there is nothing to find.
+        keys = collect(found.frame.select("key")).column("key").to_pylist()
+        if not dry_run:
+            collect_garbage(
+                self._url,
+                cutoff,
+                dry_run=False,
+                spark=self._spark,
+                inventory=inventory,
+                options=self._options,
+                max_concurrent_deletes=max_concurrent_deletes,
+            )
+        place = location_of(self._url, self._options).location.storage().url.rstrip("/")
+        rows = [(f"{place}/{key}",) for key in sorted(keys)]
+        return self._spark.createDataFrame(rows, PROCEDURES["remove_orphan_files"].returns)
 
     def ancestors_of(self, snapshot_id: str | None = None) -> DataFrame:
         """A snapshot and its ancestors, newest first."""

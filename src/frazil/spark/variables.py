@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from zarr.core.dtype import get_data_type_from_json
 
 from frazil.errors import (
     ErrorKind,
@@ -113,12 +114,11 @@ def load_group(session: Session, path: str | None) -> tuple[Group, str | None]:
 
 def variable_of(node: ArrayNode) -> Variable:
     """What an array's own document says of it."""
-    from zarr.core.metadata.v3 import ArrayV3Metadata
-
     document = json.loads(node.user_data)
     try:
-        metadata = ArrayV3Metadata.from_dict(document)
-        dtype = metadata.data_type.to_native_dtype()
+        # Only the type: zarr warns of codecs that we decode ourselves.
+        found = get_data_type_from_json(document["data_type"], zarr_format=3)
+        dtype = found.to_native_dtype()
     except (ValueError, TypeError, KeyError) as error:
         raise FormatError(
             f"the metadata of {node.path!r} cannot be read: {error}",

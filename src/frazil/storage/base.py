@@ -183,6 +183,15 @@ class Storage(ABC, Shown):
             return [work(item) for item in items]
         return fan_out(work, items)
 
+    def list_between(self, prefix: str, first: str, last: str) -> Iterator[Listed]:
+        """Those of `list(prefix)` whose names begin with `first` or later, and before `last`.
+
+        Names are what follows the prefix. Stores that can skip to a key do, so that several
+        processes share a long listing.
+        """
+        start, stop = prefix + first, prefix + last
+        return (item for item in self.list(prefix) if start <= item.key < stop)
+
     def list_objects_metadata(
         self, settings: StorageSettings | None = None, prefix: str | None = None
     ) -> Answers[Listed]:

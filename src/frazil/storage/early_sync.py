@@ -43,11 +43,18 @@ class EarlySync:
         except RuntimeError:  # the interpreter is about to end
             self._free.release()
         if len(self._begun) > MOST:
-            self._forget()
+            self._forget_done()
 
-    def take(self, path: str) -> Future[None] | None:
-        """What was begun for a file: its result is that of the sync. None for nothing."""
-        return self._begun.pop(path, None) if self._process == os.getpid() else None
+    def find(self, path: str) -> Future[None] | None:
+        """What was begun for a file: its result is that of the sync. None for nothing.
+
+        It is found again, for the system tells of a failure only once.
+        """
+        return self._begun.get(path) if self._process == os.getpid() else None
+
+    def forget(self, path: str) -> None:
+        """Know no more of a file, since it is written anew."""
+        self._begun.pop(path, None)
 
     def _work(self, path: str) -> None:
         try:
@@ -55,8 +62,7 @@ class EarlySync:
         finally:
             self._free.release()
 
-    def _forget(self) -> None:
-        # Not those that failed: the system tells of a failure only once.
+    def _forget_done(self) -> None:
         for path, begun in list(self._begun.items()):
             if begun.done() and begun.exception() is None:
                 self._begun.pop(path, None)

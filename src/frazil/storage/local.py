@@ -101,6 +101,8 @@ LARGE: Final = 256 * 1024
 """from how many bytes on reading in threads pays"""
 BATCH: Final = 64
 """objects per unit of work in a thread"""
+DELETERS: Final = 16
+"""threads that delete at once"""
 _NO_LINKS: Final = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 )
@@ -257,6 +259,7 @@ class LocalStorage(Storage):
     def put_parts(self, key: str, parts: Sequence[Bytes], attributes: Attributes = PLAIN) -> None:
         """Write the object from pieces of memory, which need not be joined before."""
         path = self._path(key)
+        self._early.forget(path)
         with naming(path):
             try:
                 if attributes.is_unnamed:
@@ -387,7 +390,7 @@ class LocalStorage(Storage):
         by_folder: dict[str, list[str]] = {}
         for path in sorted({self._path(key) for key in keys}):
             files = by_folder.setdefault(os.path.dirname(path), [])
-            early = self._early.take(path)
+            early = self._early.find(path)
             if early is None:
                 files.append(path)
             else:
@@ -596,13 +599,14 @@ def _sync(paths: Sequence[str]) -> None:
 
 
 def _by_folder(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Keys of one folder each, a batch at a time."""
+    """Keys of one folder each, shared out among a few threads: all want the folder's lock."""
+    size = max(BATCH, -(-len(keys) // DELETERS))
     folders: dict[str, list[str]] = {}
     for key in keys:
         folders.setdefault(key[: key.rfind("/") + 1], []).append(key)
     for found in folders.values():
-        for first in range(0, len(found), BATCH):
-            yield found[first : first + BATCH]
+        for first in range(0, len(found), size):
+            yield found[first : first + size]
 
 
 def _total(parts: Iterable[Deleted]) -> Deleted:

@@ -40,7 +40,7 @@ from frazil.storage.clients import DEFAULT_LIMIT, Clients
 from frazil.storage.conditional import WRITE_ID, ConditionalPut, condition, no_conditions
 from frazil.storage.faults import FOREIGN, fault, is_missing_bucket, status_of, told
 from frazil.storage.io_loop import run_all
-from frazil.storage.places import HttpPlace, Place
+from frazil.storage.places import HttpPlace, Place, S3Place
 from frazil.storage.requests import (
     BeyondError,
     Span,
@@ -64,6 +64,8 @@ if TYPE_CHECKING:
 
 Range: TypeAlias = tuple[str, int | None, int | None]
 
+UNSORTED: Final = "--x-s3"
+"""Ends the names of directory buckets, which list keys in any order."""
 PART_BYTES: Final = 16 << 20
 MAX_PARTS: Final = 9_000
 """of a multipart upload; stores allow 10,000"""
@@ -218,6 +220,34 @@ class ObjectStorage(Storage):
                     if path.startswith(root + prefix):
                         found.append(listed(path[len(root) :], meta))
         found.sort(key=attrgetter("key"))
+        yield from found
+
+    def list_between(self, prefix: str, first: str, last: str) -> Iterator[Listed]:
+        """Some of the objects below a prefix; sorted listings are asked for no others."""
+        place = self._clients.place
+        is_sorted = isinstance(place, S3Place) and not place.bucket.endswith(UNSORTED)
+        if not is_sorted or self._clients.is_rooted:
+            yield from super().list_between(prefix, first, last)
+            return
+        check_prefix(prefix)
+        root = self._clients.full("")
+        # Listings begin behind the offset, so it is a name that comes right before `first`.
+        before = first[:-1] + chr(ord(first[-1]) - 1) + "~" if first else ""
+        offset = f"{root}{prefix}{before}" if first else None
+        start, stop = prefix + first, prefix + last
+        found: list[Listed] = []
+        with self._clients.gate, self._told("list", prefix):
+            for batch in obstore.list(
+                self._clients.reader, root + prefix, offset=offset, chunk_size=1000
+            ):
+                keys = [meta["path"][len(root) :] for meta in batch]
+                found += [
+                    listed(key, meta)
+                    for key, meta in zip(keys, batch, strict=True)
+                    if start <= key < stop
+                ]
+                if keys and keys[-1] >= stop:
+                    break
         yield from found
 
     def is_empty(self) -> bool:

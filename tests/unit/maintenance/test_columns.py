@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,16 @@ from hypothesis import strategies as st
 from frazil.ids import ChunkId
 from frazil.maintenance import id_sets
 from frazil.maintenance.id_sets import RowSet, id_rows
-from frazil.maintenance.listing import ID_NAME, is_older, list_older, parse_names
+from frazil.maintenance.listing import (
+    ID_NAME,
+    are_older,
+    find_ids,
+    is_older,
+    list_candidates,
+    list_older,
+    parse_names,
+)
+from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 
 IDS = st.binary(min_size=12, max_size=12) | st.integers(0, 3).map(lambda n: n.to_bytes(12, "big"))
@@ -80,3 +91,36 @@ def test_batches_make_up_the_whole() -> None:
     assert [len(part) for part in parts] == [3, 3, 1]
     assert [key for part in parts for key in part.keys()] == found.keys()  # noqa: SIM118
     assert np.concatenate([part.sizes for part in parts]).tolist() == [2] * 7
+
+
+@given(st.lists(st.text(max_size=21) | st.binary(min_size=12, max_size=12).map(ChunkId).map(str)))
+def test_ids_are_found_among_names(names: list[str]) -> None:
+    expected = parse_names([name for name in names if ID_NAME.fullmatch(name)])
+    assert np.array_equal(find_ids(names), expected)
+
+
+@given(st.integers(0, 5_000_000), st.integers(0, 5_000_000))
+def test_many_times_are_compared_as_one(time: int, cutoff: int) -> None:
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    expected = is_older(
+        epoch + timedelta(microseconds=time), epoch + timedelta(microseconds=cutoff)
+    )
+    assert are_older(np.array([time]), cutoff).tolist() == [expected]
+
+
+def test_on_a_disk_ages_are_looked_at_last(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    old, young, gone, used = (str(ChunkId(bytes([number]) * 12)) for number in range(4))
+    for name in (old, young, gone, used, "README"):
+        storage.put(f"chunks/{name}", name.encode())
+        if name != young:
+            os.utime(tmp_path / "chunks" / name, (1, 1))
+    (tmp_path / "chunks" / str(ChunkId(bytes([9]) * 12))).mkdir()
+    cutoff = datetime.now(UTC) - timedelta(hours=1)
+    found = list_candidates(storage, "chunks/", cutoff)
+    in_use = RowSet()
+    in_use.add(parse_names([used]))
+    storage.delete_many([f"chunks/{gone}"])
+    garbage = found.without(in_use).older(storage, cutoff)
+    assert garbage.keys() == [f"chunks/{old}"]
+    assert garbage.size_bytes == len(old)

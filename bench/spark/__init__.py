@@ -1,0 +1,1 @@
+"""Frazil on Spark beside Parquet on Spark, xarray-sql, and dask with the official package."""

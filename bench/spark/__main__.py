@@ -1,0 +1,274 @@
+"""Measure Frazil on Spark, and add the rows to docs/benchmarks.md.
+
+    python -m bench.spark --size small --no-report
+
+Needs the extras `spark`, `virtual` and `xarray`, and for the peers an environment with the official
+package, virtualizarr, dask and xarray-sql, whose Python FRAZIL_BENCH_PEER names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.__main__ import DOCS, RESULTS, show
+from bench.model import SIZES, Case, Figures, Party, Target
+from bench.report import write_report
+from bench.results import case_result, circumstances, load, merge, save
+from bench.spark.data import EXTENTS, Extent, make_files, make_parquet, make_repository
+from bench.spark.ours import Spark
+from bench.worker import ROOT
+
+THEME = "Spark"
+ALL_COLUMNS = "frazil, all columns"
+SCAN_TARGETS = (
+    Target("frazil", Party.PARQUET.value),
+    Target("frazil", Party.XARRAY_SQL.value),
+    Target("frazil", Party.DASK.value),
+)
+WHERE_TARGETS = (
+    Target("frazil", Party.PARQUET.value, 5, 20),
+    Target("frazil", Party.XARRAY_SQL.value),
+    Target("frazil", Party.DASK.value),
+)
+VIRTUALIZARR = "VirtualiZarr + icechunk on dask"
+# A full scan is one that names no columns; Parquet leaves out by itself what a query does not need.
+FULL_TARGETS = (Target(ALL_COLUMNS, Party.PARQUET.value, 0.25, 0.5), *SCAN_TARGETS)
+OURS = ("frazil", ALL_COLUMNS, Party.PARQUET.value)
+
+
+def plan(extent: Extent) -> list[tuple[Case, dict[str, Party]]]:
+    """The cases, with the contestants of each."""
+    rows, size = extent.rows / 1e6, extent.rows * 4 / 1e6
+    sizes = f"{rows:.1f} million rows, {size:.0f} MB of values"
+    scan = {
+        "frazil": Party.FRAZIL,
+        Party.PARQUET.value: Party.PARQUET,
+        Party.XARRAY_SQL.value: Party.XARRAY_SQL,
+        Party.DASK.value: Party.DASK,
+    }
+    every = scan | {ALL_COLUMNS: Party.FRAZIL}
+    ingest = {"frazil": Party.FRAZIL, VIRTUALIZARR: Party.DASK}
+    against = (Target("frazil", VIRTUALIZARR, 1, 2),)
+    return [
+        (Case("spark-mean", f"mean of {sizes}", THEME, (), FULL_TARGETS), every),
+        (Case("spark-month", f"mean by month of {sizes}", THEME, (), SCAN_TARGETS), scan),
+        (
+            Case("spark-where", f"mean of a band of a day, of {sizes}", THEME, (), WHERE_TARGETS),
+            scan,
+        ),
+        (
+            Case("spark-ingest", f"ingest {extent.files} files by reference", THEME, (), against),
+            ingest,
+        ),
+    ]
+
+
+@dataclass(slots=True)
+class Other:
+    """The process of the peers, where there is an environment for it."""
+
+    process: subprocess.Popen[str] | None
+
+    @classmethod
+    def start(cls, folder: Path) -> Other:
+        """Start it if the environment names one."""
+        python = os.environ.get("FRAZIL_BENCH_PEER")
+        if not python:
+            return cls(None)
+        process = subprocess.Popen(
+            [python, "-m", "bench.spark.peers", str(folder)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert process.stdout is not None
+        return cls(process if process.stdout.readline() else None)
+
+    def run(self, case: str, who: str) -> tuple[float, Any]:
+        """The time of one piece of work, and its result."""
+        if self.process is None:
+            raise RuntimeError("no environment: set FRAZIL_BENCH_PEER")
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps({"case": case, "who": who}) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline() or '{"failure": "it died"}')
+        if "failure" in answer:
+            raise RuntimeError(answer["failure"])
+        return answer["seconds"], answer["result"]
+
+    def stop(self) -> None:
+        """End it."""
+        if self.process is not None and self.process.stdin is not None:
+            self.process.stdin.close()
+            self.process.wait(60)
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds and result."""
+    begin = time.perf_counter()
+    result = work()
+    return time.perf_counter() - begin, result
+
+
+def require_same(result: float, expected: float) -> None:
+    """Refuse a figure that was got by a wrong answer."""
+    if abs(result - expected) > 1e-4 * abs(expected):
+        raise ValueError(f"gave {result}, another {expected}")
+
+
+def measure_case(
+    case: Case, parties: dict[str, Party], spark: Spark, other: Other, rounds: int
+) -> list[Figures]:
+    """All contestants in turn, round after round; results must agree."""
+    figures = {name: Figures(name, party) for name, party in parties.items()}
+    expected: Any = None
+    for turn in range(rounds + 1):
+        order = list(figures) if turn % 2 else list(figures)[::-1]
+        for name in order:
+            if figures[name].failure:
+                continue
+            try:
+                if name in OURS:
+                    seconds, result = timed(partial(spark.run, case.key, name))
+                else:
+                    seconds, result = other.run(case.key, name)
+                expected = result if expected is None else expected
+                require_same(result, expected)
+            except Exception as error:
+                figures[name].failure = f"{type(error).__name__}: {error}"[:300]
+                print(f"    {name} failed: {figures[name].failure}", file=sys.stderr, flush=True)
+                continue
+            if turn:
+                figures[name].values.append(seconds)
+    return list(figures.values())
+
+
+def alone(folder: Path, *words: object) -> dict[str, Any]:
+    """Work in a Spark of its own."""
+    told = subprocess.run(
+        [sys.executable, "-m", "bench.spark.alone", str(folder), *map(str, words)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if told.returncode:
+        raise RuntimeError(told.stderr[-2000:])
+    found: dict[str, Any] = json.loads(told.stdout.splitlines()[-1])
+    return found
+
+
+def scaling(folder: Path, rounds: int) -> dict[str, Any]:
+    """The same on one and on two cores."""
+    names = {cores: f"frazil, {cores} core{'s' * (cores > 1)}" for cores in (2, 1)}
+    case = Case(
+        "spark-cores",
+        "mean by month on one and two cores",
+        THEME,
+        (),
+        (Target(names[2], names[1]),),
+    )
+    figures = [
+        Figures(name, Party.FRAZIL, alone(folder, "scaling", cores, rounds)["seconds"])
+        for cores, name in names.items()
+    ]
+    return case_result(case, figures)
+
+
+def references(folder: Path, extent: Extent) -> dict[str, Any]:
+    """Bookkeeping of many references with a driver of 1 GiB, per million of them."""
+    found = alone(folder, "references", extent.references)
+    count = found["references"]
+    title = f"a million references of an ingest, of {count:,}, driver of 1 GiB"
+    per_million = found["seconds"] / count * 1e6
+    figures = Figures("frazil", Party.FRAZIL, [per_million])
+    figures.base_bytes, figures.peak_bytes = found["base_bytes"], found["peak_bytes"]
+    return case_result(Case("spark-references", title, THEME, ()), [figures])
+
+
+def measure(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Everything that was chosen."""
+    from frazil.spark import session
+
+    extent = EXTENTS[options.size]
+    make_repository(folder / "repository", extent.days)
+    make_files(folder / "files", extent.files)
+    found: list[dict[str, Any]] = []
+
+    def note(result: dict[str, Any], seconds: float) -> None:
+        found.append(result)
+        show(result, seconds)
+        rate = next((c["median"] for c in result["contestants"] if "median" in c), None)
+        if rate and result["key"] in ("spark-mean", "spark-month"):
+            print(f"    frazil: {extent.rows / rate / 1e6:.1f} million rows/s, "
+                  f"{extent.rows * 4 / rate / 1e6:.0f} MB/s")  # fmt: skip
+        if rate and result["key"] == "spark-ingest":
+            print(f"    frazil: {extent.files / rate:.0f} files/s")
+
+    chosen = [(c, p) for c, p in plan(extent) if any(t in c.key for t in options.only or [""])]
+    if chosen:
+        spark = session("local[2]")
+        make_parquet(spark, folder / "repository", folder / "parquet")
+        other = Other.start(folder)
+        for case, parties in chosen:
+            at_work = Spark(spark, folder)
+            seconds, figures = timed(
+                partial(measure_case, case, parties, at_work, other, options.rounds)
+            )
+            note(case_result(case, figures), seconds)
+        other.stop()
+        spark.stop()
+    for key, work in (
+        ("spark-cores", partial(scaling, folder, options.rounds)),
+        ("spark-references", partial(references, folder, extent)),
+    ):
+        if not options.only or any(text in key for text in options.only):
+            seconds, result = timed(work)
+            note(result, seconds)
+    return found
+
+
+def main() -> int:
+    """Parse arguments, measure, report."""
+    parser = argparse.ArgumentParser(prog="python -m bench.spark", description=__doc__)
+    parser.add_argument("--size", choices=sorted(EXTENTS), default="full")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", action="append", default=[], metavar="TEXT")
+    parser.add_argument("--no-report", action="store_true", help="leave the documents alone")
+    parser.add_argument("--folder", type=Path, help="where to put the data")
+    options = parser.parse_args()
+    begin = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="frazil-bench-", dir=options.folder) as name:
+        cases = measure(Path(name).resolve(), options)
+    print(f"{time.perf_counter() - begin:.0f} s in all")
+    if not options.no_report:
+        fresh = circumstances(SIZES[options.size], options.rounds, {})
+        results = fresh | {"cases": cases, "curves": []}
+        if RESULTS.exists():
+            # The page is about the other cases too: theirs are the circumstances that it tells.
+            results = merge(load(RESULTS), results) | {
+                key: value for key, value in load(RESULTS).items() if key not in ("cases", "curves")
+            }
+        save(RESULTS, results)
+        write_report(results, DOCS)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""Work that needs a Spark of its own: another number of cores, or a small driver.
+
+    python -m bench.spark.alone FOLDER scaling CORES ROUNDS
+    python -m bench.spark.alone FOLDER references COUNT
+
+prints one JSON text.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.spark.ours import Spark
+
+CHUNKS_PER_FILE = 10_000
+
+
+def scaling(folder: Path, cores: int, rounds: int) -> dict[str, Any]:
+    """Times of a grouped mean on so many cores; the first round is thrown away."""
+    from frazil.spark import session
+
+    spark = session(f"local[{cores}]")
+    work = Spark(spark, folder)
+    seconds = []
+    for _ in range(rounds + 1):
+        begin = time.perf_counter()
+        work.run("spark-month", "frazil")
+        seconds.append(time.perf_counter() - begin)
+    spark.stop()
+    return {"seconds": seconds[1:]}
+
+
+def describe(count: int, task: Any) -> Any:
+    """What the scan of a file with so many chunks would give."""
+    from frazil.ingest.formats import Format
+    from frazil.ingest.records import FileScan, Identity, References, Variable
+
+    number = int(Path(task.url).stem)
+    numbers = np.arange(count)
+    meaning = {
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        "data_type": "float32",
+        "fill_value": 0.0,
+    }
+    encoding = json.dumps(meaning, sort_keys=True)
+    references = References.of_file(task.url, numbers, numbers * 4096, np.full(count, 4096))
+    days = np.array([number], "i8")
+    time_encoding = json.dumps(meaning | {"data_type": "int64", "fill_value": 0}, sort_keys=True)
+    return FileScan(
+        task.url,
+        Format.HDF5,
+        Identity(4096 * count, None, 1_700_000_000),
+        (
+            Variable("time", ("time",), (1,), (1,), time_encoding, "{}", None, days),
+            Variable("a", ("time", "x"), (1, 1024 * count), (1, 1024), encoding, "{}", references),
+        ),
+    )
+
+
+class Synthetic:
+    """Runs an ingest on Spark with files that are described rather than looked at."""
+
+    def __init__(self, runner: Any) -> None:
+        self.runner = runner
+
+    def facts(self) -> dict[str, object]:
+        """As Spark tells them."""
+        found: dict[str, object] = self.runner.facts()
+        return found
+
+    def run(self, work: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """Do the work on executors; scans are made up."""
+        from frazil.ingest.scan import scan
+
+        made = partial(describe, CHUNKS_PER_FILE) if work is scan else work
+        found: Iterator[tuple[int, Any]] = self.runner.run(made, items)
+        return found
+
+
+def references(folder: Path, count: int) -> dict[str, Any]:
+    """The time and memory of an ingest of so many references, apart from looking at files."""
+    from frazil.ingest.pipeline import Request, ingest
+    from frazil.spark import session
+    from frazil.spark.runner import SparkRunner
+    from frazil.storage.constructors import storage_from_url
+
+    spark = session("local[2]", config={"spark.driver.memory": "1g"})
+    files = folder / "described"
+    files.mkdir(exist_ok=True)
+    names = [files / f"{number}.nc" for number in range(-(-count // CHUNKS_PER_FILE))]
+    for name in names:
+        name.touch()
+    spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    target = folder / "references"
+    shutil.rmtree(target, ignore_errors=True)
+    begin = time.perf_counter()
+    request = Request(files=[str(name) for name in names])
+    done = ingest(storage_from_url(str(target)), request, Synthetic(SparkRunner(spark)))
+    seconds = time.perf_counter() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    spark.stop()
+    return {
+        "seconds": seconds,
+        "references": done.virtual_chunks,
+        "base_bytes": before * 1024,
+        "peak_bytes": peak * 1024,
+    }
+
+
+def main() -> None:
+    """Do one piece of work and tell what came out."""
+    folder, what, *numbers = sys.argv[1:]
+    answers, sys.stdout = sys.stdout, sys.stderr
+    given = [int(number) for number in numbers]
+    found = (scaling if what == "scaling" else references)(Path(folder), *given)
+    print(json.dumps(found), file=answers)
+
+
+if __name__ == "__main__":
+    main()

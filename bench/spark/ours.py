@@ -1,0 +1,76 @@
+"""The work as Spark does it, on a repository and on Parquet."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.spark.data import BAND, DAY
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WHERE = f"time = '{DAY}' AND lat BETWEEN {BAND[0]} AND {BAND[1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """A session and where the data are."""
+
+    spark: SparkSession
+    folder: Path
+
+    def frazil(self, **options: str) -> DataFrame:
+        """The repository as a table."""
+        reader = self.spark.read.format("frazil").options(**options)
+        return reader.load(str(self.folder / "repository"))
+
+    def parquet(self) -> DataFrame:
+        """The same table as Parquet."""
+        return self.spark.read.parquet(str(self.folder / "parquet"))
+
+    def mean(self, frame: DataFrame) -> float:
+        """The mean of a variable."""
+        found: float = frame.agg({"t2m": "avg"}).collect()[0][0]
+        return found
+
+    def by_month(self, frame: DataFrame) -> float:
+        """Means by month; the first of them."""
+        from pyspark.sql import functions as f
+
+        month = f.date_trunc("month", "time").alias("month")
+        rows = frame.groupBy(month).agg(f.avg("t2m").alias("mean")).orderBy("month").collect()
+        return float(rows[0].mean)
+
+    # --- contestants by case ---
+
+    def run(self, case: str, who: str) -> Any:
+        """Do the work of a case once."""
+        match case, who:
+            case "spark-mean", "frazil":
+                return self.mean(self.frazil(columns="t2m"))
+            case "spark-mean", "frazil, all columns":
+                return self.mean(self.frazil())
+            case "spark-mean", _:
+                return self.mean(self.parquet())
+            case "spark-month", "frazil":
+                return self.by_month(self.frazil(columns="time, t2m"))
+            case "spark-month", _:
+                return self.by_month(self.parquet())
+            case "spark-where", "frazil":
+                return self.mean(self.frazil(where=WHERE, columns="t2m"))
+            case "spark-where", _:
+                return self.mean(self.parquet().where(WHERE))
+            case _:
+                return self.ingest()
+
+    def ingest(self) -> int:
+        """All files by reference, in one commit."""
+        from frazil.spark.ingest import ingest
+
+        target = self.folder / "ingested"
+        shutil.rmtree(target, ignore_errors=True)
+        done = ingest(str(self.folder / "files" / "*.nc"), str(target), spark=self.spark)
+        return len(done.files)

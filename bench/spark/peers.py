@@ -1,0 +1,131 @@
+"""The work as others do it; runs in an environment of theirs, without Frazil or Spark.
+
+`python -m bench.spark.peers FOLDER` answers requests, one JSON text per line.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+from bench.spark.data import BAND, DAY
+
+
+class Peers:
+    """Everything opened anew for each piece of work, but the dask cluster."""
+
+    def __init__(self, folder: Path) -> None:
+        from distributed import Client
+
+        self.folder = folder
+        self.client = Client(  # type: ignore[no-untyped-call]
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR
+        )
+
+    def open(self) -> Any:
+        """The repository through the official package."""
+        import icechunk
+        import xarray
+
+        storage = icechunk.local_filesystem_storage(str(self.folder / "repository"))
+        session = icechunk.Repository.open(storage).readonly_session("main")
+        return xarray.open_zarr(session.store, consolidated=False, chunks={})
+
+    def run(self, case: str, who: str) -> Any:
+        """Do the work of a case once."""
+        if case == "spark-ingest":
+            return self.ingest()
+        return self.by_sql(case) if who == "xarray-sql" else self.by_dask(case)
+
+    def by_dask(self, case: str) -> float:
+        """By blocks on two processes."""
+        t2m = self.open()["t2m"].astype("f8")
+        if case == "spark-month":
+            months = t2m.groupby("time.month").mean(...).compute()
+            return float(months.sel(month=1))
+        if case == "spark-where":
+            t2m = t2m.sel(time=DAY, lat=slice(*BAND))
+        return float(t2m.mean().compute())
+
+    def by_sql(self, case: str) -> float:
+        """By DataFusion."""
+        from xarray_sql import XarrayContext  # type: ignore[import-not-found]
+
+        context = XarrayContext()
+        context.from_dataset("fields", self.open(), chunks={"time": 10})
+        if case == "spark-month":
+            found = context.sql(
+                "SELECT date_trunc('month', time) AS month, avg(CAST(t2m AS DOUBLE)) AS mean "
+                "FROM fields GROUP BY 1 ORDER BY 1"
+            ).to_pandas()
+            return float(found["mean"].iloc[0])
+        condition = (
+            f"WHERE time = '{DAY}' AND lat BETWEEN {BAND[0]} AND {BAND[1]}"
+            if case == "spark-where"
+            else ""
+        )
+        query = f"SELECT avg(CAST(t2m AS DOUBLE)) AS mean FROM fields {condition}"
+        return float(context.sql(query).to_pandas()["mean"].iloc[0])
+
+    def ingest(self) -> int:
+        """All files by VirtualiZarr, in one commit by the official package."""
+        import icechunk
+        from obspec_utils.registry import ObjectStoreRegistry
+        from obstore.store import LocalStore
+        from virtualizarr import open_virtual_mfdataset
+        from virtualizarr.parsers import HDFParser
+
+        files = sorted((self.folder / "files").glob("*.nc"))
+        found = open_virtual_mfdataset(
+            [file.as_uri() for file in files],
+            parser=HDFParser(),
+            registry=ObjectStoreRegistry({"file://": LocalStore()}),
+            parallel="dask",
+            combine="nested",
+            concat_dim="time",
+            loadable_variables=["time", "lat", "lon"],
+            compat="override",
+            coords="minimal",
+            data_vars="minimal",
+        )
+        target = self.folder / "ingested-by-peer"
+        shutil.rmtree(target, ignore_errors=True)
+        config = icechunk.RepositoryConfig.default()
+        prefix = f"{(self.folder / 'files').as_uri()}/"
+        store = icechunk.local_filesystem_store(str(self.folder / "files"))
+        config.set_virtual_chunk_container(icechunk.VirtualChunkContainer(prefix, store))
+        repository = icechunk.Repository.create(
+            icechunk.local_filesystem_storage(str(target)), config
+        )
+        session = repository.writable_session("main")
+        found.vz.to_icechunk(session.store)
+        session.commit("files")
+        return len(files)
+
+
+def main() -> None:
+    """Answer until the input ends."""
+    warnings.simplefilter("ignore")
+    answers, sys.stdout = sys.stdout, sys.stderr
+    peers = Peers(Path(sys.argv[1]))
+    print(json.dumps({"ready": True}), file=answers, flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        begin = time.perf_counter()
+        try:
+            result = peers.run(request["case"], request["who"])
+            answer = {"seconds": time.perf_counter() - begin, "result": result}
+        except Exception as error:
+            answer = {"failure": f"{type(error).__name__}: {error}"[:300]}
+        print(json.dumps(answer), file=answers, flush=True)
+    peers.client.close()  # type: ignore[no-untyped-call]
+
+
+if __name__ == "__main__":
+    main()

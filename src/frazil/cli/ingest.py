@@ -1,0 +1,240 @@
+"""Taking files of other formats into a repository."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from frazil.cli.answers import Answer, Screen, styled
+from frazil.cli.commands import add_command
+from frazil.cli.exits import Exit
+from frazil.cli.text import counted, short, size
+from frazil.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from frazil.ingest.reports import IngestReport, Progress
+
+Names = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILES… URL@BRANCH",
+        help="Files to take in, as paths, URLs or patterns in quotes, and last the repository.",
+        show_default=False,
+    ),
+]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    add_command(app, "ingest", ingest, "Data")
+
+
+def ingest(
+    names: Names,
+    group: Annotated[str, typer.Option(help="Group of the repository to put arrays into.")] = "",
+    mode: Annotated[
+        str, typer.Option(help="virtual (refer to files), native (copy values) or auto.")
+    ] = "virtual",
+    chunks: Annotated[
+        str | None,
+        typer.Option(metavar="DIM=N,…", help="Chunks of what is copied; implies native."),
+    ] = None,
+    compressor: Annotated[
+        str | None, typer.Option(help="Of what is copied: zstd:5, blosc:lz4, gzip, none.")
+    ] = None,
+    concat_dim: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DIM", help="Join files along it; may be repeated.", show_default=False
+        ),
+    ] = None,
+    append: Annotated[
+        bool, typer.Option("--append", help="Put files behind what is there.")
+    ] = False,
+    materialize: Annotated[
+        bool, typer.Option("--materialize", help="Copy what cannot be one array as it is stored.")
+    ] = False,
+    on_error: Annotated[
+        str, typer.Option(help="When a file cannot be read: fail, or skip it.")
+    ] = "fail",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only compare the files.")] = False,
+    message: Annotated[str | None, typer.Option("--message", "-m", show_default=False)] = None,
+    format: Annotated[
+        str | None, typer.Option(help="Format of all files, instead of looking at them.")
+    ] = None,
+    load: Annotated[
+        list[str] | None, typer.Option(metavar="VARIABLE", help="Copy it as coordinates are.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="VARIABLE", help="Leave it out.")
+    ] = None,
+    source_group: Annotated[str, typer.Option(help="Group to take from each file.")] = "",
+    source_option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="How to reach the files: region, anonymous, …"),
+    ] = None,
+    container: Annotated[
+        str | None,
+        typer.Option(metavar="PREFIX", help="Virtual chunks may be read below this URL only."),
+    ] = None,
+    files_from: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Further files, a name in each line.")
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option(help="Where Spark runs: local[4], a cluster, sc://host.")
+    ] = None,
+) -> Answer:
+    """Take NetCDF, HDF5, GRIB, TIFF, Zarr and kerchunk files into a repository, in one commit.
+
+    Files are joined in the order of their coordinates. Before anything is written they are
+    compared, and what would give wrong values is refused. Files that are in already are skipped.
+    """
+    if len(names) < (1 if files_from else 2):
+        raise InvalidInputError("name the files, and then the repository")
+    files = [*names[:-1], *_listed(files_from)]
+    asked = {
+        "group": group,
+        "mode": mode,
+        "chunks": _chunks(chunks),
+        "compressor": compressor,
+        "concat_dim": concat_dim,
+        "append": append,
+        "materialize": materialize,
+        "on_error": on_error,
+        "dry_run": dry_run,
+        "message": message,
+        "format": format,
+        "load": load or (),
+        "drop": drop or (),
+        "source_group": source_group,
+        "source_options": _pairs(source_option),
+        "container": container,
+    }
+    report, code = _run(files, names[-1], master, asked)
+    return Answer(report.as_dict(), lambda screen: _show(screen, report), code)
+
+
+def _run(
+    files: list[str], url: str, master: str | None, asked: dict[str, Any]
+) -> tuple[IngestReport, Exit]:
+    from frazil.ingest.reports import IngestRefusedError
+    from frazil.spark.ingest import ingest as run
+    from frazil.spark.sessions import session
+
+    with _bar() as progress:
+        try:
+            done = run(files, url, spark=session(master), progress=progress, **asked)
+        except IngestRefusedError as refusal:
+            return refusal.report, Exit.REFUSED
+    return done, Exit.OK
+
+
+def _listed(path: Path | None) -> list[str]:
+    if path is None:
+        return []
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be read: {error.strerror}") from None
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def _chunks(text: str | None) -> dict[str, int] | None:
+    if text is None:
+        return None
+    found = {}
+    for part in text.split(","):
+        name, equals, length = part.partition("=")
+        if not equals or not length.strip().lstrip("-").isdigit():
+            raise InvalidInputError(f"{text!r} are no chunks; write time=100,lat=-1")
+        found[name.strip()] = int(length)
+    return found
+
+
+def _pairs(options: list[str] | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for option in options or ():
+        name, equals, value = option.partition("=")
+        if not equals:
+            raise InvalidInputError(f"{option!r} is no option; write name=value")
+        is_flag = value.lower() in ("true", "false")
+        found[name.strip().replace("-", "_")] = value.lower() == "true" if is_flag else value
+    return found
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[Progress], None]]:
+    """A bar on a terminal's stderr: files, chunks, bytes."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[told]}"),
+        TimeElapsedColumn(),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        job = bar.add_task("starting Spark", total=None, told="")
+
+        def tell(now: Progress) -> None:
+            total = now.files or now.regions or None
+            bar.update(
+                job,
+                description=now.step,
+                total=total,
+                completed=now.files_done or now.regions_done,
+                told=f"{counted(now.chunks, 'chunk')}, {size(now.nbytes)}" if now.chunks else "",
+            )
+
+        yield tell
+
+
+def _show(screen: Screen, report: IngestReport) -> None:
+    verbs = {
+        "committed": f"Ingested {counted(len(report.files), 'file')}",
+        "planned": f"Would ingest {counted(len(report.files), 'file')}",
+        "unchanged": "Nothing to do: all files are in already",
+        "refused": "Nothing was ingested",
+    }
+    where = f" in snapshot {short(report.snapshot_id)}" if report.snapshot_id else ""
+    screen.line(styled(verbs[str(report.status)], "bold"), where)
+    fields = [
+        ("joined along", f"{name}: {length} from {counted(parts, 'part')}")
+        for name, length, parts in report.axes
+    ]
+    if report.virtual_chunks:
+        told = f"{counted(report.virtual_chunks, 'chunk')}, {size(report.referenced_bytes)}"
+        fields.append(("referred to", told))
+    if report.native_chunks or report.copied_bytes:
+        told = f"{counted(report.native_chunks, 'chunk')}, {size(report.copied_bytes)}"
+        fields.append(("copied", told))
+    if report.skipped:
+        fields.append(("skipped", f"{counted(len(report.skipped), 'file')} that are in already"))
+    screen.fields(fields)
+    if report.arrays:
+        screen.table(
+            ("array", "kind", "dimensions", "shape", "chunks"),
+            [
+                (a.name, str(a.kind), " ".join(a.dims), _shape(a.shape), _shape(a.chunks))
+                for a in report.arrays
+            ],
+        )
+    for line in report.lines():
+        screen.line(line)
+    if report.how_to_read:
+        screen.note(report.how_to_read)
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "scalar"

@@ -1,0 +1,304 @@
+"""Commands that run on Spark: `sql`, `export`, `clone` and `rechunk`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from frazil.cli.answers import Answer, Screen, styled
+from frazil.cli.arguments import Authorize, Url
+from frazil.cli.commands import Work, add_command
+from frazil.cli.text import counted, short, size
+from frazil.errors import ErrorKind, InvalidInputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from frazil.spark.jobs import JobReport
+
+Described = dict[str, Any]
+PANEL: Final = "Data"
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="Where Spark runs: local[4], spark://host:7077, sc://host; here by default.",
+        show_default=False,
+    ),
+]
+Target = Annotated[
+    str,
+    typer.Argument(metavar="TARGET", help="Directory or URL to copy to.", show_default=False),
+]
+Group = Annotated[
+    str | None,
+    typer.Option("--group", metavar="PATH", help="Group; the root by default.", show_default=False),
+]
+Text = Annotated[
+    str | None,
+    typer.Option("--message", "-m", help="Message of the commit.", show_default=False),
+]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    works: dict[str, Work] = {"sql": sql, "export": export, "clone": clone, "rechunk": rechunk}
+    for name, work in works.items():
+        add_command(app, name, work, PANEL)
+
+
+# --- sql ---
+
+
+def sql(
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help="SELECT in Spark's SQL.", show_default=False)
+    ],
+    url: Url,
+    group: Group = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=0, help="Print at most so many rows; 0 prints all.")
+    ] = 100,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    authorize: Authorize = None,
+    master: Master = None,
+) -> Answer:
+    """Query a repository with SQL on Spark.
+
+    The view `data` has the cells of the group's variables; where these differ in their
+    dimensions, and for coordinates, each variable is a view of its own name. The metadata
+    tables are views too: snapshots, refs, history, nodes, arrays, manifests, chunks, ...
+    """
+    from frazil.spark.querying import run_query
+
+    with running("Running the query"):
+        found = run_query(
+            query, url, spark=spark_at(master), group=group, limit=limit, authorize=authorize or ()
+        )
+    if found.is_cut:
+        print(f"showing {counted(limit, 'row')}; --limit 0 shows all", file=sys.stderr)
+    data = {"columns": list(found.columns), "rows": found.plain(), "truncated": found.is_cut}
+
+    def show(screen: Screen) -> None:
+        if as_csv:
+            text = io.StringIO()
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(found.columns)
+            writer.writerows(found.texts(null=""))
+            screen.console.file.write(text.getvalue())
+            return
+        marks = ("#" if is_number else "" for is_number in found.are_numbers)
+        names = [name + mark for name, mark in zip(found.columns, marks, strict=True)]
+        screen.table(names, found.texts(null="NULL"))
+
+    return Answer(data, show)
+
+
+# --- copies ---
+
+
+def export(
+    url: Url,
+    target: Target,
+    group: Group = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Write also where something is.")
+    ] = False,
+    authorize: Authorize = None,
+    master: Master = None,
+) -> Answer:
+    """Copy a version to a plain Zarr v3 store; nothing is decoded."""
+    from frazil.spark.zarr_export import export as run
+
+    with running("Exporting") as tell:
+        report = run(
+            url,
+            target,
+            spark=spark_at(master),
+            group=group,
+            overwrite=overwrite,
+            options=_authorized(authorize),
+            progress=tell,
+        )
+    return _answer(report, "Exported", target)
+
+
+def clone(
+    url: Url,
+    target: Target,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All branches, tags and snapshots.")
+    ] = False,
+    message: Text = None,
+    master: Master = None,
+) -> Answer:
+    """Copy a version, or all of a repository, to another place; nothing is decoded."""
+    from frazil.spark.cloning import clone as run
+
+    with running("Cloning") as tell:
+        report = run(
+            url,
+            target,
+            spark=spark_at(master),
+            all_history=everything,
+            message=message,
+            progress=tell,
+        )
+    return _answer(report, "Cloned", target)
+
+
+# --- rechunk ---
+
+
+def rechunk(
+    url: Url,
+    chunks: Annotated[
+        str,
+        typer.Argument(
+            metavar="CHUNKS",
+            help="Length by dimension, time=100,lat=-1, or for all axes: 100,90,-1; -1 is all.",
+            show_default=False,
+        ),
+    ],
+    variables: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...",
+            help="Arrays of the group; all with such a dimension by default.",
+            show_default=False,
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="URL", help="Another repository.", show_default=False),
+    ] = None,
+    branch: Annotated[
+        str | None,
+        typer.Option("--branch", help="Branch to commit to; that of the URL by default."),
+    ] = None,
+    group: Group = None,
+    compressor: Annotated[
+        str | None,
+        typer.Option(help="zstd:5, gzip, blosc:lz4, none; as it is by default."),
+    ] = None,
+    max_memory: Annotated[str, typer.Option(help="Memory of a task.")] = "512m",
+    message: Text = None,
+    authorize: Authorize = None,
+    master: Master = None,
+) -> Answer:
+    """Write arrays anew in other chunks, in one commit."""
+    from frazil.spark.rechunking import rechunk as run
+
+    wanted = parse_chunks(chunks)
+    with running("Rechunking") as tell:
+        report = run(
+            url,
+            variables or None,
+            wanted,
+            spark=spark_at(master),
+            target=to,
+            branch=branch,
+            group=group,
+            compressor=compressor,
+            message=message,
+            max_memory=_memory(max_memory),
+            options=_authorized(authorize),
+            progress=tell,
+        )
+    return _answer(report, "Rechunked", to or url)
+
+
+def parse_chunks(text: str) -> dict[str, int] | list[int]:
+    """Read `time=100,lat=-1` or `100,90,-1`.
+
+    Raises:
+        InvalidInputError: it is neither.
+    """
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    pairs = [part.partition("=") for part in parts]
+    try:
+        if parts and all(mark for _, mark, _ in pairs):
+            return {name.strip(): int(length) for name, _, length in pairs}
+        if parts and not any(mark for _, mark, _ in pairs):
+            return [int(part) for part in parts]
+    except ValueError:
+        pass
+    raise InvalidInputError(
+        f"{text!r} are no chunks; write time=100,lat=-1 or 100,90,-1",
+        kind=ErrorKind.INVALID_OPTION,
+    )
+
+
+def _memory(text: str) -> int:
+    from frazil.spark.options import size as parse_size
+
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"--max-memory is {text!r}: {error}", kind=ErrorKind.INVALID_OPTION
+        ) from None
+
+
+# --- all of them ---
+
+
+def spark_at(master: str | None) -> SparkSession:
+    """The Spark session of a command."""
+    from frazil.spark.sessions import session
+
+    return session(master)
+
+
+@contextmanager
+def running(what: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Show on a terminal's stderr how far a job is; call the result to say it."""
+    if not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True
+    ) as bar:
+        tasks = {what: bar.add_task(f"{what} …", total=None)}
+
+        def tell(part: str, done: int, total: int) -> None:
+            if part not in tasks:
+                tasks[part] = bar.add_task(part, total=total)
+            bar.update(tasks[part], completed=done, total=total)
+
+        yield tell
+
+
+def _authorized(prefixes: list[str] | None) -> dict[str, str]:
+    return {"authorize-virtual-chunk-access": ", ".join(prefixes)} if prefixes else {}
+
+
+def _answer(report: JobReport, verb: str, place: str) -> Answer:
+    data: Described = {
+        "snapshot_id": report.snapshot_id,
+        "target": place,
+        "arrays": list(report.arrays),
+        "chunks": report.chunks,
+        "bytes": report.bytes,
+    }
+
+    def show(screen: Screen) -> None:
+        what = f"{counted(report.chunks, 'chunk')}, {size(report.bytes)}"
+        screen.line(f"{verb} ", styled(what, "bold"), f" to {place}")
+        if report.snapshot_id is not None:
+            screen.fields([("snapshot", short(report.snapshot_id))])
+        for path in report.arrays:
+            screen.note(path)
+
+    return Answer(data, show)

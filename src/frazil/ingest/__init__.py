@@ -1,0 +1,5 @@
+"""Files of other formats into repositories: what is in them, whether it fits, where it goes.
+
+Nothing here knows Spark: `pipeline.py` puts the steps in order and hands the work on single files
+to a `Runner`, which may be a plain loop or a cluster.
+"""

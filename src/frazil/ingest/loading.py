@@ -1,0 +1,42 @@
+"""Which variables are read and stored in the repository, rather than referred to.
+
+Coordinates are small, are needed at once by everybody who opens a dataset, and say how files
+follow each other: they are always loaded. Which variables are coordinates is what CF says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+LOAD_LIMIT: Final = 16 << 20
+"""Coordinates with more than one dimension stay where they are from this size on."""
+_NAMING: Final = ("coordinates", "bounds", "climatology", "grid_mapping", "formula_terms")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a user wants loaded or left out, beside what is loaded anyway."""
+
+    load: frozenset[str] = frozenset()
+    drop: frozenset[str] = frozenset()
+
+    def chosen(
+        self, described: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any], int]]
+    ) -> set[str]:
+        """Names to load, given the dimensions, attributes and bytes of all variables."""
+        named = {
+            word.rstrip(":")
+            for _, attrs, _ in described.values()
+            for key in _NAMING
+            for word in str(attrs.get(key, "")).split()
+        }
+        return {
+            name
+            for name, (dims, _, size) in described.items()
+            if name in self.load
+            or not dims
+            or dims == (name,)
+            or (name in named and (len(dims) == 1 or size <= LOAD_LIMIT))
+        }

@@ -1,0 +1,392 @@
+"""An ingest from the names of files to a commit, in order: scan, compare, plan, write, publish.
+
+Nothing is written before all files were scanned and compared, and nothing that others can see
+before the one commit. Work on files goes through a `Runner`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
+
+from frazil.ingest import containers, provenance, writing
+from frazil.ingest.copying import Copied, copies, copy
+from frazil.ingest.encoding import quiet
+from frazil.ingest.findings import Findings
+from frazil.ingest.manifests import Written, cells, covered, united, write_cell
+from frazil.ingest.planning import make_plan
+from frazil.ingest.plans import Kind, Plan, Planned, Wanted
+from frazil.ingest.records import Failure, FileScan, Outcome, Skipped, Task, origin_of
+from frazil.ingest.reports import IngestReport, Progress, Status, refused
+from frazil.ingest.scan import scan
+from frazil.ingest.sources import expand, shown
+from frazil.ingest.tables import part_of, table_of
+from frazil.ingest.values import digest
+from frazil.model.config import RepositoryConfig
+from frazil.model.nodes import ArrayNode
+from frazil.repository import Repository
+from frazil.session.session import Session
+from frazil.storage.base import Storage
+from frazil.urls import MAIN
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+REFS_BY_TASKS: Final = 1_000_000
+"""Arrays with so many references have their manifests written by tasks."""
+FAIL: Final = "fail"
+SKIP: Final = "skip"
+
+
+class Runner(Protocol):
+    """Runs one function over many items, here or elsewhere."""
+
+    def run(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
+        """Results with the numbers of their items, in any order."""
+
+    def facts(self) -> dict[str, object]:
+        """What the commit should tell of where the work was done."""
+
+
+class Here:
+    """Runs everything in this process, one after the other."""
+
+    def run(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
+        """Results in order."""
+        return ((number, work(item)) for number, item in enumerate(items))
+
+    def facts(self) -> dict[str, object]:
+        """Nothing that a commit should tell."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """All that a user asks of an ingest."""
+
+    files: Sequence[str]
+    group: str = ""
+    branch: str = "main"
+    wanted: Wanted = field(default_factory=Wanted)
+    append: bool = False
+    on_error: str = FAIL
+    dry_run: bool = False
+    message: str | None = None
+    format: str | None = None
+    source_group: str = ""
+    source_options: Mapping[str, Any] = field(default_factory=dict)
+    load: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    container: str | None = None
+    refs_by_tasks: int = REFS_BY_TASKS
+
+
+def ingest(
+    storage: Storage,
+    request: Request,
+    runner: Runner,
+    progress: Callable[[Progress], None] = lambda _: None,
+) -> IngestReport:
+    """Ingest files into the repository at a place, which is made when there is none.
+
+    Raises:
+        InvalidInputError: files do not go together, or some failed; nothing is committed then.
+            The error carries the report as `report`.
+    """
+    return _Ingest(storage, request, runner, progress).run()
+
+
+class _Ingest:
+    """One ingest at work."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        request: Request,
+        runner: Runner,
+        progress: Callable[[Progress], None],
+    ) -> None:
+        self.storage = storage
+        self.request = request
+        self.runner = runner
+        self.tell = progress
+        self.started = time.monotonic()
+        self.findings = Findings()
+        self.group = "/" + request.group.strip("/") if request.group.strip("/") else ""
+        self.repository = Repository.open(storage) if Repository.exists(storage) else None
+
+    # --- the steps ---
+
+    def run(self) -> IngestReport:
+        """Do it."""
+        request = self.request
+        urls = expand(request.files, request.source_options)
+        outcomes = self._scan(urls)
+        scans = [each for each in outcomes if isinstance(each, FileScan)]
+        failures = tuple(each for each in outcomes if isinstance(each, Failure))
+        skipped = tuple(each.url for each in outcomes if isinstance(each, Skipped))
+        report = IngestReport(
+            status=Status.PLANNED,
+            files=tuple(each.url for each in scans),
+            failures=failures,
+            skipped=skipped,
+        )
+        if failures and request.on_error == FAIL:
+            raise refused(self._finish(report, Status.REFUSED))
+        if not scans:
+            if failures:
+                raise refused(self._finish(report, Status.REFUSED))
+            return self._finish(report, Status.UNCHANGED)
+        plan = self._plan(scans)
+        report = replace(report, arrays=tuple(plan.arrays), axes=_axes(plan))
+        if self.findings.errors:
+            raise refused(self._finish(report, Status.REFUSED))
+        if request.dry_run:
+            return self._finish(report, Status.PLANNED)
+        return self._write(plan, report)
+
+    def _finish(self, report: IngestReport, status: Status, **facts: Any) -> IngestReport:  # noqa: ANN401
+        seconds = time.monotonic() - self.started
+        return replace(
+            report, status=status, findings=tuple(self.findings.found), seconds=seconds, **facts
+        )
+
+    def _scan(self, urls: Sequence[str]) -> list[Outcome]:
+        request = self.request
+        known = self._known()
+        tasks = [
+            Task(
+                url,
+                known.get(provenance.name_mark(url)),
+                request.format,
+                request.source_group,
+                request.source_options,
+                request.load,
+                request.drop,
+            )
+            for url in urls
+        ]
+        found: list[Outcome | None] = [None] * len(tasks)
+        state = Progress("scanning", len(tasks))
+        self.tell(state)
+        for number, outcome in self.runner.run(scan, tasks):
+            # What was packed for the way takes its full size again until it is compact.
+            found[number] = outcome.compact() if isinstance(outcome, FileScan) else outcome
+            state = state.with_scan(outcome)
+            self.tell(state)
+        return [each for each in found if each is not None]
+
+    def _known(self) -> dict[bytes, bytes]:
+        """Files that the branch holds already."""
+        if self.repository is None:
+            return {}
+        history = self.repository.ancestry(branch=self._present())
+        return provenance.known_files((entry.metadata for entry in history), self.group)
+
+    def _present(self) -> str:
+        """The branch that is asked for or, where there is none yet, the one it begins at."""
+        assert self.repository is not None
+        branch = self.request.branch
+        return branch if branch in self.repository.list_branches() else MAIN
+
+    def _plan(self, scans: Sequence[FileScan]) -> Plan:
+        base, wanted = None, self.request.wanted
+        if self.repository is not None:
+            session = self.repository.readonly_session(self._present())
+            found = writing.read_base(session, self.group)
+            if found is not None and not self.request.append:
+                self.findings.error(
+                    "exists",
+                    f"the group {self.group or '/'!r} has arrays already; append to them, or"
+                    " choose another group",
+                )
+            if found is not None and self.request.append:
+                base = found[0]
+                wanted = replace(wanted, native_arrays=found[1])
+        plan = make_plan(scans, wanted, self.findings, base)
+        self._compare_static(plan)
+        return plan
+
+    def _compare_static(self, plan: Plan) -> None:
+        """Compare by value what is not joined and was not loaded."""
+        if self.findings.errors:
+            return
+        for array in plan.arrays:
+            if array.kind is Kind.LOADED or any(plan.axis(dim) for dim in array.dims):
+                continue
+            files = [n for n, each in enumerate(plan.scans) if each.get(array.name) is not None]
+            if len(files) < 2:
+                continue
+            options = self.request.source_options
+            origins = [origin_of(plan.scans[n], array.name, options) for n in files]
+            marks = dict(self.runner.run(digest, origins))
+            odd = [plan.scans[files[n]].url for n, mark in marks.items() if mark != marks[0]]
+            if odd:
+                self.findings.error(
+                    "values",
+                    "the values differ from those of the first file, and no dimension of it is"
+                    " joined",
+                    odd,
+                    array.name,
+                )
+
+    def _session(self) -> Session:
+        assert self.repository is not None
+        return self.repository.writable_session(self.request.branch)
+
+    # --- writing ---
+
+    def _write(self, plan: Plan, report: IngestReport) -> IngestReport:
+        prefixes = self._prefixes(plan)
+        added = self._open(prefixes)
+        session = self._session()
+        is_new = not plan.has_base
+        writing.make_groups(session, self.group, plan.attributes if is_new else None)
+        for array in plan.arrays:
+            writing.make_array(session, self._path(array), array, plan)
+        total = {Kind.LOADED: 0, Kind.VIRTUAL: 0, Kind.NATIVE: 0}
+        nbytes = dict(total)
+        state = Progress("copying", 0)
+        for array in plan.arrays:
+            if array.kind is Kind.LOADED:
+                nbytes[Kind.LOADED] += writing.write_loaded(session, self._path(array), array, plan)
+        chunks, size = self._copy(session, plan, state)
+        nbytes[Kind.NATIVE], total[Kind.NATIVE] = size, chunks
+        for array in plan.arrays:
+            if array.kind is Kind.VIRTUAL:
+                count, size = self._refer(session, plan, array)
+                total[Kind.VIRTUAL] += count
+                nbytes[Kind.VIRTUAL] += size
+        self.tell(Progress("committing", 0))
+        facts = {
+            "virtual_chunks": total[Kind.VIRTUAL],
+            "native_chunks": total[Kind.NATIVE],
+            **self.runner.facts(),
+        }
+        snapshot = self._commit(session, plan, facts)
+        return self._finish(
+            report,
+            Status.COMMITTED,
+            snapshot_id=snapshot,
+            virtual_chunks=total[Kind.VIRTUAL],
+            native_chunks=total[Kind.NATIVE],
+            referenced_bytes=nbytes[Kind.VIRTUAL],
+            copied_bytes=nbytes[Kind.NATIVE] + nbytes[Kind.LOADED],
+            containers=tuple(prefixes),
+            added_containers=tuple(added),
+        )
+
+    def _commit(self, session: Session, plan: Plan, facts: Mapping[str, object]) -> str:
+        scans = plan.scans[1:] if plan.has_base else plan.scans
+        metadata = provenance.as_metadata(
+            [(each.url, each.identity) for each in scans], self.group, **facts
+        )
+        where = f" into {self.group}" if self.group else ""
+        named = shown(scans[0].url).rpartition("/")[2] if len(scans) == 1 else f"{len(scans)} files"
+        message = self.request.message or f"Ingest {named}{where}"
+        return session.commit(message, metadata)
+
+    def _path(self, array: Planned) -> str:
+        return f"{self.group}/{array.name}"
+
+    def _prefixes(self, plan: Plan) -> list[str]:
+        """Where references of the plan point to."""
+        if self.request.container is not None:
+            return [self.request.container]
+        locations = dict.fromkeys(
+            location
+            for array in plan.arrays
+            if array.kind is Kind.VIRTUAL
+            for file in array.files
+            if (refs := plan.scans[file][array.name].references) is not None
+            for location in refs.locations
+        )
+        return containers.prefixes_of(locations)
+
+    def _open(self, prefixes: Sequence[str]) -> list[str]:
+        """Open or make the repository, with the containers that references need."""
+        config = RepositoryConfig.default()
+        if self.repository is None:
+            fresh = containers.missing_containers(config, prefixes, self.request.source_options)
+            for container in fresh:
+                config.set_virtual_chunk_container(container)
+            self.repository = Repository.create(self.storage, config)
+            if fresh:
+                self.repository.save_config()
+        else:
+            config = self.repository.config
+            fresh = containers.missing_containers(config, prefixes, self.request.source_options)
+            if fresh:
+                for container in fresh:
+                    config.set_virtual_chunk_container(container)
+                self.repository = self.repository.reopen(config)
+                self.repository.save_config()
+        if (present := self._present()) != self.request.branch:
+            tip = self.repository.lookup_branch(present)
+            self.repository.create_branch(self.request.branch, tip)
+        return [container.url_prefix for container in fresh]
+
+    def _refer(self, session: Session, plan: Plan, array: Planned) -> tuple[int, int]:
+        """Put the references of an array into the session; tell their number and bytes."""
+        state = session.state
+        node = state.array(self._path(array))
+        count = sum(_references(plan, array, file) for file in array.files)
+        if array.base_shape is None and count >= self.request.refs_by_tasks:
+            return self._write_manifests(session, plan, array, node)
+        table = table_of([part_of(plan, array, n) for n in array.files], len(array.dims))
+        table = covered(state.context, table)
+        state.set_table(node, table)
+        return len(table), int(table.length.sum())
+
+    def _write_manifests(
+        self, session: Session, plan: Plan, array: Planned, node: ArrayNode
+    ) -> tuple[int, int]:
+        """Let tasks write the manifests of an array, and take what they return."""
+        context = session.state.context
+        items = [*cells(plan, array, node, context)]
+        state = Progress(f"writing manifests of {array.name}", 0, regions=len(items))
+        self.tell(state)
+        written: list[Written] = []
+        for _, found in self.runner.run(partial(write_cell, context), items):
+            written += found
+            chunks = sum(each.file.num_chunk_refs for each in found)
+            state = state.with_copy(chunks, sum(each.nbytes for each in found))
+            self.tell(state)
+        session.state.set_manifests(node, united(written, len(array.dims)))
+        return state.chunks, state.nbytes
+
+    def _copy(self, session: Session, plan: Plan, state: Progress) -> tuple[int, int]:
+        """Copy the values of native arrays; tell how many chunks and bytes that was."""
+        items = [
+            item
+            for array in plan.arrays
+            if array.kind is Kind.NATIVE
+            for item in copies(plan, array, self._path(array), self.request.source_options)
+        ]
+        if not items:
+            return 0, 0
+        fork = session.fork()
+        state = replace(state, regions=len(items))
+        self.tell(state)
+        chunks = size = 0
+        with quiet():
+            for _, done in self.runner.run(partial(copy, fork), items):
+                assert isinstance(done, Copied)
+                session.state.changes.merge(done.changes)
+                chunks, size = chunks + done.chunks, size + done.nbytes
+                state = state.with_copy(done.chunks, done.nbytes)
+                self.tell(state)
+        session.state.move_base(session.state.base_id)
+        return chunks, size
+
+
+def _axes(plan: Plan) -> tuple[tuple[str, int, int], ...]:
+    return tuple((axis.name, axis.length, axis.blocks) for axis in plan.axes)
+
+
+def _references(plan: Plan, array: Planned, file: int) -> int:
+    refs = plan.scans[file][array.name].references
+    return 0 if refs is None else len(refs)

@@ -1,0 +1,252 @@
+"""What a scan of one file gives: arrays as metadata and columns, small enough to send around."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import ErrorKind, InvalidInputError
+
+Array: TypeAlias = npt.NDArray[Any]
+Shape: TypeAlias = tuple[int, ...]
+
+NO_BYTES: Final = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A file as it was when it was looked at: what tells whether it is still the same."""
+
+    size: int
+    etag: str | None
+    modified: int
+    """seconds since 1970, rounded up; 0 when the store does not tell"""
+    stamp: str = ""
+    """what tells states apart more finely, if it is no tag that others would compare"""
+
+    @property
+    def checksum(self) -> str | int | None:
+        """What references to the file keep: an ETag where there is one, else the time."""
+        return self.etag or self.modified or None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class References:
+    """Chunks of an array in somebody's files, as columns; chunks that are not there have no row."""
+
+    index: npt.NDArray[np.integer[Any]]
+    """number of each chunk in the grid of its array, in C order, ascending"""
+    offset: npt.NDArray[np.uint64]
+    length: npt.NDArray[np.uint64]
+    location: npt.NDArray[np.int32]
+    """number into `locations`; -1 for bytes that are in `inline`"""
+    locations: tuple[str, ...]
+    inline: bytes = NO_BYTES
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all chunks together, as they are stored."""
+        return int(self.length.sum())
+
+    def compact(self) -> References:
+        """The same in less memory: columns with one value everywhere take none."""
+        small = len(self) and int(self.index[-1]) < 1 << 31
+        return replace(
+            self,
+            index=self.index.astype(np.int32) if small else self.index,
+            length=_constant(self.length),
+            location=_constant(self.location),
+        )
+
+    @classmethod
+    def of_file(
+        cls,
+        location: str,
+        index: npt.ArrayLike,
+        offset: npt.ArrayLike,
+        length: npt.ArrayLike,
+    ) -> References:
+        """References into one file, in any order."""
+        numbers = np.asarray(index, np.int64).reshape(-1)
+        order = np.argsort(numbers, kind="stable")
+        return cls(
+            numbers[order],
+            np.asarray(offset, np.uint64).reshape(-1)[order],
+            np.asarray(length, np.uint64).reshape(-1)[order],
+            np.zeros(len(numbers), np.int32),
+            (location,),
+        )
+
+
+def _constant(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if len(column) > 1 and (column == column[0]).all():
+        return np.broadcast_to(column[0], column.shape)
+    return column
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Variable:
+    """An array of a file."""
+
+    name: str
+    dims: tuple[str, ...]
+    shape: Shape
+    chunks: Shape
+    encoding: str
+    """the parts of Zarr metadata that say what bytes mean, as JSON with sorted keys"""
+    attributes: str
+    """as JSON, in the order of the file"""
+    references: References | None
+    """None: only `values` has the content"""
+    values: Array | None = None
+    """the content as stored, before CF decoding, of variables that are loaded"""
+
+    @property
+    def grid(self) -> Shape:
+        """Chunks along each axis."""
+        return tuple(-(-n // c) if n else 0 for n, c in zip(self.shape, self.chunks, strict=True))
+
+    def compact(self) -> Variable:
+        """The same in less memory: loaded variables need no references."""
+        refs = self.references
+        if refs is None:
+            return self
+        return replace(self, references=None if self.values is not None else refs.compact())
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Attributes as a dictionary of its own."""
+        found: dict[str, Any] = json.loads(self.attributes)
+        return found
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """The encoding as a dictionary of its own: data_type, codecs, fill_value."""
+        found: dict[str, Any] = json.loads(self.encoding)
+        return found
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileScan:
+    """One file, opened and described."""
+
+    url: str
+    format: str
+    identity: Identity
+    variables: tuple[Variable, ...]
+    attributes: str = "{}"
+    notes: tuple[str, ...] = ()
+    """what was left out, and why"""
+    group: str = ""
+
+    def __getitem__(self, name: str) -> Variable:
+        for variable in self.variables:
+            if variable.name == name:
+                return variable
+        raise KeyError(name)
+
+    def compact(self) -> FileScan:
+        """The same in less memory."""
+        return replace(self, variables=tuple(each.compact() for each in self.variables))
+
+    def get(self, name: str) -> Variable | None:
+        """A variable by name, or None."""
+        return next((each for each in self.variables if each.name == name), None)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Lengths of the dimensions.
+
+        Raises:
+            InvalidInputError: two variables do not agree.
+        """
+        found: dict[str, int] = {}
+        for variable in self.variables:
+            for dim, length in zip(variable.dims, variable.shape, strict=True):
+                if found.setdefault(dim, length) != length:
+                    raise InvalidInputError(
+                        f"the dimension {dim!r} has the lengths {found[dim]} and {length}",
+                        kind=ErrorKind.UNSUITABLE_DATA,
+                        file=self.url,
+                        variable=variable.name,
+                    )
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A variable of a file, as tasks need it to read values."""
+
+    url: str
+    format: str
+    group: str
+    name: str
+    identity: Identity
+    options: Mapping[str, str] = field(default_factory=dict)
+    attributes: str = "{}"
+
+
+def origin_of(scan: FileScan, name: str, options: Mapping[str, str]) -> Origin:
+    """Where the values of a variable are."""
+    return Origin(
+        scan.url, scan.format, scan.group, name, scan.identity, options, scan[name].attributes
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A file that could not be scanned."""
+
+    url: str
+    error: str
+    kind: str = ErrorKind.UNSUITABLE_DATA
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that is in the repository already."""
+
+    url: str
+
+
+Outcome: TypeAlias = FileScan | Failure | Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A file to scan, and how."""
+
+    url: str
+    known: bytes | None = None
+    """a mark of the file's state when it was ingested before"""
+    format: str | None = None
+    group: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    load: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    references: Sequence[str] = ()
+    """further prefixes that references of a kerchunk file may point to"""
+
+
+def canonical(value: object) -> str:
+    """JSON with sorted keys, so that equal things are equal texts."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def plain(value: object) -> str:
+    """JSON in the order given."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,65 @@
+"""One file to a `FileScan`: whatever its format, with errors that name it."""
+
+from __future__ import annotations
+
+from frazil.errors import ErrorKind, FrazilError, InvalidInputError
+from frazil.ingest.formats import Format, detect_format, parse_format
+from frazil.ingest.loading import Wish
+from frazil.ingest.parsed import settled
+from frazil.ingest.provenance import state_mark
+from frazil.ingest.records import Failure, FileScan, Outcome, Skipped, Task, Variable
+from frazil.ingest.sources import look, shown
+
+
+def scan(task: Task) -> Outcome:
+    """Scan a file, or tell what is wrong with it."""
+    try:
+        found = scan_file(task)
+    except FrazilError as error:
+        return Failure(task.url, str(error), str(error.kind))
+    return found.compact() if isinstance(found, FileScan) else found
+
+
+def scan_file(task: Task) -> FileScan | Skipped:
+    """Scan a file.
+
+    Raises:
+        InvalidInputError: it is not what it should be.
+        StorageError: it cannot be read.
+    """
+    identity = look(task.url, task.options)
+    if task.known is not None and identity is not None:
+        if task.known == state_mark(identity):
+            return Skipped(task.url)
+        raise InvalidInputError(
+            "the file was ingested before and has changed since",
+            kind=ErrorKind.UNSUITABLE_DATA,
+            file=shown(task.url),
+        )
+    chosen = parse_format(task.format) if task.format else None
+    found = chosen or detect_format(task.url, identity, task.options)
+    wish = Wish(frozenset(task.load), frozenset(task.drop))
+    if found is Format.HDF5:
+        from frazil.ingest.hdf import scan_hdf
+
+        variables, attributes, notes = scan_hdf(task.url, task.options, task.group, wish)
+    else:
+        from frazil.ingest.parsers import scan_parsed
+
+        variables, attributes, notes = scan_parsed(task, found, wish)
+    _require_content(task, variables)
+    variables = settled(variables)
+    if identity is None:
+        from frazil.ingest.parsers import folder_identity
+
+        identity = folder_identity(variables)
+    return FileScan(
+        task.url, found, identity, tuple(variables), attributes, notes, group=task.group
+    )
+
+
+def _require_content(task: Task, variables: list[Variable]) -> None:
+    if not variables:
+        raise InvalidInputError(
+            "there are no variables in it", kind=ErrorKind.UNSUITABLE_DATA, file=shown(task.url)
+        )

@@ -1,0 +1,63 @@
+"""Values of variables in files, for what is copied: read by region, decoded where it must be."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.ingest.encoding import decoded_fill
+from frazil.ingest.formats import Format
+from frazil.ingest.records import Array, Origin
+from frazil.ingest.sources import look, shown
+
+
+def read_part(origin: Origin, region: tuple[slice, ...], *, decode: bool = False) -> Array:
+    """Read a region of a variable, as stored or with its CF packing undone.
+
+    Raises:
+        InvalidInputError: the file has changed since it was scanned, or cannot be read.
+    """
+    now = look(origin.url, origin.options)
+    if now is not None and now != origin.identity:
+        raise InvalidInputError(
+            "the file has changed while it was ingested",
+            kind=ErrorKind.UNSUITABLE_DATA,
+            file=shown(origin.url),
+        )
+    if origin.format == Format.HDF5:
+        from frazil.ingest.hdf import read_hdf
+
+        values = read_hdf(origin.url, origin.options, origin.group, origin.name, region)
+    else:
+        from frazil.ingest.parsers import read_parsed
+
+        values = read_parsed(origin, region)
+    return decoded(values, json.loads(origin.attributes)) if decode else values
+
+
+def decoded(values: Array, attrs: Mapping[str, Any]) -> Array:
+    """Values with scale, offset and missing values of CF applied, as xarray does it."""
+    import xarray as xr
+
+    plain = dict(attrs)
+    fill = decoded_fill(attrs, values.dtype)
+    if fill is not None:
+        plain["_FillValue"] = fill
+    variable = xr.Variable(tuple(f"d{n}" for n in range(values.ndim)), values, plain)
+    made = xr.conventions.decode_cf_variable("values", variable, decode_times=False)
+    return np.asarray(made.values)
+
+
+def digest(origin: Origin) -> bytes:
+    """A hash of all values of a variable."""
+    values = read_part(origin, ())
+    state = hashlib.blake2b(repr((values.shape, values.dtype.str)).encode(), digest_size=16)
+    state.update(np.ascontiguousarray(values).data if values.dtype.kind != "T" else b"")
+    if values.dtype.kind == "T":
+        state.update(repr(values.tolist()).encode())
+    return state.digest()

@@ -1,0 +1,294 @@
+"""Functions over blocks of arrays: xarray or numpy in, new arrays out, one commit.
+
+The driver runs the function on the first and the last block to learn what it makes, and puts the
+new arrays into a session; tasks write their blocks through forks of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+import xarray as xr
+
+from frazil.errors import AlreadyExistsError, ErrorKind
+from frazil.session.session import Session
+from frazil.spark import jobs
+from frazil.spark.block_outputs import Output, make_arrays, plan_outputs
+from frazil.spark.block_tasks import PARTIALS, Blocks, Function, Made, bad_blocks, opened
+from frazil.spark.jobs import Gathered, JobReport, Options, Progress
+from frazil.spark.location import open_pinned
+from frazil.spark.options import nearest
+from frazil.spark.sessions import session as spark_session
+from frazil.spark.variables import listed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BLOCK_BYTES: Final = 64 << 20
+"""Decoded bytes that a task should work on."""
+
+
+def map_blocks(
+    fn: Function,
+    url: str,
+    inputs: str | Sequence[str],
+    *,
+    blocks: Mapping[str, int] | None = None,
+    outputs: str | Sequence[str] | None = None,
+    as_numpy: bool = False,
+    spark: SparkSession | None = None,
+    group: str | None = None,
+    target: str | None = None,
+    output_group: str | None = None,
+    branch: str | None = None,
+    overwrite: bool = False,
+    message: str | None = None,
+    options: Options | None = None,
+    target_options: Options | None = None,
+    progress: Progress | None = None,
+) -> JobReport:
+    """Apply a function to blocks of variables and write what it makes as new arrays.
+
+    Args:
+        fn: takes an `xarray.Dataset` of a block, decoded and with its coordinates, and gives a
+            Dataset or a named DataArray; along a dimension of the blocks every block must give
+            the same number of cells, except the last. With `as_numpy` it takes the values of the
+            inputs as arrays, and gives one or several with the same axes.
+        url: `URL[@version]` of the repository to read.
+        inputs: names of variables of the group.
+        blocks: length of blocks by dimension, -1 for all of it; chunks by default.
+        outputs: names for what `fn` makes; needed with `as_numpy`.
+        as_numpy: hand over values only.
+        spark: the session to use; the active or an embedded one by default.
+        group: the group of the inputs; the root by default.
+        target: another repository to write to, made when there is none.
+        output_group: the group of the outputs; that of the inputs by default.
+        branch: the branch to commit to; that of the URL written to, or `main`, by default.
+        overwrite: replace arrays of the names of the outputs.
+        message: of the commit.
+        options: options of the data source for `url`, such as `storage.region`.
+        target_options: the same for `target`.
+        progress: is told what is being done and how far it is.
+
+    A daily mean of hourly values: `map_blocks(lambda ds: ds.coarsen(time=24).mean(), url,
+    "t2m", blocks={"time": 240}, output_group="daily")`.
+
+    Raises:
+        InvalidInputError: there is no such variable or dimension, or the blocks that `fn` makes
+            do not fit together.
+        AlreadyExistsError: there is an array of the name of an output.
+    """
+    job = _Job(spark, url, options, target, target_options, group, output_group, branch)
+    work = job.blocks(fn, inputs, blocks, outputs, as_numpy)
+    last = work.apply(work.count - 1) if work.count > 1 else None
+    plan = plan_outputs(work.apply(0), last, work.counts)
+    return job.run(work, plan, overwrite, message or f"Map blocks of {url}", "map_blocks", progress)
+
+
+def reduce_blocks(
+    fn: Function,
+    url: str,
+    inputs: str | Sequence[str],
+    over: str | Sequence[str],
+    *,
+    combine: Callable[[Made, Made], Made] | None = None,
+    finish: Callable[[Made], Made] | None = None,
+    blocks: Mapping[str, int] | None = None,
+    spark: SparkSession | None = None,
+    group: str | None = None,
+    target: str | None = None,
+    output_group: str | None = None,
+    branch: str | None = None,
+    overwrite: bool = False,
+    message: str | None = None,
+    options: Options | None = None,
+    target_options: Options | None = None,
+    progress: Progress | None = None,
+) -> JobReport:
+    """Reduce variables over dimensions, block by block, and write the result as new arrays.
+
+    Args:
+        fn: takes an `xarray.Dataset` of a block and gives a Dataset without the dimensions
+            `over`, such as sums and counts.
+        url: `URL[@version]` of the repository to read.
+        inputs: names of variables of the group.
+        over: the dimensions to reduce over.
+        combine: makes one of what `fn` gave for two blocks, the earlier first; their sum by
+            default.
+        finish: makes the result of what was combined, such as a mean of a sum and a count.
+        blocks: length of blocks by dimension, -1 for all of it; chunks by default.
+        spark: the session to use; the active or an embedded one by default.
+        group: the group of the inputs; the root by default.
+        target: another repository to write to, made when there is none.
+        output_group: the group of the outputs; that of the inputs by default.
+        branch: the branch to commit to; that of the URL written to, or `main`, by default.
+        overwrite: replace arrays of the names of the outputs.
+        message: of the commit.
+        options: options of the data source for `url`, such as `storage.region`.
+        target_options: the same for `target`.
+        progress: is told what is being done and how far it is.
+
+    Raises:
+        InvalidInputError: there is no such variable or dimension, or the blocks that `fn` makes
+            do not fit together.
+        AlreadyExistsError: there is an array of the name of an output.
+    """
+    job = _Job(spark, url, options, target, target_options, group, output_group, branch)
+    gone = [over] if isinstance(over, str) else [*over]
+    work = job.blocks(fn, inputs, blocks, None, False).reducing(gone, combine, finish)
+    first = work.finished(work.apply(0))
+    last = work.finished(work.apply(work.count - 1)) if work.count > 1 else None
+    kept = {dim: n for dim, n in work.counts.items() if dim not in gone}
+    plan = plan_outputs(first, last, kept, is_reduction=True)
+    text = message or f"Reduce {url} over {', '.join(gone)}"
+    return job.run(work, plan, overwrite, text, "reduce_blocks", progress)
+
+
+class _Job:
+    """One run of either function."""
+
+    def __init__(
+        self,
+        spark: SparkSession | None,
+        url: str,
+        options: Options | None,
+        target: str | None,
+        target_options: Options | None,
+        group: str | None,
+        output_group: str | None,
+        branch: str | None,
+    ) -> None:
+        self._spark = spark or spark_session()
+        source = jobs.target_of(url, options)
+        goal = source if target is None else jobs.target_of(target, target_options)
+        repository = source.location.open()
+        self._pinned = source.pin(repository)
+        self._session = open_pinned(self._pinned, repository)
+        self._group = jobs.path_of(group if group is not None else source.node, "")
+        self._place = jobs.path_of(self._group if output_group is None else output_group, "")
+        self._goal, self._is_elsewhere = goal, target is not None
+        self._branch = goal.branch if branch is None else branch
+
+    def blocks(
+        self,
+        fn: Function,
+        inputs: str | Sequence[str],
+        blocks: Mapping[str, int] | None,
+        outputs: str | Sequence[str] | None,
+        as_numpy: bool,
+    ) -> Blocks:
+        """The work of tasks."""
+        names = (inputs,) if isinstance(inputs, str) else tuple(inputs)
+        made = (outputs,) if isinstance(outputs, str) else tuple(outputs or ())
+        if as_numpy and not made:
+            raise bad_blocks("numpy arrays have no names: give outputs")
+        view = opened(self._pinned, self._group)
+        for name in names:
+            if name not in view.variables:
+                known = [str(each) for each in view.variables]
+                raise bad_blocks(
+                    f"no variable {name!r}{nearest(name, known)} (there are {listed(known)})"
+                )
+        chosen = view[list(names)]
+        sizes = {str(dim): int(n) for dim, n in chosen.sizes.items()}
+        lengths = _lengths(chosen, names, sizes, blocks or {})
+        return Blocks(
+            fn, self._pinned, self._group, names, made, as_numpy, tuple(sizes.items()), lengths
+        )
+
+    def run(
+        self,
+        work: Blocks,
+        plan: Sequence[Output],
+        overwrite: bool,
+        message: str,
+        name: str,
+        progress: Progress | None,
+    ) -> JobReport:
+        """Make the arrays, let tasks fill them, and commit."""
+        spark, goal = self._spark, self._goal
+        repository = (
+            jobs.open_or_create(goal.location) if self._is_elsewhere else goal.location.open()
+        )
+        writing = repository.writable_session(self._branch)
+        jobs.copy_groups(writing.state, writing.state, self._place)
+        kept = _kept(writing, self._place, plan, overwrite)
+        make_arrays(writing, self._place, kept)
+        filling = replace(work, fork=writing.fork(), place=self._place, outputs=tuple(kept))
+        tasks = max(1, min(work.count, jobs.MOST_TASKS))
+        if work.over:
+            found = _reduce(spark, filling, progress)
+        else:
+            found = jobs.run_numbered(
+                spark, work.count, filling, tasks=tasks, what="blocks", progress=progress
+            )
+        for number, output in enumerate(kept):
+            node = writing.state.array(jobs.path_of(self._place, output.name))
+            if output.values is None:
+                writing.state.set_table(node, found.table(number, len(node.shape)))
+        counts = {"added-chunks": found.chunks, "added-bytes": found.bytes}
+        made = jobs.commit_job(spark, writing, name, message, counts)
+        paths = tuple(jobs.path_of(self._place, output.name) for output in kept)
+        return JobReport(made, paths, found.chunks, found.bytes, tasks)
+
+
+def _lengths(
+    view: xr.Dataset, names: Sequence[str], sizes: Mapping[str, int], blocks: Mapping[str, int]
+) -> tuple[int, ...]:
+    """Block lengths by dimension: as asked, else those of the chunks."""
+    for dim in blocks:
+        if dim not in sizes:
+            raise bad_blocks(
+                f"no dimension {dim!r}{nearest(dim, sizes)} (there are {listed(sizes)})"
+            )
+    chunked = {
+        str(dim): int(n)
+        for name in reversed(names)
+        for dim, n in zip(view[name].dims, view[name].encoding.get("chunks") or (), strict=False)
+    }
+    found = {dim: blocks.get(dim, chunked.get(dim, -1)) for dim in sizes}
+    return tuple(max(1, n) if found[d] == -1 else max(1, found[d]) for d, n in sizes.items())
+
+
+def _kept(writing: Session, place: str, plan: Sequence[Output], overwrite: bool) -> list[Output]:
+    """The arrays to make; coordinates that are there already are left as they are."""
+    kept = []
+    for output in plan:
+        path = jobs.path_of(place, output.name)
+        old = writing.state.tree.get(path)
+        if old is None:
+            kept.append(output)
+        elif output.is_coordinate:
+            shape = tuple(dim.array_length for dim in getattr(old, "shape", ()))
+            if shape != output.shape:
+                raise bad_blocks(
+                    f"{path!r} has the shape {shape} and the result needs {output.shape}: choose "
+                    "another output_group"
+                )
+        elif not overwrite:
+            raise AlreadyExistsError(
+                f"there is an array {path!r} already", kind=ErrorKind.NODE_ALREADY_EXISTS
+            )
+        else:
+            writing.state.delete_node(path)
+            kept.append(output)
+    return kept
+
+
+def _reduce(spark: SparkSession, work: Blocks, progress: Progress | None) -> Gathered:
+    tell = progress or (lambda *_: None)
+    tell("blocks", 0, work.count)
+    # Tasks take neighbours along the reduced dimensions and combine them at once.
+    tasks = max(1, min(work.count, jobs.LEAST_TASKS))
+    partials = jobs.map_batches(spark.range(0, work.count, 1, tasks), work.partials, PARTIALS)
+    places = work.count // prod(work.counts[dim] for dim in work.over)
+    ordered = partials.repartition(max(1, min(places, jobs.LEAST_TASKS)), "place")
+    ordered = ordered.sortWithinPartitions("place", "number")
+    found = Gathered()
+    with jobs.small_batches(spark, BLOCK_BYTES):
+        found.add(jobs.collect(jobs.parts_frame(ordered, work.combined)))
+    tell("blocks", work.count, work.count)
+    return found

@@ -1,0 +1,214 @@
+"""SQL on one repository: its variables and metadata tables as views of short names."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import logging
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.spark import jobs
+from frazil.spark.jobs import Options
+from frazil.spark.location import open_pinned
+from frazil.spark.reading import read
+from frazil.spark.sessions import session as spark_session
+from frazil.spark.tables import TABLES
+from frazil.spark.variables import load_group
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DATA: Final = "data"
+_PYSPARK_LOGGER: Final = "SQLQueryContextLogger"
+Views: TypeAlias = dict[str, tuple[str, dict[str, Any]]]
+"""What to read each view from, and with which options."""
+
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+_NAMED: Final = re.compile(r"\b(?:from|join|table)\s+`?([^\W\d]\w*)", re.IGNORECASE)
+"""Names that stand where tables do."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """The rows of a query, as Python values."""
+
+    columns: tuple[str, ...]
+    are_numbers: tuple[bool, ...]
+    rows: Sequence[tuple[Any, ...]]
+    is_cut: bool
+    """whether there were more"""
+
+    def plain(self) -> list[dict[str, Any]]:
+        """The rows as JSON can hold them."""
+        return [dict(zip(self.columns, map(_plain, row), strict=True)) for row in self.rows]
+
+    def texts(self, *, null: str) -> Iterator[list[str]]:
+        """The rows as text."""
+        for row in self.rows:
+            yield [null if value is None else _text(value) for value in row]
+
+
+def run_query(
+    query: str,
+    url: str,
+    *,
+    spark: SparkSession | None = None,
+    group: str | None = None,
+    limit: int = 0,
+    authorize: Iterable[str] = (),
+    options: Options | None = None,
+) -> QueryResult:
+    """Run SQL on a repository and fetch the rows.
+
+    Args:
+        query: what to select; see `register_views` for the names of tables.
+        url: `URL[@version]`.
+        spark: the session to use; the active or an embedded one by default.
+        group: the group whose variables are views; the root by default.
+        limit: fetch at most so many rows; 0 fetches all.
+        authorize: prefixes of virtual chunk containers that may be read.
+        options: options of the data source, such as `storage.region`.
+
+    Raises:
+        InvalidInputError: Spark does not understand the query.
+    """
+    from pyspark.errors import AnalysisException, ParseException
+
+    chosen = spark or spark_session()
+    given = dict(options or {})
+    if prefixes := [*authorize]:
+        given["authorize-virtual-chunk-access"] = prefixes
+    views = _sources(url, group, given)
+    made: set[str] = set()
+    try:
+        # A list of tables with commas is rare; then any word may be one.
+        has_list = re.search(r"\bfrom\b[^()]*,", query, re.IGNORECASE) is not None
+        words = _WORD.findall(query) if has_list else _NAMED.findall(query)
+        made |= _make_views(chosen, views, given, words)
+        with jobs.told(), _quiet():
+            frame = chosen.sql(query)
+            names = frame.columns
+            kinds = [field.dataType.typeName() for field in frame.schema.fields]
+            rows = (frame.limit(limit + 1) if limit else frame).collect()
+    except (AnalysisException, ParseException) as error:
+        raise InvalidInputError(
+            f"{_first_lines(str(error))}; views are {', '.join(sorted(views))}",
+            kind=ErrorKind.INVALID_EXPRESSION,
+        ) from error
+    finally:
+        for name in made:
+            chosen.catalog.dropTempView(name)
+    is_cut = bool(limit) and len(rows) > limit
+    kept = [tuple(row) for row in (rows[:limit] if limit else rows)]
+    return QueryResult(tuple(names), tuple(kind in _NUMBERS for kind in kinds), kept, is_cut)
+
+
+_NUMBERS: Final = frozenset(
+    {"byte", "short", "integer", "long", "float", "double", "decimal", "tinyint", "smallint",
+     "int", "bigint"}
+)  # fmt: skip
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep PySpark from writing an error to stderr that is told in a better way."""
+    logger = logging.getLogger(_PYSPARK_LOGGER)
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def register_views(
+    spark: SparkSession,
+    url: str,
+    *,
+    group: str | None = None,
+    options: Options | None = None,
+) -> list[str]:
+    """Make temporary views of a repository, and tell their names.
+
+    `data` has the cells of the group's data variables, where these share dimensions. Every array
+    of the group is a view of its own name, and every metadata table (`snapshots`, `chunks`, …)
+    too; an array of such a name wins.
+
+    Raises:
+        InvalidInputError: the data variables do not share dimensions.
+    """
+    views = _sources(url, group, options)
+    return sorted(_make_views(spark, views, options or {}, views))
+
+
+def _make_views(
+    spark: SparkSession, views: Views, options: Options, names: Iterable[str]
+) -> set[str]:
+    """Make those views that have one of the names; each of them takes a moment."""
+    wanted = {name.lower() for name in names}
+    made = {name for name in views if name.lower() in wanted}
+    for name in made:
+        place, more = views[name]
+        read(place, spark=spark, **{**options, **more}).createOrReplaceTempView(f"`{name}`")
+    return made
+
+
+def _sources(url: str, group: str | None, options: Options | None) -> Views:
+    """What views there are: the place and options to read each of them with."""
+    target = jobs.target_of(url, options)
+    repository = target.location.open()
+    session = open_pinned(target.pin(repository), repository)
+    place, _, node = url.partition("#/")
+    top = jobs.path_of(group if group is not None else node, "")
+    inside = {} if top == "/" else {"group": top}
+    found: Views = {name: (f"{place}#{name}", {}) for name in TABLES}
+    contents, _ = load_group(session, top)
+    if contents.data_names:
+        found[DATA] = (place, inside)
+    for name in contents.variables:
+        found[name] = (place, {**inside, "variables": [name]})
+    return found
+
+
+def _first_lines(text: str) -> str:
+    """The part of Spark's message that is for people."""
+    told = text.partition("JVM stacktrace:")[0].strip()
+    return " ".join(told.split("SQLSTATE")[0].split()).rstrip(" .;")
+
+
+def _plain(value: object) -> object:
+    match value:
+        case float() if not math.isfinite(value):
+            return None if math.isnan(value) else str(value)
+        case bytes() | bytearray():
+            return base64.b64encode(bytes(value)).decode()
+        case datetime() | date():
+            return value.isoformat()
+        case timedelta() | Decimal():
+            return str(value)
+        case dict():
+            return {str(name): _plain(each) for name, each in value.items()}
+        case tuple() | list():
+            fields = getattr(value, "__fields__", None)
+            if fields is not None:
+                return dict(zip(fields, map(_plain, value), strict=True))
+            return [_plain(each) for each in value]
+        case _:
+            return value
+
+
+def _text(value: object) -> str:
+    match value:
+        case float():
+            return f"{value:.10g}"
+        case bytes() | bytearray():
+            return bytes(value).hex()
+        case _:
+            return str(value)

@@ -1,0 +1,121 @@
+"""One function over many items on executors, for work that is described by plain records.
+
+Items and answers go as pickled values in Arrow columns: no RDD, no broadcast, so that Spark
+Connect does it too. A long list is done in several jobs, and progress is known after each.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import pyarrow as pa
+import zstandard
+
+from frazil.spark.jobs import collect, map_batches
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+WAVES: Final = 8
+"""A long list is done in so many jobs."""
+TASKS_PER_SLOT: Final = 3
+CLUSTER_SLOTS: Final = 64
+"""Tasks that a cluster is taken to run at once where it does not tell."""
+MANY: Final = 128
+"""Items from which on there are several jobs."""
+ANSWER_BYTES: Final = 32 << 20
+_LOCAL: Final = re.compile(r"local(?:-cluster)?\[(\d+|\*)")
+_SCHEMA: Final = pa.schema([("number", pa.int64()), ("item", pa.binary())])
+_ANSWERS: Final = "number long, item binary"
+
+
+class SparkRunner:
+    """Runs the tasks of an ingest on a Spark session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def facts(self) -> dict[str, object]:
+        """The application, for the commit."""
+        app_id = self._spark.conf.get("spark.app.id", None)
+        return {} if app_id is None else {"spark.app.id": app_id}
+
+    def run(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
+        """Results with the numbers of their items, job after job.
+
+        Raises:
+            FrazilError: what a task failed with.
+        """
+        count = len(items)
+        waves = 1 if count < MANY else WAVES
+        bounds = [count * wave // waves for wave in range(waves + 1)]
+        for first, last in pairwise(bounds):
+            if last > first:
+                yield from self._wave(work, items, range(first, last))
+
+    def _wave(
+        self, work: Callable[[T], R], items: Sequence[T], numbers: range
+    ) -> Iterator[tuple[int, R]]:
+        given = pa.table(
+            {"number": [*numbers], "item": [_packed(items[number]) for number in numbers]},
+            schema=_SCHEMA,
+        )
+        tasks = min(len(numbers), TASKS_PER_SLOT * slots(self._spark))
+        frame = self._spark.createDataFrame(given).repartition(tasks)
+        del given
+        answers = collect(map_batches(frame, _Each(work), _ANSWERS))
+        for batch in answers.to_batches():
+            for number, answer in zip(*batch.columns, strict=True):
+                yield number.as_py(), _unpacked(answer.as_py())  # our own tasks'
+
+
+class _Each:
+    """Does the work for every row; a class, so that it pickles with what it holds."""
+
+    def __init__(self, work: Callable[[Any], Any]) -> None:
+        self._work = work
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        numbers: list[int] = []
+        answers: list[bytes] = []
+        for batch in batches:
+            columns = [batch.column(name).to_pylist() for name in _SCHEMA.names]
+            for number, item in zip(*columns, strict=True):
+                numbers.append(number)
+                answers.append(_packed(self._work(_unpacked(item))))
+                if sum(map(len, answers)) > ANSWER_BYTES:
+                    yield _batch(numbers, answers)
+                    numbers, answers = [], []
+        if numbers:
+            yield _batch(numbers, answers)
+
+
+def _batch(numbers: list[int], answers: list[bytes]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"number": numbers, "item": answers}, schema=_SCHEMA)
+
+
+def _packed(value: object) -> bytes:
+    return zstandard.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), 1)
+
+
+def _unpacked(data: bytes) -> Any:  # noqa: ANN401  (what was packed)
+    return pickle.loads(zstandard.decompress(data))
+
+
+def slots(spark: SparkSession) -> int:
+    """How many tasks a session runs at once, as far as its settings tell."""
+    told = spark.conf.get("spark.default.parallelism", None)
+    if told and told.isdigit():
+        return max(1, int(told))
+    found = _LOCAL.match(spark.conf.get("spark.master", None) or "")
+    if found is None:
+        return CLUSTER_SLOTS
+    return os.cpu_count() or 1 if found[1] == "*" else max(1, int(found[1]))

@@ -1,0 +1,188 @@
+"""Upkeep on Spark: what it finds and does is what the driver-side versions find and do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import zarr
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+import frazil
+from frazil.errors import InvalidInputError
+from frazil.spark import (
+    FrazilTable,
+    collect_garbage,
+    compact_chunks,
+    find_garbage,
+    storage,
+    verify,
+)
+
+SOON = timedelta(minutes=5)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """A repository with two commits of 8 chunks each, and one that nothing leads to."""
+    path = tmp_path / "repo"
+    repository = frazil.Repository.create(path)
+    rng = np.random.default_rng(1)
+    for number in range(3):
+        session = repository.writable_session("main")
+        session.pack_writes = False
+        if not number:
+            zarr.create_array(
+                session.store, name="v", shape=(1024,), chunks=(128,), dtype="f8", compressors=None
+            )
+        zarr.open_array(session.store, path="v", mode="a")[...] = rng.normal(size=1024)
+        session.commit(f"number {number}")
+    ids = [info.id for info in repository.ancestry(branch="main")]
+    repository.reset_branch("main", ids[1])
+    return path
+
+
+def later() -> datetime:
+    """A time after everything that the tests wrote."""
+    return datetime.now(UTC) + SOON
+
+
+def test_garbage_is_what_the_driver_finds(spark: SparkSession, made: Path) -> None:
+    repository = frazil.Repository.open(made)
+    expected = repository.garbage_collect(later(), dry_run=True)
+    found = find_garbage(str(made), later(), spark=spark).frame.collect()
+    kinds = [row["key"].partition("/")[0] for row in found]
+    assert kinds.count("chunks") == expected.chunks_deleted == 8
+    assert kinds.count("manifests") == expected.manifests_deleted == 1
+    assert kinds.count("snapshots") == expected.snapshots_deleted == 1
+    assert sum(row["size_bytes"] for row in found) == expected.bytes_deleted
+    assert all((made / row["key"]).exists() for row in found)
+    assert {row["reason"].rpartition(": ")[2] for row in found} >= {"chunks", "manifests"}
+    young = find_garbage(str(made), datetime.now(UTC) - SOON, spark=spark).frame
+    assert young.count() == 0
+
+
+def test_garbage_is_collected_when_told(spark: SparkSession, made: Path) -> None:
+    before = sorted(made.rglob("*"))
+    planned = collect_garbage(str(made), later(), spark=spark)
+    assert planned.chunks_deleted == 8
+    assert sorted(made.rglob("*")) == before
+    done = collect_garbage(str(made), later(), spark=spark, dry_run=False)
+    assert (done.chunks_deleted, done.bytes_deleted) == (8, planned.bytes_deleted)
+    assert len(list((made / "chunks").iterdir())) == 16
+    assert verify(str(made), spark=spark, all_history=True).count() == 0
+    again = collect_garbage(str(made), later(), spark=spark)
+    assert again.chunks_deleted == 0
+
+
+def test_garbage_by_an_inventory(spark: SparkSession, made: Path) -> None:
+    files = sorted((made / "chunks").iterdir())
+    old, young = datetime.now(UTC) - timedelta(days=30), datetime.now(UTC) + timedelta(days=1)
+    listed = spark.createDataFrame(
+        pa.table(
+            {
+                "path": [f"s3://bucket/{file.relative_to(made)}" for file in files],
+                "length": [file.stat().st_size for file in files],
+                "modificationTime": pa.array([old] * len(files), pa.timestamp("us", "UTC")),
+            }
+        )
+    )
+    found = find_garbage(str(made), later(), spark=spark, inventory=listed).frame.collect()
+    chunks = [row for row in found if row["key"].startswith("chunks/")]
+    assert len(chunks) == 8
+    assert all(row["age_seconds"] >= 30 * 86_400 for row in chunks)
+    with pytest.raises(InvalidInputError, match="no column"):
+        find_garbage(str(made), later(), spark=spark, inventory=listed.drop("length"))
+    fresh = listed.withColumn("modificationTime", f.lit(young))
+    table = FrazilTable.for_path(spark, str(made))
+    removed = table.remove_orphan_files(later(), dry_run=True, inventory=fresh).collect()
+    assert {row["orphan_file_location"].rpartition("/")[2] for row in removed} == {
+        row["key"].rpartition("/")[2] for row in found if row not in chunks
+    }
+
+
+def test_verification_names_what_is_wrong(spark: SparkSession, made: Path) -> None:
+    url = str(made)
+    assert verify(url, spark=spark).count() == 0
+    rows = FrazilTable.for_path(spark, url).metadata_table("chunks").collect()
+    first, second = sorted({row["location"] for row in rows})[:2]
+    (made / first).unlink()
+    (made / second).write_bytes(b"short")
+    found = {row["target"]: row for row in verify(url, spark=spark).collect()}
+    assert {key: row["trouble"] for key, row in found.items()} == {
+        first: "missing",
+        second: "short",
+    }
+    assert found[second]["detail"] == "it has 5 bytes, 1024 are needed"
+    assert all((row["path"], row["references"]) == ("/v", 1) for row in found.values())
+    manifest = next(iter({row["manifest"] for row in rows}))
+    (made / manifest).write_bytes(b"not a manifest")
+    found_all = verify(url, spark=spark, all_history=True).collect()
+    assert ("damaged", manifest) in {(row["trouble"], row["target"]) for row in found_all}
+
+
+def test_virtual_sources_that_changed(spark: SparkSession, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("a", "b", "c"):
+        (data / name).write_bytes(np.arange(8).tobytes())
+    config = frazil.RepositoryConfig()
+    prefix = f"file://{data}/"
+    config.set_virtual_chunk_container(
+        frazil.VirtualChunkContainer(prefix, frazil.local_filesystem_store(str(data)))
+    )
+    repository = frazil.Repository.create(tmp_path / "repo", config=config)
+    session = repository.writable_session("main")
+    zarr.create_array(
+        session.store, name="v", shape=(24,), chunks=(8,), dtype="i8", compressors=None
+    )
+    for number, name in enumerate(("a", "b", "c")):
+        session.store.set_virtual_ref(
+            f"v/c/{number}",
+            f"{prefix}{name}",
+            offset=0,
+            length=64,
+            checksum=datetime.now(UTC) + timedelta(seconds=2),
+        )
+    session.commit("virtual")
+    url = str(tmp_path / "repo")
+    given = {"authorize-virtual-chunk-access": prefix}
+    assert verify(url, spark=spark, virtual=True, options=given).count() == 0
+    (data / "b").unlink()
+    (data / "c").write_bytes(b"x")
+    found = verify(url, spark=spark, virtual=True, options=given).collect()
+    assert {row["target"].rpartition("/")[2] for row in found} == {"b", "c"}
+    assert verify(url, spark=spark, virtual=True).count() == 3
+
+
+def test_compaction(spark: SparkSession, made: Path) -> None:
+    repository = frazil.Repository.open(made)
+    before = zarr.open_array(repository.readonly_session("main").store, path="v")[...]
+    planned = compact_chunks(str(made), spark=spark, dry_run=True)
+    assert (planned.chunks, planned.objects_before, planned.snapshot_id) == (8, 8, None)
+    done = compact_chunks(str(made), spark=spark, message="pack")
+    assert (done.chunks, done.objects_after) == (8, 1)
+    assert next(iter(repository.ancestry(branch="main"))).message == "pack"
+    after = zarr.open_array(repository.readonly_session("main").store, path="v")[...]
+    np.testing.assert_array_equal(after, before)
+    assert compact_chunks(str(made), spark=spark).snapshot_id is None
+
+
+def test_storage_by_array_snapshot_and_branch(spark: SparkSession, made: Path) -> None:
+    url = str(made)
+    by_array = storage(url, spark=spark).collect()
+    assert [(row["node_path"], row["chunks"], row["native_bytes"]) for row in by_array] == [
+        ("/v", 8, 8192)
+    ]
+    by_snapshot = {
+        row["snapshot_id"]: row for row in storage(url, "snapshot", spark=spark).collect()
+    }
+    assert sorted(row["native_bytes"] for row in by_snapshot.values()) == [8192, 8192]
+    by_branch = storage(url, "branch", spark=spark).collect()
+    assert [(row["branch"], row["native_bytes"]) for row in by_branch] == [("main", 16384)]
+    with pytest.raises(InvalidInputError, match="by must be"):
+        storage(url, "moon", spark=spark)

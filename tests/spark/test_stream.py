@@ -1,0 +1,270 @@
+"""Streams: what commits change comes once, and what is written is written once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import zarr
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+)
+
+import frazil
+from frazil.errors import InvalidInputError
+from tests.support.spark import (
+    WEATHER_ENCODING,
+    make_repository,
+    messages_of,
+    opened,
+    read_stream,
+    rows_of,
+    stream_here,
+    stream_sink_here,
+    weather,
+    write_here,
+)
+
+EVERYTHING = ReadAllAvailable()
+DAYS = weather(13, seed=3)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A repository with ten days of 35 cells each."""
+    path = tmp_path / "repo"
+    make_repository(path, weather(), **WEATHER_ENCODING)
+    return path
+
+
+def days(first: int, last: int) -> pa.Table:
+    return rows_of(DAYS.isel(time=slice(first, last)))
+
+
+def taken(reader: Any, limit: object = EVERYTHING) -> Iterator[pa.Table]:  # noqa: ANN401
+    """Micro-batches until there is nothing more."""
+    start = reader.initialOffset()
+    while (end := reader.latestOffset(start, limit)) != start:
+        yield read_stream(reader, start, end)
+        start = end
+
+
+# --- reading ---
+
+
+def test_a_stream_begins_with_all_there_is_and_goes_on_with_what_changes(repo: Path) -> None:
+    reader = stream_here(repo)
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, EVERYTHING)
+    assert read_stream(reader, start, first).num_rows == 350
+    assert reader.latestOffset(first, EVERYTHING) == first
+    write_here(repo, days(10, 12), append_dim="time")
+    second = reader.latestOffset(first, EVERYTHING)
+    rows = read_stream(reader, first, second)
+    assert rows.num_rows == 70, "the rest of a chunk that was written again has not changed"
+    assert sorted(set(rows.column("time").to_pylist())) == sorted(
+        set(days(10, 12).column("time").to_pylist())
+    )
+    cell = rows_of(weather().isel(time=[3], lat=[2], lon=[1])).set_column(
+        4, "wind", pa.array([7.5], pa.float32())
+    )
+    write_here(repo, cell)
+    third = reader.latestOffset(second, EVERYTHING)
+    assert read_stream(reader, second, third).column("wind").to_pylist() == [7.5]
+    # The same offsets give the same rows, also later and to another reader.
+    assert read_stream(stream_here(repo), first, second).num_rows == 70
+
+
+@pytest.mark.parametrize(
+    ("limit", "option"),
+    [
+        (ReadMaxFiles(10), {"maxFilesPerTrigger": 10}),
+        (ReadMaxRows(100), {"streaming-max-rows-per-micro-batch": 100}),
+        (ReadMaxBytes(1), {"maxBytesPerTrigger": 1}),
+    ],
+)
+def test_limits_cut_micro_batches_without_losing_rows(
+    repo: Path, limit: object, option: dict[str, int]
+) -> None:
+    write_here(repo, days(10, 12), append_dim="time")
+    reader = stream_here(repo, **option)
+    assert reader.getDefaultReadLimit() == limit
+    batches = list(taken(reader, limit))
+    assert len(batches) >= 3
+    assert sum(batch.num_rows for batch in batches) == 420
+    assert max(batch.num_rows for batch in batches) <= 240
+
+
+def test_streams_start_at_a_snapshot_or_a_time(repo: Path) -> None:
+    repository = frazil.Repository.open(repo)
+    first = repository.lookup_branch("main")
+    write_here(repo, days(10, 12), append_dim="time")
+    write_here(repo, days(12, 13), append_dim="time")
+    made = next(c for c in repository.ancestry(branch="main") if c.id == first).written_at
+    later = made + timedelta(microseconds=1)
+
+    def count(**options: Any) -> int:  # noqa: ANN401
+        return sum(batch.num_rows for batch in taken(stream_here(repo, **options)))
+
+    assert count(startingVersion=first) == 105
+    assert count(**{"start-snapshot-id": first[:8]}) == 105
+    assert count(startingTimestamp=later) == 105
+    assert count(**{"stream-from-timestamp": made - timedelta(days=1)}) == 455
+    assert count(startingVersion="latest") == 0
+    assert count(startingVersion=first, where="lat > 0") == 45
+
+
+def test_available_now_stops_where_the_branch_was(repo: Path) -> None:
+    reader = stream_here(repo)
+    reader.prepareForTriggerAvailableNow()
+    write_here(repo, days(10, 12), append_dim="time")
+    assert [batch.num_rows for batch in taken(reader)] == [350]
+
+
+def test_chunks_can_be_streamed(repo: Path) -> None:
+    first = frazil.Repository.open(repo).lookup_branch("main")
+    write_here(repo, rows_of(weather(seed=4).isel(time=[0], lat=[0], lon=[0])))
+    reader = stream_here(repo, layout="chunks", values="binary", startingVersion=first)
+    (batch,) = taken(reader)
+    found = {(row["variable"], tuple(row["chunk_index"])) for row in batch.to_pylist()}
+    assert found == {("t2m", (0, 0, 0)), ("wind", (0, 0, 0))}
+
+
+def test_a_position_that_is_no_longer_in_the_history_is_told(repo: Path) -> None:
+    repository = frazil.Repository.open(repo)
+    first = repository.lookup_branch("main")
+    write_here(repo, days(10, 12), append_dim="time")
+    reader = stream_here(repo)
+    end = reader.latestOffset(reader.initialOffset(), EVERYTHING)
+    repository.reset_branch("main", first)
+    with pytest.raises(InvalidInputError, match="not in the history of branch 'main'"):
+        reader.latestOffset(end, EVERYTHING)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"tag": "v1"}, "only a branch|no meaning|not found"),
+        ({"layout": "lines"}, "cells or of chunks"),
+        ({"startingVersion": "latest", "startingTimestamp": "2024-01-01"}, "not both"),
+        ({"message": "x"}, "has no meaning here"),
+    ],
+)
+def test_options_that_make_no_stream(repo: Path, options: dict[str, str], problem: str) -> None:
+    frazil.Repository.open(repo).create_tag(
+        "v1", frazil.Repository.open(repo).lookup_branch("main")
+    )
+    with pytest.raises(InvalidInputError, match=problem):
+        stream_here(repo, **options)
+
+
+# --- writing ---
+
+
+def written(repo: Path, rows: pa.Table, **options: Any) -> list[Any]:  # noqa: ANN401
+    """What the tasks of a micro-batch return."""
+    sink = stream_sink_here(repo, rows.schema, **options)
+    half = rows.num_rows // 2
+    return [sink.write(iter(rows.slice(*cut).to_batches())) for cut in ((0, half), (half,))]
+
+
+STREAM = {"append_dim": "time", "checkpointLocation": "/some/place"}
+
+
+def test_a_micro_batch_is_committed_once(repo: Path) -> None:
+    rows = days(10, 12)
+    told = written(repo, rows, **STREAM)
+    for _ in range(2):  # the driver died after the commit, before the checkpoint
+        stream_sink_here(repo, rows.schema, **STREAM).commit(told, 0)
+    stream_sink_here(repo, rows.schema, **STREAM).commit(written(repo, rows, **STREAM), 0)
+    assert len(messages_of(repo)) == 2
+    assert opened(repo).sizes["time"] == 12
+    more = days(12, 13)
+    stream_sink_here(repo, more.schema, **STREAM).commit(written(repo, more, **STREAM), 1)
+    assert opened(repo).sizes["time"] == 13
+    newest = next(iter(frazil.Repository.open(repo).ancestry(branch="main")))
+    assert newest.metadata["txn.version"] == 1
+
+
+def test_a_micro_batch_that_was_only_written_is_written_again(repo: Path) -> None:
+    rows = days(10, 12)
+    written(repo, rows, **STREAM)  # the driver died before the commit
+    assert messages_of(repo) == ["made"]
+    stream_sink_here(repo, rows.schema, **STREAM).commit(written(repo, rows, **STREAM), 0)
+    assert len(messages_of(repo)) == 2
+    np.testing.assert_array_equal(opened(repo).wind[10:], DAYS.wind[10:12])
+
+
+def test_another_commit_between_write_and_commit_is_kept(repo: Path) -> None:
+    rows = days(10, 12)
+    told = written(repo, rows, **STREAM)
+    session = frazil.Repository.open(repo).writable_session("main")
+    zarr.create_array(session.store, name="other", shape=(1,), dtype="i1", dimension_names=["one"])
+    session.commit("between")
+    stream_sink_here(repo, rows.schema, **STREAM).commit(told, 0)
+    found = opened(repo)
+    assert (found.sizes["time"], "other" in found) == (12, True)
+
+
+def test_a_stream_needs_a_name(repo: Path) -> None:
+    with pytest.raises(InvalidInputError, match="checkpointLocation"):
+        stream_sink_here(repo, days(10, 11).schema)
+    stream_sink_here(repo, days(10, 11).schema, txnAppId="mine")
+
+
+# --- with Spark ---
+
+
+def test_a_restarted_query_writes_nothing_twice(spark: SparkSession, tmp_path: Path) -> None:
+    source, url, state = (str(tmp_path / name) for name in ("in", "repo", "state"))
+    first = spark.createDataFrame(days(0, 2).to_pandas())
+    first.coalesce(1).write.parquet(source)
+
+    def run() -> None:
+        rows = spark.readStream.schema(first.schema).parquet(source)
+        writer = rows.writeStream.format("frazil").option("checkpointLocation", state)
+        writer = writer.option("dims", "time, lat, lon").option("append-dim", "time")
+        writer.trigger(availableNow=True).start(url).awaitTermination()
+
+    run()
+    assert opened(url).sizes["time"] == 2
+    # As if the driver had died after our commit, before Spark's own record of it.
+    shutil.rmtree(Path(state) / "commits")
+    run()
+    assert len(messages_of(url)) == 1
+    spark.createDataFrame(days(2, 3).to_pandas()).coalesce(1).write.mode("append").parquet(source)
+    run()
+    assert len(messages_of(url)) == 2
+    found = opened(url)
+    expected = DAYS.isel(time=slice(0, 3))
+    np.testing.assert_array_equal(found.wind.sel(lat=expected.lat), expected.wind)
+
+
+def test_a_query_reads_each_change_once(spark: SparkSession, repo: Path, tmp_path: Path) -> None:
+    counts: list[int] = []
+
+    def look(batch: DataFrame, _: int) -> None:
+        counts.append(batch.count())
+
+    def run() -> list[int]:
+        counts.clear()
+        rows = spark.readStream.format("frazil").option("maxFilesPerTrigger", 30).load(str(repo))
+        writer = rows.writeStream.foreachBatch(look)
+        writer = writer.option("checkpointLocation", str(tmp_path / "state"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return list(counts)
+
+    assert sum(run()) == 350
+    write_here(repo, days(10, 12), append_dim="time")
+    assert run() == [70]
+    assert run() == []
