@@ -134,7 +134,8 @@ def write_here(
 def opened(url: str | Path, branch: str = "main", **options: Any) -> xr.Dataset:  # noqa: ANN401
     """What xarray reads of a repository now."""
     session = frazil.Repository.open(url).readonly_session(branch)
-    return xr.open_zarr(session.store, consolidated=False, **options).load()
+    found: xr.Dataset = xr.open_zarr(session.store, consolidated=False, **options).load()
+    return found
 
 
 def messages_of(url: str | Path, branch: str = "main") -> list[str]:
