@@ -103,6 +103,13 @@ def test_appending_to_references_needs_whole_chunks_or_a_copy(tmp_path: Path) ->
         take(tmp_path / "repo", files[1], append=True)
     assert {each.code for each in refusal.value.report.errors} == {"chunk-alignment"}
     assert len(commits(tmp_path / "repo")) == 2
+    report = take(tmp_path / "repo", files[1], append=True, wanted={"materialize": True})
+    assert (report.virtual_chunks, report.native_chunks) == (0, 6)
+    first = xr.decode_cf(part(0, days=3))
+    expected = xr.concat(
+        [first, decoded(1)], "time", data_vars="minimal", coords="minimal", compat="override"
+    )
+    xr.testing.assert_equal(seen(tmp_path / "repo"), expected)
 
 
 def test_a_group_with_arrays_is_not_overwritten(tmp_path: Path) -> None:

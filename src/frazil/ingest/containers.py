@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from frazil.errors import ErrorKind, InvalidInputError
@@ -12,6 +13,16 @@ from frazil.model.config import (
     RepositoryConfig,
     S3Options,
     VirtualChunkContainer,
+)
+from frazil.storage.credentials import (
+    AnyContainerCredential,
+    AnyCredential,
+    HttpAccess,
+    LocalFileSystemAccess,
+    azure_credentials,
+    containers_credentials,
+    gcs_credentials,
+    s3_credentials,
 )
 from frazil.storage.locations import key_of
 
@@ -74,6 +85,37 @@ def container_for(prefix: str, options: Mapping[str, Any]) -> VirtualChunkContai
     made = VirtualChunkContainer(_with_slash(prefix), store)
     made.check()
     return made
+
+
+def covering(config: RepositoryConfig, locations: Iterable[str]) -> list[str]:
+    """The prefixes of the containers of a configuration that some locations are in."""
+    known = sorted(map(_with_slash, config.virtual_chunk_containers or {}), key=len, reverse=True)
+    found = (next((p for p in known if each.startswith(p)), None) for each in locations)
+    return sorted({prefix for prefix in found if prefix is not None})
+
+
+def access(prefixes: Iterable[str], options: Mapping[str, Any]) -> dict[str, AnyCredential | None]:
+    """Credentials for containers whose files we were told how to reach."""
+    made: dict[str, Any] = {}
+    for prefix in prefixes:
+        scheme = prefix.partition("://")[0]
+        if scheme == "file":
+            made[prefix] = LocalFileSystemAccess
+        elif scheme in ("http", "https"):
+            made[prefix] = HttpAccess
+        elif scheme in _CREDENTIALS:
+            maker = _CREDENTIALS[scheme]
+            names = inspect.signature(maker).parameters
+            given = {name: value for name, value in options.items() if name in names}
+            made[prefix] = maker(**given)
+    return containers_credentials(made)
+
+
+_CREDENTIALS: Final[dict[str, Callable[..., AnyContainerCredential]]] = {
+    "s3": s3_credentials,
+    **dict.fromkeys(("gs", "gcs"), gcs_credentials),
+    **dict.fromkeys(("az", "azure", "abfs"), azure_credentials),
+}
 
 
 def how_to_read(prefixes: Iterable[str]) -> str:

@@ -241,7 +241,7 @@ class _Ingest:
 
     def _write(self, plan: Plan, report: IngestReport) -> IngestReport:
         prefixes = self._prefixes(plan)
-        added = self._open(prefixes)
+        added = self._open(prefixes, plan.scans)
         session = self._session()
         is_new = not plan.has_base
         writing.make_groups(session, self.group, plan.attributes if is_new else None)
@@ -275,7 +275,7 @@ class _Ingest:
             native_chunks=total[Kind.NATIVE],
             referenced_bytes=nbytes[Kind.VIRTUAL],
             copied_bytes=nbytes[Kind.NATIVE] + nbytes[Kind.LOADED],
-            containers=tuple(prefixes),
+            containers=tuple(containers.covering(session.config, prefixes)),
             added_containers=tuple(added),
         )
 
@@ -306,7 +306,7 @@ class _Ingest:
         )
         return containers.prefixes_of(locations)
 
-    def _open(self, prefixes: Sequence[str]) -> list[str]:
+    def _open(self, prefixes: Sequence[str], scans: Sequence[FileScan]) -> list[str]:
         """Open or make the repository, with the containers that references need."""
         config = RepositoryConfig.default()
         if self.repository is None:
@@ -324,6 +324,12 @@ class _Ingest:
                     config.set_virtual_chunk_container(container)
                 self.repository = self.repository.reopen(config)
                 self.repository.save_config()
+        # A copy behind references begins with the chunk that they end in.
+        urls = [each.url for each in scans]
+        reached = containers.covering(self.repository.config, urls)
+        if reached:
+            allowed = containers.access(reached, self.request.source_options)
+            self.repository = self.repository.reopen(authorize_virtual_chunk_access=allowed)
         if (present := self._present()) != self.request.branch:
             tip = self.repository.lookup_branch(present)
             self.repository.create_branch(self.request.branch, tip)

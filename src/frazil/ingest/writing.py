@@ -74,13 +74,13 @@ def read_base(session: Session, group: str) -> tuple[FileScan, frozenset[str]] |
     for name, meta in metadata.items():
         size = prod(meta["shape"]) * 8
         described[name] = (_dims(meta), meta.get("attributes", {}), size)
-    loaded = Wish().chosen(described)
+    native = frozenset(name for name, node in nodes.items() if not _is_virtual(state, node))
+    loaded = Wish().chosen(described) & native
     variables = [
         _base_variable(session, node, name, metadata[name], loads=name in loaded)
         for name, node in nodes.items()
     ]
     attributes = plain(json.loads(found.user_data).get("attributes", {}))
-    native = frozenset(name for name, node in nodes.items() if not _is_virtual(state, node))
     scan = FileScan(REPOSITORY, "repository", Identity(0, None, 0), tuple(variables), attributes)
     return scan, native
 

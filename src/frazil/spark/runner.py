@@ -25,12 +25,12 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 WAVES: Final = 8
-"""A long list is done in so many jobs."""
+"""A very long list is done in so many jobs,"""
+WAVE_ITEMS: Final = 256
+"""a shorter one in jobs of about so many items, since each takes a while to start."""
 TASKS_PER_SLOT: Final = 3
 CLUSTER_SLOTS: Final = 64
 """Tasks that a cluster is taken to run at once where it does not tell."""
-MANY: Final = 128
-"""Items from which on there are several jobs."""
 ANSWER_BYTES: Final = 32 << 20
 _LOCAL: Final = re.compile(r"local(?:-cluster)?\[(\d+|\*)")
 _SCHEMA: Final = pa.schema([("number", pa.int64()), ("item", pa.binary())])
@@ -55,7 +55,7 @@ class SparkRunner:
             FrazilError: what a task failed with.
         """
         count = len(items)
-        waves = 1 if count < MANY else WAVES
+        waves = max(1, min(WAVES, count // WAVE_ITEMS))
         bounds = [count * wave // waves for wave in range(waves + 1)]
         for first, last in pairwise(bounds):
             if last > first:
