@@ -68,7 +68,7 @@ class Spark:
 
     def ingest(self) -> int:
         """All files by reference, in one commit."""
-        from frazil.spark.ingest import ingest
+        from frazil.spark.ingesting import ingest
 
         target = self.folder / "ingested"
         shutil.rmtree(target, ignore_errors=True)

@@ -123,7 +123,7 @@ def _run(
     files: list[str], url: str, master: str | None, asked: dict[str, Any]
 ) -> tuple[IngestReport, Exit]:
     from frazil.ingest.reports import IngestRefusedError
-    from frazil.spark.ingest import ingest as run
+    from frazil.spark.ingesting import ingest as run
     from frazil.spark.sessions import session
 
     with _bar() as progress:

@@ -73,15 +73,20 @@ def scan_hdf(
             raise InvalidInputError(
                 f"there is no group {group!r}", kind=ErrorKind.UNSUITABLE_DATA, file=shown(url)
             )
+        items = dict(found.items())
         datasets = {
             name: item
-            for name, item in found.items()
+            for name, item in items.items()
             if isinstance(item, h5py.Dataset) and name not in wish.drop and not _is_bare(item)
         }
-        below = [name for name, item in found.items() if isinstance(item, h5py.Group)]
-        names = _loaded_names(datasets, found.name, wish)
+        below = [name for name, item in items.items() if isinstance(item, h5py.Group)]
+        described = {
+            name: (_dims(dataset, found.name), dict(_attributes(dataset)), dataset.nbytes)
+            for name, dataset in datasets.items()
+        }
+        names = wish.chosen(described)
         variables = [
-            _variable(url, name, dataset, found.name, loads=name in names)
+            _variable(url, name, dataset, *described[name][:2], loads=name in names)
             for name, dataset in datasets.items()
         ]
         notes = (f"groups that are not taken: {', '.join(below)}",) if below else ()
@@ -109,21 +114,15 @@ def _is_bare(dataset: h5py.Dataset) -> bool:
     return isinstance(name, bytes) and name.startswith(_NO_VARIABLE)
 
 
-def _loaded_names(datasets: Mapping[str, h5py.Dataset], group: str, wish: Wish) -> set[str]:
-    described = {
-        name: (_dims(dataset, group), dict(_attributes(dataset)), dataset.nbytes)
-        for name, dataset in datasets.items()
-    }
-    return wish.chosen(described) | {
-        # Strings of any length lie in a heap of the file, out of reach of references.
-        name
-        for name, dataset in datasets.items()
-        if dataset.dtype.kind == "O"
-    }
-
-
-def _variable(url: str, name: str, dataset: h5py.Dataset, group: str, *, loads: bool) -> Variable:
-    attributes = dict(_attributes(dataset))
+def _variable(
+    url: str,
+    name: str,
+    dataset: h5py.Dataset,
+    dims: tuple[str, ...],
+    attributes: dict[str, Any],
+    *,
+    loads: bool,
+) -> Variable:
     if dataset.dtype.kind == "O" and h5py.check_string_dtype(dataset.dtype) is None:
         raise _unsuitable(f"the variable {name!r} has a type that Zarr has not", url)
     dtype = np.dtype("O") if dataset.dtype.kind == "O" else _plain_dtype(dataset.dtype)
@@ -133,13 +132,14 @@ def _variable(url: str, name: str, dataset: h5py.Dataset, group: str, *, loads: 
     is_text = dtype.kind == "O"
     return Variable(
         name=name,
-        dims=_dims(dataset, group),
+        dims=dims,
         shape=tuple(map(int, dataset.shape)),
         chunks=tuple(max(1, n) for n in chunks),
         encoding=_encoding(url, name, dataset, dtype),
         attributes=plain(attributes),
         references=None if is_text else _references(url, name, dataset),
-        values=_values(dataset, ()) if loads else None,
+        # Strings of any length lie in a heap of the file, out of reach of references.
+        values=_values(dataset, ()) if loads or is_text else None,
     )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from frazil.spark.checking import storage as storage
     from frazil.spark.checking import verify as verify
     from frazil.spark.cloning import clone as clone
-    from frazil.spark.ingest import ingest as ingest
+    from frazil.spark.ingesting import ingest as ingest
     from frazil.spark.maintain import collect_garbage as collect_garbage
     from frazil.spark.maintain import find_garbage as find_garbage
     from frazil.spark.packing import compact_chunks as compact_chunks
@@ -44,7 +44,7 @@ _HOME: Final = {
     "export": "frazil.spark.zarr_export",
     "clone": "frazil.spark.cloning",
     "FrazilTable": "frazil.spark.table",
-    "ingest": "frazil.spark.ingest",
+    "ingest": "frazil.spark.ingesting",
     "read": "frazil.spark.reading",
     "rechunk": "frazil.spark.rechunking",
     "register": "frazil.spark.calls",
@@ -79,7 +79,6 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'frazil.spark' has no attribute {name!r}")
-    # Kept, for an import leaves the module here under its own name, and some share it.
     found = globals()[name] = getattr(import_module(_HOME[name]), name)
     return found
 
