@@ -6,6 +6,7 @@ belongs to the one test.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -362,6 +363,19 @@ class ListingContract:
         assert keys_of(storage, "chunks/sub/") == ["chunks/sub/B"]
         assert keys_of(storage, "chunks/A/") == []
         assert keys_of(storage, "none/at/all/") == []
+
+    def test_parts_of_a_listing_make_it_whole(self, storage: Storage) -> None:
+        names = ["0", "0Z", "8", "8000", "G", "GG", "Z", "ZZ"]
+        for name in names:
+            storage.put(f"chunks/{name}", b"x")
+        storage.put("chunksG", b"x")
+        bounds = ["", "8", "G", "~"]
+        parts = [
+            [item.key for item in storage.list_between("chunks/", first, last)]
+            for first, last in itertools.pairwise(bounds)
+        ]
+        assert [len(part) for part in parts] == [2, 2, 4]
+        assert sorted(key for part in parts for key in part) == [f"chunks/{n}" for n in names]
 
     def test_listing_while_deleting(self, storage: Storage) -> None:
         for number in range(20):

@@ -15,6 +15,7 @@ from pyspark.sql.functions import expr
 
 import frazil
 import frazil.spark
+from frazil.errors import SessionStateError
 from frazil.spark import FrazilTable
 from frazil.spark.sessions import require_workers
 from tests.spark.test_cells import DTYPES
@@ -197,5 +198,8 @@ def test_mistakes_are_told_on_the_driver(spark: SparkSession, weather_repo: Path
     assert secret not in hidden._jdf.queryExecution().toString()
 
 
-def test_workers_have_the_same_frazil(spark: SparkSession) -> None:
+def test_workers_have_the_same_frazil(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     require_workers(spark)
+    monkeypatch.setattr(frazil, "__version__", "99.0")  # of the driver only
+    with pytest.raises(SessionStateError, match=r"driver's is 99\.0: install the same Frazil"):
+        require_workers(spark)

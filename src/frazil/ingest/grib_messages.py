@@ -147,7 +147,7 @@ def refusal(data: bytes) -> str | None:
     expected = decoded(data)
     try:
         found = parse_grib_array(data, 0)
-    except BaseException as error:
+    except BaseException as error:  # a panic of its compiled code is not an Exception
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         return f"gribberish does not decode it ({type(error).__name__})"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import Final
+from typing import Final, Self
 
 from frazil.config import current
 from frazil.ids import INITIAL_SNAPSHOT_ID
-from frazil.model.config import Attribution, StorageSettings
-from frazil.model.display import Field
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import (
     PLAIN,
@@ -28,6 +26,7 @@ from frazil.storage.base import (
     fan_out,
 )
 from frazil.storage.disk_cache import DiskCache
+from frazil.storage.wrapped import WrappedStorage
 
 IMMUTABLE: Final = (SNAPSHOTS, LOGS, MANIFESTS, CHUNKS)
 """Prefixes of objects that are written once under a random name."""
@@ -37,13 +36,13 @@ _EVERYWHERE: Final = str(INITIAL_SNAPSHOT_ID)
 """The one name that all repositories share, also one made anew in the same place."""
 
 
-class CachedStorage(Storage):
+class CachedStorage(WrappedStorage):
     """Another storage, and copies of what was read from it."""
 
     def __init__(
         self, inner: Storage, cache: DiskCache, prefixes: tuple[str, ...] = IMMUTABLE
     ) -> None:
-        self.inner: Final = inner
+        super().__init__(inner)
         self.cache: Final = cache
         self._prefixes: Final = prefixes
         self._identity: Final = f"{inner.url}\n{inner}\n"
@@ -147,10 +146,6 @@ class CachedStorage(Storage):
         """Delete in the inner storage; copies, which nothing names any more, leave in time."""
         return self.inner.delete_many(keys)
 
-    def make_durable(self, keys: Iterable[str]) -> None:
-        """What the inner storage does."""
-        self.inner.make_durable(keys)
-
     def start_durable(self, keys: Iterable[str]) -> Callable[[], None]:
         """What the inner storage does."""
         return self.inner.start_durable(keys)
@@ -159,52 +154,12 @@ class CachedStorage(Storage):
         """What the inner storage says."""
         return self.inner.is_empty()
 
-    def require_safe_commits(self) -> None:
-        """What the inner storage says."""
-        self.inner.require_safe_commits()
+    def list_between(self, prefix: str, first: str, last: str) -> Iterator[Listed]:
+        """Ask the inner storage."""
+        return self.inner.list_between(prefix, first, last)
 
-    @property
-    def can_write(self) -> bool:
-        """What the inner storage says."""
-        return self.inner.can_write
-
-    @property
-    def allows_empty_prefix(self) -> bool:
-        """What the inner storage says."""
-        return self.inner.allows_empty_prefix
-
-    @property
-    def percent_encodes_names(self) -> bool:
-        """What the inner storage says."""
-        return self.inner.percent_encodes_names
-
-    @property
-    def url(self) -> str:
-        """Where the inner storage is."""
-        return self.inner.url
-
-    def default_settings(self) -> StorageSettings:
-        """What the inner storage says."""
-        return self.inner.default_settings()
-
-    def with_settings(self, settings: StorageSettings) -> CachedStorage:
-        """The same place and copies, used with other settings."""
-        return self._around(self.inner.with_settings(settings))
-
-    def with_attribution(self, attribution: Attribution) -> CachedStorage:
-        """The same place and copies, with labels on requests."""
-        return self._around(self.inner.with_attribution(attribution))
-
-    def with_request_limit(self, max_concurrent_requests: int) -> CachedStorage:
-        """The same place and copies, with another limit on requests in flight."""
-        return self._around(self.inner.with_request_limit(max_concurrent_requests))
-
-    def _around(self, inner: Storage) -> CachedStorage:
-        return CachedStorage(inner, self.cache, self._prefixes)
-
-    def shown_fields(self) -> Iterable[Field]:
-        """The inner storage."""
-        return self.inner.shown_fields()
+    def _around(self, inner: Storage) -> Self:
+        return type(self)(inner, self.cache, self._prefixes)
 
 
 def _shares(pieces: Sequence[Piece]) -> Sequence[Sequence[Piece]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Self
 
 from frazil.errors import InvalidInputError
-from frazil.model.config import Attribution, StorageSettings
 from frazil.model.display import Field
 from frazil.storage.base import (
     PLAIN,
@@ -23,9 +23,10 @@ from frazil.storage.base import (
     Written,
     fan_out,
 )
+from frazil.storage.wrapped import WrappedStorage
 
 
-class LatencyStorage(Storage):
+class LatencyStorage(WrappedStorage):
     """Another storage, with a pause before each request."""
 
     def __init__(
@@ -33,7 +34,7 @@ class LatencyStorage(Storage):
     ) -> None:
         if write_latency_ms < 0 or read_latency_ms < 0:
             raise InvalidInputError("latency cannot be negative")
-        self.inner = inner
+        super().__init__(inner)
         self.write_latency_ms = write_latency_ms
         self.read_latency_ms = read_latency_ms
 
@@ -93,57 +94,13 @@ class LatencyStorage(Storage):
         """Many late `put`s side by side, as over a network."""
         fan_out(lambda item: self.put(item[0], item[1], attributes), [*items])
 
-    def make_durable(self, keys: Iterable[str]) -> None:
-        """What the inner storage does; an object store would need nothing."""
-        self.inner.make_durable(keys)
-
-    @property
-    def can_write(self) -> bool:
-        """What the inner storage says."""
-        return self.inner.can_write
-
-    def default_settings(self) -> StorageSettings:
-        """What the inner storage says."""
-        return self.inner.default_settings()
-
-    def with_settings(self, settings: StorageSettings) -> LatencyStorage:
-        """The same place and pauses, used with other settings."""
-        return self._around(self.inner.with_settings(settings))
-
-    @property
-    def allows_empty_prefix(self) -> bool:
-        """What the inner storage says."""
-        return self.inner.allows_empty_prefix
-
-    @property
-    def url(self) -> str:
-        """Where the inner storage is."""
-        return self.inner.url
-
-    @property
-    def percent_encodes_names(self) -> bool:
-        """What the inner storage says."""
-        return self.inner.percent_encodes_names
-
-    def with_attribution(self, attribution: Attribution) -> LatencyStorage:
-        """The same place and pauses, with labels on requests."""
-        return self._around(self.inner.with_attribution(attribution))
-
-    def with_request_limit(self, max_concurrent_requests: int) -> LatencyStorage:
-        """The same place and pauses, with another limit on requests in flight."""
-        return self._around(self.inner.with_request_limit(max_concurrent_requests))
-
-    def require_safe_commits(self) -> None:
-        """What the inner storage says."""
-        self.inner.require_safe_commits()
-
-    def _around(self, inner: Storage) -> LatencyStorage:
-        return LatencyStorage(
+    def _around(self, inner: Storage) -> Self:
+        return type(self)(
             inner, write_latency_ms=self.write_latency_ms, read_latency_ms=self.read_latency_ms
         )
 
     def shown_fields(self) -> Iterable[Field]:
         """The inner storage and the pauses."""
-        yield from self.inner.shown_fields()
+        yield from super().shown_fields()
         yield Field("write_latency_ms", self.write_latency_ms)
         yield Field("read_latency_ms", self.read_latency_ms)

@@ -41,24 +41,11 @@ from frazil.session.session import Session
 from frazil.storage.base import Storage
 from frazil.storage.credentials import LocalFileSystemAccess
 from frazil.storage.latency import LatencyStorage
-from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from tests.support.arrays import numbers, session_with, zarr_array
 from tests.support.faulty import FaultyStorage
 
 SHAPE, CHUNKS = (23, 17), (5, 4)
-
-
-@pytest.fixture(params=["memory", "local", "distant"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
-    """Storages that are read from in line and through threads."""
-    match request.param:
-        case "memory":
-            return MemoryStorage()
-        case "local":
-            return LocalStorage(tmp_path)
-        case _:
-            return LatencyStorage(MemoryStorage())
 
 
 def written(values: Any, **options: Any) -> zarr.Array[Any]:

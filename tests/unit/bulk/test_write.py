@@ -37,18 +37,6 @@ from tests.support.faulty import Fault, FaultyStorage, Trouble
 SHAPE, CHUNKS = (23, 17), (5, 4)
 
 
-@pytest.fixture(params=["memory", "local", "distant"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
-    """Storages that are written to in line and through threads."""
-    match request.param:
-        case "memory":
-            return MemoryStorage()
-        case "local":
-            return LocalStorage(tmp_path)
-        case _:
-            return LatencyStorage(MemoryStorage())
-
-
 def begin(storage: Storage, **options: object) -> Session:
     """A session with one array, whose chunks are never inline."""
     settings = RepositoryConfig(inline_chunk_threshold_bytes=0)
