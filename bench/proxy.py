@@ -11,12 +11,13 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict, dataclass
 
 HOST = "127.0.0.1"
 HEAD_LIMIT = 64 * 1024
 BLOCK = 256 * 1024
+LINE_END = b"\r\n"
 UPSTREAM = 128
 """requests that the server gets at a time; more have to wait, idle clients take no place"""
 BACKLOG = 512
@@ -121,16 +122,20 @@ class Proxy:
         server[1].write(head)
         self.passed.requests += 1
         self.passed.reads += method in (b"GET", b"HEAD")
-        # Not `+= await`: that would add to the value from before the wait, and lose the others'.
-        sent = await _relay(client[0], server[1], fields)
-        self.passed.sent_bytes += sent
+
+        def count_sent(length: int) -> None:
+            self.passed.sent_bytes += length
+
+        def count_received(length: int) -> None:
+            self.passed.received_bytes += length
+
+        await _relay(client[0], server[1], fields, count_sent)
         reply = await server[0].readuntil(b"\r\n\r\n")
         client[1].write(reply)
         answered = _fields(reply)
         status = reply.split(b" ", 2)[1]
         if method != b"HEAD" and status not in (b"204", b"304"):
-            received = await _relay(server[0], client[1], answered)
-            self.passed.received_bytes += received
+            await _relay(server[0], client[1], answered, count_received)
         await client[1].drain()
         if answered.get(b"connection", b"").lower() == b"close":
             server[1].close()
@@ -152,29 +157,35 @@ def _fields(head: bytes) -> dict[bytes, bytes]:
 
 
 async def _relay(
-    source: asyncio.StreamReader, target: asyncio.StreamWriter, fields: dict[bytes, bytes]
-) -> int:
-    """Pass on a body in blocks; return its length."""
-    if b"chunked" in fields.get(b"transfer-encoding", b"").lower():
-        total = 0
-        while True:
-            line = await source.readline()
-            length = int(line.split(b";")[0], 16)
-            target.write(line)
-            await _copy(source, target, length + 2)
-            if not length:
-                return total
-            total += length
-    length = int(fields.get(b"content-length", b"0"))
-    await _copy(source, target, length)
-    return length
+    source: asyncio.StreamReader,
+    target: asyncio.StreamWriter,
+    fields: dict[bytes, bytes],
+    count: Callable[[int], None],
+) -> None:
+    """Pass on a body in blocks, each counted before it goes: who has it all finds it counted."""
+    if b"chunked" not in fields.get(b"transfer-encoding", b"").lower():
+        await _copy(source, target, int(fields.get(b"content-length", b"0")), count)
+        return
+    length = -1
+    while length:
+        line = await source.readline()
+        length = int(line.split(b";")[0], 16)
+        target.write(line)
+        await _copy(source, target, length, count)
+        await _copy(source, target, len(LINE_END), lambda _: None)
 
 
-async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter, length: int) -> None:
+async def _copy(
+    source: asyncio.StreamReader,
+    target: asyncio.StreamWriter,
+    length: int,
+    count: Callable[[int], None],
+) -> None:
     while length:
         block = await source.read(min(length, BLOCK))
         if not block:
             raise EOFError("the body ended early")
+        count(len(block))
         target.write(block)
         await target.drain()
         length -= len(block)
