@@ -25,7 +25,7 @@ from frazil.bulk.chain import Chain, compile_chain
 from frazil.bulk.codecs import Array
 from frazil.bulk.compose import Pieces, Planned, Target
 from frazil.bulk.engine import Source, execute
-from frazil.bulk.fetch import find_chunks
+from frazil.bulk.fetch import VIRTUAL, References, find_chunks
 from frazil.bulk.read import read_chunks
 from frazil.bulk.write import write_chunks
 from frazil.codec_pipeline.batch import Batch, Item, batch_of, box_of, covers_as_told
@@ -75,17 +75,26 @@ class BulkPipeline(CodecPipeline):
         batch = None if target is None else self._batch(items)
         if batch is None or target is None:
             return await self.plain.read(items, out, drop_axes)
-        refs = self._few_refs(batch)
+        if not self._is_small(batch):
+            return await asyncio.to_thread(self._read_many, batch, target, drop_axes)
+        refs = self._few_refs(batch) if len(batch.items) <= FEW else None
         if refs is not None:
             return self._read_few(batch, refs, target, drop_axes)
-        return await asyncio.to_thread(self._read_many, batch, target, drop_axes)
+        found = self._find(batch, batch.coords)
+        if (found.kind == VIRTUAL).any():
+            return await asyncio.to_thread(self._read_many, batch, target, drop_axes)
+        return self._read_many(batch, target, drop_axes, found)
+
+    def _is_small(self, batch: Batch) -> bool:
+        """Whether chunks are read or written in less time than it takes to wake a thread."""
+        size = len(batch.items) * self._chunk_bytes(batch)
+        return size <= LARGE_VALUE and batch.state.context.storage.answers_inline
+
+    def _find(self, batch: Batch, coords: npt.NDArray[np.int64]) -> References:
+        return find_chunks(batch.state, batch.node, coords, batch.changes)
 
     def _few_refs(self, batch: Batch) -> list[ChunkRef | None] | None:
-        """Where the chunks are, if reading them takes less time than handing them to a thread."""
-        if len(batch.items) > FEW or not batch.state.context.storage.answers_inline:
-            return None
-        if len(batch.items) * self._chunk_bytes(batch) >= LARGE_VALUE:
-            return None
+        """Where a few chunks are, unless they are far away or to be refused."""
         limit = self.chain.encoded_limit(batch.spec.shape)
         refs = [
             batch.state.chunk_ref(batch.node, tuple(coords), batch.changes)
@@ -115,8 +124,11 @@ class BulkPipeline(CodecPipeline):
             statuses.append(PRESENT)
         return tuple(statuses)
 
-    def _read_many(self, batch: Batch, out: Array, drop_axes: Axes) -> Statuses:
-        exists = self._read_box(batch, out) if self._is_boxed(drop_axes) else None
+    def _read_many(
+        self, batch: Batch, out: Array, drop_axes: Axes, found: References | None = None
+    ) -> Statuses:
+        """All at once; `found` is where they are, if that is known."""
+        exists = self._read_box(batch, out, found) if self._is_boxed(drop_axes) else None
         if exists is None:
             _, _, in_chunk, in_out, is_whole = batch.columns
             exists = read_chunks(
@@ -136,12 +148,14 @@ class BulkPipeline(CodecPipeline):
             return (PRESENT,) * len(exists)
         return tuple([PRESENT if found else MISSING for found in exists.tolist()])
 
-    def _read_box(self, batch: Batch, out: Array) -> npt.NDArray[np.bool_] | None:
+    def _read_box(
+        self, batch: Batch, out: Array, found: References | None
+    ) -> npt.NDArray[np.bool_] | None:
         box = box_of(batch, out.shape)
         if box is None:
             return None
         plan, dropped = box
-        find = partial(find_chunks, batch.state, batch.node, changes=batch.changes)
+        find = partial(self._find, batch) if found is None else lambda _: found
         source = Source(batch.state, batch.node, self.chain, find)
         return execute(source, plan, np.expand_dims(out, dropped))
 
@@ -168,8 +182,7 @@ class BulkPipeline(CodecPipeline):
             await self.plain.write(items, value, drop_axes)
             return
         items[0][0].store.require_writable()
-        small = len(items) * self._chunk_bytes(batch) < LARGE_VALUE and len(items) <= FEW
-        if small and batch.state.context.storage.answers_inline:
+        if len(items) <= FEW and self._is_small(batch):
             self._write(batch, source, drop_axes)
         else:
             await asyncio.to_thread(self._write, batch, source, drop_axes)

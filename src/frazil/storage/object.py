@@ -66,7 +66,9 @@ Range: TypeAlias = tuple[str, int | None, int | None]
 
 UNSORTED: Final = "--x-s3"
 """Ends the names of directory buckets, which list keys in any order."""
-PART_BYTES: Final = 16 << 20
+PART_BYTES: Final = 8 << 20
+PARTED_FROM: Final = 2 * PART_BYTES
+"""Objects of this size go in parts, side by side, where the settings do not name a size."""
 MAX_PARTS: Final = 9_000
 """of a multipart upload; stores allow 10,000"""
 DELETE_BATCH: Final = 1000
@@ -495,8 +497,8 @@ class ObjectStorage(Storage):
         return found
 
     def _upload(self, size: int) -> dict[str, Any]:
-        smallest = int(str(self._clients.settings.effective("minimum_size_for_multipart_upload")))
-        if size < max(smallest, 1):
+        wanted = self._clients.settings.minimum_size_for_multipart_upload
+        if size < max(PARTED_FROM if wanted is None else wanted, 1):
             return {"use_multipart": False}
         return {"use_multipart": True, "chunk_size": max(PART_BYTES, -(-size // MAX_PARTS))}
 
