@@ -99,8 +99,8 @@ def copy_memory(layout: Layout, place: Place, _: Place) -> Action:
     return work
 
 
-def with_xarray(party: Party, dask: bool, place: Place, _: Place) -> Action:
-    """Load a dataset, whole or as dask blocks of sixteen chunks each."""
+def with_xarray(party: Party, blocks: dict[str, int] | None, place: Place, _: Place) -> Action:
+    """Load a dataset, whole or in dask blocks of some shape."""
 
     def work() -> Any:
         import xarray
@@ -110,7 +110,6 @@ def with_xarray(party: Party, dask: bool, place: Place, _: Place) -> Action:
                 store = arrays.plain_store(place)
             else:
                 store = reading(party, place).store
-            blocks: Any = {"y": 256, "x": 128} if dask else None
             data = xarray.open_zarr(store, consolidated=False, zarr_format=3, chunks=blocks)
         return data["a"].load().values
 
@@ -244,28 +243,26 @@ def _large(size: Size, codec: str, must: float, goal: float) -> Case:
     )
 
 
-def _xarray(size: Size, dask: bool) -> Case:
+def _xarray(size: Size, side: int | None = None) -> Case:
+    """The whole dataset, at once or in dask blocks with so many chunks along each side."""
     layout = arrays.small(size)
     codec = "zstd"
-    ours = repository(Party.FRAZIL, layout, codec)
+    way, blocks = "open_zarr().load()", None
+    if side is not None:
+        way = f"in dask blocks of {side * side} chunks"
+        blocks = dict(zip(("y", "x"), (side * n for n in layout.chunks), strict=True))
+
+    def contestant(name: str, party: Party, data: Dataset) -> Contestant:
+        return Contestant(name, party, partial(with_xarray, party, blocks), data)
+
     return Case(
-        key="xarray-dask" if dask else "xarray-load",
-        title=f"xarray {'in dask blocks' if dask else 'open_zarr().load()'}, {layout.title} zstd",
+        key="xarray-load" if side is None else f"xarray-dask-{side * side}",
+        title=f"xarray {way}, {layout.title} zstd",
         theme=THEME,
         contestants=(
-            Contestant("frazil", Party.FRAZIL, partial(with_xarray, Party.FRAZIL, dask), ours),
-            Contestant(
-                PEER,
-                Party.ICECHUNK2,
-                partial(with_xarray, Party.ICECHUNK2, dask),
-                repository(Party.ICECHUNK2, layout, codec),
-            ),
-            Contestant(
-                "zarr LocalStore",
-                Party.ZARR,
-                partial(with_xarray, Party.ZARR, dask),
-                plain(layout, codec),
-            ),
+            contestant("frazil", Party.FRAZIL, repository(Party.FRAZIL, layout, codec)),
+            contestant(PEER, Party.ICECHUNK2, repository(Party.ICECHUNK2, layout, codec)),
+            contestant("zarr LocalStore", Party.ZARR, plain(layout, codec)),
         ),
         targets=(Target("frazil", PEER, 5, 10),),
         check=partial(same_values, layout),
@@ -312,8 +309,9 @@ def cases(size: Size) -> tuple[Case, ...]:
         _small(size, "raw", {THROUGH_ZARR: (8, 20), BULK: (15, 30), PACKED: (25, 80)}),
         _small(size, "zstd", {THROUGH_ZARR: (5, 12), BULK: (8, 18), PACKED: None}),
         _one_chunk(size),
-        _xarray(size, dask=False),
-        _xarray(size, dask=True),
+        _xarray(size),
+        _xarray(size, 16),
+        _xarray(size, 4),
         _tiny(size),
         _large(size, "raw", 4, 8),
         _large(size, "zstd", 1.5, 3),

@@ -230,6 +230,12 @@ class _Job:
         buffer = self._scratch.take(total)
         memory = memoryview(buffer)  # type: ignore[arg-type]  # an array is a buffer
         fetch_into(self._source.state, refs, memory, at)
+        if self._is_direct and len(rows) == self._plan.count > self._plan.run_length:
+            grid = self._plan.places(self._out)
+            if grid is not None:
+                self._place_all(grid, memory, (at, ends, refs.kind))
+                self._scratch.give(buffer)
+                return len(rows), total
         row = rows.start
         while row < rows.stop:
             if row > rows.start:
@@ -280,8 +286,24 @@ class _Job:
         if self._is_direct and not places[0, ...].flags.c_contiguous:
             buffer = self._scratch.take(places.nbytes)
             targets = buffer[: places.nbytes].view(self._chain.dtype).reshape(places.shape)
+        self._unpack(row, targets, memory, bounds)
+        if buffer is not None:
+            places[...] = targets
+            self._scratch.give(buffer)
+
+    def _place_all(self, grid: Array, memory: memoryview, bounds: Bounds) -> None:
+        """All chunks of a plan, copied to their places in one step."""
+        buffer = self._scratch.take(grid.nbytes)
+        chunk = grid.shape[grid.ndim // 2 :]
+        targets = buffer[: grid.nbytes].view(self._chain.dtype).reshape(-1, *chunk)
+        self._unpack(0, targets, memory, bounds)
+        grid[...] = targets.reshape(grid.shape)
+        self._scratch.give(buffer)
+
+    def _unpack(self, row: int, targets: Array, memory: memoryview, bounds: Bounds) -> None:
+        """Decode chunks, the first of which is in `row`, into one array each."""
         memories = _memories(targets) if self._is_direct else None
-        columns = (starts.tolist(), ends.tolist(), kinds.tolist())
+        columns = [column.tolist() for column in bounds]
         for number, (start, end, kind) in enumerate(zip(*columns, strict=True)):
             if kind == MISSING:
                 targets[number] = self._chain.fill_value
@@ -293,9 +315,6 @@ class _Job:
                     self._chain.decode_into(memory[start:end], targets[number, ...])
             except FormatError as error:
                 raise self._named(error, row + number) from error.__cause__
-        if buffer is not None:
-            places[...] = targets
-            self._scratch.give(buffer)
 
     def _check_sizes(self, row: int, sizes: I64, expected: int) -> None:
         wrong = np.flatnonzero(sizes != expected)

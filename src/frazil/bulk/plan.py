@@ -50,6 +50,12 @@ class Plan(Protocol):
         is not taken whole.
         """
 
+    def places(self, out: Array) -> Array | None:
+        """The places of all chunks at once, if all are taken whole and are alike.
+
+        They are a view of `out`: first the axes of the grid, then those of a chunk.
+        """
+
     def put(self, row: int, chunk: Array, out: Array) -> None:
         """Copy what is taken of a chunk to its place."""
 
@@ -140,6 +146,16 @@ class BoxPlan:
         split = view.reshape(*view.shape[:axis], count, size, *view.shape[axis + 1 :])
         return count, np.moveaxis(split, axis, 0)
 
+    def places(self, out: Array) -> Array | None:
+        """The places of all chunks at once, if all are taken whole and are alike."""
+        sizes = [int(cut.sizes[0]) for cut in self.cuts]
+        for cut, size in zip(self.cuts, sizes, strict=True):
+            if not (cut.is_whole.all() and (cut.sizes == size).all()):
+                return None
+        split = [n for pair in zip(self.counts, sizes, strict=True) for n in pair]
+        axes = range(len(split))
+        return out.reshape(split).transpose([*axes[::2], *axes[1::2]])
+
     def parts(self, row: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """What is taken of a chunk, and where in a result with all axes it goes."""
         places = self._places(row)
@@ -217,6 +233,10 @@ class PointPlan:
         """Points are never whole chunks."""
         return False
 
+    def places(self, out: Array) -> Array | None:
+        """Chunks are not placed at once."""
+        return None
+
     def put(self, row: int, chunk: Array, out: Array) -> None:
         """Copy the points of a chunk."""
         in_chunk, in_result = self.parts(row)
@@ -283,6 +303,10 @@ class ListPlan:
         if place.shape != self.chunk_shapes[row] or not np.may_share_memory(place, out):
             return None
         return 1, place[None]
+
+    def places(self, out: Array) -> Array | None:
+        """Chunks are not placed at once."""
+        return None
 
     def put(self, row: int, chunk: Array, out: Array) -> None:
         """Copy what is taken of a chunk to its place."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from types import EllipsisType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,8 @@ from frazil.errors import SelectionError
 
 Part: TypeAlias = slice | I64
 """A selection along one axis of a chunk or of the result."""
+FEW_CHUNKS: Final = 64
+"""Cuts of so many chunks are remembered."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,8 +64,23 @@ def cut_slice(axis: GridAxis, chosen: slice) -> Cut:
         none = np.zeros(0, np.int64)
         return Cut(none, none, (), (), none.astype(bool), none.astype(bool), 0)
     last = start + (items - 1) * step
-    if axis.is_regular and start // axis.sizes[0] == last // axis.sizes[0]:
-        return _one_chunk(axis, slice(start, last + 1, step), items)
+    if axis.is_regular:
+        size = axis.sizes[0]
+        if start // size == last // size:
+            return _one_chunk(axis, slice(start, last + 1, step), items)
+        if last // size - start // size < FEW_CHUNKS:
+            return _cut_few(axis, start, items, step)
+    return _cut_many(axis, start, items, step)
+
+
+@lru_cache(4096)
+def _cut_few(axis: GridAxis, start: int, items: int, step: int) -> Cut:
+    """The same for few chunks: who reads block by block comes by here again for each row."""
+    return _cut_many(axis, start, items, step)
+
+
+def _cut_many(axis: GridAxis, start: int, items: int, step: int) -> Cut:
+    last = start + (items - 1) * step
     ends = axis.chunk_of(np.array([start, last]))
     chunks = np.arange(ends[0], ends[1] + 1)
     begin, sizes = axis.start_of(chunks), axis.size_of(chunks)
