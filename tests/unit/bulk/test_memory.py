@@ -11,6 +11,7 @@ import pytest
 import zarr
 import zarr.codecs
 
+from frazil.errors import StorageError
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 
@@ -63,3 +64,29 @@ def test_region_by_region(tmp_path: Path) -> None:
     seen = CHUNK_ROWS * WIDTH >> 12
     assert total == sum(start % 7 + 1 for start in range(0, ROWS, CHUNK_ROWS)) * seen
     assert grown < 48 * MIB
+
+
+def test_manifests_of_other_arrays_are_not_loaded(tmp_path: Path) -> None:
+    session = Repository.create(LocalStorage(tmp_path)).writable_session("main")
+    side = 1000
+    zarr.create_array(session.store, name="many", shape=(side, side), chunks=(1, 1), dtype="u1")
+    session.store.set_virtual_refs_arr(
+        "many",
+        (side, side),
+        [f"s3://bucket/{row}.nc" for row in range(side) for _ in range(side)],
+        np.tile(np.arange(side, dtype=np.uint64), side),
+        np.ones(side * side, np.uint64),
+        validate_containers=False,
+    )
+    session.commit("a million references")
+    theirs = [*(tmp_path / "manifests").iterdir()]
+    repository = Repository.open(LocalStorage(tmp_path))
+    session = repository.writable_session("main")
+    zarr.create_array(session.store, name="one", data=np.arange(9))
+    session.commit("one chunk")
+    for manifest in theirs:
+        manifest.unlink()
+    session = Repository.open(LocalStorage(tmp_path)).readonly_session("main")
+    assert [*session.array("one")[:]] == [*range(9)]
+    with pytest.raises(StorageError, match="manifest"):
+        session.array("many")[0, 0]
