@@ -197,6 +197,8 @@ class Case:
     warm_up: bool = True
     memory: bool = False
     """whether each contestant also runs once in a fresh process to see its memory"""
+    amounts: tuple[tuple[str, float], ...] = ()
+    """how much work it is, by what is counted: the report tells how much of it is done a second"""
 
     def without(self, parties: Collection[Party]) -> Case:
         """The same case when some parties are not there."""

@@ -133,12 +133,23 @@ def _case(case: dict[str, Any]) -> Iterator[str]:
         head.append("memory peak (before)")
     if with_requests:
         head += ["requests", "received", "sent"]
+    amounts: dict[str, float] = case.get("amounts", {})
+    head += [f"{name}/s" for name in amounts]
     yield ""
     yield f"### {case['title'][0].upper()}{case['title'][1:]}"
     yield ""
     yield from _table(
-        head, (_row(each, case["unit"], with_memory, with_requests) for each in figures)
+        head,
+        (
+            [*_row(each, case["unit"], with_memory, with_requests), *_rates(each, amounts)]
+            for each in figures
+        ),
     )
+
+
+def _rates(figures: dict[str, Any], amounts: dict[str, float]) -> Iterator[str]:
+    for amount in amounts.values():
+        yield _short(amount / figures["median"]) if "median" in figures else ""
 
 
 def _row(figures: dict[str, Any], unit: str, memory: bool, requests: bool) -> Iterator[str]:

@@ -38,6 +38,7 @@ def case_result(case: Case, figures: Sequence[Figures]) -> dict[str, Any]:
         "theme": case.theme,
         "where": case.where.value,
         "unit": case.unit.value,
+        "amounts": dict(case.amounts),
         "contestants": [_figures(each) for each in figures],
         "targets": [_target(case, each, by_name) for each in case.targets],
     }

@@ -60,15 +60,31 @@ def plan(extent: Extent) -> list[tuple[Case, dict[str, Party]]]:
     every = scan | {ALL_COLUMNS: Party.FRAZIL}
     ingest = {"frazil": Party.FRAZIL, VIRTUALIZARR: Party.DASK}
     against = (Target("frazil", VIRTUALIZARR, 1, 2),)
+    amounts = (("million rows", rows), ("MB", size))
     return [
-        (Case("spark-mean", f"mean of {sizes}", THEME, (), FULL_TARGETS), every),
-        (Case("spark-month", f"mean by month of {sizes}", THEME, (), SCAN_TARGETS), scan),
+        (
+            Case("spark-mean", f"mean of {sizes}", THEME, (), FULL_TARGETS, amounts=amounts),
+            every,
+        ),
+        (
+            Case(
+                "spark-month", f"mean by month of {sizes}", THEME, (), SCAN_TARGETS, amounts=amounts
+            ),
+            scan,
+        ),
         (
             Case("spark-where", f"mean of a band of a day, of {sizes}", THEME, (), WHERE_TARGETS),
             scan,
         ),
         (
-            Case("spark-ingest", f"ingest {extent.files} files by reference", THEME, (), against),
+            Case(
+                "spark-ingest",
+                f"ingest {extent.files} files by reference",
+                THEME,
+                (),
+                against,
+                amounts=(("files", extent.files),),
+            ),
             ingest,
         ),
     ]
@@ -199,7 +215,8 @@ def references(folder: Path, extent: Extent) -> dict[str, Any]:
     per_million = found["seconds"] / count * 1e6
     figures = Figures("frazil", Party.FRAZIL, [per_million])
     figures.base_bytes, figures.peak_bytes = found["base_bytes"], found["peak_bytes"]
-    return case_result(Case("spark-references", title, THEME, ()), [figures])
+    case = Case("spark-references", title, THEME, (), amounts=(("million references", 1.0),))
+    return case_result(case, [figures])
 
 
 def measure(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -214,12 +231,13 @@ def measure(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     def note(result: dict[str, Any], seconds: float) -> None:
         found.append(result)
         show(result, seconds)
-        rate = next((c["median"] for c in result["contestants"] if "median" in c), None)
-        if rate and result["key"] in ("spark-mean", "spark-month"):
-            print(f"    frazil: {extent.rows / rate / 1e6:.1f} million rows/s, "
-                  f"{extent.rows * 4 / rate / 1e6:.0f} MB/s")  # fmt: skip
-        if rate and result["key"] == "spark-ingest":
-            print(f"    frazil: {extent.files / rate:.0f} files/s")
+        for name, amount in result["amounts"].items():
+            rates = [
+                f"{each['name']} {amount / each['median']:.1f}"
+                for each in result["contestants"]
+                if "median" in each
+            ]
+            print(f"    {name}/s: {', '.join(rates)}")
 
     chosen = [(c, p) for c, p in plan(extent) if any(t in c.key for t in options.only or [""])]
     if chosen:

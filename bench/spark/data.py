@@ -36,7 +36,7 @@ class Extent:
         return int(np.prod(self.shape))
 
 
-EXTENTS = {"small": Extent(120, 60, 500_000), "full": Extent(600, 1000, 5_000_000)}
+EXTENTS = {"small": Extent(120, 60, 500_000), "full": Extent(300, 1000, 5_000_000)}
 
 
 def dataset(days: int, lat: int = 180, lon: int = 360) -> xr.Dataset:

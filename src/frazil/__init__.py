@@ -13,13 +13,16 @@ __version__: Final = "0.1.0"
 
 _NAMES: Final = {
     "frazil.codec_pipeline": "disable_fast_zarr enable_fast_zarr",
+    "frazil.comparing.records": "ArrayDiff ValueDiff",
     "frazil.errors": (
-        "AlreadyExistsError ConflictError ErrorKind FormatError FrazilError InternalError "
-        "InvalidInputError NodeNotFoundError NotFoundError ReadOnlyError RebaseFailedError "
-        "RefNotFoundError RepositoryNotFoundError SelectionError SessionStateError "
-        "SnapshotNotFoundError StorageError"
+        "AlreadyExistsError AuditFailedError ConflictError ErrorKind FormatError FrazilError "
+        "InternalError InvalidInputError MergeConflictError NodeNotFoundError NotFoundError "
+        "ReadOnlyError RebaseFailedError RefNotFoundError RepositoryNotFoundError "
+        "SelectionError SessionStateError SnapshotNotFoundError StorageError"
     ),
     "frazil.logs": "initialize_logs set_logs_filter shutdown_telemetry",
+    "frazil.maintenance.garbage_plan": "GarbagePlan",
+    "frazil.merging.records": "ChangeCounts ConflictKind MergeConflict MergeReport MergeStatus",
     "frazil.model.chunks": "ChunkType",
     "frazil.model.config": (
         "Attribution CachingConfig ChecksumAlgorithm CompressionAlgorithm "
@@ -37,7 +40,9 @@ _NAMES: Final = {
         "ConflictSolver ConflictType Diff GCSummary ManifestFileInfo RepoStatus "
         "SessionMode SnapshotInfo SpecVersion Update UpdateType VersionSelection"
     ),
+    "frazil.purging.records": "PurgeReport",
     "frazil.repository": "Repository",
+    "frazil.repository.auditing": "AuditReport Check CheckResult",
     "frazil.session.session": "ForkSession Session",
     "frazil.storage.base": "Storage",
     "frazil.storage.constructors": (
@@ -58,7 +63,8 @@ _NAMES: Final = {
         "s3_static_credentials"
     ),
     "frazil.store": "FrazilStore",
-    "frazil.upgrade": "upgrade_repository",
+    "frazil.upgrade": ("clean_upgrade plan_upgrade undo_upgrade upgrade_older upgrade_repository"),
+    "frazil.upgrading.records": "TidyReport UpgradeReport",
 }
 """public names by the module they live in"""
 

@@ -4,13 +4,17 @@ from frazil import bulk as bulk
 from frazil import config as config
 from frazil.codec_pipeline import disable_fast_zarr as disable_fast_zarr
 from frazil.codec_pipeline import enable_fast_zarr as enable_fast_zarr
+from frazil.comparing.records import ArrayDiff as ArrayDiff
+from frazil.comparing.records import ValueDiff as ValueDiff
 from frazil.errors import AlreadyExistsError as AlreadyExistsError
+from frazil.errors import AuditFailedError as AuditFailedError
 from frazil.errors import ConflictError as ConflictError
 from frazil.errors import ErrorKind as ErrorKind
 from frazil.errors import FormatError as FormatError
 from frazil.errors import FrazilError as FrazilError
 from frazil.errors import InternalError as InternalError
 from frazil.errors import InvalidInputError as InvalidInputError
+from frazil.errors import MergeConflictError as MergeConflictError
 from frazil.errors import NodeNotFoundError as NodeNotFoundError
 from frazil.errors import NotFoundError as NotFoundError
 from frazil.errors import ReadOnlyError as ReadOnlyError
@@ -24,6 +28,12 @@ from frazil.errors import StorageError as StorageError
 from frazil.logs import initialize_logs as initialize_logs
 from frazil.logs import set_logs_filter as set_logs_filter
 from frazil.logs import shutdown_telemetry as shutdown_telemetry
+from frazil.maintenance.garbage_plan import GarbagePlan as GarbagePlan
+from frazil.merging.records import ChangeCounts as ChangeCounts
+from frazil.merging.records import ConflictKind as ConflictKind
+from frazil.merging.records import MergeConflict as MergeConflict
+from frazil.merging.records import MergeReport as MergeReport
+from frazil.merging.records import MergeStatus as MergeStatus
 from frazil.model.chunks import ChunkType as ChunkType
 from frazil.model.config import Attribution as Attribution
 from frazil.model.config import CachingConfig as CachingConfig
@@ -69,7 +79,11 @@ from frazil.model.values import SpecVersion as SpecVersion
 from frazil.model.values import Update as Update
 from frazil.model.values import UpdateType as UpdateType
 from frazil.model.values import VersionSelection as VersionSelection
+from frazil.purging.records import PurgeReport as PurgeReport
 from frazil.repository import Repository as Repository
+from frazil.repository.auditing import AuditReport as AuditReport
+from frazil.repository.auditing import Check as Check
+from frazil.repository.auditing import CheckResult as CheckResult
 from frazil.session.session import ForkSession as ForkSession
 from frazil.session.session import Session as Session
 from frazil.storage.base import Storage as Storage
@@ -119,6 +133,12 @@ from frazil.storage.credentials import s3_from_env_credentials as s3_from_env_cr
 from frazil.storage.credentials import s3_refreshable_credentials as s3_refreshable_credentials
 from frazil.storage.credentials import s3_static_credentials as s3_static_credentials
 from frazil.store import FrazilStore as FrazilStore
+from frazil.upgrade import clean_upgrade as clean_upgrade
+from frazil.upgrade import plan_upgrade as plan_upgrade
+from frazil.upgrade import undo_upgrade as undo_upgrade
+from frazil.upgrade import upgrade_older as upgrade_older
 from frazil.upgrade import upgrade_repository as upgrade_repository
+from frazil.upgrading.records import TidyReport as TidyReport
+from frazil.upgrading.records import UpgradeReport as UpgradeReport
 
 __version__: Final[str]

@@ -104,6 +104,8 @@ class Settings:
     """objects of packed chunks grow to this size"""
     pack_chunk_bytes: int = _key(1 * MIB, _size)
     """only chunks below this size are packed"""
+    skip_identical_chunks: bool = _key(False, _switch)
+    """chunks that are written with the bytes they have, which are read first, stay as they are"""
     max_in_flight_bytes: int = _key(256 * MIB, _some)
     """bulk reads and writes hold about so many bytes of chunks at a time"""
     threads: int = _key(0, _count)

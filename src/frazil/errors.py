@@ -2,7 +2,8 @@
 
     FrazilError
     ├── ConflictError                  somebody else was faster; rebase or retry
-    │   └── RebaseFailedError          the changes do not go together
+    │   ├── RebaseFailedError          the changes do not go together
+    │   └── MergeConflictError         the versions to merge do not go together
     ├── NotFoundError                  (also a KeyError)
     │   ├── NodeNotFoundError
     │   ├── SnapshotNotFoundError
@@ -13,6 +14,7 @@
     ├── InvalidInputError              (also a ValueError)
     │   └── SelectionError             (also an IndexError)
     ├── SessionStateError              not allowed in this state
+    │   └── AuditFailedError           what was written did not pass its checks
     ├── StorageError                   the store failed or is misconfigured
     ├── FormatError                    a damaged, foreign or newer file
     └── InternalError
@@ -34,6 +36,8 @@ class ErrorKind(StrEnum):
     COMMIT_CONFLICT = "commit-conflict"
     BRANCH_UPDATE_CONFLICT = "branch-update-conflict"
     REBASE_FAILED = "rebase-failed"
+    MERGE_CONFLICT = "merge-conflict"
+    NOT_FAST_FORWARD = "not-fast-forward"
     CONFIG_UPDATED = "config-updated"
     REPO_INFO_UPDATED = "repo-info-updated"
     UPDATE_ATTEMPTS_EXHAUSTED = "update-attempts-exhausted"
@@ -91,6 +95,7 @@ class ErrorKind(StrEnum):
     INVALID_OPTION = "invalid-option"
     INVALID_EXPRESSION = "invalid-expression"
     UNSUITABLE_DATA = "unsuitable-data"
+    NOT_REPRESENTABLE = "not-representable"
 
     COMMIT_NOT_ALLOWED = "commit-not-allowed"
     MERGE_NOT_ALLOWED = "merge-not-allowed"
@@ -110,10 +115,14 @@ class ErrorKind(StrEnum):
     NOT_ALLOWED = "not-allowed"
     UNIMPLEMENTED = "unimplemented"
     REBASE_TX_LOG_PRUNED = "rebase-tx-log-pruned"
+    MERGE_BASE_EXPIRED = "merge-base-expired"
+    UNRELATED_HISTORIES = "unrelated-histories"
     FEATURE_FLAG_DISABLED = "feature-flag-disabled"
     TAG_ERROR = "tag-error"
     INVALID_REPOSITORY_MIGRATION = "invalid-repository-migration"
     SPARK_UNAVAILABLE = "spark-unavailable"
+    AUDIT_FAILED = "audit-failed"
+    NOT_CONFIRMED = "not-confirmed"
 
     OBJECT_NOT_FOUND = "object-not-found"
     OBJECT_STORE = "object-store"
@@ -242,6 +251,16 @@ class RebaseFailedError(ConflictError):
         self.conflicts: list[Any] = list(conflicts)
 
 
+class MergeConflictError(ConflictError):
+    """Versions that were to be merged changed the same things; `report` tells which."""
+
+    default_kind = ErrorKind.MERGE_CONFLICT
+
+    def __init__(self, message: str = "", report: Any = None, **facts: object) -> None:  # noqa: ANN401  (a record of a later layer)
+        super().__init__(None, None, message, ErrorKind.MERGE_CONFLICT, **facts)
+        self.report = report
+
+
 class NotFoundError(FrazilError, KeyError):
     """Something that was asked for does not exist."""
 
@@ -302,6 +321,16 @@ class SessionStateError(FrazilError):
     """Not allowed in the present state of the session or repository."""
 
     default_kind = ErrorKind.NOT_ALLOWED
+
+
+class AuditFailedError(SessionStateError):
+    """What was written did not pass the checks that come before it is published.
+
+    `report` tells the outcome of each check.
+    """
+
+    default_kind = ErrorKind.AUDIT_FAILED
+    report: Any = None
 
 
 class StorageError(FrazilError):

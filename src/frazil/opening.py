@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from frazil.commit.base import MAIN, now_micros
-from frazil.commit.by_ref_file import CONFIG_KEY, create_main, read_config
+from frazil.commit.by_ref_file import CONFIG_KEY, read_config
 from frazil.commit.by_repo_object import REPO_KEY, create_repo_object, first_repo_info
+from frazil.commit.file_refs import FileRefs
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -52,7 +53,10 @@ def detect(storage: Storage) -> Detected | None:
         return Detected(generation_of(info.spec_version), (found.version, info))
     if storage.head(branch_key(MAIN, encoded=storage.percent_encodes_names)) is not None:
         return Detected(V1, None)
-    return None
+    from frazil.storage.older.opening import find_old  # few repositories are that old
+
+    old = find_old(storage)
+    return None if old is None else Detected(old, None)
 
 
 def require(storage: Storage) -> Detected:
@@ -69,6 +73,8 @@ def require(storage: Storage) -> Detected:
 
 def stored_config(storage: Storage, found: Detected) -> RepositoryConfig | None:
     """The configuration kept in a repository."""
+    if not found.generation.keeps_config:
+        return None
     stored = read_config(storage) if found.repo is None else found.repo[1].config
     return None if stored is None else config_from_map(stored)
 
@@ -77,13 +83,20 @@ def open_context(
     storage: Storage,
     config: RepositoryConfig | None,
     authorized: Mapping[str, AnyCredential | None] | None,
+    made_as: Generation | None = None,
 ) -> Context:
-    """The parts of the repository at a place; `config` goes over what is stored there."""
+    """The parts of the repository at a place; `config` goes over what is stored there.
+
+    `made_as` is what it was just created as: an empty one does not tell all of that.
+    """
     found = require(storage)
     effective = _trusted(stored_config(storage, found) or RepositoryConfig())
     if config is not None:
         effective = effective.merge(config)
-    return make_context(storage, found.generation, effective, authorized, found.repo)
+    generation = found.generation
+    if made_as is not None and made_as.name == generation.name:
+        generation = made_as
+    return make_context(storage, generation, effective, authorized, found.repo)
 
 
 def _trusted(stored: RepositoryConfig) -> RepositoryConfig:
@@ -115,9 +128,15 @@ def create_repository(
         InvalidInputError: the place is not empty, or no repository may be made there.
         ConflictError: somebody else created one at the same time.
     """
-    _require_clean(storage, check_clean_root=check_clean_root)
     stored = config_to_map(config) if config and config != RepositoryConfig() else None
+    if stored is not None and not generation.keeps_config and _is_of_data(config):
+        raise InvalidInputError(
+            f"repositories of {generation.title} cannot keep a configuration; create one without,"
+            " and give the configuration whenever you open it",
+            kind=ErrorKind.NOT_REPRESENTABLE,
+        )
     context = make_context(storage, generation, config or RepositoryConfig(), None)
+    _require_clean(context, storage, check_clean_root=check_clean_root)
     context.storage.require_safe_commits()
     first = Snapshot(
         id=INITIAL_SNAPSHOT_ID,
@@ -136,6 +155,15 @@ def create_repository(
         raise _exists_already(storage)
 
 
+def _is_of_data(config: RepositoryConfig | None) -> bool:
+    """Whether a configuration says more than how to reach the storage."""
+    if config is None:
+        return False
+    plain = RepositoryConfig().merge(config)
+    plain.storage = None
+    return plain != RepositoryConfig()
+
+
 def _exists_already(storage: Storage) -> ConflictError:
     return ConflictError(
         message="a repository already exists here",
@@ -146,18 +174,18 @@ def _exists_already(storage: Storage) -> ConflictError:
 
 def _publish_first(context: Context, first: Snapshot, config: JSON | None) -> bool:
     """Write the entry point of a new repository; False when somebody else was faster."""
-    if not context.generation.repo_object:
-        # The configuration first: once the branch is there, the repository is complete.
-        if config is not None:
-            context.refs.save_config(config)
-        return create_main(context.storage, first.id)
     entry = SnapshotEntry(first.id, None, first.flushed_at, first.message, first.metadata)
+    if isinstance(context.refs, FileRefs):
+        # The configuration first: once the branch is there, the repository is complete.
+        if config is not None and context.generation.keeps_config:
+            context.refs.save_config(config)
+        return context.refs.create_main(entry)
     info = first_repo_info(entry, snapshot_table([entry]), config)
     outcome = create_repo_object(context.storage, info, context.config.compression_level())
     return isinstance(outcome, Written)
 
 
-def _require_clean(place: Storage, *, check_clean_root: bool) -> None:
+def _require_clean(context: Context, place: Storage, *, check_clean_root: bool) -> None:
     if not place.can_write:
         raise ReadOnlyError(
             "cannot create a repository: this storage is read-only",
@@ -180,7 +208,8 @@ def _require_clean(place: Storage, *, check_clean_root: bool) -> None:
         raise _exists_already(place)
     if not check_clean_root or place.is_empty():
         return
-    if any(item.key not in LEFT_BEHIND for item in place.list("")):
+    known = LEFT_BEHIND | {context.key_in_place(key) for key in LEFT_BEHIND}
+    if any(item.key not in known for item in place.list("")):
         raise InvalidInputError(
             "cannot create a repository: this place is not empty",
             kind=ErrorKind.PARENT_DIRECTORY_NOT_CLEAN,

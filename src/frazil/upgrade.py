@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from frazil.maintenance.upgrade import upgrade_v1_to_v2
 from frazil.repository import Repository
+from frazil.storage.base import Storage
+from frazil.storage.constructors import storage_from_url
+from frazil.upgrading.chunks import mover
+from frazil.upgrading.cleaning import clean
+from frazil.upgrading.records import ChunkMode, TidyReport, UpgradeReport, cannot
+from frazil.upgrading.undoing import undo
+from frazil.upgrading.upgrade import MakeMove, upgrade
+
+__all__ = [
+    "TidyReport",
+    "UpgradeReport",
+    "clean_upgrade",
+    "plan_upgrade",
+    "undo_upgrade",
+    "upgrade_older",
+    "upgrade_repository",
+]
 
 
 def upgrade_repository(
@@ -12,22 +31,88 @@ def upgrade_repository(
     dry_run: bool = False,
     delete_unused_v1_files: bool = True,
     prefetch_concurrency: int | None = None,
+    to: int = 2,
+    mode: str = ChunkMode.LINK,
 ) -> Repository:
-    """Upgrade a repository of spec version 1 to version 2 and return it opened anew.
+    """Upgrade a repository to a newer spec version and return it opened anew.
 
-    Branches, tags and the whole history are kept, and no chunk is copied. Other writers must
-    not use the repository meanwhile. A dry run checks everything and changes nothing; the old
+    Branches, tags and the whole history are kept. From version 1 to 2 no chunk is copied, and
+    other writers must not use the repository meanwhile. One from before version 1 becomes one of
+    version `to` (see `upgrade_older`). A dry run checks everything and changes nothing; the old
     handle stays valid then, and is invalid after a real upgrade.
     """
-    upgrade_v1_to_v2(
-        repository.context,
-        dry_run=dry_run,
-        delete_unused_v1_files=delete_unused_v1_files,
-        prefetch_concurrency=prefetch_concurrency,
-    )
+    if repository.context.generation.dialect is not None:
+        upgrade_older(repository, to=to, mode=mode, dry_run=dry_run)
+    elif to == 2:
+        upgrade_v1_to_v2(
+            repository.context,
+            dry_run=dry_run,
+            delete_unused_v1_files=delete_unused_v1_files,
+            prefetch_concurrency=prefetch_concurrency,
+        )
+    else:
+        raise cannot(f"this repository has {repository.context.generation.title} already")
     if dry_run:
         return repository.reopen()
     old = repository.context
     fresh = Repository.open(repository.storage, old.config, old.authorized, repository.attribution)
     repository.retire()
     return fresh
+
+
+def upgrade_older(
+    repository: Repository | Storage | str | Path,
+    *,
+    to: int = 2,
+    mode: str = ChunkMode.LINK,
+    dry_run: bool = False,
+    move: MakeMove = mover,
+) -> UpgradeReport:
+    """Upgrade a repository of the generations G1, G2 or G3 to spec version 1 or 2.
+
+    History, messages, times, branches, tags and properties are kept; ids of snapshots too, as
+    far as they had 12 bytes. Chunk objects of G3 stay where they are. Those of G1 and G2 get
+    second names (`mode="link"`), are copied (`"copy"`), or stay and are read through a virtual
+    chunk container (`"virtual"`), which every reader must then authorise. An upgrade may be
+    interrupted anywhere and run again. Old files stay until `clean_upgrade`, and `undo_upgrade`
+    leads back to them.
+
+    Raises:
+        SessionStateError: the repository is not from before spec version 1.
+        FormatError: something cannot be represented; nothing was written then.
+        ConflictError: the repository kept changing.
+    """
+    handle = repository if isinstance(repository, Repository) else Repository.open(repository)
+    return upgrade(handle.context, to=to, mode=mode, dry_run=dry_run, make_move=move)
+
+
+def plan_upgrade(
+    repository: Repository | Storage | str | Path, *, to: int = 2, mode: str = ChunkMode.LINK
+) -> UpgradeReport:
+    """What `upgrade_older` would do; nothing is written."""
+    return upgrade_older(repository, to=to, mode=mode, dry_run=True)
+
+
+def undo_upgrade(
+    place: Storage | str | Path, *, dry_run: bool = False, force: bool = False
+) -> TidyReport:
+    """Go back to the repository of an older generation that was upgraded, or was about to be.
+
+    Raises:
+        SessionStateError: its files were cleaned up, or the new repository has been changed
+            since, and `force` does not say that this may be lost.
+    """
+    return undo(_storage(place), dry_run=dry_run, force=force)
+
+
+def clean_upgrade(place: Storage | str | Path, *, dry_run: bool = False) -> TidyReport:
+    """Delete what an upgrade left of the older generation; old writers stay locked out.
+
+    Raises:
+        SessionStateError: there is nothing left, or the upgrade is not finished.
+    """
+    return clean(_storage(place), dry_run=dry_run)
+
+
+def _storage(place: Storage | str | Path) -> Storage:
+    return place if isinstance(place, Storage) else storage_from_url(str(place))

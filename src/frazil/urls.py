@@ -126,6 +126,11 @@ def parse_url(text: str) -> RepoUrl:
     return RepoUrl(location, ref)
 
 
+def parse_version(text: str) -> VersionRef | None:
+    """Read a version by itself: a name, or a time such as `{2024-05-01}` or `dev@{2024-05-01}`."""
+    return parse_url(f"/@{text}").ref if text.endswith("}") else Named(text)
+
+
 def is_marked(text: str) -> bool:
     """Tell whether a URL says by itself that it is one of a repository."""
     return _MARK.match(text) is not None

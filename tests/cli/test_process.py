@@ -121,3 +121,22 @@ def test_terminals_have_colour_and_are_not_overfull(still_ocean: Ocean) -> None:
     plain = on_terminal("reflog", still_ocean.url, NO_COLOR="1")
     assert "\x1b[" not in plain
     assert max(map(len, plain.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["sql", "{url}", "SELECT 1"], ["rechunk", "{url}", "t", "--chunks", "time=1"]],
+    ids=["sql", "rechunk"],
+)
+def test_no_java_is_told_calmly(still_ocean: Ocean, tmp_path: Path, arguments: list[str]) -> None:
+    filled = [each.format(url=still_ocean.url) for each in arguments]
+    done = subprocess.run(
+        command(*filled),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(JAVA_HOME=str(tmp_path)),
+    )
+    assert done.returncode != 0
+    assert "Spark needs Java 17 or newer" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -21,14 +21,26 @@ from zarr.testing.store import StoreTests
 from zarr.testing.utils import assert_bytes_equal
 
 from frazil.errors import FrazilError, InvalidInputError, ReadOnlyError
+from frazil.formats.generation import G3
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from frazil.store import FrazilStore
-from tests.support.nodes import array_document, group_document
+from tests.support import nodes
+from tests.support.generations import ALL, IDS, Spec
 
 PROTOTYPE = default_buffer_prototype()
 ROOT = "zarr.json"
 DATA = b"\x01\x02\x03\x04"
+
+
+def group_document(**attributes: object) -> bytes:
+    """A document in the one form that every generation gives back byte for byte."""
+    return G3.stored_form(nodes.group_document(**attributes))
+
+
+def array_document(*shape: int) -> bytes:
+    """The same for an array."""
+    return G3.stored_form(nodes.array_document(*shape))
 
 
 async def collected(items: AsyncIterator[str]) -> list[str]:
@@ -39,7 +51,7 @@ def buffer(data: bytes) -> Buffer:
     return cpu.Buffer.from_bytes(data)
 
 
-def new_store(*, read_only: bool = False, spec: int = 2) -> FrazilStore:
+def new_store(*, read_only: bool = False, spec: Spec = 2) -> FrazilStore:
     repository = Repository.create(MemoryStorage(), spec_version=spec)
     session = repository.writable_session("main")
     store = session.store
@@ -55,7 +67,7 @@ class TestFrazilStore(StoreTests[FrazilStore, cpu.Buffer]):
     store_cls = FrazilStore
     buffer_cls = cpu.Buffer
 
-    @pytest.fixture(params=[1, 2])
+    @pytest.fixture(params=ALL, ids=IDS)
     def store_kwargs(self, request: pytest.FixtureRequest) -> dict[str, Any]:
         return {"session": new_store(spec=request.param).session}
 

@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from frazil.spark.calls import PROCEDURES, REQUIRED
-from frazil.spark.options import OPTIONS, Use, documented
+from frazil.spark.known_options import OPTIONS, Use
+from frazil.spark.options import documented
 from frazil.spark.tables import TABLES
 from tests.support.documents import program
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from frazil.fsck import fsck
+from frazil.storage.constructors import local_filesystem_storage
 from tests.support.peer import Environment, Party, assert_same, official, ours
 
 PEERS = {"p1": (1, 1), "p2v1": (2, 1), "p2v2": (2, 2)}
@@ -85,13 +87,25 @@ def meet(party_of: PartyOf, direction: str, number: int) -> tuple[Party, Party]:
 
 
 @pytest.fixture
-def case(direction: str, peer: tuple[int, int], party_of: PartyOf, tmp_path: Path) -> Case:
+def case(
+    direction: str, peer: tuple[int, int], party_of: PartyOf, tmp_path: Path
+) -> Iterator[Case]:
     """Every peer and spec in both directions."""
     number, spec = peer
-    return Case(*meet(party_of, direction, number), spec, tmp_path)
+    yield Case(*meet(party_of, direction, number), spec, tmp_path)
+    assert_healthy(tmp_path)
 
 
 @pytest.fixture
-def v2_case(direction: str, party_of: PartyOf, tmp_path: Path) -> Case:
+def v2_case(direction: str, party_of: PartyOf, tmp_path: Path) -> Iterator[Case]:
     """The same for what only spec v2, and so only the newer peer, knows."""
-    return Case(*meet(party_of, direction, 2), 2, tmp_path)
+    yield Case(*meet(party_of, direction, 2), 2, tmp_path)
+    assert_healthy(tmp_path)
+
+
+def assert_healthy(folder: Path) -> None:
+    """Check that no repository that a test has left breaks a rule of the format."""
+    for place in sorted(folder.iterdir()):
+        if (place / "snapshots").is_dir():
+            report = fsck(local_filesystem_storage(str(place)))
+            assert report.is_clean, f"{place.name}: {[*map(str, report.findings)]}"

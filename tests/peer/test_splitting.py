@@ -110,8 +110,17 @@ def test_a_snapshot_with_many_nodes_is_read_and_continued(
         put(tmp_path, index, index + 1)
     party.call("put", tmp_path, array="b/d", index=1, value=9, message="theirs")
     put(tmp_path, 3, 4)
+    repository = Repository.open(LocalStorage(tmp_path))
+    for name in ("b/bb", "0"):  # one that comes before all others, and one between them
+        session = repository.writable_session("main")
+        zarr.create_group(session.store, path=name)
+        session.commit("more")
+    session = repository.writable_session("main")
+    del zarr.open_group(session.store)["b/c"]
+    zarr.open_array(session.store, path="b/d").attrs["unit"] = "K"
+    session.commit("one less")
     assert party.call("values", tmp_path, array="a") == ours(tmp_path) == [1, 2, 3, 4]
     assert party.call("values", tmp_path, array="b/d") == [0, 9, 0, 0]
     described = party.call("describe", tmp_path)
     nodes = described["snapshots"][described["branches"]["main"]]["nodes"]
-    assert sorted(nodes) == ["/", "/a", "/b", "/b/c", "/b/d", "/e", "/e/f", "/e/f/g"]
+    assert sorted(nodes) == ["/", "/0", "/a", "/b", "/b/bb", "/b/d", "/e", "/e/f", "/e/f/g"]

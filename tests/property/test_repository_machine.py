@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 )
 
 from frazil.errors import ConflictError, FrazilError
+from frazil.fsck import Code, fsck
 from frazil.model.config import (
     ManifestConfig,
     ManifestSplitCondition,
@@ -314,6 +315,11 @@ class RepositoryMachine(RuleBasedStateMachine):
         for snapshot_id, keys in getattr(self, "snapshots", {}).items():
             session = self.repository.readonly_session(snapshot_id=snapshot_id)
             assert contents(session) == keys, "time travel shows every snapshot unchanged"
+        if hasattr(self, "repository"):
+            # Nodes come and go here without regard to the groups they lie in.
+            allowed = {Code.NODE_ORPHAN, Code.UNREFERENCED}
+            report = fsck(self.repository)
+            assert report.codes() <= allowed, report.findings
 
 
 class OldRepositoryMachine(RepositoryMachine):

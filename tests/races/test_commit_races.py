@@ -23,6 +23,7 @@ from frazil.storage.places import S3Place
 from tests.support.checks import garbage_of
 from tests.support.committers import Field, Journal, check_field, write_all
 from tests.support.forkserver import start
+from tests.support.generations import OLD, Spec
 from tests.support.servers import REGION, S3Server
 
 WRITERS = 8
@@ -90,7 +91,7 @@ class Writers:
 
 @pytest.fixture
 def writers(
-    request: pytest.FixtureRequest, storage: Storage, journal: Journal, spec: int
+    request: pytest.FixtureRequest, storage: Storage, journal: Journal, spec: Spec
 ) -> Iterator[Writers]:
     field = Field(storage, *request.param)
     field.create(spec)
@@ -136,6 +137,7 @@ def check_after_kills(writers: Writers) -> None:
 
 
 by_spec = pytest.mark.parametrize("spec", [1, 2], ids=["v1", "v2"])
+by_old = pytest.mark.parametrize("spec", OLD)
 
 
 @pytest.mark.slow
@@ -151,6 +153,34 @@ def test_every_commit_of_many_processes_is_there_once(writers: Writers) -> None:
 @size(WRITERS, COMMITS)
 def test_every_acknowledged_commit_of_killed_processes_is_there_once(writers: Writers) -> None:
     writers.run_killing(limit_s=240, pause_s=0.4)
+    check_after_kills(writers)
+
+
+@pytest.mark.slow
+@by_old
+@size(4, 6)
+def test_every_commit_to_an_old_generation_is_there_once(writers: Writers) -> None:
+    writers.wait(limit_s=240)
+    check_all_are_there(writers)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@by_old
+@size(WRITERS, COMMITS)
+def test_every_commit_of_many_processes_to_an_old_generation_is_there_once(
+    writers: Writers,
+) -> None:
+    writers.wait(limit_s=1500)
+    check_all_are_there(writers)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@by_old
+@size(WRITERS, COMMITS)
+def test_every_acknowledged_commit_to_an_old_generation_is_there_once(writers: Writers) -> None:
+    writers.run_killing(limit_s=1500, pause_s=0.4)
     check_after_kills(writers)
 
 

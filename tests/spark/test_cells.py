@@ -15,6 +15,8 @@ from pyspark.sql import types as t
 
 import frazil
 from frazil.errors import InvalidInputError, NodeNotFoundError, NotFoundError
+from frazil.spark.cells import Kept, read_cells
+from frazil.spark.source import FrazilSource, RegionReader
 from frazil.xarray.engine import FrazilBackend
 from tests.support.spark import frame, make_repository, partitions_of, read_here, weather
 
@@ -371,3 +373,18 @@ def test_raw_values_without_decoding(weather_repo: Path) -> None:
     assert found["t2m"].null_count == 0
     assert str(found["time"].type) == "int64"
     assert -32768 in found["t2m"].to_pylist()
+
+
+@pytest.mark.parametrize("options", [{}, {"where": "lat > 0"}, {"isel": "lon=[0, 3]"}])
+def test_labels_kept_from_one_region_to_the_next_are_those_of_the_region(
+    weather_repo: Path, options: dict[str, Any]
+) -> None:
+    source = FrazilSource({"path": str(weather_repo), **options})
+    reader = source.reader(source.schema())
+    assert isinstance(reader, RegionReader)
+    kept, seen = Kept(), 0
+    for region in reader.grid.regions(0, reader.grid.total, 1):
+        found = [*read_cells(reader.scan, region, kept=kept)]
+        assert found == [*read_cells(reader.scan, region)]
+        seen += sum(batch.num_rows for batch in found)
+    assert seen == read_here(weather_repo, **options).num_rows

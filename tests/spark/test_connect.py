@@ -2,50 +2,181 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import xarray as xr
 
 import frazil
+from tests.support.archive import archive, decoded
+from tests.support.spark import WEATHER_ENCODING, make_repository, weather
 
 pytest.importorskip("grpc_status", reason="Spark Connect needs pyspark[connect]")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
+# One server for everything: it takes longer to start than all of this to run.
 SCRIPT = """
+import json
 import sys
-from pyspark.sql import SparkSession
-import frazil.spark
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
-url = sys.argv[1]
-config = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+import numpy as np
+from pyspark.sql import SparkSession
+
+import frazil.spark as fs
+
+weather, place, files = sys.argv[1:]
 builder = SparkSession.builder.remote("local[2]")
-for name, value in config.items():
+for name, value in {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+}.items():
     builder = builder.config(name, value)
 spark = builder.getOrCreate()
 assert "connect" in type(spark).__module__
-assert frazil.spark.session() is not None
-cells = frazil.spark.read(url, spark=spark, where="lat > 0", variables="wind")
-table = frazil.spark.FrazilTable.forPath(spark, url)
-frazil.spark.register(spark)
-called = spark.sql(f"SELECT * FROM frazil_ancestors_of(table => '{url}')")
-print("ANSWER", cells.count(), table.detail().count(), table.refs().count(), called.count())
+assert fs.session() is spark
+told = {}
+
+# reading, metadata tables, procedures
+cells = fs.read(weather, spark=spark, where="lat > 0", variables="wind")
+table = fs.FrazilTable.forPath(spark, weather)
+fs.register(spark)
+ancestors = f"SELECT * FROM frazil_ancestors_of(table => '{weather}')"
+told["read"] = [cells.count(), table.detail().count(), table.refs().count()]
+told["called"] = spark.sql(ancestors).count()
+
+# writing, by our shuffle and by Spark's own way
+made = f"{place}/made"
+frame = fs.read(weather, spark=spark).repartition(3)
+fs.write(frame, made, dims=["time", "lat", "lon"], chunks={"time": 4}, message="written")
+extra = frame.where("time = '2024-02-08'").selectExpr("time + INTERVAL 1 DAY time", "lat", "lon",
+                                                      "t2m", "wind")
+extra.write.format("frazil").mode("append").option("append-dim", "time").save(made)
+told["written"] = fs.read(made, spark=spark).count()
+
+# streams
+stream = spark.readStream.format("frazil").option("columns", "time, lat, lon, wind").load(made)
+query = (stream.writeStream.format("frazil").option("checkpointLocation", f"{place}/state")
+         .option("dims", "time, lat, lon").option("append-dim", "time")
+         .trigger(availableNow=True).start(f"{place}/streamed"))
+query.awaitTermination()
+told["streamed"] = fs.read(f"{place}/streamed", spark=spark).count()
+
+# ingest, by reference and by copy
+for mode in ("virtual", "native"):
+    report = fs.ingest(f"{files}/*.nc", f"{place}/{mode}", spark=spark, mode=mode)
+    told[mode] = [str(report.status), len(report.files)]
+
+# rechunk, map, reduce
+report = fs.rechunk(made, "wind", {"time": -1, "lat": 2, "lon": 2}, spark=spark)
+told["rechunked"] = report.chunks
+shuffled = fs.rechunk(made, "t2m", {"time": -1, "lat": 1, "lon": 1}, spark=spark, max_memory=2048)
+told["shuffled"] = list(shuffled.shuffled)
+fs.map_blocks(lambda ds: (ds.wind * 2).rename("double"), made, "wind", spark=spark)
+fs.reduce_blocks(lambda ds: ds.wind.sum("time").rename("total"), made, "wind", "time", spark=spark)
+told["arrays"] = sorted(
+    row.node_path
+    for row in fs.FrazilTable.forPath(spark, made).metadata_table("arrays").collect()
+)
+
+# upkeep
+later = datetime.now(UTC) + timedelta(minutes=5)
+told["trouble"] = fs.verify(made, spark=spark, all_history=True).count()
+told["storage"] = fs.storage(made, "branch", spark=spark).count()
+kept = fs.FrazilTable.forPath(spark, made)
+told["expired"] = kept.expire_snapshots(later).collect()[0].expired_snapshots_count
+told["garbage"] = fs.find_garbage(made, later, spark=spark).frame.count() >= 0
+told["collected"] = fs.collect_garbage(made, later, spark=spark, dry_run=False).chunks_deleted
+fs.compact_chunks(made, spark=spark)
+kept.rewrite_manifests()
+kept.create_tag("v1")
+told["after"] = [fs.verify(made, spark=spark).count(), fs.read(made, spark=spark).count()]
+
+# clone, export, import
+fs.clone(f"{made}@v1", f"{place}/clone", spark=spark)
+fs.export(made, f"{place}/plain.zarr", spark=spark)
+fs.import_zarr(f"{place}/plain.zarr", f"{place}/back", spark=spark)
+told["clones"] = [fs.read(f"{place}/{n}", spark=spark, variables="wind").count()
+                  for n in ("clone", "back")]
+print("ANSWER" + json.dumps(told))
 spark.stop()
 """
 
 
-def test_reading_tables_and_procedures_over_connect(weather_repo: Path) -> None:
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with files to ingest and a repository."""
+    found = tmp_path_factory.mktemp("connect")
+    archive(found / "files", 2)
+    make_repository(found / "weather", weather(), **WEATHER_ENCODING)
+    return found
+
+
+@pytest.fixture(scope="module")
+def told(place: Path) -> dict[str, Any]:
+    """What the script says of itself."""
     home = str(Path(frazil.__file__).resolve().parents[1])
-    told = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(weather_repo)],
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *map(str, (place / "weather", place, place / "files"))],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=560,
         check=False,
         env={**os.environ, "PYTHONPATH": home, "PYSPARK_PYTHON": sys.executable},
     )
-    assert told.returncode == 0, told.stderr[-2000:]
-    answer = next(line for line in told.stdout.splitlines() if "ANSWER" in line)
-    assert answer.split("ANSWER")[1].split() == ["150", "1", "1", "2"]
+    assert done.returncode == 0, done.stderr[-4000:]
+    line = next(line for line in done.stdout.splitlines() if "ANSWER" in line)
+    answer: dict[str, Any] = json.loads(line.partition("ANSWER")[2])
+    return answer
+
+
+def seen(path: Path) -> xr.Dataset:
+    """What xarray reads of a repository."""
+    return xr.open_dataset(str(path), engine="frazil").load()
+
+
+def test_reading_tables_and_procedures(told: dict[str, Any]) -> None:
+    assert told["read"] == [150, 1, 1]
+    assert told["called"] == 2
+
+
+def test_writing_and_streaming(told: dict[str, Any], place: Path) -> None:
+    assert told["written"] == told["streamed"] == 11 * 35
+    found = seen(place / "made").sel(lat=weather().lat)
+    np.testing.assert_array_equal(found.wind[:10], weather().wind)
+    np.testing.assert_array_equal(found.wind[10], weather().wind[9])
+
+
+def test_ingest(told: dict[str, Any], place: Path) -> None:
+    assert told["virtual"] == told["native"] == ["committed", 2]
+    xr.testing.assert_equal(seen(place / "native"), decoded(0, 1))
+
+
+def test_jobs(told: dict[str, Any], place: Path) -> None:
+    assert told["rechunked"] == 4 * 3
+    assert told["shuffled"] == ["/t2m"]
+    assert {"/double", "/total"} <= set(told["arrays"])
+    found = seen(place / "made")
+    np.testing.assert_array_equal(found.double, found.wind * 2)
+    np.testing.assert_allclose(found.total, found.wind.sum("time"), rtol=1e-5)
+
+
+def test_upkeep(told: dict[str, Any]) -> None:
+    assert (told["trouble"], told["storage"], told["garbage"]) == (0, 1, True)
+    assert told["expired"] > 0
+    assert told["after"] == [0, 11 * 35]
+
+
+def test_clones(told: dict[str, Any], place: Path) -> None:
+    assert told["clones"] == [11 * 35] * 2
+    plain = xr.open_zarr(place / "plain.zarr", consolidated=False).load()
+    np.testing.assert_array_equal(plain.wind, seen(place / "clone").wind)

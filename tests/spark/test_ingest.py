@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 import xarray as xr
@@ -19,41 +18,9 @@ from frazil.errors import InvalidInputError
 from frazil.ingest.reports import IngestRefusedError, Progress, Status
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
-from tests.support.archive import archive, decoded, seen
+from tests.support.archive import archive, decoded, many, of_files, seen
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
-
-
-def of_files(folder: Path) -> xr.Dataset:
-    """What xarray reads of an archive."""
-    with xr.open_mfdataset(
-        f"{folder}/*.nc",
-        engine="h5netcdf",
-        data_vars="minimal",
-        coords="minimal",
-        compat="override",
-        join="exact",
-    ) as found:
-        whole: xr.Dataset = found.load()
-    return whole
-
-
-def many(folder: Path, count: int) -> None:
-    """Write files of one day each, by the library alone since xarray takes its time."""
-    folder.mkdir()
-    rng = np.random.default_rng(5)
-    for day in range(count):
-        with h5py.File(folder / f"{day:04}.nc", "w") as file:
-            axes = {"time": [float(day)], "y": np.arange(4.0), "x": np.arange(6.0)}
-            for name, values in axes.items():
-                file[name] = values
-                file[name].make_scale(name)
-            file["time"].attrs["units"] = "days since 2000-01-01"
-            made = file.create_dataset(
-                "v", data=rng.random((1, 4, 6), "f4"), chunks=(1, 4, 6), compression="gzip"
-            )
-            for axis, name in enumerate(axes):
-                made.dims[axis].attach_scale(file[name])
 
 
 def test_references_read_as_the_files_do(spark: SparkSession, tmp_path: Path) -> None:
@@ -154,7 +121,7 @@ def test_the_command_line_tells_what_is_refused(spark: SparkSession, tmp_path: P
 
 @pytest.mark.slow
 def test_a_thousand_files_in_one_commit(spark: SparkSession, tmp_path: Path) -> None:
-    many(tmp_path / "files", 1000)
+    values = many(tmp_path / "files", 1000)
     url = str(tmp_path / "repo")
     report = frazil.spark.ingest(f"{tmp_path}/files/*.nc", url, spark=spark)
     assert (len(report.files), report.virtual_chunks) == (1000, 1000)
@@ -162,7 +129,19 @@ def test_a_thousand_files_in_one_commit(spark: SparkSession, tmp_path: Path) -> 
     found = seen(tmp_path / "repo")
     assert found.sizes == {"time": 1000, "y": 4, "x": 6}
     assert found.time.values[-1] == np.datetime64("2002-09-26")
-    with h5py.File(tmp_path / "files" / "0637.nc") as file:
-        assert np.array_equal(found.v.values[637], file["v"][0])
+    np.testing.assert_array_equal(found.v.values, values)
     again = frazil.spark.ingest(f"{tmp_path}/files/*.nc", url, spark=spark)
     assert (again.status, len(again.skipped)) == (Status.UNCHANGED, 1000)
+
+
+@pytest.mark.slow
+def test_many_files_are_copied_in_new_chunks(spark: SparkSession, tmp_path: Path) -> None:
+    values = many(tmp_path / "files", 300)
+    url = str(tmp_path / "repo")
+    report = frazil.spark.ingest(
+        f"{tmp_path}/files/*.nc", url, spark=spark, chunks={"time": 64, "y": -1, "x": 3}
+    )
+    assert (report.virtual_chunks, report.native_chunks) == (0, 5 * 2)
+    found = seen(tmp_path / "repo")
+    assert found.v.encoding["chunks"] == (64, 4, 3)
+    np.testing.assert_array_equal(found.v.values, values)

@@ -79,6 +79,20 @@ def test_garbage_is_collected_when_told(spark: SparkSession, made: Path) -> None
     assert again.chunks_deleted == 0
 
 
+def test_expiry_by_executors(
+    spark: SparkSession, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frazil.spark.table.LARGE", 0)
+    table = FrazilTable.for_path(spark, str(made))
+    (planned,) = table.expire_snapshots(later(), dry_run=True).collect()
+    assert len(list((made / "chunks").iterdir())) == 24
+    (done,) = table.expire_snapshots(later()).collect()
+    assert done == planned
+    assert (done.deleted_data_files_count, done.deleted_manifest_files_count) == (16, 2)
+    assert len(list((made / "chunks").iterdir())) == 8
+    assert verify(str(made), spark=spark, all_history=True).count() == 0
+
+
 def test_garbage_by_an_inventory(spark: SparkSession, made: Path) -> None:
     files = sorted((made / "chunks").iterdir())
     old, young = datetime.now(UTC) - timedelta(days=30), datetime.now(UTC) + timedelta(days=1)

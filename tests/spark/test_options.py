@@ -17,9 +17,10 @@ from frazil.errors import (
     RefNotFoundError,
     RepositoryNotFoundError,
 )
-from frazil.spark import options as known
+from frazil.spark import known_options as known
+from frazil.spark.known_options import Use
 from frazil.spark.location import location_of, parse_target
-from frazil.spark.options import Use, parse_options
+from frazil.spark.options import documented, parse_options
 from frazil.xarray import to_icechunk
 from tests.support.spark import read_here
 
@@ -149,9 +150,9 @@ def test_no_repository_there(tmp_path: Path) -> None:
 
 
 def test_every_option_is_documented() -> None:
-    documented = dict(known.documented())
-    assert "where" in documented
-    assert all(documented.values())
+    told = dict(documented())
+    assert "where" in told
+    assert all(told.values())
 
 
 # --- versions ---

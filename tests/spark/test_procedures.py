@@ -12,6 +12,7 @@ import zarr
 
 import frazil
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError
+from frazil.maintenance.verifying import verify_references
 from frazil.spark.calls import PROCEDURES, call, call_by_sql
 
 Made = tuple[str, frazil.Repository, list[str]]
@@ -103,7 +104,9 @@ def test_expire_then_remove_orphans(made: Made) -> None:
     dry = run("expire_snapshots", url, older_than=now, dry_run=True)
     assert dry[0]["expired_snapshots_count"] == 2
     assert len(list(repository.ancestry(branch="main"))) == 4
-    assert run("expire_snapshots", url, older_than=now)[0]["expired_snapshots_count"] == 2
+    released = run("expire_snapshots", url, older_than=now, delete_files=False)
+    assert released[0]["expired_snapshots_count"] == 2
+    assert released[0]["deleted_data_files_count"] == 0
     listed = run("remove_orphan_files", url, older_than=now, dry_run=True)
     assert any("/chunks/" in row["orphan_file_location"] for row in listed)
     assert all(
@@ -119,6 +122,50 @@ def test_expire_then_remove_orphans(made: Made) -> None:
     assert session.snapshot_id == ids[2]
     values = np.asarray(zarr.open_array(session.store, path="v", mode="r")[...])
     assert values.min() > 1
+
+
+def test_expiry_deletes_what_only_old_snapshots_need(made: Made) -> None:
+    url, repository, ids = made
+    run("fast_forward", url, branch="main", to="dev")
+    run("drop_branch", url, branch="dev")
+    now = datetime.now(UTC) + timedelta(hours=1)
+    before = files_below(url)
+    (dry,) = run("expire_snapshots", url, older_than=now, dry_run=True)
+    assert files_below(url) == before
+    (done,) = run("expire_snapshots", url, older_than=now)
+    assert dry == done
+    gone = before - files_below(url)
+    assert {
+        "deleted_data_files_count": sum(name.startswith("chunks/") for name in gone),
+        "deleted_manifest_files_count": sum(name.startswith("manifests/") for name in gone),
+        "deleted_manifest_lists_count": sum(name.startswith("snapshots/") for name in gone),
+        "expired_snapshots_count": 2,
+    }.items() <= done.items()
+    assert done["deleted_data_files_count"] > 0
+    assert done["deleted_manifest_lists_count"] == 2
+    assert run("remove_orphan_files", url, older_than=now, dry_run=True) == []
+    assert verify_references(repository.context).is_sound
+    session = repository.readonly_session("main")
+    assert session.snapshot_id == ids[2]
+    assert np.asarray(zarr.open_array(session.store, path="v", mode="r")[...]).min() > 1
+
+
+def test_expiry_spares_what_tags_need(made: Made) -> None:
+    url, repository, ids = made
+    run("fast_forward", url, branch="main", to="dev")
+    run("create_tag", url, tag="old", snapshot_id=ids[0])
+    now = datetime.now(UTC) + timedelta(hours=1)
+    (done,) = run("expire_snapshots", url, older_than=now)
+    assert done["expired_snapshots_count"] == 1
+    assert verify_references(repository.context).is_sound
+    store = frazil.Repository.open(url).readonly_session(tag="old").store
+    assert np.isfinite(np.asarray(zarr.open_array(store, path="v", mode="r")[...])).all()
+
+
+def files_below(url: str) -> set[str]:
+    """Names of all files of a repository."""
+    place = Path(url)
+    return {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
 
 
 def test_rewriting_manifests_and_chunks_keeps_values(made: Made) -> None:

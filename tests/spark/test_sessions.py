@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from frazil.errors import ErrorKind, SessionStateError
 from frazil.spark.sessions import java_version, require_java
+from tests.support.spark import WEATHER_ENCODING, make_repository, messages_of, weather
+from tests.support.spark_jobs import run_job
 
 
 def fake_java(folder: Path, told: str, status: int = 0) -> Path:
@@ -56,9 +61,6 @@ def test_no_java_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_importing_frazil_spark_needs_no_spark() -> None:
-    import subprocess
-    import sys
-
     code = "import frazil.spark, sys; print('pyspark' in sys.modules, 'pyarrow' in sys.modules)"
     path = os.pathsep.join(sys.path)
     told = subprocess.run(
@@ -69,3 +71,73 @@ def test_importing_frazil_spark_needs_no_spark() -> None:
         env={**os.environ, "PYTHONPATH": path},
     )
     assert told.stdout.split() == ["False", "False"]
+
+
+BARE = """
+import json
+from frazil.errors import SessionStateError
+from frazil.spark.ingesting import ingest
+
+spark = session("local[1]")
+told = []
+for work in (
+    lambda: fs.read(f"{place}/repo", spark=spark),
+    lambda: fs.rechunk(f"{place}/repo", "wind", {"time": 5}, spark=spark),
+    lambda: fs.write(spark.range(3).selectExpr("id x", "1.0D v"), f"{place}/new", dims=["x"]),
+    lambda: ingest(f"{place}/any.nc", f"{place}/new", spark=spark),
+):
+    try:
+        work()
+        told.append("nothing")
+    except SessionStateError as error:
+        told.append(str(error))
+(place / "told").write_text(json.dumps(told))
+"""
+
+
+@pytest.mark.slow
+def test_workers_without_frazil_are_told_of(tmp_path: Path) -> None:
+    make_repository(tmp_path / "repo", weather(), **WEATHER_ENCODING)
+    blocked = tmp_path / "blocked"
+    blocked.mkdir()
+    (blocked / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Blocker:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('frazil', 'pyspark_frazil'):\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Blocker())\n"
+    )
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={blocked}:$PYTHONPATH exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    code = run_job(tmp_path, BARE, PYSPARK_PYTHON=str(python))
+    assert code == 0, (tmp_path / "job.log").read_text()[-3000:]
+    told = json.loads((tmp_path / "told").read_text())
+    assert len(told) == 4
+    assert all("workers" in each and "install" in each for each in told), told
+    assert messages_of(tmp_path / "new") == []
+    assert messages_of(tmp_path / "repo") == ["made"]
+
+
+PLAN = """
+import subprocess
+import sys
+from frazil.spark.source import FrazilSource
+source = FrazilSource({"path": sys.argv[1], "where": "lat > 0 AND time < '2024-02-01'"})
+reader = source.reader(source.schema())
+rows = sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part))
+print(rows, sorted({"zarr", "xarray", "pandas", "dask", "virtualizarr"} & sys.modules.keys()))
+"""
+
+
+def test_planning_and_reading_wait_for_no_other_library(tmp_path: Path) -> None:
+    make_repository(tmp_path / "repo", weather(), **WEATHER_ENCODING)
+    told = subprocess.run(
+        [sys.executable, "-c", PLAN, str(tmp_path / "repo")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert told.stdout.strip() == f"{2 * 3 * 5} []"

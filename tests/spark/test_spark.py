@@ -16,8 +16,7 @@ from pyspark.sql.functions import expr
 import frazil
 import frazil.spark
 from frazil.errors import SessionStateError
-from frazil.spark import FrazilTable
-from frazil.spark.sessions import require_workers
+from frazil.spark import FrazilTable, rechunk, verify
 from tests.spark.test_cells import DTYPES
 from tests.support.spark import make_repository, weather
 
@@ -198,8 +197,11 @@ def test_mistakes_are_told_on_the_driver(spark: SparkSession, weather_repo: Path
     assert secret not in hidden._jdf.queryExecution().toString()
 
 
-def test_workers_have_the_same_frazil(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    require_workers(spark)
+def test_workers_have_the_same_frazil(
+    spark: SparkSession, weather_repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert verify(str(weather_repo), spark=spark).count() == 0
     monkeypatch.setattr(frazil, "__version__", "99.0")  # of the driver only
     with pytest.raises(SessionStateError, match=r"driver's is 99\.0: install the same Frazil"):
-        require_workers(spark)
+        rechunk(str(weather_repo), "wind", {"time": 5}, spark=spark)
+    assert len(list(frazil.Repository.open(weather_repo).ancestry(branch="main"))) == 2

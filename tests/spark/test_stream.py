@@ -27,6 +27,7 @@ from tests.support.spark import (
     make_repository,
     messages_of,
     opened,
+    read_here,
     read_stream,
     rows_of,
     stream_here,
@@ -116,12 +117,74 @@ def test_streams_start_at_a_snapshot_or_a_time(repo: Path) -> None:
     def count(**options: Any) -> int:  # noqa: ANN401
         return sum(batch.num_rows for batch in taken(stream_here(repo, **options)))
 
-    assert count(startingVersion=first) == 105
-    assert count(**{"start-snapshot-id": first[:8]}) == 105
+    assert count(**{"start-snapshot-id": first[:8]}) == 105, "as Iceberg: changes after it"
+    assert count(startingVersion=first) == 455, "as Delta: its own changes too"
+    assert count(startingVersion=repository.lookup_branch("main")) == 35
     assert count(startingTimestamp=later) == 105
     assert count(**{"stream-from-timestamp": made - timedelta(days=1)}) == 455
     assert count(startingVersion="latest") == 0
-    assert count(startingVersion=first, where="lat > 0") == 45
+    assert count(**{"start-snapshot-id": first}, where="lat > 0") == 45
+
+
+def test_cells_that_changed_can_be_left_out(repo: Path) -> None:
+    first = frazil.Repository.open(repo).lookup_branch("main")
+    write_here(repo, rows_of(weather(seed=4).isel(time=[0], lat=[0])))
+    write_here(repo, days(10, 12), append_dim="time")
+
+    def count(**options: Any) -> int:  # noqa: ANN401
+        reader = stream_here(repo, **{"start-snapshot-id": first}, **options)
+        return sum(batch.num_rows for batch in taken(reader))
+
+    assert count() == 75
+    assert count(skipChangeCommits=True) == 70
+    assert count(**{"streaming-skip-overwrite-snapshots": True, "ignoreDeletes": True}) == 70
+
+
+def test_changes_are_read_once_without_a_stream(repo: Path) -> None:
+    repository = frazil.Repository.open(repo)
+    first = repository.lookup_branch("main")
+    write_here(repo, days(10, 12), append_dim="time")
+    second = repository.lookup_branch("main")
+    write_here(repo, rows_of(weather(seed=4).isel(time=[0], lat=[0])))
+    since: dict[str, Any] = {"start-snapshot-id": first}
+    assert read_here(repo, **since).num_rows == 75
+    assert read_here(repo, **since, columns="wind", where="lat > 0").column_names == ["wind"]
+    found = read_here(repo, startingVersion=second, endingVersion=second)
+    assert set(found.column("time").to_pylist()) == set(days(10, 12).column("time").to_pylist())
+    assert found.num_rows == 70
+    assert read_here(repo, **since, skipChangeCommits=True).num_rows == 70
+    chunks = read_here(repo, startingVersion=second, layout="chunks", values="binary")
+    assert {row["variable"] for row in chunks.to_pylist()} == {"t2m", "wind"}
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"endingVersion": "main"}, "'start-snapshot-id', 'startingVersion', .* since when"),
+        ({"skipChangeCommits": "true"}, "since when"),
+        ({"startingVersion": "main", "start-snapshot-id": "main"}, "more than once"),
+        ({"startingVersion": "main", "layout": "lines"}, "not layout=lines"),
+        (
+            {
+                "startingVersion": "main",
+                "layout": "chunks",
+                "values": "binary",
+                "skipChangeCommits": "true",
+            },
+            "rows of cells",
+        ),
+        ({"startingVersion": "main", "ignoreDeletes": "false"}, "can only be true"),
+        ({"startingVersion": "other"}, "no ancestor"),
+    ],
+)
+def test_options_about_changes_that_make_no_sense(
+    repo: Path, options: dict[str, Any], problem: str
+) -> None:
+    repository = frazil.Repository.open(repo)
+    repository.create_branch("other", repository.lookup_branch("main"))
+    write_here(repo, rows_of(weather(seed=4).isel(time=[0], lat=[0])), branch="other")
+    with pytest.raises(InvalidInputError, match=problem):
+        read_here(repo, **options)
 
 
 def test_available_now_stops_where_the_branch_was(repo: Path) -> None:
@@ -134,7 +197,7 @@ def test_available_now_stops_where_the_branch_was(repo: Path) -> None:
 def test_chunks_can_be_streamed(repo: Path) -> None:
     first = frazil.Repository.open(repo).lookup_branch("main")
     write_here(repo, rows_of(weather(seed=4).isel(time=[0], lat=[0], lon=[0])))
-    reader = stream_here(repo, layout="chunks", values="binary", startingVersion=first)
+    reader = stream_here(repo, layout="chunks", values="binary", **{"start-snapshot-id": first})
     (batch,) = taken(reader)
     found = {(row["variable"], tuple(row["chunk_index"])) for row in batch.to_pylist()}
     assert found == {("t2m", (0, 0, 0)), ("wind", (0, 0, 0))}
@@ -156,7 +219,8 @@ def test_a_position_that_is_no_longer_in_the_history_is_told(repo: Path) -> None
     [
         ({"tag": "v1"}, "only a branch|no meaning|not found"),
         ({"layout": "lines"}, "cells or of chunks"),
-        ({"startingVersion": "latest", "startingTimestamp": "2024-01-01"}, "not both"),
+        ({"startingVersion": "latest", "startingTimestamp": "2024-01-01"}, "more than once"),
+        ({"endingVersion": "main"}, "has no meaning here"),
         ({"message": "x"}, "has no meaning here"),
     ],
 )

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from frazil.ingest.pipeline import Here, Request, ingest
 from frazil.ingest.plans import Mode, Wanted
@@ -107,3 +109,36 @@ def seen(repo: Path, group: str | None = None, branch: str = "main") -> xr.Datas
     with xr.open_zarr(store, group=group, consolidated=False, chunks=None) as found:
         loaded: xr.Dataset = found.load()
     return loaded
+
+
+def of_files(folder: Path) -> xr.Dataset:
+    """What xarray reads of an archive."""
+    with xr.open_mfdataset(
+        f"{folder}/*.nc",
+        engine="h5netcdf",
+        data_vars="minimal",
+        coords="minimal",
+        compat="override",
+        join="exact",
+    ) as found:
+        whole: xr.Dataset = found.load()
+    return whole
+
+
+def many(folder: Path, count: int, grid: tuple[int, int] = (4, 6)) -> NDArray[np.float32]:
+    """Write files of one day each, by the library alone since xarray takes its time."""
+    folder.mkdir()
+    values = np.random.default_rng(5).random((count, *grid), "f4")
+    for day in range(count):
+        with h5py.File(folder / f"{day:04}.nc", "w") as file:
+            axes = {"time": [float(day)], "y": np.arange(grid[0]), "x": np.arange(grid[1])}
+            for name, labels in axes.items():
+                file[name] = labels
+                file[name].make_scale(name)
+            file["time"].attrs["units"] = "days since 2000-01-01"
+            made = file.create_dataset(
+                "v", data=values[day : day + 1], chunks=(1, *grid), compression="gzip"
+            )
+            for axis, name in enumerate(axes):
+                made.dims[axis].attach_scale(file[name])
+    return values

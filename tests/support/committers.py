@@ -13,6 +13,7 @@ from frazil.repository import Repository
 from frazil.session.keyspace import KeySpace
 from frazil.storage.base import Storage
 from tests.support.checks import Checked, check_repository
+from tests.support.generations import Spec
 from tests.support.nodes import array_document, contents, group_document, write_keys
 
 CHUNK_BYTES = 700
@@ -28,7 +29,7 @@ class Field:
     commits: int
     """of each writer"""
 
-    def create(self, spec: int) -> Repository:
+    def create(self, spec: Spec) -> Repository:
         """Make the repository with an empty array and empty groups."""
         repository = Repository.create(self.storage, spec_version=spec)
         session = repository.writable_session("main")
@@ -115,7 +116,7 @@ def check_field(field: Field, journal: Journal) -> Checked:
     for writer in range(field.writers):
         numbers = [int(one.split("/")[1]) for one in made if one.split("/")[0] == str(writer)]
         assert numbers == sorted(numbers)
-        assert found[f"w{writer}/zarr.json"] == notes(numbers)
+        assert json.loads(found[f"w{writer}/zarr.json"]) == json.loads(notes(numbers))
         for number in range(field.commits):
             wanted = value(writer, number) if number in numbers else None
             assert found.get(f"shared/c/{writer}/{number}") == wanted

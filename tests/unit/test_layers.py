@@ -29,7 +29,10 @@ LAYERS: Final = (
     ("codec_pipeline",),
     ("session.session",),  # what users hold; it hands out a store over the parts below
     ("maintenance",),
+    ("merging",),
+    ("comparing", "purging"),
     ("opening",),
+    ("upgrading",),
     ("repository",),
     ("fsck",),
     ("upgrade",),

@@ -11,11 +11,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-from zarr.core.dtype import get_data_type_from_json
-from zarr.core.metadata import ArrayV3Metadata
 
 from frazil.bulk.codecs import (
     MAX_VARIABLE,
@@ -29,6 +27,10 @@ from frazil.bulk.codecs import (
     damaged,
 )
 from frazil.bulk.compressors import ByteCodec, byte_codec
+from frazil.bulk.data_types import dtype_of, fill_of
+
+if TYPE_CHECKING:
+    from zarr.core.metadata import ArrayV3Metadata
 
 Document: TypeAlias = Mapping[str, Any]
 """An array's `zarr.json`."""
@@ -335,13 +337,13 @@ def _morton_order(grid: Shape) -> tuple[tuple[int, Shape], ...]:
 
 def compile_chain(metadata: ArrayV3Metadata | Document) -> Chain | None:
     """Put together the codecs of an array; None when one of them is not known here."""
-    if isinstance(metadata, ArrayV3Metadata):
+    if not isinstance(metadata, Mapping):
         codecs = [codec.to_dict() for codec in metadata.codecs]
         dtype = metadata.data_type.to_native_dtype()
         return _chain(codecs, dtype, metadata.fill_value, len(metadata.shape))
-    kind = get_data_type_from_json(metadata["data_type"], zarr_format=3)
-    fill = kind.from_json_scalar(metadata["fill_value"], zarr_format=3)
-    return _chain(metadata["codecs"], kind.to_native_dtype(), fill, len(metadata["shape"]))
+    kind = metadata["data_type"]
+    fill = fill_of(kind, metadata["fill_value"])
+    return _chain(metadata["codecs"], dtype_of(kind), fill, len(metadata["shape"]))
 
 
 def _chain(codecs: Sequence[Any], dtype: np.dtype[Any], fill: object, ndim: int) -> Chain | None:

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import zarr
 
 from frazil.bulk.chain import Chain
 from frazil.bulk.codecs import Array, Shape
@@ -27,6 +26,9 @@ from frazil.session.changeset import ChangeSet
 from frazil.session.keys import clean_path
 from frazil.session.working import WorkingState
 from frazil.storage.base import fan_out
+
+if TYPE_CHECKING:
+    import zarr
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
@@ -276,6 +278,8 @@ def refuse_ambiguous(selection: object) -> None:
 
 def zarr_array(owner: Any, path: str) -> zarr.Array[Any]:  # noqa: ANN401 - a session or a store
     """The array as zarr sees it."""
+    import zarr
+
     store = getattr(owner, "store", owner)
     return zarr.open_array(store, path=path.strip("/"), mode="r", zarr_format=3)
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import zarr
 
 from frazil import config
 from frazil.bulk.codecs import Array, Shape
@@ -21,6 +20,7 @@ from frazil.bulk.compose import Pieces as Pieces
 from frazil.bulk.compose import Target as Target
 from frazil.bulk.engine import Progress, spans
 from frazil.bulk.grid import Grid
+from frazil.bulk.identical import Unchanged
 from frazil.bulk.pack import (
     LARGE_FILE,
     Choice,
@@ -43,6 +43,7 @@ from frazil.bulk.read import (
 )
 from frazil.bulk.selection import blocks_as_slices
 from frazil.errors import InvalidInputError
+from frazil.session.identical import skips_identical
 from frazil.storage.base import ahead
 
 LEAST_BYTES: Final = 1 << 10
@@ -60,13 +61,16 @@ def write_region(
     max_in_flight: int | None = None,
     progress: Progress | None = None,
     write_empty_chunks: bool | None = None,
+    skip_identical: bool | None = None,
 ) -> None:
     """Write values to a region of an array, by a selection as zarr arrays take it in brackets.
 
     `by` may be `oindex`, `vindex` or `blocks` for the other kinds. Values are broadcast to the
     region. Small chunks are packed unless `packing` or the configuration says otherwise. About
     `max_in_flight` bytes of chunks are in memory at a time. Chunks that hold nothing but the fill
-    value are dropped, unless `write_empty_chunks`, or zarr's setting of that name, is true.
+    value are dropped, unless `write_empty_chunks`, or zarr's setting of that name, is true. With
+    `skip_identical`, or if session or configuration say so, chunks that have the new bytes already
+    keep their references.
 
     Raises:
         NodeNotFoundError: there is no such array.
@@ -89,6 +93,8 @@ def write_region(
         values = records
     plan, value = _planned(layout.grid, selection, np.asarray(values), by)
     if write_empty_chunks is None:
+        import zarr
+
         write_empty_chunks = bool(zarr.config.get("array.write_empty_chunks", False))
     write_chunks(
         Target(opened.state, opened.node, layout.chain, write_empty_chunks),
@@ -97,6 +103,7 @@ def write_region(
         packing=packing,
         max_in_flight=max_in_flight,
         progress=progress,
+        skip_identical=skip_identical,
     )
 
 
@@ -126,6 +133,8 @@ def _write_by_zarr(
     by: str,
 ) -> None:
     """Let zarr write to an array whose codecs or data type only it may know."""
+    import zarr
+
     store = getattr(owner, "store", owner)
     array = zarr.open_array(store, path=path.strip("/"), mode="r+", zarr_format=3)
     (array if by == "brackets" else getattr(array, by))[selection] = values
@@ -148,6 +157,7 @@ def write_chunks(
     packing: Choice = None,
     max_in_flight: int | None = None,
     progress: Progress | None = None,
+    skip_identical: bool | None = None,
 ) -> None:
     """Write a value, or parts of it, into chunks of an array.
 
@@ -158,19 +168,23 @@ def write_chunks(
     state, node = target.state, target.node
     state.require_editable()
     count = len(source.coords)
+    skips = skips_identical(state, skip_identical)
     if count < 2:
-        size = _write_one(target, source, value) if count else 0
+        size = _write_one(target, source, value, skips=skips) if count else 0
         if progress is not None:
             progress(count, count, size)
         return
     state.require_held(node, tuple(source.coords.max(axis=0).tolist()))
     wanted = chosen_packing(packing, default=packs_by_default(state), max_in_flight=max_in_flight)
     pace = _pace(target, source, max_in_flight)
+    same = Unchanged(state, node, source.coords) if skips else None
     with PackWriter(state, count, packing=wanted) as writer:
         composer = Composer(target, source, value)
 
         def store(rows: range) -> tuple[int, int, list[Encoded]]:
             encoded = composer.encoded(rows)
+            if same is not None:
+                encoded = same.without(encoded)
             return rows.stop, sum(len(data) for _, data in encoded), writer.put_large(encoded)
 
         with closing(ahead(store, spans(range(count), pace.rows), pace.width)) as stored:
@@ -181,10 +195,16 @@ def write_chunks(
                 if progress is not None:
                     progress(done, count, total)
         table = writer.table(source.coords)
+    absent = np.zeros((0, 0), np.uint32)
+    if same is not None:
+        absent = same.gone(writer.absent(np.arange(count, dtype=np.uint32)))
+    elif len(table) < count:
+        absent = writer.absent(source.coords)
     with state.editing():
-        state.set_table(node, table)
-        if len(table) < count:
-            state.delete_chunks(node, writer.absent(source.coords))
+        if len(table):
+            state.set_table(node, table)
+        if len(absent):
+            state.delete_chunks(node, absent)
 
 
 def _pace(target: Target, source: Source, max_in_flight: int | None) -> Pace:
@@ -206,15 +226,18 @@ def _pace(target: Target, source: Source, max_in_flight: int | None) -> Pace:
     return Pace(rows, min(pace.width, workers) if chain.bytes else pace.width)
 
 
-def _write_one(target: Target, source: Source, value: Array) -> int:
+def _write_one(target: Target, source: Source, value: Array, *, skips: bool = False) -> int:
     """Write a single chunk, which is quicker without columns; tell its size."""
     state, node = target.state, target.node
     coords = tuple(source.coords[0].tolist())
     state.require_held(node, coords)
     encoded = Composer(target, source, value).encoded(range(1))
     if not encoded:
-        state.delete_chunk(node, coords)
+        if not skips or state.chunk_ref(node, coords) is not None:
+            state.delete_chunk(node, coords)
         return 0
     data = encoded[0][1]
+    if skips and not Unchanged(state, node, source.coords).without(encoded):
+        return len(data)
     state.set_chunk(node, coords, store_one(state, data))
     return len(data)

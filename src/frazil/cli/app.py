@@ -7,11 +7,39 @@ from typing import Annotated, Final
 import typer
 
 import frazil
-from frazil.cli import doctor, history, ingest, nodes, refs, rewriting, settings, spark_jobs, upkeep
+from frazil.cli import (
+    doctor,
+    fsck,
+    garbage,
+    history,
+    ingest,
+    nodes,
+    refs,
+    rewriting,
+    settings,
+    spark_jobs,
+    upgrading,
+    upkeep,
+    versions,
+)
 from frazil.cli.commands import help_of
 from frazil.cli.exits import MEANING
 
-GROUPS: Final = (nodes, history, refs, upkeep, rewriting, ingest, spark_jobs, settings, doctor)
+GROUPS: Final = (
+    nodes,
+    history,
+    refs,
+    versions,
+    upkeep,
+    fsck,
+    garbage,
+    rewriting,
+    upgrading,
+    ingest,
+    spark_jobs,
+    settings,
+    doctor,
+)
 """Modules with `add_commands(app)`, in the order of the help."""
 
 EPILOG: Final = "Exit codes: " + "; ".join(f"{int(code)} {text}" for code, text in MEANING.items())

@@ -25,6 +25,10 @@ Apply = Annotated[
     bool,
     typer.Option("--apply/--dry-run", help="Do it, or only tell what would be done."),
 ]
+OlderThan = Annotated[
+    str,
+    typer.Option(metavar="TIME", help="A time, 2024-05-01T12:00Z, or an age: 30d, 12h, 2w."),
+]
 Limit = Annotated[
     int, typer.Option("--limit", "-n", min=0, help="Show at most so many; 0 shows all.")
 ]

@@ -188,7 +188,7 @@ def _storage(url: str, *, write: bool) -> Iterator[Check]:
         if found is None:
             yield Check("repository", Verdict.ABSENT, "none here")
         else:
-            yield Check("repository", Verdict.OK, f"version {found.generation.spec}")
+            yield Check("repository", Verdict.OK, found.generation.title)
         if not storage.can_write:
             yield Check("writing", Verdict.ABSENT, "this storage is read-only")
         elif write:

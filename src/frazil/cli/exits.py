@@ -38,9 +38,9 @@ MEANING: Final = {
     Exit.FAILURE: "failure: the store cannot be reached, a file is damaged",
     Exit.USAGE: "usage: an argument is wrong",
     Exit.NOT_FOUND: "no such repository, ref, snapshot, node or file",
-    Exit.CONFLICT: "somebody else was faster, or it exists already",
+    Exit.CONFLICT: "somebody else was faster, it exists already, or versions conflict",
     Exit.REFUSED: "refused: read-only, not allowed, or not possible for this version",
-    Exit.FINDINGS: "verify or doctor found problems",
+    Exit.FINDINGS: "verify, fsck or doctor found problems",
     Exit.INTERRUPTED: "interrupted",
 }
 
@@ -49,6 +49,7 @@ BY_KIND: Final = {
     ErrorKind.PARENT_DIRECTORY_NOT_CLEAN: Exit.CONFLICT,
     ErrorKind.UNSUPPORTED_SPEC_VERSION: Exit.REFUSED,
     ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION: Exit.REFUSED,
+    ErrorKind.NOT_REPRESENTABLE: Exit.REFUSED,
     ErrorKind.UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER: Exit.REFUSED,
     ErrorKind.CONFIG_DESERIALIZATION: Exit.USAGE,
     ErrorKind.CANNOT_PARSE_URL: Exit.USAGE,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from frazil.cli.answers import Answer, Screen, print_json, styled
-from frazil.cli.arguments import Limit, Url, WholeUrl
+from frazil.cli.arguments import Authorize, Limit, Url, WholeUrl
 from frazil.cli.changes import diff_data, draw_diff
 from frazil.cli.commands import add_command
 from frazil.cli.text import counted, exact, moment, one_line, short, size
@@ -203,6 +203,17 @@ def diff(
     last: Annotated[
         str | None, typer.Argument(metavar="TO", help="A later version.", show_default=False)
     ] = None,
+    values: Annotated[
+        bool, typer.Option("--values", help="Compare cells; any two versions will do.")
+    ] = False,
+    path: Annotated[
+        list[str] | None,
+        typer.Option("--path", metavar="PATH", help="With --values: only this; may be repeated."),
+    ] = None,
+    samples: Annotated[
+        int, typer.Option("--samples", min=0, help="With --values: cells to show of each array.")
+    ] = 5,
+    authorize: Authorize = None,
 ) -> Answer:
     """Tell what changed from one version to a later one.
 
@@ -211,8 +222,12 @@ def diff(
     """
     from frazil.cli.places import open_place
 
-    place = open_place(url)
+    place = open_place(url, authorize)
     begin, end = _ends(place, first, last)
+    if values:
+        from frazil.cli.value_diff import of_values
+
+        return of_values(place, begin, end, path, samples)
     _require_line(place, begin, end)
     changes = place.repository.diff(from_snapshot_id=begin, to_snapshot_id=end)
     data = {"from": begin, "to": end, **diff_data(changes)}
@@ -279,7 +294,8 @@ def status(url: WholeUrl) -> Answer:
     flags = repository.feature_flags() if generation.repo_object else []
     data = {
         "url": repository.storage.url,
-        "spec_version": generation.spec,
+        "spec_version": generation.number,
+        "generation": generation.name,
         "availability": known.availability.name if known else "online",
         "availability_reason": known.limited_availability_reason if known else None,
         "storage_is_writable": repository.context.storage.can_write,

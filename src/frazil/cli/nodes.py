@@ -245,12 +245,36 @@ def du(
     everything: Annotated[
         bool, typer.Option("--all", help="The whole repository, and its objects by kind.")
     ] = False,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT",
+            help="All of history by array, snapshot or branch: what each refers to, alone and "
+            "with others.",
+        ),
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="With --by: what expiry before this time would free."),
+    ] = None,
+    growth: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STEP", help="What was added over time, by snapshot, day, month or year."
+        ),
+    ] = None,
 ) -> Answer:
     """Tell how much each array stores."""
     from frazil.cli import usage
 
-    if snapshots and everything:
-        raise InvalidInputError("choose one of --snapshots and --all")
+    if sum((snapshots, everything, by is not None, growth is not None)) > 1:
+        raise InvalidInputError("choose one of --snapshots, --all, --by and --growth")
+    if older_than is not None and by is None:
+        raise InvalidInputError("--older-than goes with --by")
+    if by is not None:
+        return usage.of_shares(url, by, older_than)
+    if growth is not None:
+        return usage.of_growth(url, growth)
     if snapshots:
         return usage.of_snapshots(url)
     return usage.of_repository(url) if everything else usage.of_snapshot(url, _path(path))

@@ -60,8 +60,7 @@ class Place:
 
     def named(self, text: str) -> str:
         """The snapshot that a text means."""
-        is_time = text.endswith("}")
-        return self.find(urls.parse_url(f"/@{text}").ref if is_time else urls.Named(text))
+        return self.find(urls.parse_version(text))
 
     def branch(self) -> str:
         """The branch that the URL names; main when it names nothing.

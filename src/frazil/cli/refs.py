@@ -39,16 +39,21 @@ def add_commands(app: typer.Typer) -> None:
 
 def init(
     url: WholeUrl,
-    spec: Annotated[int, typer.Option(min=1, max=2, help="Version of the format.")] = 2,
+    spec: Annotated[
+        str, typer.Option(help="Version of the format: 1 or 2, or g1, g2, g3 from before them.")
+    ] = "2",
 ) -> Answer:
     """Create a repository in an empty place."""
     from frazil.cli.places import storage_at
-    from frazil.formats.generation import generation_of
+    from frazil.formats.generation import generation_named
     from frazil.opening import create_repository
 
+    generation = generation_named(f"v{spec}" if spec.isdigit() else spec)
+    if generation is None:
+        raise typer.BadParameter(f"{spec!r} is no version of the format", param_hint="--spec")
     storage = storage_at(url)
-    create_repository(storage, None, generation_of(spec), check_clean_root=True)
-    data = {"url": storage.url, "spec_version": spec, "created": True}
+    create_repository(storage, None, generation, check_clean_root=True)
+    data = {"url": storage.url, "spec_version": generation.number, "created": True}
     return Answer(data, lambda s: s.line("Created a repository at ", styled(storage.url, "bold")))
 
 

@@ -1,4 +1,4 @@
-"""Writing a repository anew without changing its data: manifests, packs of chunks, the format."""
+"""Writing a repository anew without changing its data: manifests and packs of chunks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from frazil.cli.answers import Answer, Screen, styled, tell_dry_run, working
-from frazil.cli.arguments import Apply, Message, NodePath, WholeUrl
+from frazil.cli.arguments import Apply, Message, NodePath
 from frazil.cli.commands import Work, add_command
 from frazil.cli.text import counted, short, size
 
@@ -23,7 +23,6 @@ def add_commands(app: typer.Typer) -> None:
     works: dict[str, Work] = {
         "rewrite-manifests": rewrite_manifests,
         "compact": compact,
-        "upgrade": upgrade,
     }
     for name, work in works.items():
         add_command(app, name, work, "Maintain")
@@ -117,31 +116,6 @@ def compact(
                 ("unused", size(done.dead_bytes)),
             ]
         )
-        tell_dry_run(screen, applied=apply)
-
-    return Answer(data, show)
-
-
-def upgrade(url: WholeUrl, apply: Apply = False) -> Answer:
-    """Make a repository of version 1 one of version 2; no chunk is copied.
-
-    Nobody else may write meanwhile. The files that only version 1 uses are deleted.
-    """
-    from frazil.cli.places import open_whole
-    from frazil.maintenance.upgrade import upgrade_v1_to_v2
-
-    repository = open_whole(url)
-    spec = repository.context.generation.spec
-    with working("Reading the history"):
-        upgrade_v1_to_v2(repository.context, dry_run=not apply)
-    data = {"url": repository.storage.url, "from_spec": spec, "to_spec": 2, "applied": apply}
-
-    def show(screen: Screen) -> None:
-        if spec == 2:
-            screen.line("Only files of an interrupted upgrade are left to delete.")
-        else:
-            verb = "Upgraded" if apply else "Can be upgraded"
-            screen.line(f"{verb} from version 1 to version 2.")
         tell_dry_run(screen, applied=apply)
 
     return Answer(data, show)

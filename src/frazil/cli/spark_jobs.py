@@ -237,7 +237,7 @@ def parse_chunks(text: str) -> dict[str, int] | list[int]:
 
 
 def _memory(text: str) -> int:
-    from frazil.spark.options import size as parse_size
+    from frazil.spark.option_texts import size as parse_size
 
     try:
         return parse_size(text)

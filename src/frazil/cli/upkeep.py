@@ -1,32 +1,24 @@
-"""Keeping a repository small and sound: `expire`, `gc`, `verify` and `inspect`."""
+"""Keeping a repository small and sound: `expire`, `verify` and `inspect`."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from frazil.cli.answers import Answer, Screen, print_json, styled, tell_dry_run, working
-from frazil.cli.arguments import Apply, Authorize, Url, WholeUrl, parse_time
+from frazil.cli.arguments import Apply, Authorize, OlderThan, Url, WholeUrl, parse_time
 from frazil.cli.commands import Work, add_command
 from frazil.cli.exits import Exit
-from frazil.cli.text import counted, exact, moment, short, size
-from frazil.errors import ErrorKind, InvalidInputError, NotFoundError, SessionStateError
+from frazil.cli.text import counted, exact, moment, short
+from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
     from frazil.maintenance.verifying import Finding, Verification
-    from frazil.model.values import GCSummary
     from frazil.storage.base import Storage
 
 Described = dict[str, Any]
 PANEL: Final = "Maintain"
-YOUNGEST_GARBAGE: Final = timedelta(days=1)
-"""What is younger may belong to a session that is still open."""
-OlderThan = Annotated[
-    str,
-    typer.Option(metavar="TIME", help="A time, 2024-05-01T12:00Z, or an age: 30d, 12h, 2w."),
-]
 Key = Annotated[
     str | None,
     typer.Argument(
@@ -41,7 +33,6 @@ def add_commands(app: typer.Typer) -> None:
     """Add the commands of this file."""
     works: dict[str, Work] = {
         "expire": expire,
-        "gc": gc,
         "verify": verify,
         "inspect": inspect,
     }
@@ -94,69 +85,6 @@ def expire(
         tell_dry_run(screen, applied=apply)
 
     return Answer(data, show)
-
-
-# --- gc ---
-
-
-def gc(
-    url: WholeUrl,
-    older_than: OlderThan = "7d",
-    allow_young: Annotated[
-        bool,
-        typer.Option("--allow-young", help="Delete even what is younger than a day."),
-    ] = False,
-    apply: Apply = False,
-) -> Answer:
-    """Delete files that no branch or tag needs and that are old enough.
-
-    What an open session has written is garbage until it is committed: choose a time before the
-    beginning of every session that may still commit.
-    """
-    from frazil.cli.places import open_whole
-    from frazil.maintenance.garbage import garbage_collect
-
-    cutoff, repository = parse_time(older_than), open_whole(url)
-    if apply and not allow_young and datetime.now(UTC) - cutoff < YOUNGEST_GARBAGE:
-        raise SessionStateError(
-            "files younger than a day may belong to somebody's open session; choose another "
-            "--older-than, or --allow-young if you know that nobody is writing",
-        )
-    with working("Collecting garbage"):
-        summary = garbage_collect(repository.context, cutoff, dry_run=not apply)
-    data = {"older_than": exact(cutoff), **_gc_data(summary), "applied": apply}
-    has_failed = bool(summary.objects_failed_to_delete)
-    return Answer(
-        data,
-        lambda screen: _show_gc(screen, summary, cutoff, applied=apply),
-        Exit.FAILURE if has_failed else Exit.OK,
-    )
-
-
-def _gc_data(summary: GCSummary) -> Described:
-    kinds = ("snapshots", "transaction_logs", "manifests", "chunks")
-    return {
-        "bytes": summary.bytes_deleted,
-        **{kind: getattr(summary, f"{kind}_deleted") for kind in kinds},
-        "failed": summary.objects_failed_to_delete,
-        "errors": summary.delete_errors,
-        "skipped": summary.skipped_phases,
-    }
-
-
-def _show_gc(screen: Screen, summary: GCSummary, cutoff: datetime, *, applied: bool) -> None:
-    verb = "Deleted" if applied else "Would delete"
-    screen.line(f"{verb} {size(summary.bytes_deleted)} written before {moment(cutoff)}")
-    data = _gc_data(summary)
-    kinds = ("snapshots", "transaction_logs", "manifests", "chunks")
-    screen.fields((kind.replace("_", " "), f"{data[kind]:,}") for kind in kinds)
-    if summary.objects_failed_to_delete:
-        screen.line(
-            styled(f"{counted(summary.objects_failed_to_delete, 'object')} would not go", "red")
-        )
-        for message in summary.delete_errors:
-            screen.note(message)
-    tell_dry_run(screen, applied=applied)
 
 
 # --- verify ---
@@ -267,22 +195,21 @@ def inspect(url: Url, key: Key = None) -> Answer:
     """
     from frazil.cli.places import open_place
     from frazil.commit.by_repo_object import REPO_KEY
-    from frazil.formats.ref_files import branch_key
+    from frazil.commit.file_refs import FileRefs
     from frazil.maintenance.inspect import inspect_file
     from frazil.storage.assets import SNAPSHOTS
 
     place = open_place(url)
     context = place.repository.context
-    storage = context.storage
     if key is not None:
         wanted = key
     elif place.ref is not None:
-        wanted = f"{SNAPSHOTS}{place.snapshot_id()}"
-    elif context.generation.repo_object:
-        wanted = REPO_KEY
+        wanted = context.key_in_place(f"{SNAPSHOTS}{place.snapshot_id()}")
+    elif isinstance(context.refs, FileRefs):
+        wanted = context.refs.entry_key()
     else:
-        wanted = branch_key("main", encoded=storage.percent_encodes_names)
-    found, blob = _file(storage, wanted)
+        wanted = REPO_KEY
+    found, blob = _file(context.place, wanted)
     data = {"key": found, **inspect_file(blob, found)}
     return Answer(data, lambda screen: print_json(screen, data))
 

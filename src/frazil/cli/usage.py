@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from frazil.cli.answers import Answer, Screen, styled, working
+from frazil.cli.arguments import parse_time
 from frazil.cli.places import find_node, open_place, open_whole
 from frazil.cli.text import exact, moment, one_line, short, size
+from frazil.errors import InvalidInputError
 from frazil.ids import SnapshotId, is_below
+from frazil.maintenance.sharing import Share, shares
 from frazil.maintenance.space import (
     SnapshotUsage,
     Usage,
     array_usage,
+    growth,
     objects_by_kind,
     snapshot_usage,
 )
@@ -19,6 +23,9 @@ from frazil.maintenance.stats import chunk_storage_stats
 from frazil.model.history import to_datetime
 
 Described = dict[str, Any]
+ADDED: Final = ("snapshots", "native_bytes", "inline_bytes", "manifest_bytes", "total_bytes")
+STEPS: Final = {"snapshot": "", "day": "%Y-%m-%d", "month": "%Y-%m", "year": "%Y"}
+"""How steps of time are written."""
 
 
 def of_snapshot(url: str, path: str) -> Answer:
@@ -139,3 +146,94 @@ def of_repository(url: str) -> Answer:
         screen.table(("size#", "objects#", "kind"), rows)
 
     return Answer({"referenced": referenced, "objects": objects}, show)
+
+
+def of_shares(url: str, by: str, older_than: str | None) -> Answer:
+    """What arrays, snapshots or branches refer to, alone and with others, in all of history."""
+    context = open_whole(url).context
+    cutoff = None if older_than is None else parse_time(older_than)
+    with working("Reading manifests"):
+        found = shares(context, by, older_than=cutoff)  # type: ignore[arg-type]  # it checks
+    data = {
+        "by": by,
+        "older_than": None if cutoff is None else exact(cutoff),
+        "owners": [_share_data(each) for each in found.owners],
+        "total": _share_data(found.total),
+    }
+
+    def show(screen: Screen) -> None:
+        columns = ["referenced#", "unique#", "shared#", "inline#", "virtual#"]
+        if cutoff is not None:
+            columns[3:3] = ["reclaimable#", "stranded#"]
+        rows = [_share_row(each, has_cutoff=cutoff is not None) for each in found.owners]
+        rows.append(_share_row(found.total, has_cutoff=cutoff is not None))
+        screen.table((*columns, by), rows)
+
+    return Answer(data, show)
+
+
+def _share_data(share: Share) -> Described:
+    return {
+        "name": share.name,
+        "type": share.kind,
+        "chunks": share.chunks,
+        "referenced_bytes": share.referenced_bytes,
+        "unique_bytes": share.unique_bytes,
+        "shared_bytes": share.shared_bytes,
+        "reclaimable_bytes": share.reclaimable_bytes,
+        "stranded_bytes": share.stranded_bytes,
+        "inline_bytes": share.inline_bytes,
+        "virtual_bytes": share.virtual_bytes,
+    }
+
+
+def _share_row(share: Share, *, has_cutoff: bool) -> list[Any]:
+    freed = [size(share.reclaimable_bytes), size(share.stranded_bytes)] if has_cutoff else []
+    name = short(share.name) if share.kind == "snapshot" else share.name
+    return [
+        styled(size(share.referenced_bytes), "bold"),
+        size(share.unique_bytes),
+        size(share.shared_bytes),
+        *freed,
+        size(share.inline_bytes),
+        size(share.virtual_bytes),
+        f"{name} (tag)" if share.kind == "tag" else name,
+    ]
+
+
+def of_growth(url: str, step: str) -> Answer:
+    """What snapshots added, in the order in which they were made."""
+    if step not in STEPS:
+        raise InvalidInputError(f"--growth is one of {', '.join(STEPS)}, not {step!r}")
+    context = open_whole(url).context
+    rows: dict[str, Described] = {}
+    total = 0
+    with working("Reading snapshots"):
+        for each in growth(context):
+            written = to_datetime(each.entry.flushed_at)
+            name = written.strftime(STEPS[step]) if STEPS[step] else str(each.entry.id)
+            row = rows.setdefault(name, {"step": name, "written_at": "", **dict.fromkeys(ADDED, 0)})
+            row["written_at"] = exact(written)
+            row["snapshots"] += 1
+            row["native_bytes"] += each.new_native_bytes
+            row["inline_bytes"] += each.new_inline_bytes
+            row["manifest_bytes"] += each.new_manifest_bytes
+            total += each.new_native_bytes + each.new_manifest_bytes
+            row["total_bytes"] = total
+
+    def show(screen: Screen) -> None:
+        lines = [
+            [
+                short(row["step"]) if step == "snapshot" else row["step"],
+                f"{row['snapshots']:,}",
+                size(row["native_bytes"]),
+                size(row["inline_bytes"]),
+                size(row["manifest_bytes"]),
+                styled(size(row["total_bytes"]), "bold"),
+            ]
+            for row in rows.values()
+        ]
+        columns = (step, "snapshots#", "native#", "inline#", "manifests#", "in all#")
+        screen.table(columns, lines)
+
+    return Answer({"by": step, "steps": list(rows.values())}, show)

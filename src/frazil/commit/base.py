@@ -90,6 +90,14 @@ class RefStore(ABC):
     def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
         """A snapshot and its ancestors, newest first."""
 
+    def require_known(self, snapshot_id: SnapshotId) -> None:
+        """Refuse a snapshot that history has never heard of.
+
+        Raises:
+            SnapshotNotFoundError: it is one.
+        """
+        self.entry(snapshot_id)
+
     def history(self, snapshot_id: SnapshotId) -> Iterator[SnapshotInfo]:
         """The same as users see it."""
         return map(snapshot_info, self.ancestry(snapshot_id))
@@ -112,6 +120,16 @@ class RefStore(ABC):
         Raises:
             ReadOnlyError: it does not.
         """
+
+    def writable_tip(self, branch: str) -> SnapshotId:
+        """Tip of a branch that somebody wants to change.
+
+        Raises:
+            ReadOnlyError: the repository does not take changes.
+            RefNotFoundError: there is no such branch.
+        """
+        self.require_online()
+        return self.branch_tip(branch)
 
     @abstractmethod
     def publish(self, publication: Publication, ready: Callable[[], None] = lambda: None) -> None:
@@ -180,11 +198,7 @@ class RefStore(ABC):
         raise self._unsupported("the operations log")
 
     def _unsupported(self, what: str) -> FormatError:
-        return FormatError(
-            f"{what} needs spec version 2, this repository has version "
-            f"{self.generation.spec}; upgrade it first",
-            kind=ErrorKind.UNSUPPORTED_SPEC_VERSION,
-        )
+        return self.generation.lacks(what)
 
 
 def attempts(settings: StorageRetriesSettings) -> Iterator[int]:

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from frazil.commit.base import (
     MAIN,
     OVERWRITTEN,
     Publication,
-    RefStore,
     attempts,
     backup_name,
     create_object,
-    has_landed,
     moved,
     now_micros,
     refuse_main,
 )
 from frazil.commit.by_repo_object import REPO_KEY
+from frazil.commit.file_refs import FileRefs
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
     ErrorKind,
-    FormatError,
-    FrazilError,
     InvalidInputError,
     RefNotFoundError,
-    SnapshotNotFoundError,
     StorageError,
 )
 from frazil.formats.config_codec import config_map_from_yaml, config_map_to_yaml
@@ -43,7 +39,7 @@ from frazil.formats.ref_files import (
 )
 from frazil.ids import SnapshotId
 from frazil.model.config import RepositoryConfig
-from frazil.model.history import JSON, Snapshot, SnapshotEntry
+from frazil.model.history import JSON, SnapshotEntry
 from frazil.storage.assets import Assets
 from frazil.storage.base import PLAIN, Attributes, Fetched, LostRace, Storage
 
@@ -52,14 +48,13 @@ JSON_FILE: Final = Attributes(content_type="application/json")
 YAML_FILE: Final = Attributes(content_type="application/yaml")
 
 
-class RefFileRefs(RefStore):
-    """Refs as files, history through the parent links of the snapshot files."""
+class RefFileRefs(FileRefs):
+    """Refs as files, each replaced when it moves."""
 
     generation = V1
 
     def __init__(self, storage: Storage, assets: Assets, config: RepositoryConfig) -> None:
-        self._storage = storage
-        self._assets = assets
+        super().__init__(storage, assets)
         self._retries = config.update_retries()
         self._encoded = storage.percent_encodes_names
 
@@ -86,24 +81,6 @@ class RefFileRefs(RefStore):
         if found is None:
             raise RefNotFoundError(f"no tag {name!r}: ref not found")
         return found
-
-    def entry(self, snapshot_id: SnapshotId) -> SnapshotEntry:
-        return entry_of(self._assets.snapshot(snapshot_id))
-
-    def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
-        first = self.entry(snapshot_id)
-        return self._walk(first)
-
-    def _walk(self, entry: SnapshotEntry) -> Iterator[SnapshotEntry]:
-        seen: set[SnapshotId] = set()
-        while True:
-            yield entry
-            seen.add(entry.id)
-            if entry.parent_id is None:
-                return
-            if entry.parent_id in seen:
-                raise FormatError("history runs in a circle", snapshot=entry.id)
-            entry = self.entry(entry.parent_id)
 
     def stored_config(self) -> JSON | None:
         return read_config(self._storage)
@@ -141,30 +118,15 @@ class RefFileRefs(RefStore):
 
     # --- changing ---
 
-    def require_online(self) -> None:
-        """v1 repositories are always online."""
-
     def publish(self, publication: Publication, ready: Callable[[], None] = lambda: None) -> None:
         if publication.amends:
             raise self._unsupported("amend")
+        key = self._branch_key(publication.branch)
         try:
             self._swap(publication.branch, publication.base, publication.entry.id, ready)
         except (ConflictError, StorageError) as error:
-            if not self._has_landed(publication, error):
+            if not self._landed_all_the_same(publication, error, lambda: [key]):
                 raise
-
-    def _has_landed(self, publication: Publication, error: FrazilError) -> bool:
-        """See whether a commit that failed or lost has taken effect all the same.
-
-        A reply may have been lost, and others may have committed on top since.
-        """
-        branch = publication.branch
-        try:
-            landed = has_landed(self, branch, publication.entry.id, publication.base)
-            self._storage.make_durable([self._branch_key(branch)] if landed else [])
-        except (StorageError, RefNotFoundError):
-            raise error from None
-        return landed
 
     def _swap(
         self,
@@ -199,6 +161,12 @@ class RefFileRefs(RefStore):
 
     def register_detached(self, entry: SnapshotEntry) -> None:
         """v1 keeps no list of snapshots; the file is enough."""
+
+    def entry_key(self) -> str:
+        return self._branch_key(MAIN)
+
+    def create_main(self, first: SnapshotEntry) -> bool:
+        return self._create(self._branch_key(MAIN), encode_ref(first.id))
 
     def create_branch(self, name: str, target: SnapshotId) -> None:
         self._refuse_upgraded()
@@ -240,6 +208,24 @@ class RefFileRefs(RefStore):
                 kind=ErrorKind.TAG_ALREADY_EXISTS,
             )
 
+    def move_tag(self, name: str, target: SnapshotId, expected: SnapshotId) -> None:
+        """Point a tag, also a deleted one, to what replaces its snapshot, if it still is there.
+
+        Raises:
+            ConflictError: it is somewhere else.
+        """
+        self._refuse_upgraded()
+        key = tag_key(name, encoded=self._encoded)
+        found = self._storage.fetch(key)
+        at = decode_ref(found.data, key=key) if isinstance(found, Fetched) else None
+        if at == target:
+            return
+        if not isinstance(found, Fetched) or at != expected:
+            raise moved(expected, at, name)
+        outcome = self._storage.put_if(key, encode_ref(target), found.version, JSON_FILE)
+        if isinstance(outcome, LostRace):
+            raise moved(expected, None, name)
+
     def delete_tag(self, name: str) -> None:
         self._refuse_upgraded()
         self.tag_target(name)
@@ -264,36 +250,11 @@ class RefFileRefs(RefStore):
                 kind=ErrorKind.CONFIG_UPDATED,
             )
 
-    def _require_snapshot(self, snapshot_id: SnapshotId) -> None:
-        try:
-            self._assets.snapshot(snapshot_id)
-        except SnapshotNotFoundError as error:
-            raise SnapshotNotFoundError(
-                "snapshot not found in this repository", snapshot=snapshot_id
-            ) from error
-
-
-def entry_of(snapshot: Snapshot) -> SnapshotEntry:
-    """The history entry of a snapshot file that names its parent."""
-    return SnapshotEntry(
-        id=snapshot.id,
-        parent_id=snapshot.parent_id,
-        flushed_at=snapshot.flushed_at,
-        message=snapshot.message,
-        metadata=snapshot.metadata,
-    )
-
 
 def read_config(storage: Storage) -> JSON | None:
     """The stored configuration as a plain map."""
     blob = storage.get(CONFIG_KEY)
     return None if blob is None else config_map_from_yaml(blob, key=CONFIG_KEY)
-
-
-def create_main(storage: Storage, target: SnapshotId) -> bool:
-    """Create the main branch; False means that a repository exists already."""
-    key = branch_key(MAIN, encoded=storage.percent_encodes_names)
-    return not isinstance(create_object(storage, key, encode_ref(target), JSON_FILE), LostRace)
 
 
 def _check_name(name: str) -> None:

@@ -143,17 +143,21 @@ class RepoObjectRefs(RefStore):
         *,
         any_status: bool = False,
         ready: Callable[[], None] = lambda: None,
+        trusts_known: bool = False,
     ) -> None:
         """Apply a pure change until it wins; the change may run many times.
 
-        Nothing is written to the object before `ready` has returned.
+        Nothing is written to the object before `ready` has returned. With `trusts_known` the
+        object is taken to be as it was when it was last read, until the write is refused.
 
         `change` gets the present state and returns None when there is nothing to do. It takes
         effect once, also when the reply to a write is lost and others have written since.
         """
         lost: _Replacement | None = None
+        known = self._known if trusts_known else None
         for _ in attempts(self._retries):
-            version, info = self._read()
+            version, info = known or self._read()
+            known = None
             if lost is not None and lost.is_in(info):
                 return
             if not any_status:
@@ -225,6 +229,11 @@ class RepoObjectRefs(RefStore):
     def entry(self, snapshot_id: SnapshotId) -> SnapshotEntry:
         return _entry(self.info(), snapshot_id)
 
+    def require_known(self, snapshot_id: SnapshotId) -> None:
+        # Whoever has just asked for a branch has read the object that names its tip.
+        if self._known is None or snapshot_id not in self._known[1].snapshots:
+            self.entry(snapshot_id)
+
     def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
         return (entry for page in self._pages(snapshot_id) for entry in page.entries)
 
@@ -251,6 +260,11 @@ class RepoObjectRefs(RefStore):
     def require_online(self) -> None:
         require_online(self.info())
 
+    def writable_tip(self, branch: str) -> SnapshotId:
+        info = self.info()
+        require_online(info)
+        return _branch(info, branch)
+
     def publish(self, publication: Publication, ready: Callable[[], None] = lambda: None) -> None:
         entry, branch = publication.entry, publication.branch
 
@@ -273,7 +287,9 @@ class RepoObjectRefs(RefStore):
                 },
             )
 
-        self.edit(change, ready=ready)
+        # Whoever publishes has just read the object. Where another look costs a request, only
+        # who has lost the race since then pays for it.
+        self.edit(change, ready=ready, trusts_known=not self._storage.answers_inline)
 
     def register_detached(self, entry: SnapshotEntry) -> None:
         self.edit(

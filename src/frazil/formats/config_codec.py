@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats import plain_yaml
-from frazil.formats.config_keys import CHECKSUMS, KEYS, S3_STORES
+from frazil.formats.config_keys import CHECKSUMS, KEYS, OLD_STORES, S3_STORES
 from frazil.formats.plain_yaml import Variant
 from frazil.model.config import (
     CachingConfig,
@@ -206,7 +206,7 @@ def _record(cls: type[R], data: JSON, place: _Place) -> R:
 
 
 def _algorithm(raw: JSON, place: _Place) -> CompressionAlgorithm:
-    if raw != "zstd":
+    if raw not in ("zstd", "Zstd"):  # the second until 0.1.0
         raise place.damage("unknown compression algorithm")
     return CompressionAlgorithm.Zstd
 
@@ -318,6 +318,7 @@ def _containers(raw: JSON, place: _Place) -> dict[str, VirtualChunkContainer]:
 
 def _store(raw: JSON, place: _Place) -> object:
     name, payload = _variant(raw, place)
+    name = OLD_STORES.get(name, name)
     if name in S3_STORES:
         return S3_STORES[name](_record(S3Options, payload or {}, place))
     if name == "in_memory":

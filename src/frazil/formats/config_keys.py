@@ -111,3 +111,13 @@ S3_STORES: Final[Mapping[str, Callable[[S3Options], object]]] = {
     "s3_compatible": ObjectStoreConfig.S3Compatible,
     "tigris": ObjectStoreConfig.Tigris,
 }
+OLD_STORES: Final[Mapping[str, str]] = {
+    "S3": "s3",
+    "S3Compatible": "s3_compatible",
+    "Tigris": "tigris",
+    "InMemory": "in_memory",
+    "LocalFileSystem": "local_file_system",
+    "Gcs": "gcs",
+    "Azure": "azure",
+}
+"""What stores were called until 0.1.0."""

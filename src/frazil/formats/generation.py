@@ -1,14 +1,30 @@
 """The one table of generations: what each writes and what it can represent.
 
-A generation is named here and in its commit protocol; everything else asks for an ability.
+A generation is named here and in its commit protocol; everything else asks for an ability. The
+three generations before spec 1 come in dialects, byte layouts of one age; a repository is
+continued in the one it uses.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Final
 
 from frazil.errors import ErrorKind, FormatError
+from frazil.formats.legacy.records import SEED_DIALECT, Dialect, LegacyGeneration
+
+PARENT_ONLY: Final = 8
+"""Fields of a snapshot that names its parent and no others."""
+
+
+class Protocol(StrEnum):
+    """How branches move."""
+
+    REPO_OBJECT = "repo object"
+    REF_FILES = "ref files"
+    NUMBERED_FILES = "numbered files"
+    STATE_FILE = "state file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +33,90 @@ class Generation:
 
     name: str
     spec: int
-    repo_object: bool
-    """one `repo` object holds refs, history, status, flags, attributes and operations log"""
+    """before spec 1, that of the form in which sessions see its files"""
+    protocol: Protocol
     stores_parent: bool
     """snapshot files name their parent"""
     initial_log: bool
     """the first snapshot has a transaction log"""
+    dialect: Dialect | None = None
+    """how files from before spec 1 are written"""
+    keeps_config: bool = True
+    """the configuration can be stored"""
+    deletes_tags: bool = True
+    """tags can be deleted"""
+
+    @property
+    def repo_object(self) -> bool:
+        """One `repo` object holds refs, history, status, flags, attributes and operations log."""
+        return self.protocol is Protocol.REPO_OBJECT
+
+    @property
+    def keeps_documents(self) -> bool:
+        """Whether metadata documents come back byte for byte."""
+        return self.dialect is None
+
+    @property
+    def numbers_nodes(self) -> bool:
+        """Whether nodes have small numbers, given at commit, instead of random ids."""
+        return self.dialect is not None and self.dialect.has_numbered_nodes
+
+    @property
+    def keeps_checksums(self) -> bool:
+        """Whether virtual references can tell how their source was."""
+        return self.dialect is None or self.dialect.has_checksums
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether commits can be made in the layout that the repository uses."""
+        return self.dialect is None or self.dialect.is_writable
+
+    @property
+    def number(self) -> int:
+        """The spec version; below zero for what came before there were any, and ascending too."""
+        return self.spec if self.dialect is None else self.dialect.generation - len(OLD) - 1
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"spec version {self.spec}" if self.dialect is None else f"generation {self.name}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return generation_named, (self.name if self.dialect is None else str(self.dialect),)
+
+    def in_dialect(self, dialect: Dialect) -> Generation:
+        """The same generation as a repository with these files has it."""
+        return replace(self, dialect=dialect)
+
+    @property
+    def keeps_extents(self) -> bool:
+        """Whether an array can tell which of its manifests holds a chunk."""
+        if self.dialect is None or self.dialect.generation is LegacyGeneration.G1:
+            return True
+        from frazil.formats.legacy.layouts import layout_of
+
+        return layout_of(self.dialect).has_extents
+
+    @property
+    def lists_ancestors(self) -> bool:
+        """Whether each snapshot lists those before it, not only its parent."""
+        if self.dialect is None or self.dialect.generation is LegacyGeneration.G1:
+            return False
+        from frazil.formats.legacy.layouts import layout_of
+
+        return layout_of(self.dialect).snapshot_fields != PARENT_ONLY
+
+    def stored_form(self, document: bytes) -> bytes:
+        """A metadata document as it will come back: the same, unless it is stored in pieces.
+
+        Raises:
+            InvalidInputError: it has something that this generation has no place for.
+        """
+        if self.dialect is None:
+            return document
+        from frazil.formats.legacy.zarr_fields import build_document, parse_fields
+
+        return build_document(parse_fields(self.dialect.generation, document))
 
     def require_repo_object(self, operation: str) -> None:
         """Refuse an operation that needs the repo object.
@@ -31,16 +125,63 @@ class Generation:
             FormatError: this generation has none.
         """
         if not self.repo_object:
+            raise self.lacks(operation)
+
+    def require_lasting_ids(self, operation: str) -> None:
+        """Refuse an operation that knows nodes of several branches by their ids.
+
+        Raises:
+            FormatError: ids are numbers, of which each branch gives the next ones by itself.
+        """
+        if self.numbers_nodes:
             raise FormatError(
-                f"{operation} needs spec version 2, this repository has version {self.spec}; "
-                "upgrade it first",
-                kind=ErrorKind.UNSUPPORTED_SPEC_VERSION,
+                f"{operation} needs nodes that have one id in all branches, and in repositories"
+                f" of {self.title}, as this one is written, they are numbered; upgrade it first",
+                kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,
             )
 
+    def lacks(self, operation: str) -> FormatError:
+        """The error for something that only spec 2 can do."""
+        found = f"version {self.spec}" if self.dialect is None else self.title
+        return FormatError(
+            f"{operation} needs spec version 2, this repository has {found}; upgrade it first",
+            kind=ErrorKind.UNSUPPORTED_SPEC_VERSION,
+        )
 
-V1: Final = Generation("v1", 1, repo_object=False, stores_parent=True, initial_log=False)
-V2: Final = Generation("v2", 2, repo_object=True, stores_parent=False, initial_log=True)
-BY_SPEC: Final = {generation.spec: generation for generation in (V1, V2)}
+
+G1: Final = Generation(
+    "g1",
+    1,
+    Protocol.STATE_FILE,
+    stores_parent=True,
+    initial_log=False,
+    dialect=SEED_DIALECT[LegacyGeneration.G1],
+    keeps_config=False,
+)
+G2: Final = Generation(
+    "g2",
+    1,
+    Protocol.NUMBERED_FILES,
+    stores_parent=True,
+    initial_log=False,
+    dialect=SEED_DIALECT[LegacyGeneration.G2],
+    keeps_config=False,
+    deletes_tags=False,
+)
+G3: Final = Generation(
+    "g3",
+    1,
+    Protocol.NUMBERED_FILES,
+    stores_parent=True,
+    initial_log=False,
+    dialect=SEED_DIALECT[LegacyGeneration.G3],
+)
+V1: Final = Generation("v1", 1, Protocol.REF_FILES, stores_parent=True, initial_log=False)
+V2: Final = Generation("v2", 2, Protocol.REPO_OBJECT, stores_parent=False, initial_log=True)
+BY_NAME: Final = {each.name: each for each in (G1, G2, G3, V1, V2)}
+OLD: Final = {LegacyGeneration.G1: G1, LegacyGeneration.G2: G2, LegacyGeneration.G3: G3}
+BY_NUMBER: Final = {each.number: each for each in BY_NAME.values()}
+BY_SPEC: Final = {each.spec: each for each in (V1, V2)}
 
 
 def generation_of(spec: int) -> Generation:
@@ -52,3 +193,14 @@ def generation_of(spec: int) -> Generation:
     if spec not in BY_SPEC:
         raise FormatError(f"unknown spec version {spec}", kind=ErrorKind.UNSUPPORTED_SPEC_VERSION)
     return BY_SPEC[spec]
+
+
+def generation_named(name: str) -> Generation | None:
+    """The generation of a name such as `v1` or `g3`, or of the name of a dialect."""
+    if name in BY_NAME:
+        return BY_NAME[name]
+    try:
+        dialect = Dialect(name)
+    except ValueError:
+        return None
+    return OLD[dialect.generation].in_dialect(dialect)

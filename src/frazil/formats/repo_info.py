@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -30,6 +30,8 @@ REF: Final = Layout(OFFSET, "u32")
 STATUS: Final = Layout("u8", "u64", OFFSET)
 SPECS: Final = (1, 2)
 REPO_KEY: Final = "repo"
+FEW_REFS: Final = 12
+"""Refs that are read one by one."""
 
 
 def snapshot_table(entries: Iterable[SnapshotEntry]) -> SnapshotTable:
@@ -83,6 +85,8 @@ def _read_refs(
     root: Table, slot: int, name: str, snapshots: SnapshotTable
 ) -> Mapping[str, SnapshotId]:
     buffer = root.buffer
+    if root.required_vector(slot, 4, name)[1] <= FEW_REFS:
+        return dict(_read_few_refs(root, slot, name, snapshots))
     tables = table_columns(root, slot, name)
     rows = tables.numbers(1, "<u4")
     if (rows >= len(snapshots)).any():
@@ -92,6 +96,21 @@ def _read_refs(
     except UnicodeDecodeError as error:
         raise buffer.fail("text is not UTF-8") from error
     return dict(zip(names, map(snapshots.id_at, rows.tolist()), strict=True))
+
+
+def _read_few_refs(
+    root: Table, slot: int, name: str, snapshots: SnapshotTable
+) -> Iterator[tuple[str, SnapshotId]]:
+    """The same one by one: most repositories have a handful."""
+    buffer = root.buffer
+    for ref in root.tables(slot):
+        start, size = ref.required_vector(0, 1, "name")
+        row = ref.number(1, U32)
+        if row >= len(snapshots):
+            raise buffer.fail(f"{name} point to a snapshot that is not listed")
+        if buffer.slice(start + size, 1) != b"\0":
+            raise buffer.fail("text without an end")
+        yield buffer.text(start - 4), snapshots.id_at(row)
 
 
 def _read_texts(root: Table, slot: int, name: str) -> Iterable[str]:

@@ -14,15 +14,10 @@ from frazil.formats.flat import U64, Buffer, Table
 from frazil.formats.flat_columns import table_columns
 from frazil.formats.flat_writer import OFFSET, FlatWriter, Layout
 from frazil.formats.metadata import codec_of, read_metadata, write_metadata
+from frazil.formats.node_columns import raw_ids
 from frazil.formats.repo_columns import HEAD, with_vector
-from frazil.formats.snapshot_nodes import (
-    ARRAY,
-    DIMENSION_V1,
-    GROUP,
-    NodeTable,
-    raw_ids,
-    read_nodes,
-)
+from frazil.formats.single_node import ARRAY, DIMENSION_V1, GROUP
+from frazil.formats.snapshot_nodes import NodeTable, read_nodes
 from frazil.ids import ManifestId, SnapshotId
 from frazil.model.history import MAX_MICROS, ManifestFile, Snapshot
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef, Node, path_order
@@ -120,10 +115,12 @@ def _reuse_nodes(writer: FlatWriter, nodes: Sequence[Node], spec: int) -> int | 
     single = _NodeWriter(fresh, spec)
     away = [single.write(node) for node in changed.values()]
     part = fresh.part()
-    places = places.copy()
-    places[list(changed)] = len(data) + len(part) - np.array(away, np.int64)
-    piece, _ = with_vector(data + part, places)
-    return writer.whole(piece.data, HEAD)
+    end = len(data) + -len(data) % 8 + len(part)
+    places[list(changed)] = end - np.array(away, np.int64)
+    # A vector of the nodes, the old bytes and the new ones follow each other.
+    writer.whole(memoryview(part), 0)
+    writer.whole(data, 0)
+    return writer.whole(with_vector(b"", places)[0].data, HEAD)
 
 
 def _write_manifest_files(

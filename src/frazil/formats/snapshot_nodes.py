@@ -1,19 +1,17 @@
-"""The nodes of a snapshot file, read as columns (format reference 3.4).
+"""The nodes of a snapshot file (format reference 3.4).
 
-A snapshot has as many tables as it has dimensions, dimension names and manifest pointers, and a
-deep hierarchy has many thousands of those. In a large one only the nodes that are asked for
-become objects.
+Unless there are few, only the nodes that are asked for become objects, and those that did not
+change go into the next file as they are.
 """
 
 from __future__ import annotations
 
-import re
-import struct
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice, pairwise
-from typing import Final, NamedTuple, overload
+from itertools import pairwise
+from operator import itemgetter
+from typing import Final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -22,31 +20,27 @@ from frazil.errors import InvalidInputError
 from frazil.formats.flat import Buffer, Table
 from frazil.formats.flat_columns import (
     I64,
-    Spans,
     TableColumns,
-    numbers_at,
-    spread,
     table_columns,
 )
+from frazil.formats.node_columns import node_columns, raw_ids
+from frazil.formats.single_node import ARRAY, read_node
 from frazil.ids import ManifestId, NodeId, node_path
-from frazil.model.nodes import ArrayNode, Dimension, Extents, GroupNode, ManifestRef, Node
+from frazil.model.nodes import (
+    ArrayNode,
+    Node,
+    path_order,
+)
 from frazil.model.strings import Strings, copy_runs, gather_runs
 
-ARRAY: Final = 1
-GROUP: Final = 2
-DIMENSION_V1: Final = struct.Struct("<QQ")
-MANY_NODES: Final = 2000
+FEW_NODES: Final = 12
+"""Nodes that are read one by one."""
+MANY_NODES: Final = 50
 """Nodes that are read at once."""
+MANY_FOUND: Final = 4
+"""From one in so many on it is quicker to read all nodes than the rest one by one."""
 LONG_PATH: Final = 256
 """Longer paths are compared one by one."""
-_INVALID: Final = re.compile(r"^(?!/)|//|/\.{1,2}(?:/|$)|[^\n]/$", re.MULTILINE)
-"""What a path that `node_path` refuses or would change has, where each path is a line."""
-
-
-def raw_ids(tables: TableColumns, slot: int, width: int) -> Iterator[bytes]:
-    """The ids in a field of many tables."""
-    raw = tables.ids(slot, width, "id").tobytes()
-    return (raw[at : at + width] for at in range(0, len(raw), width))
 
 
 def read_nodes(root: Table, spec: int) -> Sequence[Node]:
@@ -55,33 +49,41 @@ def read_nodes(root: Table, spec: int) -> Sequence[Node]:
     Raises:
         FormatError: they are damaged, or not in order of their paths.
     """
+    if root.required_vector(2, 4, "nodes")[1] <= min(FEW_NODES, MANY_NODES):
+        return tuple(_read_few(root))
     tables = table_columns(root, 2, "nodes")
     spans = tables.vectors(1, 1, "path")
     paths = Strings(*gather_runs(root.buffer.data, spans.starts, spans.counts))
     _check_paths(root.buffer, paths)
     if len(tables) > MANY_NODES:
-        return NodeTable(tables, paths, spec, {})
+        tables.vectors(2, 1, "user_data")  # refused now if they are too long together
+        file = _NodeFile(tables, spec)
+        return NodeTable(file, np.arange(len(tables), dtype=np.int64), paths, {})
     return tuple(_nodes(tables, list(paths)))
 
 
+def _read_few(root: Table) -> Iterator[Node]:
+    """Nodes one by one, with the same checks as many at once."""
+    before = b""
+    for table in root.tables(2):
+        path = table.required_text(1, "path")
+        try:
+            is_valid = node_path(path) == path
+        except InvalidInputError as error:
+            raise root.buffer.fail(str(error)) from error
+        if not is_valid:
+            raise root.buffer.fail("invalid node path")
+        if path_order(path) <= before:
+            raise root.buffer.fail("nodes are not in order of their paths")
+        before = path_order(path)
+        yield read_node(table, path)
+
+
 def _nodes(tables: TableColumns, paths: Iterable[str]) -> Iterator[Node]:
-    buffer = tables.buffer
-    data = bytes(buffer.data)
-    documents = tables.vectors(2, 1, "user_data").slices(data)
-    kinds = tables.numbers(3, "u1")
-    targets = tables.targets(4, "node_data")
-    is_array = kinds == ARRAY
-    if not (is_array | (kinds == GROUP)).all():
-        raise buffer.fail("a node is neither a group nor an array")
-    TableColumns(buffer, targets[~is_array])  # a group has nothing to read, but must be there
-    arrays = _read_arrays(TableColumns(buffer, targets[is_array]), data)
-    for raw, path, document, kind in zip(
-        raw_ids(tables, 0, 8), paths, documents, kinds.tolist(), strict=True
-    ):
-        if kind == GROUP:
-            yield GroupNode(NodeId(raw), path, document)
-        else:
-            yield ArrayNode(NodeId(raw), path, document, *next(arrays))
+    if len(tables) > FEW_NODES:
+        return node_columns(tables, paths)
+    each = (Table(tables.buffer, at) for at in tables.positions.tolist())
+    return map(read_node, each, paths)
 
 
 def _check_paths(buffer: Buffer, paths: Strings) -> None:
@@ -90,17 +92,29 @@ def _check_paths(buffer: Buffer, paths: Strings) -> None:
     # Readers search by path, so a snapshot out of order would hide nodes instead of failing.
     if not _is_ascending(paths):
         raise buffer.fail("nodes are not in order of their paths")
-    texts = paths.tolist()
-    lines = "\n".join(texts)
-    if lines.count("\n") >= len(texts):  # a path with a line break
+    if not _are_plain(paths):
+        texts = paths.tolist()
         try:
             is_valid = [node_path(path) for path in texts] == texts
         except InvalidInputError as error:
             raise buffer.fail(str(error)) from error
-    else:
-        is_valid = not texts or _INVALID.search(lines) is None
-    if not is_valid:
-        raise buffer.fail("invalid node path")
+        if not is_valid:
+            raise buffer.fail("invalid node path")
+
+
+def _are_plain(paths: Strings) -> bool:
+    """Whether all paths are valid and have no segment that begins with a dot."""
+    data, sizes = paths.data, paths.sizes
+    if not len(paths):
+        return True
+    if b"/." in data or not sizes.all():
+        return False
+    raw, long = np.frombuffer(data, np.uint8), sizes > 1
+    slash = ord("/")
+    if (raw[paths.ends - sizes] != slash).any() or (raw[paths.ends - 1][long] == slash).any():
+        return False
+    # Now only the root, which is the first if it is there, ends in a slash before another path.
+    return b"//" not in data[1 - int(long[0]) :] and bool(long[1:].all())
 
 
 def _is_ascending(paths: Strings) -> bool:
@@ -118,20 +132,48 @@ def _is_ascending(paths: Strings) -> bool:
     return bool((items[:-1] < items[1:]).all())
 
 
+class _NodeFile:
+    """The node tables of a snapshot file, and what is asked of all of them at once."""
+
+    def __init__(self, tables: TableColumns, spec: int) -> None:
+        self.tables = tables
+        self.spec = spec
+
+    @cached_property
+    def ids(self) -> npt.NDArray[np.uint64]:
+        """The ids as numbers."""
+        raw = self.tables.ids(0, NodeId.width, "id").astype(f"S{NodeId.width}").tobytes()
+        return np.frombuffer(raw, "<u8")
+
+    @cached_property
+    def first_byte(self) -> int:
+        """Where the nodes begin: only vtables may lie before the tables that use them."""
+        buffer, tables = self.tables.buffer, self.tables
+        targets = tables.targets(4)
+        arrays = TableColumns(buffer, targets[tables.numbers(3, "u1") == ARRAY])
+        groups = TableColumns(buffer, targets)
+        used = [tables, groups, *(arrays.children(slot)[0] for slot in (1, 2, 3))]
+        return min([each.first_byte() for each in used if len(each)])
+
+
 class NodeTable(Sequence[Node]):
     """The nodes of a large snapshot in order of their paths, each read when it is asked for.
 
-    Some may have changed since the file was written. What did not goes into the next file as the
-    bytes it was.
+    Some may have changed since the file was written, have come or gone. What did not goes into
+    the next file as the bytes it was.
     """
 
     def __init__(
-        self, tables: TableColumns, paths: Strings, spec: int, changed: Mapping[int, Node]
+        self, file: _NodeFile, rows: I64, paths: Strings, changed: Mapping[int, Node]
     ) -> None:
-        self.spec = spec
-        self._tables = tables
+        self.spec = file.spec
+        self._file = file
+        self._rows = rows
+        """of each node in the file, -1 for those that are only in `changed`"""
         self._paths = paths
         self._changed = changed
+        self._found: dict[str, Node] = {}
+        """nodes somebody asked for by path, who will for each of their chunks"""
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -161,64 +203,130 @@ class NodeTable(Sequence[Node]):
         Raises:
             FormatError: it is damaged.
         """
-        row = bisect_left(range(len(self)), path.encode(), key=self._raw_path)
-        if row == len(self) or self._paths[row] != path:
-            return None
-        return self._at(np.array([row]))[0]
+        found = self._found.get(path)
+        if found is None:
+            place, is_there = self._place(path)
+            if not is_there:
+                return None
+            if len(self._found) * MANY_FOUND > len(self):
+                self._found = {node.path: node for node in self._all}
+                return self._found[path]
+            found = self._found[path] = self._at([place])[0]
+        return found
 
     def of_ids(self, ids: Collection[NodeId]) -> list[Node]:
         """The nodes with some of these ids."""
-        raw = self._tables.ids(0, NodeId.width, "id").astype(f"S{NodeId.width}").tobytes()
         wanted = np.frombuffer(b"".join(ids), "<u8")
-        return self._at(np.flatnonzero(np.isin(np.frombuffer(raw, "<u8"), wanted)))
+        return self._at(np.flatnonzero(np.isin(self._ids, wanted)).tolist())
 
-    def with_changed(self, nodes: Iterable[Node]) -> NodeTable:
-        """The same nodes, but some of them different; ids and paths stay."""
-        rows = range(len(self))
-        changed = {
-            bisect_left(rows, node.path.encode(), key=self._raw_path): node for node in nodes
-        }
-        return NodeTable(self._tables, self._paths, self.spec, {**self._changed, **changed})
+    def below(self, path: str) -> list[Node]:
+        """The nodes strictly below a path."""
+        return self._at(self._range_below(path))
+
+    def paths_below(self, path: str) -> list[str]:
+        """Their paths."""
+        found = self._range_below(path)
+        return list(self._paths.part(found.start, found.stop))
+
+    def edited(self, nodes: Iterable[Node], removed: Iterable[str] = ()) -> NodeTable:
+        """The same nodes, but some of them different, new or gone; ids do not change paths."""
+        put: dict[int, Node] = {}
+        fresh: list[tuple[bytes, int, Node]] = []
+        for node in nodes:
+            place, is_there = self._place(node.path)
+            if is_there:
+                put[place] = node
+            else:
+                fresh.append((path_order(node.path), place, node))
+        gone = [place for place, is_there in map(self._place, removed) if is_there]
+        changed = {**self._changed, **put}
+        if not fresh and not gone:
+            return NodeTable(self._file, self._rows, self._paths, changed)
+        fresh.sort(key=itemgetter(0))
+        places = [place for _, place, _ in fresh]
+        paths = self._paths.edited(gone, places, [raw for raw, _, _ in fresh])
+        kept = np.ones(len(self), bool)
+        kept[gone] = False
+        # Rows before which nodes come move by as many, and by those that have gone before them.
+        come = np.bincount(places, minlength=len(self) + 1)
+        now = np.cumsum(kept) - 1 + np.cumsum(come)[:-1]
+        rows = np.full(len(paths), -1, np.int64)
+        rows[now[kept]] = self._rows[kept]
+        moved = {int(now[row]): node for row, node in changed.items() if kept[row]}
+        for row, (_, _, node) in zip(np.flatnonzero(_gaps(now[kept], rows)), fresh, strict=True):
+            moved[int(row)] = node
+        return NodeTable(self._file, rows, paths, moved)
 
     def manifest_ids(self) -> set[bytes]:
         """All manifests that arrays refer to."""
-        kept = np.ones(len(self), bool)
-        kept[list(self._changed)] = False
-        arrays = TableColumns(
-            self._tables.buffer,
-            self._tables.targets(4)[kept & (self._tables.numbers(3, "u1") == ARRAY)],
-        )
+        tables = self._file.tables
+        here = TableColumns(tables.buffer, tables.positions[self._rows[self._is_as_it_was]])
+        is_array = here.numbers(3, "u1") == ARRAY
+        arrays = TableColumns(tables.buffer, here.targets(4)[is_array])
         found = set(raw_ids(arrays.children(2, "manifests")[0], 0, ManifestId.width))
         for node in self._changed.values():
             if isinstance(node, ArrayNode):
                 found.update(ref.id for ref in node.manifests)
         return found
 
-    def reusable(self) -> tuple[bytes, I64, Mapping[int, Node]] | None:
+    @property
+    def is_reusable(self) -> bool:
+        """Whether so little has changed that the bytes of the file are worth keeping."""
+        dead = len(self._file.tables) - int(np.count_nonzero(self._is_as_it_was))
+        return max(len(self._changed), dead) * 8 <= len(self)
+
+    def reusable(self) -> tuple[memoryview, I64, Mapping[int, Node]] | None:
         """Bytes that hold all nodes but the changed ones, where each is, and those others.
 
         None when so much has changed that it is better to write all of them.
         """
-        if len(self._changed) * 8 > len(self):
+        if not self.is_reusable:
             return None
-        first = self._first_byte & ~7
-        data = bytes(self._tables.buffer.data[first:])
-        return data + bytes(-len(data) % 8), self._tables.positions - first, self._changed
+        tables = self._file.tables
+        first = self._file.first_byte & ~7
+        places = tables.positions[self._rows] - first
+        return memoryview(tables.buffer.data)[first:], places, self._changed
 
     @cached_property
-    def _first_byte(self) -> int:
-        """Where the nodes begin: only vtables may lie before the tables that use them."""
-        buffer, tables = self._tables.buffer, self._tables
-        arrays = TableColumns(buffer, tables.targets(4)[tables.numbers(3, "u1") == ARRAY])
-        groups = TableColumns(buffer, tables.targets(4))
-        used = [tables, groups, *(arrays.children(slot)[0] for slot in (1, 2, 3))]
-        return min([each.first_byte() for each in used if len(each)])
+    def _is_as_it_was(self) -> npt.NDArray[np.bool_]:
+        """Which nodes are in the file."""
+        same: npt.NDArray[np.bool_] = self._rows >= 0
+        same[list(self._changed)] = False
+        return same
 
-    def _at(self, rows: npt.NDArray[np.intp]) -> list[Node]:
-        here = TableColumns(self._tables.buffer, self._tables.positions[rows])
-        places = rows.tolist()
-        found = _nodes(here, [self._paths[row] for row in places])
-        return [self._changed.get(row, node) for row, node in zip(places, found, strict=True)]
+    @cached_property
+    def _ids(self) -> npt.NDArray[np.uint64]:
+        ids = self._file.ids[self._rows]
+        for row, node in self._changed.items():
+            ids[row] = int.from_bytes(node.id, "little")
+        return ids
+
+    def _at(self, places: Sequence[int]) -> list[Node]:
+        changed, tables = self._changed, self._file.tables
+        held = [place for place in places if place not in changed]
+        if not held:
+            return [changed[place] for place in places]
+        here = TableColumns(tables.buffer, tables.positions[self._rows[held]])
+        is_all = len(held) == len(self)
+        paths = self._paths.tolist() if is_all else [self._paths[place] for place in held]
+        read = _nodes(here, paths)
+        return [changed[place] if place in changed else next(read) for place in places]
+
+    def _place(self, path: str) -> tuple[int, bool]:
+        """Where a path is among the others or would be, and whether it is there."""
+        raw = path_order(path)
+        place = bisect_left(range(len(self)), raw, key=self._raw_path)
+        return place, place < len(self) and self._raw_path(place) == raw
+
+    def _range_below(self, path: str) -> range:
+        """Rows of the nodes below a path, which follow each other."""
+        above = path_order(path.rstrip("/"))
+        rows = range(len(self))
+        start = bisect_left(rows, above + b"/", key=self._raw_path)
+        stop = bisect_left(rows, above + b"0", key=self._raw_path)  # the byte after a slash
+        if start < stop and self._raw_path(start) == b"/":
+            start += 1
+        return range(start, stop)
 
     def _raw_path(self, row: int) -> bytes:
         ends = self._paths.ends
@@ -226,76 +334,16 @@ class NodeTable(Sequence[Node]):
 
     @cached_property
     def _all(self) -> tuple[Node, ...]:
-        nodes = list(_nodes(self._tables, self._paths.tolist()))
-        for row, node in self._changed.items():
-            nodes[row] = node
-        return tuple(nodes)
+        return tuple(self._at(range(len(self))))
 
 
-class _ArrayFields(NamedTuple):
-    shape: tuple[Dimension, ...]
-    dimension_names: tuple[str | None, ...] | None
-    manifests: tuple[ManifestRef, ...]
+def keeps_well(nodes: Sequence[Node]) -> bool:
+    """Whether a snapshot of these nodes is as good a base for the next as that in the file."""
+    return nodes.is_reusable if isinstance(nodes, NodeTable) else len(nodes) <= MANY_NODES
 
 
-def _read_arrays(tables: TableColumns, data: bytes) -> Iterator[_ArrayFields]:
-    shapes = list(_read_shapes(tables))
-    names = _read_names(tables, data)
-    refs, counts = tables.children(2, "manifests")
-    ranks = np.repeat(np.array([len(shape) for shape in shapes], np.int64), counts)
-    manifests = map(ManifestRef, map(ManifestId, raw_ids(refs, 0, 12)), _read_extents(refs, ranks))
-    return (
-        _ArrayFields(shape, known, tuple(islice(manifests, count)))
-        for shape, known, count in zip(shapes, names, counts.tolist(), strict=True)
-    )
-
-
-def _read_shapes(tables: TableColumns) -> Iterator[tuple[Dimension, ...]]:
-    old = tables.vectors(0, DIMENSION_V1.size, "shape")
-    has_new = tables.places(3) != 0
-    new, new_counts = tables.children(3)
-    old_counts = np.where(has_new, 0, old.counts)
-    dimensions_v1 = _read_old_dimensions(tables.buffer, Spans(old.starts, old_counts))
-    dimensions_v2 = map(Dimension, new.longs(0).tolist(), new.numbers(1, "<u4").tolist())
-    return (
-        (*islice(dimensions_v1, before), *islice(dimensions_v2, now))
-        for before, now in zip(old_counts.tolist(), new_counts.tolist(), strict=True)
-    )
-
-
-def _read_old_dimensions(buffer: Buffer, spans: Spans) -> Iterator[Dimension]:
-    for at in spread(spans, DIMENSION_V1.size).tolist():
-        length, chunk = DIMENSION_V1.unpack_from(buffer.data, at)
-        if length and not chunk:
-            raise buffer.fail("a dimension with elements has chunks of length zero")
-        yield Dimension(length, -(-length // chunk) if chunk else 0)
-
-
-def _read_names(tables: TableColumns, data: bytes) -> Iterator[tuple[str | None, ...] | None]:
-    has_names = tables.places(1) != 0
-    names, counts = tables.children(1)
-    spans = names.vectors(0, 1)
-    try:
-        texts = iter(
-            [
-                raw.decode() if at else None
-                for raw, at in zip(spans.slices(data), spans.starts.tolist(), strict=True)
-            ]
-        )
-    except UnicodeDecodeError as error:
-        raise tables.buffer.fail("text is not UTF-8") from error
-    for here, count in zip(has_names.tolist(), counts.tolist(), strict=True):
-        yield tuple(islice(texts, count)) if here else None
-
-
-def _read_extents(refs: TableColumns, ranks: I64) -> Iterator[Extents]:
-    spans = refs.vectors(1, 8, "extents")
-    if (spans.counts != ranks).any():
-        raise refs.buffer.fail("a manifest covers another number of axes than its array has")
-    at = spread(spans, 8)
-    starts = numbers_at(refs.buffer, at, "<u4")
-    ends = numbers_at(refs.buffer, at + 4, "<u4")
-    if (starts > ends).any():
-        raise refs.buffer.fail("a manifest covers a range that ends before it begins")
-    ranges = zip(starts.tolist(), ends.tolist(), strict=True)
-    return (tuple(islice(ranges, rank)) for rank in ranks.tolist())
+def _gaps(taken: I64, rows: I64) -> npt.NDArray[np.bool_]:
+    """Which rows are not taken."""
+    free = np.ones(len(rows), bool)
+    free[taken] = False
+    return free

@@ -11,15 +11,17 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import zarr
-from zarr.core.dtype import parse_data_type
-from zarr.core.metadata import ArrayV3Metadata
-from zarr.errors import UnstableSpecificationWarning, ZarrUserWarning
 
+from frazil.bulk import data_types
+from frazil.ingest.plain_encoding import plain_encoding, plain_fill, plain_fill_attribute
 from frazil.ingest.records import Array, Shape, canonical
+
+# Workers that only look at plain files need no zarr, which takes its time to import.
+if TYPE_CHECKING:
+    from zarr.core.metadata import ArrayV3Metadata
 
 KEPT: Final = ("data_type", "codecs", "fill_value", "storage_transformers")
 _CACHED: Final = 512
@@ -37,10 +39,16 @@ class Meaning:
 @lru_cache(maxsize=_CACHED)
 def encoding_of(meaning: Meaning) -> str:
     """The canonical encoding of arrays of a type whose bytes went through some codecs."""
-    from virtualizarr.manifests.utils import create_v3_array_metadata
-
     if meaning.dtype.kind == "O":
         return native_encoding(np.dtypes.StringDType(), "", None)
+    found = plain_encoding(meaning.dtype, meaning.fill, json.loads(meaning.codecs))
+    return found if found is not None else foreign_encoding(meaning)
+
+
+def foreign_encoding(meaning: Meaning) -> str:
+    """The same by the libraries that know every type and codec."""
+    from virtualizarr.manifests.utils import create_v3_array_metadata
+
     with quiet():
         made = create_v3_array_metadata(
             shape=(1,),
@@ -55,6 +63,8 @@ def encoding_of(meaning: Meaning) -> str:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Codecs and types of other formats are not in Zarr's specification; zarr need not say so."""
+    from zarr.errors import UnstableSpecificationWarning, ZarrUserWarning
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ZarrUserWarning)
         warnings.simplefilter("ignore", UnstableSpecificationWarning)
@@ -79,11 +89,13 @@ def _as_json(value: object) -> object:
 
 def encoded_attributes(fill: Any, dtype: np.dtype[Any]) -> dict[str, Any]:  # noqa: ANN401
     """The `_FillValue` attribute, spelled as xarray spells it for Zarr v3."""
-    from virtualizarr.parsers.utils import encode_cf_fill_value
-
     if dtype.kind == "O":
         return {"_FillValue": _attribute_text(fill)}
     value = np.asarray(fill).astype(dtype).reshape(())
+    if (plain := plain_fill_attribute(value, dtype)) is not None:
+        return {"_FillValue": plain}
+    from virtualizarr.parsers.utils import encode_cf_fill_value
+
     return {"_FillValue": encode_cf_fill_value(value, dtype)}
 
 
@@ -93,10 +105,12 @@ def _attribute_text(value: object) -> str:
 
 def decoded_fill(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> Any:  # noqa: ANN401
     """The value that `_FillValue` stands for; None when there is none."""
-    from xarray.backends.zarr import FillValueCoder
-
     if "_FillValue" not in attrs:
         return None
+    if (plain := plain_fill(attrs["_FillValue"], dtype)) is not None:
+        return plain
+    from xarray.backends.zarr import FillValueCoder
+
     return FillValueCoder.decode(attrs["_FillValue"], dtype.str)
 
 
@@ -129,8 +143,7 @@ def dtype_of(encoding: str) -> np.dtype[Any]:
 
 @lru_cache(maxsize=_CACHED)
 def _dtype_of(data_type: str) -> np.dtype[Any]:
-    found: np.dtype[Any] = parse_data_type(json.loads(data_type), zarr_format=3).to_native_dtype()
-    return found
+    return data_types.dtype_of(json.loads(data_type))
 
 
 def native_encoding(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> str:  # noqa: ANN401
@@ -140,6 +153,9 @@ def native_encoding(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> 
 
 
 def _native(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> ArrayV3Metadata:  # noqa: ANN401
+    import zarr
+    from zarr.core.metadata import ArrayV3Metadata
+
     made = zarr.create_array(
         zarr.storage.MemoryStore(),
         shape=(1,),

@@ -13,12 +13,11 @@ from typing import Any, Final
 
 import h5py
 import numpy as np
-from virtualizarr.codecs import zarr_codec_config_to_v3
-from virtualizarr.parsers.hdf.filters import codecs_from_dataset
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ingest.encoding import Meaning, encoded_attributes, encoding_of
 from frazil.ingest.loading import Wish
+from frazil.ingest.plain_encoding import filter_configuration
 from frazil.ingest.records import Array, References, Variable, canonical, plain
 from frazil.ingest.sources import client_for, local_path, shown
 from frazil.storage.locations import key_of
@@ -110,6 +109,8 @@ def read_hdf(
 
 def _is_bare(dataset: h5py.Dataset) -> bool:
     """Whether this is a dimension of NetCDF4 that no variable belongs to."""
+    if not h5py.h5ds.is_scale(dataset.id):
+        return False
     name = dataset.attrs.get("NAME")
     return isinstance(name, bytes) and name.startswith(_NO_VARIABLE)
 
@@ -145,16 +146,27 @@ def _variable(
 
 def _encoding(url: str, name: str, dataset: h5py.Dataset, dtype: np.dtype[Any]) -> str:
     try:
-        codecs = [] if dtype.kind == "O" else codecs_from_dataset(dataset)
+        configs = [] if dtype.kind == "O" else _codecs(dataset)
     except (ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
         filters = ", ".join(map(str, dataset._filters)) or "unknown"
         raise _unsuitable(
             f"the variable {name!r} has filters without a codec here ({filters}): {error}", url
         ) from None
-    configs = [zarr_codec_config_to_v3(codec.get_config()) for codec in codecs]
     fill = dataset.fillvalue
     value = "" if dtype.kind == "O" else fill.item() if isinstance(fill, np.generic) else fill
     return encoding_of(Meaning(dtype, _frozen(value), canonical(configs)))
+
+
+def _codecs(dataset: h5py.Dataset) -> list[dict[str, Any]]:
+    """The codecs that stand for the filters of a dataset."""
+    plain_ones = [filter_configuration(*each) for each in dataset._filters.items()]
+    found = [each for each in plain_ones if each is not None]
+    if len(found) == len(plain_ones):
+        return found
+    from virtualizarr.codecs import zarr_codec_config_to_v3
+    from virtualizarr.parsers.hdf.filters import codecs_from_dataset
+
+    return [zarr_codec_config_to_v3(c.get_config()) for c in codecs_from_dataset(dataset)]
 
 
 def _frozen(value: object) -> Any:  # noqa: ANN401  (a scalar of any type)
@@ -209,19 +221,20 @@ def _strides(shape: tuple[int, ...], chunks: tuple[int, ...]) -> list[int]:
 
 def _dims(dataset: h5py.Dataset, group: str) -> tuple[str, ...]:
     """Names of the dimensions, as NetCDF4 gives them; made-up ones where there are none."""
-    scales = [dataset.dims[axis] for axis in range(dataset.ndim)]
-    numbers = dataset.attrs.get("_Netcdf4Coordinates")
     is_scale = h5py.h5ds.is_scale(dataset.id)
-    if is_scale and dataset.ndim == 1:
+    ndim = dataset.ndim
+    numbers = dataset.attrs.get("_Netcdf4Coordinates") if is_scale and ndim != 1 else None
+    if is_scale and ndim == 1:
         names = [str(dataset.name)]
-    elif is_scale and numbers is not None:
+    elif numbers is not None:
         # A coordinate with several dimensions cannot have scales of its own.
         known = _dimension_numbers(dataset.parent)
         names = [known.get(int(number), f"phony_dim_{axis}") for axis, number in enumerate(numbers)]
     else:
+        scales = dataset.dims
         names = [
-            str(found[0].name) if len(found) else f"phony_dim_{axis}"
-            for axis, found in enumerate(scales)
+            str(found[0].name) if len(found := scales[axis]) else f"phony_dim_{axis}"
+            for axis in range(ndim)
         ]
     return tuple(name.removeprefix(group).removeprefix("/") for name in names)
 

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from frazil.commit.base import MAIN
-from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import Edit, RepoObjectRefs
+from frazil.commit.file_refs import FileRefs
 from frazil.errors import InternalError
 from frazil.ids import SnapshotId
 from frazil.maintenance.access import require_writable
-from frazil.maintenance.expire_files import expire_by_files, plan_refs
-from frazil.maintenance.file_history import read_file_history
+from frazil.maintenance.expire_files import expire_by_files, plan_by_files
 from frazil.maintenance.lineage import Mask, cut, ids_where, rows_of
 from frazil.model.history import ExpirationRan, Micros, RepoInfo, to_micros
 from frazil.model.snapshots import NO_PARENT
@@ -49,7 +48,7 @@ def expire_snapshots(
             done = _expire_by_repo_object(
                 refs, cutoff, branches=delete_expired_branches, tags=delete_expired_tags
             )
-        case RefFileRefs() as refs:
+        case FileRefs() as refs:
             done = expire_by_files(
                 context, refs, cutoff, branches=delete_expired_branches, tags=delete_expired_tags
             )
@@ -100,13 +99,11 @@ def plan_expiry(
             expired = ids_where(info.snapshots, _is_expired(info, cutoff))
             branches, tags = _lost_refs(info.branches, expired), _lost_refs(info.tags, expired)
             released = plan.released
-        case RefFileRefs() as refs:
-            history = read_file_history(context.storage)
-            by_tag = list(plan_refs(history, refs.tags(), cutoff))
-            by_branch = list(plan_refs(history, refs.branches(), cutoff))
-            released = frozenset(one for _, _, ref in by_tag + by_branch for one in ref.released)
-            tags = tuple(name for name, _, ref in by_tag if ref.is_expired)
-            branches = tuple(name for name, _, ref in by_branch if ref.is_expired and name != MAIN)
+        case FileRefs() as refs:
+            found = plan_by_files(
+                context, refs, cutoff, branches=delete_expired_branches, tags=delete_expired_tags
+            )
+            released, branches, tags = found.released, found.branches, found.tags
         case _:
             raise InternalError("unknown way to keep refs")
     return ExpiryPlan(

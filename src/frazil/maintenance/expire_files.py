@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from frazil.commit.base import MAIN
-from frazil.commit.by_ref_file import RefFileRefs
+from frazil.commit.file_refs import Expired, FileRefs
 from frazil.ids import SnapshotId
 from frazil.maintenance.file_history import FileHistory, Known, read_file_history
 from frazil.maintenance.reading import read_snapshot
@@ -32,23 +33,48 @@ class RefExpiration:
 
 
 def expire_by_files(
-    context: Context, refs: RefFileRefs, cutoff: Micros, *, branches: bool, tags: bool
+    context: Context, refs: FileRefs, cutoff: Micros, *, branches: bool, tags: bool
 ) -> frozenset[SnapshotId]:
     """Expire the history of every ref: tags, then branches, by name."""
+    if tags:
+        refs.require_tag_deletion()
+    at_once = refs.expire_at_once(cutoff, branches=branches, tags=tags)
+    if at_once is not None:
+        context.assets.forget()
+        return at_once.released
     history = read_file_history(context.storage)
     released: set[SnapshotId] = set()
-    for name, _, plan in plan_refs(history, refs.tags(), cutoff):
-        _adopt(context, plan)
+    for name, target, plan in plan_refs(history, refs.tags(), cutoff):
+        _adopt(context, history, target, plan)
         released |= plan.released
         if plan.is_expired and tags:
             refs.delete_tag(name)
     for name, tip, plan in plan_refs(history, refs.branches(), cutoff):
-        _adopt(context, plan)
+        _adopt(context, history, tip, plan)
         released |= plan.released
         # A commit since then has made the branch young again.
         if plan.is_expired and branches and name != MAIN and refs.branch_tip(name) == tip:
             refs.delete_branch(name)
     return frozenset(released)
+
+
+def plan_by_files(
+    context: Context, refs: FileRefs, cutoff: Micros, *, branches: bool, tags: bool
+) -> Expired:
+    """Tell what that would do now, changing nothing."""
+    if tags:
+        refs.require_tag_deletion()
+    at_once = refs.expire_at_once(cutoff, branches=branches, tags=tags, dry_run=True)
+    if at_once is not None:
+        return at_once
+    history = read_file_history(context.storage)
+    by_tag = list(plan_refs(history, refs.tags(), cutoff))
+    by_branch = list(plan_refs(history, refs.branches(), cutoff))
+    return Expired(
+        frozenset(one for _, _, ref in by_tag + by_branch for one in ref.released),
+        tuple(name for name, _, ref in by_branch if ref.is_expired and name != MAIN),
+        tuple(name for name, _, ref in by_tag if ref.is_expired),
+    )
 
 
 def plan_refs(
@@ -83,10 +109,16 @@ def plan_ref(history: FileHistory, tip: SnapshotId, cutoff: Micros) -> RefExpira
     )
 
 
-def _adopt(context: Context, plan: RefExpiration) -> None:
-    """Rewrite a snapshot as a child of the root."""
+def _adopt(context: Context, history: FileHistory, tip: SnapshotId, plan: RefExpiration) -> None:
+    """Rewrite a snapshot as a child of the root, and those after it if they list ancestors."""
     if plan.adopted is None:
         return
     snapshot = replace(read_snapshot(context.storage, plan.adopted), parent_id=plan.root)
     context.assets.save_snapshot(snapshot)
-    context.storage.make_durable([snapshot_key(plan.adopted)])
+    written = [plan.adopted]
+    if context.generation.lists_ancestors:
+        entries = takewhile(lambda entry: entry.id != plan.adopted, history.ancestry(tip))
+        for entry in reversed([*entries]):
+            context.assets.save_snapshot(read_snapshot(context.storage, entry.id))
+            written.append(entry.id)
+    context.storage.make_durable(map(snapshot_key, written))

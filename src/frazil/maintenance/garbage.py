@@ -15,11 +15,12 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from frazil.commit.base import attempts
-from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import Edit, RepoObjectRefs
+from frazil.commit.file_refs import FileRefs
 from frazil.errors import ErrorKind, InternalError
 from frazil.ids import SnapshotId
 from frazil.maintenance.access import require_writable
+from frazil.maintenance.attribute_files import collect_attribute_files, old_attribute_files
 from frazil.maintenance.deleting import DeleteLimits, DeleteReport, delete_objects
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import RowSet
@@ -42,6 +43,8 @@ PHASES: Final = {
 """What is deleted, in order; each may refer to what comes after it."""
 FindChunks: TypeAlias = Callable[[Storage, Iterable[ManifestFile], WalkLimits], RowSet]
 """Tells which chunk objects some manifests refer to."""
+Remove: TypeAlias = Callable[[Storage, Objects, DeleteLimits], DeleteReport]
+"""Makes objects disappear: deletes them, or puts them elsewhere."""
 LONGEST_WRITE: Final = timedelta(days=1)
 """A file that is being written for longer than this has lost its writer."""
 
@@ -104,16 +107,17 @@ def garbage_collect(
     )
     deleting = DeleteLimits(max_concurrent_deletes, max_consecutive_delete_failures)
     for _ in attempts(context.config.update_retries()):
+        attributes = old_attribute_files(context, delete_object_older_than)
         old = list_phases(context, delete_object_older_than, max_concurrent_listings)
         plan = plan_collection(context, old, walk).older(context.storage, delete_object_older_than)
         if dry_run:
-            return counted(plan)
+            return collect_attribute_files(context, attributes, counted(plan), dry_run=True)
         final = settle(context, plan, walk)
         if final is not None:
-            swept = begin(partial(_sweep, context.storage, delete_object_older_than))
+            swept = begin(partial(sweep, context.place, delete_object_older_than))
             summary = apply_plan(context, final, deleting)
             swept.result()
-            return summary
+            return collect_attribute_files(context, attributes, summary)
     raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)
 
 
@@ -145,7 +149,7 @@ def plan_collection(
     match context.refs:
         case RepoObjectRefs() as refs:
             return _plan_by_repo_object(context, refs.info(), old, limits, find_chunks)
-        case RefFileRefs() as refs:
+        case FileRefs() as refs:
             return _plan_by_files(context, refs, old, limits, find_chunks)
         case _:
             raise InternalError("unknown way to keep refs")
@@ -173,13 +177,13 @@ def _plan_by_repo_object(
 
 def _plan_by_files(
     context: Context,
-    refs: RefFileRefs,
+    refs: FileRefs,
     old: tuple[Objects, ...],
     limits: WalkLimits,
     find_chunks: FindChunks,
 ) -> Plan:
     history = read_file_history(context.storage, limits.max_snapshots_in_memory)
-    known = history.reachable([*refs.branches().values(), *refs.tags().values()])
+    known = history.reachable(refs.roots())
     files = {file.id: file for one in known.values() for file in one.manifest_files}
     live = _live(context, known, (), files.values(), limits, find_chunks)
     return Plan(frozenset(known), frozenset(), old).sparing(live)
@@ -220,8 +224,8 @@ def settle(context: Context, plan: Plan, limits: WalkLimits) -> Plan | None:
     match context.refs:
         case RepoObjectRefs() as refs:
             return _settle_repo_object(context, refs, plan, limits)
-        case RefFileRefs() as refs:
-            tips = {*refs.branches().values(), *refs.tags().values()} - plan.kept
+        case FileRefs() as refs:
+            tips = refs.roots() - plan.kept
             if not tips:
                 return plan
             known = read_file_history(context.storage).reachable(tips)
@@ -258,7 +262,9 @@ def _settle_repo_object(
     return plan.sparing(_live(context, fresh, logs, files, limits))
 
 
-def apply_plan(context: Context, plan: Plan, limits: DeleteLimits) -> GCSummary:
+def apply_plan(
+    context: Context, plan: Plan, limits: DeleteLimits, remove: Remove = delete_objects
+) -> GCSummary:
     """Delete phase by phase; a failure in one leaves the following ones to another day."""
     reports: dict[str, DeleteReport] = {}
     skipped: list[str] = []
@@ -269,14 +275,14 @@ def apply_plan(context: Context, plan: Plan, limits: DeleteLimits) -> GCSummary:
             if has_failed:
                 skipped.append(phase)
                 continue
-            reports[phase] = delete_objects(context.storage, part, limits)
+            reports[phase] = remove(context.storage, part, limits)
             has_failed = reports[phase].failed > 0
     finally:
         context.assets.forget()
     return _summary(reports, skipped)
 
 
-def _sweep(storage: Storage, cutoff: datetime) -> None:
+def sweep(storage: Storage, cutoff: datetime) -> None:
     """Remove what killed writers left half written on a disk; listings do not show it."""
     if isinstance(storage, LocalStorage):
         storage.remove_staging(min(cutoff, datetime.now(UTC) - LONGEST_WRITE))

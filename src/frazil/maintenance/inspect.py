@@ -107,10 +107,29 @@ def inspect_file(blob: bytes, key: str) -> Described:
         return {"file_type": "ref", **_ref(blob, key)}
     if CONFIG_KEY in key.split("/")[-1]:
         return {"file_type": "config", "config": config_map_from_yaml(blob, key=key)}
+    if _is_old(blob, key):
+        from frazil.formats.legacy.display import legible  # few repositories are that old
+
+        found = legible(blob, key=key)
+        # Refs and states lie in no folder of a kind.
+        return {**found, "file_type": found["file_type"] or ("ref" if key[:2] == "r/" else "state")}
     kind = unseal(blob, None, key=key).kind
     if kind not in _KINDS:
         raise FormatError("no file has this kind", key=key, kind=kind.name)
     return _KINDS[kind](blob, key)
+
+
+def _is_old(blob: bytes, key: str) -> bool:
+    """Whether a file is of a generation before spec 1; what is inside tells, not its name."""
+    from frazil.formats.legacy.display import kind_of_key
+    from frazil.formats.legacy.sniff import Encoding, sniff
+
+    found = sniff(blob, key=key).encoding
+    return kind_of_key(key) == "chunk" or found in (
+        Encoding.PARQUET,
+        Encoding.JSON,
+        Encoding.MSGPACK,
+    )
 
 
 def _ref(blob: bytes, key: str) -> Described:

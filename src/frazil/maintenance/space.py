@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from frazil.commit.base import RefStore
 from frazil.formats.manifest import decode_manifest
-from frazil.ids import ManifestId
+from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.reading import read_snapshot
 from frazil.maintenance.stats import RANGE_WIDTH, native_ranges, total_length
@@ -16,6 +17,7 @@ from frazil.maintenance.walk import WalkLimits, over_manifests
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.history import SnapshotEntry
 from frazil.model.nodes import ArrayNode
+from frazil.session.context import Context
 from frazil.session.working import WorkingState
 from frazil.storage.base import Storage
 
@@ -50,6 +52,9 @@ class SnapshotUsage:
     entry: SnapshotEntry
     usage: Usage
     new_native_bytes: int
+    new_inline_bytes: int = 0
+    new_manifest_bytes: int = 0
+    """files of manifests, which hold the inline bytes, compressed"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,31 @@ def snapshot_usage(
         new.add(ranges.rows()[~seen.contains(ranges.rows())])
         seen.add(new.rows())
         used = sum((known[file.id] for file in files), Usage())
-        yield SnapshotUsage(entry, used, total_length(new))
+        yield SnapshotUsage(
+            entry,
+            used,
+            total_length(new),
+            sum(known[file.id].inline_bytes for file in fresh),
+            sum(file.size_bytes for file in fresh),
+        )
+
+
+def reachable_entries(refs: RefStore) -> dict[SnapshotId, SnapshotEntry]:
+    """All snapshots that branches and tags lead to."""
+    found: dict[SnapshotId, SnapshotEntry] = {}
+    for tip in {*refs.branches().values(), *refs.tags().values()}:
+        for entry in refs.ancestry(tip):
+            if entry.id in found:
+                break
+            found[entry.id] = entry
+    return found
+
+
+def growth(context: Context, limits: WalkLimits | None = None) -> Iterator[SnapshotUsage]:
+    """What each snapshot of the whole repository added, in the order in which they were made."""
+    entries = reachable_entries(context.refs).values()
+    ordered = sorted(entries, key=lambda entry: (entry.flushed_at, entry.id))
+    return snapshot_usage(context.storage, ordered, limits)
 
 
 def _tables(blob: bytes, key: str) -> list[ChunkTable]:

@@ -7,7 +7,7 @@ be interrupted anywhere and run again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,9 +29,11 @@ from frazil.ids import SnapshotId
 from frazil.maintenance.file_history import PREFETCH, read_file_history
 from frazil.maintenance.synthetic_log import OldHistory, synthetic_log
 from frazil.model.history import (
+    JSON,
     RepoAvailability,
     RepoInfo,
     RepoMigrated,
+    SnapshotEntry,
     Status,
     UpdateEntry,
     UpdateLog,
@@ -99,7 +101,7 @@ def _upgrade(context: Context, refs: RefFileRefs, *, dry_run: bool, at_once: int
                 message="somebody else has upgraded this repository; open it again",
                 kind=ErrorKind.REPO_INFO_UPDATED,
             )
-        if _is_whole(context.storage, info) and read_refs(refs) == old:
+        if is_whole(context.storage, info) and read_refs(refs) == old:
             return
         # Nobody can have used it yet: a commit to the old refs came in at the same moment.
         context.storage.delete_many([REPO_KEY])
@@ -112,11 +114,23 @@ def read_refs(refs: RefFileRefs) -> OldRefs:
 
 def plan_upgrade(context: Context, refs: RefFileRefs, old: OldRefs, at_once: int) -> RepoInfo:
     """The repo object that says the same as the files of a v1 repository."""
-    if MAIN not in old.branches:
-        raise FormatError("the repository has no main branch")
     history = read_file_history(context.storage, at_once)
     known = history.reachable([*old.tags.values(), *old.branches.values()])
-    lineages = {name: list(history.ancestry(tip)) for name, tip in sorted(old.branches.items())}
+    entries = {one: found.entry for one, found in known.items()}
+    return migrated(old, entries, refs.stored_config())
+
+
+def migrated(
+    old: OldRefs, entries: Mapping[SnapshotId, SnapshotEntry], config: JSON | None
+) -> RepoInfo:
+    """The repo object of a repository that had none; `entries` are all snapshots that refs reach.
+
+    Raises:
+        FormatError: there is no main branch.
+    """
+    if MAIN not in old.branches:
+        raise FormatError("the repository has no main branch")
+    lineages = {name: [*_lineage(entries, tip)] for name, tip in sorted(old.branches.items())}
     past = OldHistory(
         main=lineages.pop(MAIN),
         branches=lineages,
@@ -124,7 +138,7 @@ def plan_upgrade(context: Context, refs: RefFileRefs, old: OldRefs, at_once: int
         deleted_tags={
             name: target for name, target in old.deleted_tags.items() if target is not None
         },
-        times={one: found.entry.flushed_at for one, found in known.items()},
+        times={one: entry.flushed_at for one, entry in entries.items()},
     )
     updates = synthetic_log(past)
     now = later_than(updates[-1].updated_at, "the last commit")
@@ -134,15 +148,24 @@ def plan_upgrade(context: Context, refs: RefFileRefs, old: OldRefs, at_once: int
         tags=old.tags,
         branches=old.branches,
         deleted_tags=frozenset(old.deleted_tags),
-        snapshots=snapshot_table(found.entry for found in known.values()),
+        snapshots=snapshot_table(entries.values()),
         status=Status(RepoAvailability.online, past.root_time),
         metadata={},
         latest_updates=UpdateLog.of(reversed(updates)),
-        config=refs.stored_config(),
+        config=config,
     )
 
 
-def _is_whole(storage: Storage, info: RepoInfo) -> bool:
+def _lineage(
+    entries: Mapping[SnapshotId, SnapshotEntry], tip: SnapshotId
+) -> Iterator[SnapshotEntry]:
+    current: SnapshotId | None = tip
+    while current is not None:
+        yield entries[current]
+        current = entries[current].parent_id
+
+
+def is_whole(storage: Storage, info: RepoInfo) -> bool:
     """Whether the repo object can be read and says what was written."""
     blob = storage.get(REPO_KEY)
     if blob is None:

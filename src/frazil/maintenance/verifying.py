@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import RepoObjectRefs
+from frazil.commit.file_refs import FileRefs
 from frazil.errors import (
     ErrorKind,
     FormatError,
@@ -174,15 +174,15 @@ class _Check:
                 info = refs.info()
                 tips = [*info.branches.values(), *info.tags.values()]
                 return sorted(ids_where(info.snapshots, reachable(info.snapshots, tips)))
-            case RefFileRefs() as refs:
-                return sorted(self._reached_by_files([*refs.branches().values()], refs))
+            case FileRefs() as refs:
+                return sorted(self._reached_by_files(refs.roots()))
             case _:
                 raise InternalError("unknown way to keep refs")
 
-    def _reached_by_files(self, tips: list[SnapshotId], refs: RefFileRefs) -> set[SnapshotId]:
+    def _reached_by_files(self, tips: set[SnapshotId]) -> set[SnapshotId]:
         history = read_file_history(self._storage, self._limits.max_snapshots_in_memory)
         found: set[SnapshotId] = set()
-        for tip in {*tips, *refs.tags().values()}:
+        for tip in tips:
             last: SnapshotId | None = tip
             try:
                 for entry in history.ancestry(tip):
@@ -233,6 +233,8 @@ class _Check:
         key = manifest_key(file.id)
         try:
             tables = self._tables(file)
+            # Packed locations are read when they are asked for, and may be damaged too.
+            sources = [need for _, table in tables for need in virtual_needs(table)]
         except FormatError as error:
             return _Read(nothing, [], Finding(Trouble.DAMAGED, key, str(error)))
         except StorageError as error:
@@ -244,7 +246,7 @@ class _Check:
             np.concatenate([ids for ids, _ in parts]),
             np.concatenate([ends for _, ends in parts]),
         )
-        return _Read(native, [need for _, table in tables for need in virtual_needs(table)])
+        return _Read(native, sources)
 
     def _tables(self, file: ManifestFile) -> list[tuple[NodeId, ChunkTable]]:
         key = manifest_key(file.id)
@@ -257,36 +259,13 @@ class _Check:
         ids, ends = self._native.rows()
         self.result.native_objects = len(ids)
         self._tell("chunk objects", 0, len(ids))
-        sizes = self._listed(ids) if len(ids) > FEW_OBJECTS else self._asked(ids)
+        sizes = object_sizes(self._storage, ids)
         bad = np.flatnonzero((sizes < 0) | (sizes.astype(np.uint64) < ends))
         self._tell("chunk objects", len(ids), len(ids))
         return {
             ids[row].tobytes(): _native_finding(name, int(sizes[row]), int(ends[row]))
             for row, name in zip(bad.tolist(), crockford_many(ids[bad]), strict=True)
         }
-
-    def _asked(self, ids: U8) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Sizes of a few objects, -1 for none."""
-        found = self._storage.each(
-            self._storage.head, [f"{CHUNKS}{name}" for name in crockford_many(ids)]
-        )
-        return np.array([-1 if item is None else item.size_bytes for item in found], np.int64)
-
-    def _listed(self, ids: U8) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Sizes of objects from a listing, -1 for none."""
-        listed = list_older(self._storage, CHUNKS, ALL)
-        sizes = np.full(len(ids), -1, np.int64)
-        if not len(listed):
-            return sizes
-        width = f"S{ids.shape[1]}"
-        wanted = np.ascontiguousarray(ids).view(width).ravel()
-        names = np.ascontiguousarray(listed.ids).view(width).ravel()
-        order = np.argsort(names)
-        places = np.minimum(np.searchsorted(names, wanted, sorter=order), len(names) - 1)
-        rows = order[places]
-        is_there = names[rows] == wanted
-        sizes[is_there] = listed.sizes[rows[is_there]].astype(np.int64)
-        return sizes
 
     def locate(
         self,
@@ -362,6 +341,34 @@ class _Check:
     def _ask(self, item: tuple[Source, tuple[int, int]]) -> Finding | None:
         source, (end, count) = item
         return ask_source(self._context, source, end, count)
+
+
+def object_sizes(storage: Storage, ids: U8) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Sizes of chunk objects, -1 for those that are not there; `ids` is (n, 12)."""
+    return _listed(storage, ids) if len(ids) > FEW_OBJECTS else _asked(storage, ids)
+
+
+def _asked(storage: Storage, ids: U8) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Sizes of a few objects, -1 for none."""
+    found = storage.each(storage.head, [f"{CHUNKS}{name}" for name in crockford_many(ids)])
+    return np.array([-1 if item is None else item.size_bytes for item in found], np.int64)
+
+
+def _listed(storage: Storage, ids: U8) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Sizes of objects from a listing, -1 for none."""
+    listed = list_older(storage, CHUNKS, ALL)
+    sizes = np.full(len(ids), -1, np.int64)
+    if not len(listed):
+        return sizes
+    width = f"S{ids.shape[1]}"
+    wanted = np.ascontiguousarray(ids).view(width).ravel()
+    names = np.ascontiguousarray(listed.ids).view(width).ravel()
+    order = np.argsort(names)
+    places = np.minimum(np.searchsorted(names, wanted, sorter=order), len(names) - 1)
+    rows = order[places]
+    is_there = names[rows] == wanted
+    sizes[is_there] = listed.sizes[rows[is_there]].astype(np.int64)
+    return sizes
 
 
 def ask_source(context: Context, source: Source, end: int, count: int) -> Finding | None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import RepoObjectRefs
+from frazil.commit.file_refs import FileRefs
 from frazil.errors import InternalError
 from frazil.formats.links import manifest_files, native_chunk_ids
 from frazil.ids import ManifestId, SnapshotId
@@ -44,10 +44,9 @@ def reachable_manifests(context: Context, limits: WalkLimits) -> dict[ManifestId
             tips = [*info.branches.values(), *info.tags.values()]
             reached = ids_where(info.snapshots, reachable(info.snapshots, tips))
             return manifests_of(context.storage, reached, limits)
-        case RefFileRefs() as refs:
-            tips = [*refs.branches().values(), *refs.tags().values()]
+        case FileRefs() as refs:
             history = read_file_history(context.storage, limits.max_snapshots_in_memory)
-            known = history.reachable(tips).values()
+            known = history.reachable(refs.roots()).values()
             return {file.id: file for one in known for file in one.manifest_files}
         case _:
             raise InternalError("unknown way to keep refs")

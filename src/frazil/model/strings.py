@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
-from operator import ne
+from operator import itemgetter, ne
 from typing import Final, TypeAlias, overload
 
 import numpy as np
@@ -151,6 +151,30 @@ class Strings(Sequence[str]):
         stops = ends[numbers]
         starts = np.where(numbers > 0, ends[np.maximum(numbers, 1) - 1], 0)
         return starts, stops - starts
+
+    def part(self, start: int, stop: int) -> Strings:
+        """A pool of the texts from one number up to another."""
+        ends = self.ends[start:stop]
+        first = int(self.ends[start - 1]) if start else 0
+        last = int(ends[-1]) if len(ends) else first
+        return Strings(self.data[first:last], ends - first)
+
+    def edited(self, gone: Sequence[int], places: Sequence[int], fresh: Sequence[bytes]) -> Strings:
+        """A pool without some texts and with new ones before those with ascending numbers."""
+        starts = np.append(0, self.ends)
+        cuts = [(int(starts[one]), int(starts[one + 1]), b"") for one in gone]
+        firsts = starts[list(places)].tolist()
+        cuts += [(first, first, raw) for first, raw in zip(firsts, fresh, strict=True)]
+        pieces, at = [], 0
+        for start, stop, raw in sorted(cuts, key=itemgetter(0, 1)):  # the rest keeps its order
+            pieces += [self.data[at:start], raw]
+            at = stop
+        sizes = np.insert(self.sizes, places, [len(raw) for raw in fresh])
+        if len(gone):
+            dropped = np.sort(gone)
+            sizes = np.delete(sizes, dropped + np.searchsorted(places, dropped, side="right"))
+        data = b"".join([*pieces, self.data[at:]])
+        return Strings(data, np.cumsum(sizes, dtype=np.int64))
 
     def take(self, numbers: npt.NDArray[np.integer]) -> Strings:
         """A pool of the texts with these numbers, in this order."""

@@ -35,8 +35,11 @@ class SessionMode(NamedInt):
 
 
 class SpecVersion(NamedInt):
-    """Version of the format of a repository."""
+    """Version of the format of a repository; below zero those before there were versions."""
 
+    g1 = -3
+    g2 = -2
+    g3 = -1
     v1 = 1
     v2 = 2
 

@@ -68,7 +68,7 @@ class Handle(Shown):
     @property
     def spec_version(self) -> SpecVersion:
         """The version of the format this repository is written in."""
-        return SpecVersion(self.context.generation.spec)
+        return SpecVersion(self.context.generation.number)
 
     @property
     def authorized_virtual_container_prefixes(self) -> set[str]:
@@ -77,7 +77,7 @@ class Handle(Shown):
 
     def shown_title(self) -> str:
         """The first line of `repr`."""
-        return f"icechunk.Repository (v{self.context.generation.spec})"
+        return f"icechunk.Repository ({self.context.generation.name})"
 
     def shown_fields(self) -> Iterable[Field]:
         """What `repr` shows."""

@@ -17,7 +17,7 @@ from frazil.errors import (
     ErrorKind,
     InvalidInputError,
 )
-from frazil.formats.generation import BY_SPEC, V2, Generation
+from frazil.formats.generation import BY_NUMBER, V2, Generation, generation_named
 from frazil.model.config import Attribution, RepositoryConfig, StorageSettings
 from frazil.model.values import (
     SpecVersion,
@@ -30,9 +30,13 @@ from frazil.opening import (
     stored_config,
 )
 from frazil.repository.attributes import Attributes
+from frazil.repository.branching import Branching
+from frazil.repository.comparing import Comparing
 from frazil.repository.history import History
 from frazil.repository.refs import Refs
 from frazil.repository.sessions import Sessions
+from frazil.repository.space import Space
+from frazil.repository.staging import Staging
 from frazil.repository.upkeep import Upkeep
 from frazil.session.context import make_context
 from frazil.storage.base import Storage
@@ -44,15 +48,18 @@ log = logging.getLogger("frazil.repository")
 Authorized = Mapping[str, AnyCredential | None]
 
 
-def _chosen(version: SpecVersion | int | None) -> Generation:
-    """The generation a caller asked for."""
+def _chosen(version: SpecVersion | int | str | None) -> Generation:
+    """The generation a caller asked for; by name also those from before there were versions."""
     if version is None:
         return V2
+    named = generation_named(version) if isinstance(version, str) else None
+    if named is not None and named.dialect is not None:
+        return named
     if not isinstance(version, int):
         raise ValueError(f"Couldn't parse a valid version from {version!r}")  # noqa: TRY004
-    if version not in BY_SPEC:
+    if version not in BY_NUMBER:
         raise ValueError(f"Unsupported version {version}")
-    return BY_SPEC[version]
+    return BY_NUMBER[version]
 
 
 def _as_storage(storage: Storage | str | Path) -> Storage:
@@ -90,11 +97,20 @@ def _as_storage(storage: Storage | str | Path) -> Storage:
     "lookup_snapshot",
     "list_manifest_files",
     "diff",
+    "diff_values",
+    "merge",
+    "cherry_pick",
+    "revert",
+    "squash",
+    "fast_forward",
     "readonly_session",
     "writable_session",
     "rearrange_session",
     "expire_snapshots",
     "garbage_collect",
+    "plan_garbage",
+    "collect_planned",
+    "purge",
     "rewrite_manifests",
     "chunk_storage_stats",
     "inspect_snapshot",
@@ -103,7 +119,7 @@ def _as_storage(storage: Storage | str | Path) -> Storage:
     "inspect_transaction_log",
     iterators=("ops_log",),
 )
-class Repository(Sessions, History, Refs, Attributes, Upkeep):
+class Repository(Branching, Comparing, Staging, Sessions, History, Refs, Attributes, Space, Upkeep):
     """An Icechunk repository: a versioned hierarchy of Zarr groups and arrays."""
 
     @classmethod
@@ -112,25 +128,24 @@ class Repository(Sessions, History, Refs, Attributes, Upkeep):
         storage: Storage | str | Path,
         config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: Authorized | None = None,
-        spec_version: SpecVersion | int | None = None,
+        spec_version: SpecVersion | int | str | None = None,
         check_clean_root: bool = True,
         attribution: Attribution | None = None,
     ) -> Repository:
         """Create a repository in an empty place.
+
+        `spec_version` may also be `g1`, `g2` or `g3`, the generations before spec 1.
 
         Raises:
             InvalidInputError: the place is not empty, or no repository may be made there.
             ConflictError: somebody else created one at the same time.
         """
         log.debug("Creating Repository")
-        place = _as_storage(storage)
-        create_repository(
-            place.with_attribution(attribution or Attribution()),
-            config,
-            _chosen(spec_version),
-            check_clean_root=check_clean_root,
-        )
-        return cls.open(place, config, authorize_virtual_chunk_access, attribution)
+        place, generation = _as_storage(storage), _chosen(spec_version)
+        labelled = place.with_attribution(attribution or Attribution())
+        create_repository(labelled, config, generation, check_clean_root=check_clean_root)
+        context = open_context(labelled, config, authorize_virtual_chunk_access, generation)
+        return cls(context, place, attribution)
 
     @classmethod
     def open(
@@ -156,7 +171,7 @@ class Repository(Sessions, History, Refs, Attributes, Upkeep):
         storage: Storage | str | Path,
         config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: Authorized | None = None,
-        create_version: SpecVersion | int | None = None,
+        create_version: SpecVersion | int | str | None = None,
         check_clean_root: bool = True,
         attribution: Attribution | None = None,
     ) -> Repository:
@@ -193,7 +208,7 @@ class Repository(Sessions, History, Refs, Attributes, Upkeep):
         if storage_settings is not None:
             place = place.with_settings(place.default_settings().merge(storage_settings))
         found = detect(place)
-        return None if found is None else SpecVersion(found.generation.spec)
+        return None if found is None else SpecVersion(found.generation.number)
 
     @staticmethod
     def fetch_config(storage: Storage | str | Path) -> RepositoryConfig | None:
@@ -245,9 +260,7 @@ class Repository(Sessions, History, Refs, Attributes, Upkeep):
 
         `{2024-05-01}` means what `main` was at that time, `dev@{2024-05-01}` what `dev` was.
         """
-        is_time = version.endswith("}")
-        ref = urls.parse_url(f"/@{version}").ref if is_time else urls.Named(version)
-        return urls.resolve(ref, self)
+        return urls.resolve(urls.parse_version(version), self)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"context": self.context, "storage": self.storage, "who": self.attribution}

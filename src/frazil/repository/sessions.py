@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from frazil.commit.by_repo_object import (
     require_flag,
@@ -26,7 +26,9 @@ from frazil.model.values import (
 from frazil.repository.handle import Handle
 from frazil.session.preload import start_preload
 from frazil.session.session import Session
-from frazil.store import FrazilStore
+
+if TYPE_CHECKING:
+    from frazil.store import FrazilStore
 
 
 class Sessions(Handle):
@@ -50,7 +52,7 @@ class Sessions(Handle):
         found = self.resolve_selector(branch, tag, snapshot_id)
         if as_of is not None:
             found = self._at_time(found, as_of)
-        self.context.refs.entry(found)
+        self.context.refs.require_known(found)
         session = Session(self.context, found)
         start_preload(session.state)
         return session
@@ -69,8 +71,7 @@ class Sessions(Handle):
 
     def _session(self, branch: str, mode: SessionMode) -> Session:
         self.require_writable()
-        self.context.refs.require_online()
-        tip = self.context.refs.branch_tip(branch)
+        tip = self.context.refs.writable_tip(branch)
         session = Session(self.context, tip, branch=branch, mode=mode)
         start_preload(session.state)
         return session

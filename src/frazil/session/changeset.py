@@ -7,7 +7,7 @@ whoever records a change says whether the node is old or new.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final, TypeAlias, TypeVar
 
@@ -53,6 +53,8 @@ class ReadyManifests:
 
 
 N = TypeVar("N", GroupData, ArrayData)
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 Segment: TypeAlias = tuple[ChunkTable, npt.NDArray[np.uint32]]
@@ -324,6 +326,31 @@ class ChangeSet:
         """Nodes deleted in this session."""
         for node_id, path in (self.deleted_groups | self.deleted_arrays).items():
             yield path, node_id
+
+    def renamed(self, ids: Mapping[NodeId, NodeId]) -> ChangeSet:
+        """The same changes where some nodes have other ids."""
+
+        def new(node_id: NodeId) -> NodeId:
+            return ids.get(node_id, node_id)
+
+        def nodes(made: Mapping[K, N]) -> dict[K, N]:
+            return {key: replace(data, id=new(data.id)) for key, data in made.items()}
+
+        def by_id(found: Mapping[NodeId, V]) -> dict[NodeId, V]:
+            return {new(node_id): value for node_id, value in found.items()}
+
+        return ChangeSet(
+            new_groups=nodes(self.new_groups),
+            new_arrays=nodes(self.new_arrays),
+            updated_groups=nodes(by_id(self.updated_groups)),
+            updated_arrays=nodes(by_id(self.updated_arrays)),
+            chunks=by_id(self.chunks),
+            ready=by_id(self.ready),
+            deleted_groups=by_id(self.deleted_groups),
+            deleted_arrays=by_id(self.deleted_arrays),
+            moves={new(one): replace(move, node_id=new(one)) for one, move in self.moves.items()},
+            touched=self.touched,
+        )
 
     def merge(self, other: ChangeSet) -> None:
         """Take over the changes of a fork; on equal chunks the fork's win.

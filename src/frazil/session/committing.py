@@ -7,8 +7,10 @@ and made durable before the one conditional write that moves the branch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -27,12 +29,15 @@ from frazil.model.history import (
     TransactionLog,
     to_datetime,
 )
-from frazil.model.nodes import ArrayNode, Extents
+from frazil.model.nodes import ArrayNode, Extents, ManifestRef
 from frazil.model.splitting import automatic_sizes
 from frazil.session.changeset import ChangeSet
+from frazil.session.context import MANY_REFS
 from frazil.session.draft import Draft, PlannedManifest, draft, summarise, unite
+from frazil.session.numbering import NodeIds, numbered
 from frazil.session.working import WorkingState
 from frazil.storage.assets import CHUNKS, log_key, manifest_key, snapshot_key
+from frazil.storage.base import begin
 
 CLOCK_TOLERANCE_S: Final = 600
 
@@ -43,6 +48,8 @@ class Saved:
 
     snapshot: Snapshot
     log: TransactionLog
+    numbers: NodeIds = field(default_factory=dict)
+    """new nodes that are known by numbers there, by the ids the session has for them"""
 
     def entry(
         self, parent: SnapshotId | None, pruned: tuple[SnapshotId, ...] = ()
@@ -94,6 +101,9 @@ def start_save(
 ) -> tuple[Saved, Callable[[], None]]:
     """The same, but whoever makes the snapshot known must call the second answer before."""
     context = state.context
+    numbers: NodeIds = {}
+    if context.generation.numbers_nodes:
+        state, numbers = numbered(state)
     plan = draft(
         state.tree,
         state.changes,
@@ -108,7 +118,7 @@ def start_save(
     log = summarise(state.changes, snapshot_id)
     if earlier is not None:
         log = unite(earlier, log)
-    written = _save_manifests(state, plan.manifests, log)
+    written, puts = _pack_manifests(state, plan.manifests)
     snapshot = Snapshot(
         id=snapshot_id,
         parent_id=parent if context.generation.stores_parent else None,
@@ -118,23 +128,30 @@ def start_save(
         metadata=metadata,
         manifest_files=_manifest_files(plan, state.manifest_files, written),
     )
-    files: list[Snapshot | TransactionLog] = [snapshot]
-    if not plan.manifests:
-        files.append(log)
-    context.storage.each(context.assets.save_file, files)
+    puts += [partial(context.assets.save_file, file) for file in (log, snapshot)]
+    context.storage.each(lambda put: put(), puts)
     wait = context.assets.start_durable(_keys(plan, snapshot_id, state.changes))
-    _check_clock(state, snapshot)
-    return Saved(snapshot, log), wait
+    if context.storage.answers_inline:
+        _check_clock(state, snapshot)
+        return Saved(snapshot, log, numbers), wait
+    clock = begin(partial(_check_clock, state, snapshot))
+
+    def ready() -> None:
+        clock.result()
+        wait()
+
+    return Saved(snapshot, log, numbers), ready
 
 
 def _split_sizes(state: WorkingState, node: ArrayNode, *, rewrite: bool) -> tuple[int, ...]:
     """What the configuration says of an array or, if it is silent, what suits its references."""
     config = state.context.config
+    if not state.context.generation.keeps_extents:
+        return node.grid
     if config.tells_splitting():
         return config.split_sizes(node.path, node.dimension_names, node.grid)
     boxes = [ref.extents for ref in node.manifests if ref.extents]
-    infos = [state.manifest_files.get(ref.id) for ref in node.manifests]
-    references = sum(info.num_chunk_refs for info in infos if info is not None)
+    references = sum(_count(state.manifest_files.get(ref.id), ref) for ref in node.manifests)
     changes = state.changes.chunks.get(node.id)
     added = changes.columns()[0] if changes else None
     if added is not None and len(added):
@@ -142,6 +159,12 @@ def _split_sizes(state: WorkingState, node: ArrayNode, *, rewrite: bool) -> tupl
         boxes.append(added.extents)
     present = () if rewrite else [ref.extents for ref in node.manifests]
     return automatic_sizes(node.grid, references, _around(boxes), present)
+
+
+def _count(file: ManifestFile | None, ref: ManifestRef) -> int:
+    """References of a manifest; at most so many where its snapshot does not tell."""
+    known = 0 if file is None else file.num_chunk_refs
+    return known or prod(end - start for start, end in ref.extents)
 
 
 def _around(boxes: Sequence[Extents]) -> Extents:
@@ -152,26 +175,32 @@ def _around(boxes: Sequence[Extents]) -> Extents:
     )
 
 
-def _save_manifests(
-    state: WorkingState, planned: tuple[PlannedManifest, ...], log: TransactionLog
-) -> dict[bytes, ManifestFile]:
-    """Write manifests, if there are any, and at the same time the log."""
+def _pack_manifests(
+    state: WorkingState, planned: tuple[PlannedManifest, ...]
+) -> tuple[dict[bytes, ManifestFile], list[Callable[[], object]]]:
+    """What a snapshot must record of manifests, and what is left to call to write them.
+
+    Large ones are written at once, each as soon as it is packed; small ones can go to the store
+    together with what refers to them.
+    """
     assets = state.context.assets
 
-    def write(item: PlannedManifest | TransactionLog) -> ManifestFile | None:
-        if isinstance(item, TransactionLog):
-            assets.save_log(item)
-            return None
+    def pack(item: PlannedManifest) -> tuple[ManifestFile, Callable[[], object]]:
         if isinstance(item.content, Manifest):
-            return assets.save_patched(item.content)
-        return assets.save_manifest(item.id, {item.node_id: item.content})
+            return assets.pack_patched(item.content)
+        return assets.pack_manifest(item.id, {item.node_id: item.content})
 
-    if not planned:
-        return {}
+    def write(item: PlannedManifest) -> ManifestFile:
+        info, put = pack(item)
+        put()
+        return info
+
     references = sum(item.num_refs for item in planned)
-    items: list[PlannedManifest | TransactionLog] = [*planned, log]
-    saved = state.context.each_manifest(write, items, references)
-    return {info.id: info for info in saved if info is not None}
+    if references < MANY_REFS:
+        packed = [pack(item) for item in planned]
+        return {info.id: info for info, _ in packed}, [put for _, put in packed]
+    saved = state.context.each_manifest(write, planned, references)
+    return {info.id: info for info in saved}, []
 
 
 def _manifest_files(

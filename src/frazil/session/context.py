@@ -11,7 +11,7 @@ from frazil.commit.base import RefStore
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.formats.config_codec import config_to_map
-from frazil.formats.generation import Generation, generation_of
+from frazil.formats.generation import Generation, Protocol
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, RepoInfo
 from frazil.storage.assets import Assets
@@ -33,6 +33,9 @@ class Context:
     """The parts of an open repository; pickles as its settings and is put together again."""
 
     storage: Storage
+    """the objects of the repository, in the form of a spec"""
+    place: Storage
+    """where they are: the same, unless they are files from before spec 1"""
     generation: Generation
     config: RepositoryConfig
     refs: RefStore
@@ -51,6 +54,14 @@ class Context:
         width = max(os.cpu_count() or 1, REFS_AT_ONCE * len(items) // references)
         return [*ahead(work, items, width)]
 
+    def key_in_place(self, key: str) -> str:
+        """The key that an object of the repository has where it is."""
+        if self.place is self.storage:
+            return key
+        from frazil.storage.older.objects import stored_key
+
+        return stored_key(self.storage, key)
+
     def splitting_summary(self) -> JSON:
         """The manifest splitting in force, as commit metadata records it."""
         manifest = config_to_map(self.config)["manifest"] or {}
@@ -58,8 +69,8 @@ class Context:
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (
-            self.storage,
-            self.generation.spec,
+            self.place,
+            self.generation,
             self.config,
             dict(self.authorized),
             self.default_commit_metadata,
@@ -76,31 +87,48 @@ def make_context(
     """Put together the parts of a repository; `known` is its repo object, if just read."""
     settings = config.storage_settings(storage.default_settings())
     tuned = storage.with_settings(settings).with_request_limit(config.request_limit())
-    near = with_disk_cache(tuned, rewrites_snapshots=generation.stores_parent)
+    objects, refs_of = _parts(tuned, generation, config, known)
+    near = with_disk_cache(objects, rewrites_snapshots=generation.stores_parent)
     assets = Assets(near, generation, config)
-    refs: RefStore = (
-        RepoObjectRefs(tuned, config, known)
-        if generation.repo_object
-        else RefFileRefs(tuned, assets, config)
-    )
     return Context(
-        storage=tuned,
+        storage=objects,
+        place=tuned,
         generation=generation,
         config=config,
-        refs=refs,
+        refs=refs_of(assets),
         assets=assets,
         containers=Containers(config, authorized or {}),
         authorized=dict(authorized or {}),
     )
 
 
+def _parts(
+    storage: Storage,
+    generation: Generation,
+    config: RepositoryConfig,
+    known: tuple[Version, RepoInfo] | None,
+) -> tuple[Storage, Callable[[Assets], RefStore]]:
+    """The objects of a repository in the form of a spec, and its refs once there are assets."""
+    match generation.protocol:
+        case Protocol.REPO_OBJECT:
+            return storage, lambda _: RepoObjectRefs(storage, config, known)
+        case Protocol.REF_FILES:
+            return storage, lambda assets: RefFileRefs(storage, assets, config)
+        case Protocol.NUMBERED_FILES | Protocol.STATE_FILE:
+            # Few repositories are that old, and all others need not wait for the modules.
+            from frazil.commit.older import old_parts
+
+            parts = old_parts(storage, generation, config)
+            return parts.objects(), parts.refs
+
+
 def _rebuild(
     storage: Storage,
-    spec: int,
+    generation: Generation,
     config: RepositoryConfig,
     authorized: Mapping[str, AnyCredential | None],
     metadata: dict[str, Any],
 ) -> Context:
-    context = make_context(storage, generation_of(spec), config, authorized)
+    context = make_context(storage, generation, config, authorized)
     context.default_commit_metadata.update(metadata)
     return context

@@ -86,10 +86,14 @@ def draft(
         made = tuple(ManifestRef(item.id, item.extents) for item in fresh)
         return replace(node, manifests=tuple(kept) + made)
 
-    base = nodes.untouched if isinstance(nodes, Tree) and not rewrite else None
+    edits = nodes.edits if isinstance(nodes, Tree) and not rewrite else None
     result: Sequence[Node]
-    if base is not None:
-        result = base.with_changed(map(renewed, base.of_ids(changes.chunks.keys())))
+    if edits is not None:
+        base, put, removed = edits
+        touched = base.of_ids(changes.chunks.keys() - {node.id for node in put.values()})
+        gone = set(removed)
+        both = [*put.values(), *(node for node in touched if node.path not in gone)]
+        result = base.edited(map(renewed, both), removed)
     else:
         result = tuple(sorted(map(renewed, nodes), key=lambda node: path_order(node.path)))
     return Draft(result, tuple(planned))

@@ -24,6 +24,7 @@ from frazil.ids import parent_path
 from frazil.model.chunks import ChunkRef
 from frazil.model.nodes import ArrayNode, GroupNode, Node
 from frazil.session.changeset import ChangeSet
+from frazil.session.identical import holds, skips_identical
 from frazil.session.keys import (
     METADATA,
     ChunkKey,
@@ -168,7 +169,8 @@ class KeySpace:
                 self.state.require_editable()
                 node = self.state.array(path)
                 self.state.require_held(node, coords)
-                self.state.set_chunk(node, coords, self.state.payload(value))
+                if not skips_identical(self.state) or not holds(self.state, node, coords, value):
+                    self.state.set_chunk(node, coords, self.state.payload(value))
             case MetadataKey(path):
                 self.state.set_metadata(path, bytes(value))
             case ZarrV2Key():
@@ -198,7 +200,9 @@ class KeySpace:
             case ChunkKey(path, coords):
                 self.state.require_editable()
                 node = self.state.tree.get(path)
-                if isinstance(node, ArrayNode):
+                if isinstance(node, ArrayNode) and not (
+                    skips_identical(self.state) and self.state.chunk_ref(node, coords) is None
+                ):
                     self.state.delete_chunk(node, coords)
             case MetadataKey(path):
                 self.state.require_editable()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, cached_property
 
 from frazil.errors import (
     ConflictError,
@@ -14,8 +15,10 @@ from frazil.errors import (
 )
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import SnapshotEntry, TransactionLog
+from frazil.model.nodes import Node
 from frazil.model.values import ConflictSolver
 from frazil.session.conflicts import Theirs, detect, solve
+from frazil.session.tree import Tree
 from frazil.session.working import WorkingState
 
 
@@ -91,13 +94,15 @@ def _pass(
     state: WorkingState, snapshot_id: SnapshotId, logs: list[TransactionLog], solver: ConflictSolver
 ) -> None:
     """Go past one commit, or fail leaving the session as it is."""
-    snapshot = state.context.assets.snapshot(snapshot_id)
-    nodes = {node.path: node for node in snapshot.nodes}
-    ours = {node.id: node.path for node in state.base.nodes}
-    ours.update({node.id: node.path for node in state.tree})
+    # Who only writes chunks, as most do, never looks at the nodes of others.
+    nodes = _Nodes(lambda: state.context.assets.snapshot(snapshot_id).nodes)
+
+    @cache
+    def paths() -> Mapping[NodeId, str]:
+        return {**{node.id: node.path for node in state.base.nodes}, **state.tree.ids()}
 
     def path_of(node_id: NodeId) -> str:
-        return ours.get(node_id, str(node_id))
+        return paths().get(node_id, str(node_id))
 
     with state.lock:
         # What was solved for one log must not stay when a later one cannot be.
@@ -115,3 +120,26 @@ def _pass(
                 )
         state.changes = changes
         state.move_base(snapshot_id)
+
+
+class _Nodes(Mapping[str, Node]):
+    """The nodes of a snapshot by path, which is read when somebody looks at them."""
+
+    def __init__(self, load: Callable[[], Iterable[Node]]) -> None:
+        self._load = load
+
+    @cached_property
+    def _tree(self) -> Tree:
+        return Tree(self._load())
+
+    def __getitem__(self, path: str) -> Node:
+        found = self._tree.get(path)
+        if found is None:
+            raise KeyError(path)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tree.paths())
+
+    def __len__(self) -> int:
+        return len(self._tree)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from frazil import codec_pipeline
 from frazil.async_twins import with_async_twins
 from frazil.bulk.array import BulkArray
 from frazil.commit.base import Publication, moved
@@ -33,14 +33,19 @@ from frazil.session.context import Context
 from frazil.session.diff import diff_of
 from frazil.session.doubt import Doubts
 from frazil.session.draft import summarise
+from frazil.session.numbering import NodeIds
 from frazil.session.preload import prefetch
 from frazil.session.rebasing import rebase
 from frazil.session.reindex import reindex_array, shift_array
 from frazil.session.working import WorkingState
-from frazil.store import FrazilStore
+
+# Stores bring zarr along, which whoever only looks at a snapshot need not wait for.
+if TYPE_CHECKING:
+    from frazil.store import FrazilStore
 
 RESERVED = "__icechunk"
 """Key of commit metadata that the format keeps for itself."""
+NO_NUMBERS: Final[NodeIds] = {}
 
 
 @with_async_twins(
@@ -108,6 +113,9 @@ class Session(Shown):
     @property
     def store(self) -> FrazilStore:
         """The Zarr store of this session; zarr-python then reads and writes it in bulk."""
+        from frazil import codec_pipeline
+        from frazil.store import FrazilStore
+
         codec_pipeline.install()
         return FrazilStore(self)
 
@@ -136,6 +144,18 @@ class Session(Shown):
     @pack_writes.setter
     def pack_writes(self, value: bool | None) -> None:
         self.state.pack_writes = value
+
+    @property
+    def skip_identical(self) -> bool | None:
+        """Whether chunks that are written with the bytes they have keep their references.
+
+        What is there is read first. None, unless it is set, for what `frazil.config` says.
+        """
+        return self.state.skip_identical
+
+    @skip_identical.setter
+    def skip_identical(self, value: bool | None) -> None:
+        self.state.skip_identical = value
 
     def shown_fields(self) -> Iterable[Field]:
         """What `repr` shows."""
@@ -179,9 +199,12 @@ class Session(Shown):
             "mode": int(self._mode),
             "changes": self.state.changes,
             "pack_writes": self.state.pack_writes,
+            "skip_identical": self.state.skip_identical,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        from frazil import codec_pipeline
+
         codec_pipeline.install()  # stores and arrays come to worker processes without `store`
         context: Context = state["context"]
         Session.__init__(
@@ -193,6 +216,7 @@ class Session(Shown):
             changes=state["changes"],
         )
         self.state.pack_writes = state["pack_writes"]
+        self.state.skip_identical = state["skip_identical"]
 
     # --- looking ---
 
@@ -322,15 +346,18 @@ class Session(Shown):
         self._require_commit(allow_empty=allow_empty)
         if rebase_with is None:
             return self._commit_once(message, metadata)
-        for attempt in range(rebase_tries):
-            try:
-                return self._commit_once(message, metadata, rebases=attempt)
-            except ConflictError as conflict:
-                if conflict.kind != ErrorKind.COMMIT_CONFLICT:
-                    raise
-                if self._landed() is None:
-                    self.rebase(rebase_with)
-        return self._commit_once(message, metadata, rebases=rebase_tries)
+        with contextlib.ExitStack() as turn:
+            for attempt in range(rebase_tries):
+                try:
+                    return self._commit_once(message, metadata, rebases=attempt)
+                except ConflictError as conflict:
+                    if conflict.kind != ErrorKind.COMMIT_CONFLICT:
+                        raise
+                    if attempt == 0:
+                        turn.enter_context(self.state.context.storage.turn())
+                    if self._landed() is None:
+                        self.rebase(rebase_with)
+            return self._commit_once(message, metadata, rebases=rebase_tries)
 
     def _commit_once(
         self, message: str, metadata: dict[str, Any] | None, rebases: int | None = None
@@ -338,8 +365,7 @@ class Session(Shown):
         branch, context = self._on_branch(), self.state.context
         own = {} if rebases is None else {"rebase_attempts": rebases}
         base = self.state.base_id
-        context.refs.require_online()
-        tip = context.refs.branch_tip(branch)
+        tip = context.refs.writable_tip(branch)
         if tip != base:
             if earlier := self._landed():
                 return self._finish(earlier)
@@ -386,8 +412,7 @@ class Session(Shown):
     ) -> str:
         branch, context, base = self._on_branch(), self.state.context, self.state.base_id
         context.generation.require_repo_object("amend")
-        context.refs.require_online()
-        tip = context.refs.branch_tip(branch)
+        tip = context.refs.writable_tip(branch)
         if tip != base:
             if landed := self._landed():
                 return self._finish(landed)
@@ -479,12 +504,15 @@ class Session(Shown):
             )
         if self._mode == SessionMode.rearrange:
             self._require(SessionMode.writable)
-        base = self.state.base_id
+        base, numbers = self.state.base_id, NO_NUMBERS
         if self.has_uncommitted_changes:
             with self.state.frozen():
-                base = save(self.state, "fork", {}, parent=base).snapshot.id
+                saved = save(self.state, "fork", {}, parent=base)
+            base, numbers = saved.snapshot.id, saved.numbers
         forked = ForkSession(self.state.context, base, mode=SessionMode.writable)
         forked.pack_writes = self.pack_writes
+        forked.skip_identical = self.skip_identical
+        forked.origins = {number: node_id for node_id, number in numbers.items()}
         return forked
 
     def merge(self, *others: Session) -> None:
@@ -504,7 +532,9 @@ class Session(Shown):
             if other is self:
                 continue
             with self.state.editing():
-                self.state.changes.merge(other.state.changes)
+                changes = other.state.changes
+                origins = other.origins if isinstance(other, ForkSession) else NO_NUMBERS
+                self.state.changes.merge(changes.renamed(origins) if origins else changes)
                 self.state.move_base(self.state.base_id)
 
     def _require_mergeable(self, other: Session) -> None:
@@ -576,6 +606,8 @@ class ForkSession(Session):
     """A writable copy of a session for a worker: it pickles, and is merged back to commit."""
 
     shown_name = "session.ForkSession"
+    origins: NodeIds = NO_NUMBERS
+    """of nodes that are known here by numbers: their ids in the session the fork came from"""
 
     @property
     def read_only(self) -> bool:
@@ -589,6 +621,13 @@ class ForkSession(Session):
 
     def require_picklable(self) -> None:
         """Forks are made to be pickled."""
+
+    def _pickled(self) -> dict[str, Any]:
+        return {**super()._pickled(), "origins": self.origins}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.origins = state["origins"]
 
     def _require_commit(self, *, allow_empty: bool) -> None:
         raise SessionStateError(

@@ -5,21 +5,40 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Final, NamedTuple
 
 from frazil.formats.snapshot_nodes import NodeTable
 from frazil.ids import NodeId, is_below, parent_path
 from frazil.model.nodes import ArrayNode, GroupNode, Node
 from frazil.session.changeset import ArrayData, ChangeSet
 
+MANY_EDITS: Final = 8
+"""From one edit in so many nodes on, all nodes are read."""
+
+
+class Edits(NamedTuple):
+    """The nodes of a large base, and what is different from them."""
+
+    base: NodeTable
+    put: dict[str, Node]
+    """changed and new nodes by path"""
+    removed: list[str]
+
 
 class Tree:
-    """Nodes by path, with the names below each path; mutable."""
+    """Nodes by path, with the names below each path; mutable.
 
-    __slots__ = ("_base", "_children", "_nodes", "_unfolding")
+    Of a large base only those are read that somebody asks for. What is put or removed is kept
+    apart, until it is much or somebody asks for all nodes.
+    """
+
+    __slots__ = ("_base", "_children", "_edits", "_nodes", "_unfolding")
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._base = nodes if isinstance(nodes, NodeTable) else None
         """where nodes are found until somebody asks for all of them"""
+        self._edits: dict[str, Node | None] = {}
+        """what is not as it is in the base; None for nodes that are gone"""
         self._unfolding = threading.Lock()
         self._nodes: dict[str, Node] = {}
         self._children: dict[str, dict[str, None]] = {}
@@ -34,24 +53,40 @@ class Tree:
                 base = self._base
                 if base is not None:
                     whole = Tree(tuple(base))
+                    for path, node in self._edits.items():
+                        if node is not None:
+                            whole._put(node)
+                        elif path in whole._nodes:
+                            whole._remove(path)
                     self._nodes, self._children = whole._nodes, whole._children
                     self._base = None  # last: other threads look here first
         return self._nodes
 
     @property
-    def untouched(self) -> NodeTable | None:
-        """The nodes of a large base, if nobody has changed or walked through them."""
-        return self._base
+    def edits(self) -> Edits | None:
+        """What is different from a large base, if nobody has walked through all nodes."""
+        base = self._base
+        if base is None:
+            return None
+        with self._unfolding:
+            edits = dict(self._edits)
+        put = {path: node for path, node in edits.items() if node is not None}
+        return Edits(base, put, [path for path, node in edits.items() if node is None])
 
     def get(self, path: str) -> Node | None:
         """The node at a path."""
         base = self._base
-        return self._nodes.get(path) if base is None else base.find(path)
+        if base is None:
+            return self._nodes.get(path)
+        try:
+            return self._edits[path]
+        except KeyError:
+            return base.find(path)
 
     def put(self, node: Node) -> None:
         """Add or replace a node."""
-        self._unfold()
-        self._put(node)
+        if not self._edit(node.path, node):
+            self._put(node)
 
     def _put(self, node: Node) -> None:
         path = node.path
@@ -62,25 +97,59 @@ class Tree:
 
     def remove(self, path: str) -> None:
         """Take a node out; what is below it stays."""
-        del self._unfold()[path]
+        if not self._edit(path, None):
+            self._remove(path)
+
+    def _remove(self, path: str) -> None:
+        del self._nodes[path]
         if path != "/":
             parent = parent_path(path)
             self._children[parent].pop(path.rpartition("/")[2])
+
+    def _edit(self, path: str, node: Node | None) -> bool:
+        """Note a change of a large base; False if there is none."""
+        base = self._base
+        if base is None:
+            return False
+        if len(self._edits) * MANY_EDITS > len(base):
+            self._unfold()
+            return False
+        with self._unfolding:
+            if self._base is None:
+                return False
+            self._edits[path] = node
+        return True
 
     def __iter__(self) -> Iterator[Node]:
         return iter(list(self._unfold().values()))  # a copy: other threads may change the tree
 
     def __len__(self) -> int:
-        return len(self._nodes) if self._base is None else len(self._base)
+        base = self._base
+        return len(base) if base is not None and not self._edits else len(self._unfold())
 
     def children(self, path: str) -> list[str]:
         """Names of the nodes directly below a path."""
-        self._unfold()
-        return list(self._children.get(path, ()))
+        edits = self.edits
+        if edits is None:
+            return list(self._children.get(path, ()))
+        below = f"{path.rstrip('/')}/"
+        found = dict.fromkeys(edits.base.paths_below(path))
+        for gone in edits.removed:
+            found.pop(gone, None)
+        found.update(dict.fromkeys(each for each in edits.put if each.startswith(below)))
+        names = (each[len(below) :] for each in found)
+        return [name for name in names if name and "/" not in name]
 
     def descendants(self, path: str) -> list[Node]:
         """Nodes strictly below a path, orphans without a parent node included."""
-        return [node for node in self if is_below(node.path, path)]
+        edits = self.edits
+        if edits is None or path == "/":
+            return [node for node in self if is_below(node.path, path)]
+        found = {node.path: node for node in edits.base.below(path)}
+        for gone in edits.removed:
+            found.pop(gone, None)
+        found.update((each, node) for each, node in edits.put.items() if is_below(each, path))
+        return list(found.values())
 
     def paths(self) -> dict[str, Node]:
         """A copy of the nodes by path."""
@@ -96,7 +165,23 @@ def build_tree(base: Iterable[Node], changes: ChangeSet) -> Tree:
     if not changes.changes_nodes:
         return Tree(base)
     gone = changes.deleted_groups.keys() | changes.deleted_arrays.keys()
-    tree = Tree(_changed(node, changes) for node in base if node.id not in gone)
+    if isinstance(base, NodeTable):
+        tree = Tree(base)
+        different = base.of_ids(
+            gone
+            | changes.updated_groups.keys()
+            | changes.updated_arrays.keys()
+            | changes.moves.keys()
+        )
+        # First all go, for a node may have moved to where another was.
+        for node in different:
+            if node.id in gone or node.id in changes.moves:
+                tree.remove(node.path)
+        for node in different:
+            if node.id not in gone:
+                tree.put(_changed(node, changes))
+    else:
+        tree = Tree(_changed(node, changes) for node in base if node.id not in gone)
     for path, group in changes.new_groups.items():
         tree.put(GroupNode(group.id, path, group.user_data))
     for path, array in changes.new_arrays.items():

@@ -55,9 +55,12 @@ class WorkingState:
         self.editable = False
         self.pack_writes: bool | None = None
         """whether several chunks written at once share objects; None: as configured"""
+        self.skip_identical: bool | None = None
+        """whether chunks written with the bytes they have are left alone; None: as configured"""
         self._freezers = 0
         self._is_closed = False
         self.inline_limit = context.config.inline_chunk_threshold()
+        self._keeps_checksums = context.generation.keeps_checksums
         self.move_base(base_id)
 
     def move_base(self, base_id: SnapshotId) -> None:
@@ -143,7 +146,9 @@ class WorkingState:
                 return found
         for ref in node.manifests:
             if ref.covers(coords):
-                return self.manifest(ref).find(node.id, coords)
+                found = self.manifest(ref).find(node.id, coords)
+                if found is not None:
+                    return found
         return None
 
     def read(self, ref: ChunkRef, start: int = 0, end: int | None = None) -> bytes:
@@ -268,7 +273,9 @@ class WorkingState:
             AlreadyExistsError: a node of the other kind is there.
         """
         self.require_editable()
-        meta = parse_node(document, spec=self.context.generation.spec)
+        generation = self.context.generation
+        meta = parse_node(document, spec=generation.spec)
+        document = generation.stored_form(document)
         with self.editing():
             old = self.tree.get(path)
             if old is not None and isinstance(old, ArrayNode) != isinstance(meta, ArrayMeta):
@@ -343,6 +350,8 @@ class WorkingState:
     def set_chunk(self, node: ArrayNode, coords: Coordinates, ref: ChunkRef) -> None:
         """Record where a chunk is."""
         self.require_held(node, coords)
+        if not self._keeps_checksums and isinstance(ref, VirtualRef) and ref.checksum is not None:
+            raise _no_checksums(self.context)
         with self.editing():
             self.changes.chunk_changes(node.id, len(node.shape)).set(coords, ref)
 
@@ -365,6 +374,8 @@ class WorkingState:
         """Record where many chunks are."""
         if len(table):
             self.require_held(node, tuple(table.coords.max(axis=0).tolist()))
+        if not self._keeps_checksums and (table.last_modified.any() or (table.etag >= 0).any()):
+            raise _no_checksums(self.context)
         with self.editing():
             self.changes.chunk_changes(node.id, len(node.shape)).set_many(table)
 
@@ -420,3 +431,12 @@ class WorkingState:
             else:
                 found.extend(map(texts.__getitem__, numbers.tolist()))
         return found
+
+
+def _no_checksums(context: Context) -> InvalidInputError:
+    return InvalidInputError(
+        f"repositories of {context.generation.title}, as this one is written, cannot keep the"
+        " checksum of a virtual chunk; leave it out",
+        kind=ErrorKind.NOT_REPRESENTABLE,
+        field="checksum",
+    )

@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from frazil.spark.auditing import sql_check as sql_check
+    from frazil.spark.auditing import staged as staged
     from frazil.spark.blocks import map_blocks as map_blocks
     from frazil.spark.blocks import reduce_blocks as reduce_blocks
     from frazil.spark.calls import register as register
@@ -24,13 +26,18 @@ if TYPE_CHECKING:
     from frazil.spark.querying import run_query as run_query
     from frazil.spark.reading import read as read
     from frazil.spark.rechunking import rechunk as rechunk
+    from frazil.spark.rule_checks import fsck as fsck
     from frazil.spark.sessions import session as session
     from frazil.spark.table import FrazilTable as FrazilTable
+    from frazil.spark.value_diffs import diff_values as diff_values
     from frazil.spark.writing import write as write
     from frazil.spark.zarr_export import export as export
     from frazil.spark.zarr_import import import_zarr as import_zarr
 
 _HOME: Final = {
+    "diff_values": "frazil.spark.value_diffs",
+    "sql_check": "frazil.spark.auditing",
+    "staged": "frazil.spark.auditing",
     "reduce_blocks": "frazil.spark.blocks",
     "map_blocks": "frazil.spark.blocks",
     "register_views": "frazil.spark.querying",
@@ -39,6 +46,7 @@ _HOME: Final = {
     "storage": "frazil.spark.checking",
     "verify": "frazil.spark.checking",
     "find_garbage": "frazil.spark.maintain",
+    "fsck": "frazil.spark.rule_checks",
     "collect_garbage": "frazil.spark.maintain",
     "import_zarr": "frazil.spark.zarr_import",
     "export": "frazil.spark.zarr_export",
@@ -58,8 +66,10 @@ __all__ = [
     "clone",
     "collect_garbage",
     "compact_chunks",
+    "diff_values",
     "export",
     "find_garbage",
+    "fsck",
     "import_zarr",
     "ingest",
     "map_blocks",
@@ -70,6 +80,8 @@ __all__ = [
     "register_views",
     "run_query",
     "session",
+    "sql_check",
+    "staged",
     "storage",
     "verify",
     "write",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import xarray as xr
 
@@ -31,24 +31,41 @@ BLOCK_BYTES: Final = 64 << 20
 """Decoded bytes that a task should work on."""
 
 
+class Job(TypedDict, total=False):
+    """What both functions take beside their own arguments, all by name."""
+
+    blocks: Mapping[str, int] | None
+    """length of blocks by dimension, -1 for all of it; chunks by default"""
+    spark: SparkSession | None
+    """the session to use; the active or an embedded one by default"""
+    group: str | None
+    """the group of the inputs; the root by default"""
+    target: str | None
+    """another repository to write to, made when there is none"""
+    output_group: str | None
+    """the group of the outputs; that of the inputs by default"""
+    branch: str | None
+    """the branch to commit to; that of the URL written to, or `main`, by default"""
+    overwrite: bool
+    """replace arrays of the names of the outputs"""
+    message: str | None
+    """of the commit"""
+    options: Options | None
+    """options of the data source for `url`, such as `storage.region`"""
+    target_options: Options | None
+    """the same for `target`"""
+    progress: Progress | None
+    """is told what is being done and how far it is"""
+
+
 def map_blocks(
     fn: Function,
     url: str,
     inputs: str | Sequence[str],
     *,
-    blocks: Mapping[str, int] | None = None,
     outputs: str | Sequence[str] | None = None,
     as_numpy: bool = False,
-    spark: SparkSession | None = None,
-    group: str | None = None,
-    target: str | None = None,
-    output_group: str | None = None,
-    branch: str | None = None,
-    overwrite: bool = False,
-    message: str | None = None,
-    options: Options | None = None,
-    target_options: Options | None = None,
-    progress: Progress | None = None,
+    **job: Unpack[Job],
 ) -> JobReport:
     """Apply a function to blocks of variables and write what it makes as new arrays.
 
@@ -59,19 +76,9 @@ def map_blocks(
             inputs as arrays, and gives one or several with the same axes.
         url: `URL[@version]` of the repository to read.
         inputs: names of variables of the group.
-        blocks: length of blocks by dimension, -1 for all of it; chunks by default.
         outputs: names for what `fn` makes; needed with `as_numpy`.
         as_numpy: hand over values only.
-        spark: the session to use; the active or an embedded one by default.
-        group: the group of the inputs; the root by default.
-        target: another repository to write to, made when there is none.
-        output_group: the group of the outputs; that of the inputs by default.
-        branch: the branch to commit to; that of the URL written to, or `main`, by default.
-        overwrite: replace arrays of the names of the outputs.
-        message: of the commit.
-        options: options of the data source for `url`, such as `storage.region`.
-        target_options: the same for `target`.
-        progress: is told what is being done and how far it is.
+        job: where to read and write, and in which blocks; see `Job`.
 
     A daily mean of hourly values: `map_blocks(lambda ds: ds.coarsen(time=24).mean(), url,
     "t2m", blocks={"time": 240}, output_group="daily")`.
@@ -81,11 +88,11 @@ def map_blocks(
             do not fit together.
         AlreadyExistsError: there is an array of the name of an output.
     """
-    job = _Job(spark, url, options, target, target_options, group, output_group, branch)
-    work = job.blocks(fn, inputs, blocks, outputs, as_numpy)
+    run = _Run(url, job)
+    work = run.blocks(fn, inputs, outputs, as_numpy=as_numpy)
     last = work.apply(work.count - 1) if work.count > 1 else None
     plan = plan_outputs(work.apply(0), last, work.counts)
-    return job.run(work, plan, overwrite, message or f"Map blocks of {url}", "map_blocks", progress)
+    return run.write(work, plan, "map_blocks", f"Map blocks of {url}")
 
 
 def reduce_blocks(
@@ -96,17 +103,7 @@ def reduce_blocks(
     *,
     combine: Callable[[Made, Made], Made] | None = None,
     finish: Callable[[Made], Made] | None = None,
-    blocks: Mapping[str, int] | None = None,
-    spark: SparkSession | None = None,
-    group: str | None = None,
-    target: str | None = None,
-    output_group: str | None = None,
-    branch: str | None = None,
-    overwrite: bool = False,
-    message: str | None = None,
-    options: Options | None = None,
-    target_options: Options | None = None,
-    progress: Progress | None = None,
+    **job: Unpack[Job],
 ) -> JobReport:
     """Reduce variables over dimensions, block by block, and write the result as new arrays.
 
@@ -119,65 +116,48 @@ def reduce_blocks(
         combine: makes one of what `fn` gave for two blocks, the earlier first; their sum by
             default.
         finish: makes the result of what was combined, such as a mean of a sum and a count.
-        blocks: length of blocks by dimension, -1 for all of it; chunks by default.
-        spark: the session to use; the active or an embedded one by default.
-        group: the group of the inputs; the root by default.
-        target: another repository to write to, made when there is none.
-        output_group: the group of the outputs; that of the inputs by default.
-        branch: the branch to commit to; that of the URL written to, or `main`, by default.
-        overwrite: replace arrays of the names of the outputs.
-        message: of the commit.
-        options: options of the data source for `url`, such as `storage.region`.
-        target_options: the same for `target`.
-        progress: is told what is being done and how far it is.
+        job: where to read and write, and in which blocks; see `Job`.
 
     Raises:
         InvalidInputError: there is no such variable or dimension, or the blocks that `fn` makes
             do not fit together.
         AlreadyExistsError: there is an array of the name of an output.
     """
-    job = _Job(spark, url, options, target, target_options, group, output_group, branch)
+    run = _Run(url, job)
     gone = [over] if isinstance(over, str) else [*over]
-    work = job.blocks(fn, inputs, blocks, None, False).reducing(gone, combine, finish)
+    work = run.blocks(fn, inputs, None, as_numpy=False).reducing(gone, combine, finish)
     first = work.finished(work.apply(0))
     last = work.finished(work.apply(work.count - 1)) if work.count > 1 else None
     kept = {dim: n for dim, n in work.counts.items() if dim not in gone}
     plan = plan_outputs(first, last, kept, is_reduction=True)
-    text = message or f"Reduce {url} over {', '.join(gone)}"
-    return job.run(work, plan, overwrite, text, "reduce_blocks", progress)
+    return run.write(work, plan, "reduce_blocks", f"Reduce {url} over {', '.join(gone)}")
 
 
-class _Job:
+class _Run:
     """One run of either function."""
 
-    def __init__(
-        self,
-        spark: SparkSession | None,
-        url: str,
-        options: Options | None,
-        target: str | None,
-        target_options: Options | None,
-        group: str | None,
-        output_group: str | None,
-        branch: str | None,
-    ) -> None:
-        self._spark = spark or spark_session()
-        source = jobs.target_of(url, options)
-        goal = source if target is None else jobs.target_of(target, target_options)
+    def __init__(self, url: str, job: Job) -> None:
+        jobs.require_known(job, Job)
+        self._job = job
+        self._spark = job.get("spark") or spark_session()
+        source = jobs.target_of(url, job.get("options"))
+        target, group, place = job.get("target"), job.get("group"), job.get("output_group")
+        self._goal = source if target is None else jobs.target_of(target, job.get("target_options"))
+        self._is_elsewhere = target is not None
         repository = source.location.open()
         self._pinned = source.pin(repository)
         self._session = open_pinned(self._pinned, repository)
         self._group = jobs.path_of(group if group is not None else source.node, "")
-        self._place = jobs.path_of(self._group if output_group is None else output_group, "")
-        self._goal, self._is_elsewhere = goal, target is not None
-        self._branch = goal.branch if branch is None else branch
+        self._place = jobs.path_of(self._group if place is None else place, "")
+        branch = job.get("branch")
+        self._branch = self._goal.branch if branch is None else branch
 
     def blocks(
         self,
         fn: Function,
         inputs: str | Sequence[str],
-        blocks: Mapping[str, int] | None,
         outputs: str | Sequence[str] | None,
+        *,
         as_numpy: bool,
     ) -> Blocks:
         """The work of tasks."""
@@ -194,28 +174,20 @@ class _Job:
                 )
         chosen = view[list(names)]
         sizes = {str(dim): int(n) for dim, n in chosen.sizes.items()}
-        lengths = _lengths(chosen, names, sizes, blocks or {})
+        lengths = _lengths(chosen, names, sizes, self._job.get("blocks") or {})
         return Blocks(
             fn, self._pinned, self._group, names, made, as_numpy, tuple(sizes.items()), lengths
         )
 
-    def run(
-        self,
-        work: Blocks,
-        plan: Sequence[Output],
-        overwrite: bool,
-        message: str,
-        name: str,
-        progress: Progress | None,
-    ) -> JobReport:
+    def write(self, work: Blocks, plan: Sequence[Output], name: str, message: str) -> JobReport:
         """Make the arrays, let tasks fill them, and commit."""
-        spark, goal = self._spark, self._goal
+        spark, goal, progress = self._spark, self._goal, self._job.get("progress")
         repository = (
             jobs.open_or_create(goal.location) if self._is_elsewhere else goal.location.open()
         )
         writing = repository.writable_session(self._branch)
         jobs.copy_groups(writing.state, writing.state, self._place)
-        kept = _kept(writing, self._place, plan, overwrite)
+        kept = _kept(writing, self._place, plan, self._job.get("overwrite", False))
         make_arrays(writing, self._place, kept)
         filling = replace(work, fork=writing.fork(), place=self._place, outputs=tuple(kept))
         tasks = max(1, min(work.count, jobs.MOST_TASKS))
@@ -230,7 +202,7 @@ class _Job:
             if output.values is None:
                 writing.state.set_table(node, found.table(number, len(node.shape)))
         counts = {"added-chunks": found.chunks, "added-bytes": found.bytes}
-        made = jobs.commit_job(spark, writing, name, message, counts)
+        made = jobs.commit_job(spark, writing, name, self._job.get("message") or message, counts)
         paths = tuple(jobs.path_of(self._place, output.name) for output in kept)
         return JobReport(made, paths, found.chunks, found.bytes, tasks)
 

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as t
 
-from frazil.spark import procedures, repo_tables
+from frazil.comparing.values import MAX_SAMPLES
+from frazil.maintenance.garbage import FindChunks
+from frazil.maintenance.walk import native_chunks
+from frazil.spark import (
+    merge_procedures,
+    procedures,
+    repo_tables,
+    rule_checks,
+    space_procedures,
+    value_diffs,
+)
 from frazil.spark.location import location_of
 from frazil.spark.options import nearest
 from frazil.spark.procedures import Place, Row, bad_argument
@@ -49,8 +59,15 @@ class Procedure:
     meaning: str
 
 
-def call(name: str, table: str, options: Mapping[str, str] | None, **arguments: Any) -> list[Row]:  # noqa: ANN401
-    """Run a procedure and return its rows.
+def call(
+    name: str,
+    table: str,
+    options: Mapping[str, str] | None,
+    *,
+    find_chunks: FindChunks = native_chunks,
+    **arguments: Any,  # noqa: ANN401  (those of the procedure)
+) -> list[Row]:
+    """Run a procedure and return its rows; `find_chunks` tells what manifests refer to.
 
     Raises:
         InvalidInputError: there is no such procedure or argument.
@@ -65,7 +82,7 @@ def call(name: str, table: str, options: Mapping[str, str] | None, **arguments: 
 
     branch = target.branch if name in _CHANGES_A_BRANCH else ""
     chosen = {**procedure.parameters, **arguments}
-    return list(procedure.run(Place(repository, branch, snapshot), **chosen))
+    return list(procedure.run(Place(repository, branch, snapshot, find_chunks), **chosen))
 
 
 def _check_names(name: str, procedure: Procedure, arguments: Mapping[str, Any]) -> None:
@@ -101,8 +118,43 @@ PROCEDURES: Final[dict[str, Procedure]] = {
     "fast_forward": Procedure(
         {"branch": REQUIRED, "to": REQUIRED},
         _struct(branch_updated=_TEXT, previous_ref=_TEXT, updated_ref=_TEXT),
-        procedures.fast_forward,
+        merge_procedures.fast_forward,
         "move a branch that lags behind",
+    ),
+    "cherrypick_snapshot": Procedure(
+        {"snapshot_id": REQUIRED, "policy": "fail", "message": None},
+        merge_procedures.PICKED,
+        merge_procedures.cherrypick_snapshot,
+        "make the change of one commit on a branch too",
+    ),
+    "revert": Procedure(
+        {"snapshot_id": REQUIRED, "policy": "fail", "message": None},
+        merge_procedures.PICKED,
+        merge_procedures.revert,
+        "take the change of one commit back",
+    ),
+    "merge": Procedure(
+        {"source": REQUIRED, "policy": "fail", "message": None, "dry_run": False},
+        merge_procedures.MERGED,
+        merge_procedures.merge,
+        "merge a version into a branch",
+    ),
+    "merge_conflicts": Procedure(
+        {"source": REQUIRED, "policy": "fail"},
+        merge_procedures.CONFLICTS,
+        merge_procedures.merge_conflicts,
+        "what a merge would meet",
+    ),
+    "squash": Procedure(
+        {
+            "from_snapshot_id": REQUIRED,
+            "to_snapshot_id": None,
+            "message": None,
+            "dry_run": False,
+        },
+        merge_procedures.MERGED,
+        merge_procedures.squash,
+        "make one commit of several",
     ),
     "create_branch": Procedure(
         {"branch": REQUIRED, "snapshot_id": None}, _REF, procedures.create_branch, "make a branch"
@@ -119,6 +171,8 @@ PROCEDURES: Final[dict[str, Procedure]] = {
             "dry_run": False,
             "delete_expired_branches": False,
             "delete_expired_tags": False,
+            "delete_files": True,
+            "max_concurrent_deletes": 10,
         },
         _struct(
             deleted_data_files_count=_LONG,
@@ -130,7 +184,7 @@ PROCEDURES: Final[dict[str, Procedure]] = {
             expired_snapshots_count=_LONG,
         ),
         procedures.expire_snapshots,
-        "release old snapshots",
+        "release old snapshots, and delete what only they need",
     ),
     "remove_orphan_files": Procedure(
         {"older_than": None, "dry_run": False, "max_concurrent_deletes": 10},
@@ -186,10 +240,34 @@ PROCEDURES: Final[dict[str, Procedure]] = {
         procedures.detail,
         "what kind of repository this is",
     ),
+    "fsck": Procedure(
+        {"all_history": True, "deep": False, "virtual": False},
+        rule_checks.FINDINGS,
+        rule_checks.fsck_procedure,
+        "rules of the format that are broken",
+    ),
+    "diff_values": Procedure(
+        {
+            "start_snapshot_id": REQUIRED,
+            "end_snapshot_id": None,
+            "paths": None,
+            "max_samples": MAX_SAMPLES,
+        },
+        value_diffs.ARRAYS,
+        value_diffs.diff_values_procedure,
+        "how values differ between two versions, by array",
+    ),
+    "storage_shares": Procedure(
+        {"by": "array", "older_than": None},
+        space_procedures.SHARES,
+        space_procedures.storage_shares,
+        "whose bytes they are: by array, snapshot or branch",
+    ),
 }
 _CHANGES_A_BRANCH: Final = frozenset(
     ["rollback_to_snapshot", "rollback_to_timestamp", "set_current_snapshot",
-     "rewrite_manifests", "rewrite_data_files"]
+     "rewrite_manifests", "rewrite_data_files", "merge", "merge_conflicts",
+     "cherrypick_snapshot", "revert", "squash"]
 )  # fmt: skip
 
 
@@ -215,7 +293,7 @@ def _handler(name: str) -> type[Any]:
     """The class that Spark runs for a procedure."""
 
     class Handler:
-        def eval(self, *args: Any, **kwargs: Any) -> Iterator[Row]:  # noqa: ANN401
+        def eval(self, *args: Any, **kwargs: Any) -> Iterator[Row]:  # noqa: ANN401  (SQL)
             from frazil.spark.calls import call_by_sql
 
             yield from call_by_sql(name, args, kwargs)
@@ -232,7 +310,7 @@ def call_by_sql(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
     table, options = given.pop("table", None), given.pop("options", None)
     if not isinstance(table, str):
         raise bad_argument(f"{name} needs the argument 'table', the URL of a repository")
-    chosen = {key: _from_sql(value) for key, value in given.items() if value is not None}
+    chosen: dict[str, Any] = {k: _from_sql(v) for k, v in given.items() if v is not None}
     return call(name, table, options, **chosen)
 
 

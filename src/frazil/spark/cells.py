@@ -1,14 +1,15 @@
 """Regions of a scan as Arrow batches: a row per cell, or a row per line of the last axis.
 
 Coordinates are spread over the cells by broadcasting, once for each slab of about a million
-rows; batches are slices of it, without copies.
+rows, and kept for the next slab, which mostly has the same; batches are slices, without copies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from frazil.spark.cf import Decoded, Mask
 from frazil.spark.columns import cast, is_fixed_width, to_arrow
 from frazil.spark.planning import REGION_CELLS, Region, axis_values
 from frazil.spark.scan import Column, Scan
-from frazil.spark.selecting import axis_mask, matches
+from frazil.spark.selecting import Look, Numbers, axis_mask, matches
 from frazil.spark.stored import (
     chosen_of,
     length_of,
@@ -26,7 +27,10 @@ from frazil.spark.stored import (
     read_coordinate,
     read_variable,
 )
-from frazil.spark.where import conjuncts
+from frazil.spark.where import Condition, conjuncts
+
+Rows: TypeAlias = npt.NDArray[np.int64]
+"""Numbers of cells in row order."""
 
 BATCH_ROWS: Final = 65_536
 
@@ -72,7 +76,7 @@ def narrow(scan: Scan, region: Region) -> Cut | None:
     return Cut(region, None if mask.all() else mask)
 
 
-def _axis_mask(scan: Scan, part: Any, axis: int, region: Region) -> Mask | None:  # noqa: ANN401
+def _axis_mask(scan: Scan, part: Condition, axis: int, region: Region) -> Mask | None:
     places = region[axis]
 
     def look(name: str) -> Decoded:
@@ -84,7 +88,7 @@ def _axis_mask(scan: Scan, part: Any, axis: int, region: Region) -> Mask | None:
     return axis_mask(part, axis, scan.known, look, numbers)
 
 
-def _spread_look(scan: Scan, region: Region) -> Any:  # noqa: ANN401  (a Look)
+def _spread_look(scan: Scan, region: Region) -> Look:
     def look(name: str) -> Decoded:
         column = scan.coordinates[name]
         return _spread(_values(scan, column, region), column, len(region))
@@ -92,7 +96,7 @@ def _spread_look(scan: Scan, region: Region) -> Any:  # noqa: ANN401  (a Look)
     return look
 
 
-def _spread_numbers(scan: Scan, region: Region) -> Any:  # noqa: ANN401  (Numbers)
+def _spread_numbers(scan: Scan, region: Region) -> Numbers:
     def numbers(name: str) -> npt.NDArray[np.int64]:
         axis = [axis.name for axis in scan.axes].index(name)
         shape = [1] * len(region)
@@ -124,18 +128,38 @@ def _spread(decoded: Decoded, column: Column, ndim: int) -> Decoded:
 # --- a row per cell ---
 
 
+@dataclass(slots=True)
+class Kept:
+    """The columns of labels as they were spread last."""
+
+    columns: dict[str, tuple[object, pa.Array]] = field(default_factory=dict)
+
+    def find(self, name: str, where: object, make: Callable[[], pa.Array]) -> pa.Array:
+        """The column for some places, made unless it is the one that was made last."""
+        known = self.columns.get(name)
+        if known is None or known[0] != where:
+            known = self.columns[name] = (where, make())
+        return known[1]
+
+
 def read_cells(
-    scan: Scan, region: Region, keep: Callable[[Region], Mask | None] | None = None
+    scan: Scan,
+    region: Region,
+    keep: Callable[[Region], Mask | None] | None = None,
+    kept: Kept | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The cells of a region as batches in the scan's schema; of them those to `keep`."""
+    """The cells of a region as batches in the scan's schema; of them those to `keep`.
+
+    Whoever reads many regions passes the same `kept` with each.
+    """
     cut = narrow(scan, region)
     if cut is None or 0 in cut.shape:
         return
-    if keep is not None and (kept := keep(cut.region)) is not None:
-        cut = replace(cut, mask=kept if cut.mask is None else cut.mask & kept)
+    if keep is not None and (mask := keep(cut.region)) is not None:
+        cut = replace(cut, mask=mask if cut.mask is None else cut.mask & mask)
     spread = [_spread(_values(scan, c, cut.region), c, len(cut.region)) for c in scan.columns]
     for slab in slabs(cut.shape, REGION_CELLS):
-        yield from _slab_batches(scan, spread, cut, slab)
+        yield from _slab_batches(scan, spread, cut, slab, kept or Kept())
 
 
 def slabs(shape: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
@@ -156,19 +180,44 @@ def slabs(shape: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
 
 
 def _slab_batches(
-    scan: Scan, spread: list[Decoded], cut: Cut, slab: tuple[slice, ...]
+    scan: Scan, spread: list[Decoded], cut: Cut, slab: tuple[slice, ...], kept: Kept
 ) -> Iterator[pa.RecordBatch]:
     shape = tuple(part.stop - part.start for part in slab)
     rows = None if cut.mask is None else np.flatnonzero(cut.mask[slab])
     if rows is not None and not len(rows):
         return
     schema = scan.arrow_schema
-    arrays = [
-        cast(column.name, _flat(values, shape, slab, rows), wanted.type)
-        for column, values, wanted in zip(scan.columns, spread, schema, strict=True)
-    ]
+    arrays = []
+    for column, values, wanted in zip(scan.columns, spread, schema, strict=True):
+        make = partial(_array, column.name, values, wanted.type, shape, slab, rows)
+        where = _where(column, cut, slab) if rows is None else None
+        arrays.append(make() if where is None else kept.find(column.name, (where, shape), make))
     count = int(np.prod(shape, dtype=np.int64)) if rows is None else len(rows)
     yield from batches(arrays, schema, count)
+
+
+def _array(
+    name: str,
+    values: Decoded,
+    kind: pa.DataType,
+    shape: tuple[int, ...],
+    slab: tuple[slice, ...],
+    rows: Rows | None,
+) -> pa.Array:
+    return cast(name, _flat(values, shape, slab, rows), kind)
+
+
+def _where(column: Column, cut: Cut, slab: tuple[slice, ...]) -> object | None:
+    """What the values of a column of labels in a slab depend on; None when that is too much."""
+    if len(column.axes) == len(slab):
+        return None
+    found = []
+    for axis in column.axes:
+        places = cut.region[axis]
+        if not isinstance(places, slice):
+            return None
+        found.append((places.start + slab[axis].start, places.start + slab[axis].stop))
+    return tuple(found)
 
 
 def batches(arrays: list[pa.Array], schema: pa.Schema, count: int) -> Iterator[pa.RecordBatch]:
@@ -184,7 +233,7 @@ def _flat(
     decoded: Decoded,
     shape: tuple[int, ...],
     slab: tuple[slice, ...],
-    rows: Any,  # noqa: ANN401
+    rows: Rows | None,
 ) -> pa.Array:
     """The part of a column that lies in a slab, cell by cell in row order."""
     own = tuple(
@@ -203,7 +252,7 @@ def _flat(
     return own_array.take(pa.array(places if rows is None else places[rows]))
 
 
-def _broadcast(part: Decoded, shape: tuple[int, ...], rows: Any) -> Decoded:  # noqa: ANN401
+def _broadcast(part: Decoded, shape: tuple[int, ...], rows: Rows | None) -> Decoded:
     values = np.broadcast_to(part.values, shape).reshape(-1)
     missing = None if part.missing is None else np.broadcast_to(part.missing, shape).reshape(-1)
     flat = Decoded(values, missing)

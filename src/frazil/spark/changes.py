@@ -1,9 +1,9 @@
-"""What a commit changed, as blocks of a scan and as cells that differ from before."""
+"""What commits changed: since when, as blocks of a scan, and as cells that differ from before."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,16 +12,74 @@ from frazil.bulk.layout import layout_of
 from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
 from frazil.ids import SnapshotId
 from frazil.model.nodes import ArrayNode
+from frazil.repository import Repository
 from frazil.session.session import Session
+from frazil.spark import known_options as known
 from frazil.spark.cf import Mask, Values
+from frazil.spark.known_options import Option
 from frazil.spark.location import Pinned
+from frazil.spark.options import Options, invalid_option
 from frazil.spark.planning import BlockGrid, Region
 from frazil.spark.scan import Column, Scan
-from frazil.spark.stored import chosen_of, length_of, numbers_of, read_stored
+from frazil.spark.stored import Places, chosen_of, length_of, numbers_of, read_stored
 from frazil.spark.variables import variable_of
 from frazil.spark.worker import session
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
+
+LATEST: Final = "latest"
+_BEGINNINGS: Final = (known.START_SNAPSHOT, known.STARTING_VERSION, known.STREAM_FROM)
+
+
+def beginning(options: Options) -> Option[Any] | None:
+    """The option that tells since when changes count; None when there is none.
+
+    Raises:
+        InvalidInputError: there are several.
+    """
+    given = [option for option in _BEGINNINGS if option in options]
+    if len(given) > 1:
+        names = " and ".join(repr(option.name) for option in given)
+        raise invalid_option(f"the beginning is given more than once, by {names}")
+    return given[0] if given else None
+
+
+def require_beginning(options: Options) -> None:
+    """Refuse options about changes where nothing says that changes are to be read.
+
+    Raises:
+        InvalidInputError: there is one.
+    """
+    if beginning(options) is None:
+        for option in (known.END_SNAPSHOT, known.SKIP_CHANGES, known.IGNORE_DELETES):
+            if option in options:
+                raise invalid_option(
+                    f"option {option.name!r} is about changes; one of "
+                    f"{', '.join(repr(each.name) for each in _BEGINNINGS)} says since when"
+                )
+
+
+def starts_after(repository: Repository, options: Options, last: str) -> str | None:
+    """The snapshot after which changes count, looking back from another; None for all of them.
+
+    `start-snapshot-id` is that snapshot, as Iceberg has it; `startingVersion` is the first one
+    that counts, as Delta has it.
+
+    Raises:
+        InvalidInputError: it is not in the history.
+    """
+    option = beginning(options)
+    if option is None:
+        return None
+    if option is known.STREAM_FROM:
+        moment = options[known.STREAM_FROM]
+        earlier = (c.id for c in repository.ancestry(snapshot_id=last) if c.written_at < moment)
+        return next(earlier, None)
+    first = repository.resolve(options[option])
+    found = next((c for c in repository.ancestry(snapshot_id=last) if c.id == first), None)
+    if found is None:
+        raise invalid_option(f"snapshot {first} is no ancestor of {last}")
+    return found.id if option is known.START_SNAPSHOT else found.parent_id
 
 
 def changed_blocks(owner: Session, scan: Scan, grid: BlockGrid) -> Numbers:
@@ -91,6 +149,8 @@ class Differing:
 
     scan: Scan
     before: Pinned
+    only_new: bool = False
+    """whether cells that were there do not count, changed or not"""
 
     def __call__(self, region: Region) -> Mask | None:
         """Which cells of a region differ in any variable; None for all."""
@@ -117,10 +177,13 @@ class Differing:
         differs = np.ones(tuple(map(length_of, places)), bool)
         if all(each.any() for each in inside):
             common = tuple(chosen_of(p, each) for p, each in zip(places, inside, strict=True))
-            now = read_stored(self.scan.pinned, variable.path, common)
-            then = read_stored(self.before, variable.path, common)
-            differs[np.ix_(*(np.flatnonzero(each) for each in inside))] = _unequal(now, then)
+            shared = np.ix_(*(np.flatnonzero(each) for each in inside))
+            differs[shared] = False if self.only_new else self._changed(variable.path, common)
         return np.asarray(differs.transpose(np.argsort(column.axes)))
+
+    def _changed(self, path: str, places: tuple[Places, ...]) -> Mask:
+        now = read_stored(self.scan.pinned, path, places)
+        return _unequal(now, read_stored(self.before, path, places))
 
 
 def _unequal(now: Values, then: Values) -> Mask:

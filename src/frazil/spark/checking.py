@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from frazil.errors import ErrorKind, FormatError, StorageError
+from frazil.errors import ErrorKind, FormatError, InvalidInputError, StorageError
 from frazil.formats.manifest import Manifest, decode_manifest
 from frazil.ids import ManifestId, crockford_many
 from frazil.maintenance.needs import NativeNeeds, native_needs, virtual_needs
@@ -88,17 +88,23 @@ def verify(
         changed, unreadable, unauthorized), `target`, `detail`, `references`, and the `path` of
         an array that needs it. No rows mean that all is well.
     """
-    from pyspark.sql import functions as f
-
     chosen = spark or spark_session()
     target = jobs.target_of(url, options)
     location = target.location
     repository = location.open()
     session = open_pinned(target.pin(repository), repository)
     find = chunk_tables.parts_of_history if all_history else chunk_tables.parts_of_snapshot
-    parts = find(repository, session)
+    return object_findings(chosen, location, find(repository, session), virtual=virtual)
+
+
+def object_findings(
+    spark: SparkSession, location: Location, parts: list[Part], *, virtual: bool
+) -> DataFrame:
+    """What is wrong with the objects that references of some arrays need; see `verify`."""
+    from pyspark.sql import functions as f
+
     needs = jobs.map_batches(
-        items_frame(chosen, chunk_tables.grouped(parts)),
+        items_frame(spark, chunk_tables.grouped(parts)),
         lambda batches: _needs(location, batches),
         _NEEDS,
     )
@@ -106,7 +112,7 @@ def verify(
         f.col("kind").alias("trouble"), "target", "detail", "references", "path"
     )
     found = told.dropDuplicates(["trouble", "target"]).unionByName(
-        _native_findings(needs, chunk_listing(chosen, location))
+        _native_findings(needs, chunk_listing(spark, location))
     )
     return found.unionByName(_virtual_findings(needs, location)) if virtual else found
 
@@ -132,6 +138,8 @@ def _part_needs(
     key = manifest_key(part.manifest_id)
     try:
         table = load(part.manifest_id).table(part.node_id)
+        # Packed locations are read when they are asked for, and may be damaged too.
+        sources = [] if table is None else [*virtual_needs(table)]
     except FormatError as error:
         yield Trouble.DAMAGED, key, 0, 1, part.path, None, None, str(error)
         return
@@ -143,12 +151,19 @@ def _part_needs(
     if table is None:
         return
     yield from _native_rows(table, part.path)
-    expand = context.containers.expand
-    for (place, checksum), end, count in virtual_needs(table):
+    for (place, checksum), end, count in sources:
         etag = checksum if isinstance(checksum, str) else None
         time = checksum if isinstance(checksum, int) else None
         end = min(end, _MAX_LONG)
-        yield VIRTUAL, expand(place), end, count, part.path, etag, time, None
+        yield VIRTUAL, _expanded(context, place), end, count, part.path, etag, time, None
+
+
+def _expanded(context: Context, location: str) -> str:
+    """A location as a URL; one of a container that nobody has declared stays as it is."""
+    try:
+        return context.containers.expand(location)
+    except InvalidInputError:
+        return location
 
 
 def _native_rows(table: ChunkTable, path: str) -> Iterator[tuple[Any, ...]]:

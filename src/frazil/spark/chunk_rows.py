@@ -16,7 +16,7 @@ from pyspark.sql import types as t
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.session.session import Session
-from frazil.spark import options as known
+from frazil.spark import known_options as known
 from frazil.spark.cells import Cut, narrow
 from frazil.spark.cf import Decoded
 from frazil.spark.columns import arrow_schema, spark_type, to_arrow

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import types as t
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.spark.cf import TEXT, Decoded, Mask
+from frazil.spark.cf import TEXT, Decoded, Mask, Values
 
 LONG: Final = t.LongType()
 
@@ -29,6 +30,15 @@ _NUMBERS: Final[dict[str, t.DataType]] = {
     "f4": t.FloatType(),
     "f8": t.DoubleType(),
 }
+_FIXED: Final = {
+    "b1": pa.bool_(),
+    **{f"i{n}": getattr(pa, f"int{8 * n}")() for n in (1, 2, 4, 8)},
+    "f4": pa.float32(),
+    "f8": pa.float64(),
+    "M8": pa.timestamp("us"),
+    "m8": pa.duration("us"),
+}
+"""Arrow types of decoded values that lie in memory as Arrow has them"""
 _WIDER: Final = {"u1": "i2", "u2": "i4", "u4": "i8"}
 
 
@@ -123,19 +133,32 @@ def to_arrow(decoded: Decoded) -> pa.Array:
         case "u":
             return _unsigned(values, missing)
         case _:
-            return pa.array(np.ascontiguousarray(values), mask=missing)
+            return _fixed(values, missing)
 
 
-def _unsigned(values: Any, missing: Mask | None) -> pa.Array:  # noqa: ANN401  (numpy)
+def _fixed(values: Values, missing: Mask | None) -> pa.Array:
+    """Numbers and times as they lie in memory; `pa.array` would import pandas first."""
+    kind = _FIXED[_code(values.dtype)]
+    is_bool = values.dtype.kind == "b"
+    data = _bits(values) if is_bool else np.ascontiguousarray(values).view(np.uint8)
+    validity = None if missing is None else pa.py_buffer(_bits(~missing))
+    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(data)])
+
+
+def _bits(values: Values) -> npt.NDArray[np.uint8]:
+    return np.packbits(values, bitorder="little")
+
+
+def _unsigned(values: Values, missing: Mask | None) -> pa.Array:
     code = _code(values.dtype)
     if code in _WIDER:
-        return pa.array(values.astype(_WIDER[code]), mask=missing)
+        return _fixed(values.astype(_WIDER[code]), missing)
     return pa.array(values, mask=missing).cast(pa.decimal128(20, 0))
 
 
-def _struct(values: Any, missing: Mask | None) -> pa.Array:  # noqa: ANN401  (numpy)
-    parts = [pa.array(np.ascontiguousarray(part)) for part in (values.real, values.imag)]
-    mask = None if missing is None else pa.array(missing)
+def _struct(values: Values, missing: Mask | None) -> pa.Array:
+    parts = [_fixed(np.ascontiguousarray(part), None) for part in (values.real, values.imag)]
+    mask = None if missing is None else _fixed(missing, None)
     return pa.StructArray.from_arrays(parts, names=["re", "im"], mask=mask)
 
 

@@ -200,7 +200,7 @@ def encoder_of(variable: Variable, rules: Rules, zarr_fill: object) -> Encoder:
     return Encoder(variable.name, decoder, _fill(variable, decoder, zarr_fill))
 
 
-def _fill(variable: Variable, decoder: Decoder, zarr_fill: object) -> Any:  # noqa: ANN401
+def _fill(variable: Variable, decoder: Decoder, zarr_fill: object) -> Any:  # noqa: ANN401  (a scalar of any type)
     dtype = variable.dtype
     if decoder.fills:
         given = np.array(decoder.fills[0], decoder.view or dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, Unpack
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ingest.encoding import compressors
@@ -15,11 +15,12 @@ from frazil.ingest.pipeline import ingest as run_ingest
 from frazil.ingest.plans import Mode, Wanted
 from frazil.ingest.reports import IngestReport as IngestReport
 from frazil.ingest.reports import Progress
-from frazil.spark.jobs import target_of
+from frazil.spark.jobs import require_known, target_of
+from frazil.spark.known_options import STORAGE
 from frazil.spark.location import Target
-from frazil.spark.options import STORAGE, invalid_option
+from frazil.spark.options import invalid_option
 from frazil.spark.runner import SparkRunner
-from frazil.spark.sessions import require_workers, session
+from frazil.spark.sessions import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,30 +30,56 @@ Files: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 _MODES: Final = ("virtual", "native", "auto")
 
 
+class Wishes(TypedDict, total=False):
+    """How to ingest; all by name."""
+
+    group: str
+    """where in the repository the arrays go"""
+    branch: str | None
+    """made from `main` when there is none"""
+    mode: str
+    """`virtual` refers to the bytes of the files, `native` copies values, `auto` copies what
+    cannot be referred to"""
+    chunks: Mapping[str, int] | None
+    """lengths by dimension of what is copied (-1 for all of it); implies `native`"""
+    compressor: str | None
+    """of what is copied: `zstd`, `zstd:9`, `gzip:5`, `blosc:lz4:5`, `none`"""
+    concat_dim: str | Sequence[str] | None
+    """the dimensions to join along, where coordinates do not tell; a new name makes a new one"""
+    append: bool
+    """put the files behind what the group has"""
+    on_error: str
+    """`fail` when a file cannot be read, or `skip` it"""
+    materialize: bool
+    """copy, decoded, what cannot be one array as it is stored"""
+    dry_run: bool
+    """compare the files and tell what would be done"""
+    message: str | None
+    """of the commit"""
+    format: str | None
+    """of all files, instead of looking at their first bytes"""
+    load: Sequence[str]
+    """further variables to copy into the repository at once"""
+    drop: Sequence[str]
+    """variables to leave out"""
+    source_group: str
+    """the group to take from each file"""
+    source_options: Mapping[str, Any] | None
+    """how to reach the files, as for storages: `region`, `anonymous`, …"""
+    storage_options: Mapping[str, Any] | None
+    """how to reach the repository"""
+    container: str | None
+    """the URL prefix that virtual chunks may be read below; the longest common folder of the
+    files by default"""
+
+
 def ingest(
     files: Files,
     url: str,
     *,
     spark: SparkSession | None = None,
-    group: str = "",
-    branch: str | None = None,
-    mode: str = "virtual",
-    chunks: Mapping[str, int] | None = None,
-    compressor: str | None = None,
-    concat_dim: str | Sequence[str] | None = None,
-    append: bool = False,
-    on_error: str = FAIL,
-    materialize: bool = False,
-    dry_run: bool = False,
-    message: str | None = None,
-    format: str | None = None,
-    load: Sequence[str] = (),
-    drop: Sequence[str] = (),
-    source_group: str = "",
-    source_options: Mapping[str, Any] | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    container: str | None = None,
     progress: Callable[[Progress], None] | None = None,
+    **wishes: Unpack[Wishes],
 ) -> IngestReport:
     """Take files into a repository in one commit, by reference or by copy.
 
@@ -63,67 +90,43 @@ def ingest(
         files: paths, URLs and patterns (`data/*.nc`).
         url: the repository, which is made when there is none, and a branch: `URL@branch`.
         spark: the session to use; the active or an embedded one by default.
-        group: where in the repository the arrays go.
-        branch: made from `main` when there is none.
-        mode: `virtual` refers to the bytes of the files, `native` copies values, `auto` copies
-            what cannot be referred to.
-        chunks: lengths by dimension of what is copied (-1 for all of it); implies `native`.
-        compressor: of what is copied: `zstd`, `zstd:9`, `gzip:5`, `blosc:lz4:5`, `none`.
-        concat_dim: the dimensions to join along, where coordinates do not tell; a new name
-            makes a new dimension.
-        append: put the files behind what the group has.
-        on_error: `fail` when a file cannot be read, or `skip` it.
-        materialize: copy, decoded, what cannot be one array as it is stored.
-        dry_run: compare the files and tell what would be done.
-        message: of the commit.
-        format: of all files, instead of looking at their first bytes.
-        load: further variables to copy into the repository at once.
-        drop: variables to leave out.
-        source_group: the group to take from each file.
-        source_options: how to reach the files, as for storages: `region`, `anonymous`, …
-        storage_options: how to reach the repository.
-        container: the URL prefix that virtual chunks may be read below; the longest common
-            folder of the files by default.
         progress: called now and then with how far it is.
+        wishes: how to do it; see `Wishes`.
 
     Raises:
         InvalidInputError: files do not go together, or some failed; nothing is committed then,
             and the error has the whole report as `report`.
     """
-    wanted = wishes(
-        mode=mode,
-        chunks=chunks,
-        compressor=compressor,
-        concat_dim=concat_dim,
-        materialize=materialize,
-    )
+    require_known(wishes, Wishes)
+    reached = {STORAGE + name: v for name, v in (wishes.get("storage_options") or {}).items()}
+    target = target_of(url, reached)
+    request = _request(files, target, wishes)
+    runner = SparkRunner(spark or session())
+    return run_ingest(target.location.storage(), request, runner, progress or (lambda _: None))
+
+
+def _request(files: Files, target: Target, wishes: Wishes) -> Request:
+    """What is asked for, once it is sure that there is such a thing."""
+    on_error, format = wishes.get("on_error", FAIL), wishes.get("format")
     if on_error not in (FAIL, SKIP):
         raise _no_choice("on_error", on_error, (FAIL, SKIP))
     if format is not None:
         parse_format(format)
-    target = target_of(
-        url, {STORAGE + name: each for name, each in (storage_options or {}).items()}
-    )
-    request = Request(
+    return Request(
         files=[files] if isinstance(files, str | os.PathLike) else [*files],  # type: ignore[list-item]
-        group=group,
-        branch=_branch(target, branch),
-        wanted=wanted,
-        append=append,
+        group=wishes.get("group", ""),
+        branch=_branch(target, wishes.get("branch")),
+        wanted=_wanted(wishes),
+        append=wishes.get("append", False),
         on_error=on_error,
-        dry_run=dry_run,
-        message=message,
+        dry_run=wishes.get("dry_run", False),
+        message=wishes.get("message"),
         format=format,
-        source_group=source_group,
-        source_options=source_options or {},
-        load=tuple(load),
-        drop=tuple(drop),
-        container=container,
-    )
-    active = spark or session()
-    require_workers(active)
-    return run_ingest(
-        target.location.storage(), request, SparkRunner(active), progress or (lambda _: None)
+        source_group=wishes.get("source_group", ""),
+        source_options=wishes.get("source_options") or {},
+        load=tuple(wishes.get("load", ())),
+        drop=tuple(wishes.get("drop", ())),
+        container=wishes.get("container"),
     )
 
 
@@ -134,19 +137,14 @@ def _branch(target: Target, named: str | None) -> str:
     return named or target.branch
 
 
-def wishes(
-    *,
-    mode: str,
-    chunks: Mapping[str, int] | None,
-    compressor: str | None,
-    concat_dim: str | Sequence[str] | None,
-    materialize: bool,
-) -> Wanted:
-    """What a user wants, once it is sure that there is such a thing.
+def _wanted(wishes: Wishes) -> Wanted:
+    """What the arrays shall be like.
 
     Raises:
-        InvalidInputError: there is not.
+        InvalidInputError: there is no such thing.
     """
+    mode, chunks = wishes.get("mode", Mode.VIRTUAL), wishes.get("chunks") or {}
+    compressor, concat_dim = wishes.get("compressor"), wishes.get("concat_dim")
     if mode not in _MODES:
         raise _no_choice("mode", mode, _MODES)
     try:
@@ -156,14 +154,14 @@ def wishes(
             f"there is no compressor {compressor!r}; write zstd:9, gzip:5, blosc:lz4:5 or none",
             kind=ErrorKind.INVALID_OPTION,
         ) from None
-    for dim, length in (chunks or {}).items():
+    for dim, length in chunks.items():
         if length == 0 or length < -1:
             raise InvalidInputError(
                 f"chunks cannot have the length {length} along {dim!r}; -1 means all of it",
                 kind=ErrorKind.INVALID_OPTION,
             )
     dims = (concat_dim,) if isinstance(concat_dim, str) else tuple(concat_dim or ())
-    return Wanted(Mode(mode), dims, dict(chunks or {}), compressor, materialize)
+    return Wanted(Mode(mode), dims, dict(chunks), compressor, wishes.get("materialize", False))
 
 
 def _no_choice(name: str, given: str, known: Sequence[str]) -> InvalidInputError:

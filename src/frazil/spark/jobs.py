@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
+import frazil
 from frazil import errors
 from frazil.errors import FrazilError
 from frazil.formats.zarr_meta import ArrayMeta, parse_node
@@ -33,8 +34,9 @@ from frazil.session.session import Session
 from frazil.session.tree import array_node
 from frazil.session.working import WorkingState
 from frazil.spark.location import Location, Target, location_of, unreachable_from_tasks
-from frazil.spark.options import invalid_option
+from frazil.spark.options import invalid_option, nearest
 from frazil.spark.reading import as_text
+from frazil.spark.sessions import NO_FRAZIL, no_frazil, require_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,7 +121,19 @@ class Gathered:
         return concat(self.tables.get(array, []), ndim)
 
 
-# --- places ---
+# --- arguments and places ---
+
+
+def require_known(given: Mapping[str, object], kind: type[object]) -> None:
+    """Refuse keyword arguments that are none of a TypedDict.
+
+    Raises:
+        TypeError: as Python does for functions that name their arguments.
+    """
+    known = [*kind.__annotations__]
+    for name in given:
+        if name not in known:
+            raise TypeError(f"unexpected keyword argument {name!r}{nearest(name, known)}")
 
 
 def target_of(url: str, options: Options | None = None) -> Target:
@@ -211,11 +225,10 @@ def run_numbered(
     """Do `work` for every number below `count` on executors, and gather what it stored."""
 
     def each(batches: Batches) -> Batches:
-        with noted():
-            for batch in batches:
-                for number in batch.column(0).to_pylist():
-                    for part in work(number):
-                        yield part.batch()
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for part in work(number):
+                    yield part.batch()
 
     found = Gathered() if gathered is None else gathered
     tell = progress or (lambda *_: None)
@@ -225,7 +238,7 @@ def run_numbered(
     for first, last in pairwise(bounds):
         if last > first:
             numbers = spark.range(first, last, 1, max(1, min(last - first, -(-tasks // waves))))
-            found.add(collect(numbers.mapInArrow(each, _PARTS)))
+            found.add(collect(map_batches(numbers, each, _PARTS)))
             tell(what, last, count)
     return found
 
@@ -234,11 +247,10 @@ def parts_frame(frame: DataFrame, work: Callable[[Batches], Iterable[Part]]) -> 
     """The rows that tasks return for partitions of rows."""
 
     def each(batches: Batches) -> Batches:
-        with noted():
-            for part in work(batches):
-                yield part.batch()
+        for part in work(batches):
+            yield part.batch()
 
-    return frame.mapInArrow(each, _PARTS)
+    return map_batches(frame, each, _PARTS)
 
 
 def map_batches(
@@ -246,8 +258,10 @@ def map_batches(
 ) -> DataFrame:
     """Rows made of the rows of a frame by tasks whose errors can be told on the driver."""
 
+    version = frazil.__version__
+
     def each(batches: Batches) -> Batches:
-        with noted():
+        with noted(version):
             yield from work(batches)
 
     return frame.mapInArrow(each, schema)
@@ -264,9 +278,14 @@ def collect(frame: DataFrame) -> pa.Table:
 
 
 @contextlib.contextmanager
-def noted() -> Iterator[None]:
-    """Add to an error of ours what it takes to raise it again on the driver."""
+def noted(version: str = frazil.__version__) -> Iterator[None]:
+    """Add to an error of ours what it takes to raise it again on the driver.
+
+    Raises:
+        SessionStateError: this task has another Frazil than the driver, whose version is given.
+    """
     try:
+        require_version(version)
         yield
     except FrazilError as error:
         facts = {"class": type(error).__name__, "kind": str(error.kind), "message": str(error)}
@@ -284,6 +303,8 @@ def told() -> Iterator[None]:
     except PySparkException as error:
         found = _ERROR.findall(str(error))
         if not found:
+            if NO_FRAZIL in str(error):
+                raise no_frazil() from error
             raise
         raise _rebuilt(json.loads(base64.b64decode(found[-1]))) from error
 

@@ -17,8 +17,16 @@ from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import SnapshotId
 from frazil.repository import Repository
 from frazil.session.session import Session
-from frazil.spark import options as known
-from frazil.spark.options import Options, invalid_option, masked, nearest, shown_url
+from frazil.spark import known_options as known
+from frazil.spark.option_texts import flag, number
+from frazil.spark.options import (
+    Options,
+    invalid_option,
+    masked,
+    nearest,
+    parse_options,
+    shown_url,
+)
 from frazil.storage import constructors
 from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url
@@ -176,7 +184,7 @@ def parse_target(options: Options) -> Target:
 def location_of(url: str, options: Mapping[str, str] | None = None) -> Target:
     """The target that a URL and storage options name, outside of a data source."""
     given = {known.PATH.name: url, **(options or {})}
-    return parse_target(known.parse_options(given, known.Use.ANY))
+    return parse_target(parse_options(given, known.Use.ANY))
 
 
 def _split_fragment(url: str) -> tuple[RepoUrl, str | None, str | None]:
@@ -234,11 +242,11 @@ def _value(name: str, text: str) -> object:
     wanted = _ARGUMENTS.get(name, "str")
     if "bool" in wanted:
         try:
-            return known.flag(text)
+            return flag(text)
         except ValueError as error:
             raise invalid_option(f"option 'storage.{name}' is {text!r}: {error}") from None
     if "int" in wanted:
-        return known.number(text)
+        return number(text)
     if "str" not in wanted:
         raise invalid_option(f"option 'storage.{name}' cannot be given as text")
     return text

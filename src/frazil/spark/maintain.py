@@ -19,7 +19,15 @@ from frazil.errors import SessionStateError
 from frazil.formats.links import native_chunk_ids
 from frazil.ids import ALPHABET, crockford_many
 from frazil.maintenance.deleting import DeleteLimits
-from frazil.maintenance.garbage import PHASES, Plan, apply_plan, counted, plan_collection, settle
+from frazil.maintenance.garbage import (
+    PHASES,
+    FindChunks,
+    Plan,
+    apply_plan,
+    counted,
+    plan_collection,
+    settle,
+)
 from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.listing import Objects, list_older, parse_names
 from frazil.maintenance.reading import manifest_blob
@@ -34,6 +42,7 @@ from frazil.spark.procedures import as_time
 from frazil.spark.runner import slots
 from frazil.spark.sessions import session as spark_session
 from frazil.storage.assets import CHUNKS, manifest_key
+from frazil.storage.base import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,7 +67,7 @@ def chunk_listing(spark: SparkSession, location: Location) -> DataFrame:
     """The chunk objects of a repository: `key`, `size_bytes`, `created_us` (the store's clock)."""
 
     def work(batches: Batches) -> Batches:
-        storage = location.storage()
+        storage = location.open().context.storage
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 after = ALPHABET[number + 1] if number + 1 < len(ALPHABET) else "~"
@@ -219,7 +228,7 @@ def _live_chunks(
     schema = pa.schema([("key", pa.string())])
 
     def work(batches: Batches) -> Batches:
-        storage = location.storage()
+        storage = location.open().context.storage
         for manifest_id in over_items(batches):
             blob = manifest_blob(storage, manifest_id)
             ids = np.unique(native_chunk_ids(blob, key=manifest_key(manifest_id)), axis=0)
@@ -227,6 +236,20 @@ def _live_chunks(
 
     items = [file.id for file in files]
     return jobs.map_batches(items_frame(spark, items), work, "key string")
+
+
+def chunks_by_tasks(spark: SparkSession, location: Location) -> FindChunks:
+    """What finds the chunk objects that manifests refer to, on executors."""
+
+    def find(_: Storage, files: Iterable[ManifestFile], __: WalkLimits) -> RowSet:
+        rows = jobs.collect(_live_chunks(spark, location, files).distinct())
+        found = RowSet()
+        names = [key[len(CHUNKS) :] for key in rows.column("key").to_pylist()]
+        if names:
+            found.add(parse_names(names))
+        return found
+
+    return find
 
 
 def collect_garbage(

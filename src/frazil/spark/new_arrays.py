@@ -17,7 +17,7 @@ from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 from zarr.storage import MemoryStore
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.spark import options as known
+from frazil.spark import known_options as known
 from frazil.spark.options import Options, invalid_option
 
 CHUNK_CELLS: Final = 1 << 20
@@ -181,7 +181,7 @@ def _natural(column: t.StructField) -> tuple[str, dict[str, Any]]:
     return found, dict(_TIME) if isinstance(kind, t.TimestampType | t.TimestampNTZType) else {}
 
 
-def _fill(options: Options, name: str, dtype: str, attributes: dict[str, Any]) -> Any:  # noqa: ANN401
+def _fill(options: Options, name: str, dtype: str, attributes: dict[str, Any]) -> Any:  # noqa: ANN401  (a scalar of any type)
     """The fill value; the attribute tells CF readers that it stands for a missing value."""
     text = _for(options.get(known.FILL_VALUE), name)
     if dtype in ("string", "variable_length_bytes"):

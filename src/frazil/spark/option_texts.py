@@ -27,6 +27,13 @@ def flag(written: str) -> bool:
             raise ValueError("it must be true or false")
 
 
+def always(written: str) -> bool:
+    """Yes, where there is no other way."""
+    if not flag(written):
+        raise ValueError("it can only be true")
+    return True
+
+
 _UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.spark import options as known
+from frazil.spark import known_options as known
 from frazil.spark.cf import Decoded, Mask
 from frazil.spark.labels import parse_sel
 from frazil.spark.scan import Column, Scan
@@ -25,7 +25,8 @@ from frazil.spark.stored import Places, compact, numbers_of, read_coordinate
 from frazil.spark.where import Condition, pointing
 
 SPLIT_BYTES: Final = 64 << 20
-SMALLEST_SPLIT: Final = 4 << 20
+SMALLEST_SPLIT: Final = 8 << 20
+"""A task costs as much as some hundred thousand rows."""
 ENOUGH_PARTITIONS: Final = 16
 """Less data than this many full partitions is cut finer, to keep more cores busy."""
 MOST_PARTITIONS: Final = 10_000

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from itertools import islice
+from typing import Any, Final, TypeAlias
 
-from frazil.errors import ConflictError, ErrorKind, InvalidInputError, NotFoundError
+from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
+from frazil.maintenance.deleting import DeleteLimits
 from frazil.maintenance.expire import plan_expiry
-from frazil.maintenance.garbage import list_phases, plan_collection
+from frazil.maintenance.garbage import FindChunks, list_phases, plan_collection
 from frazil.maintenance.listing import Objects
-from frazil.maintenance.walk import WalkLimits
+from frazil.maintenance.released import expire_with_files
+from frazil.maintenance.walk import WalkLimits, native_chunks
 from frazil.repository import Repository
 from frazil.spark import repo_tables
-from frazil.spark.options import moment
-
-if TYPE_CHECKING:
-    pass
+from frazil.spark.option_texts import moment
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -36,6 +36,8 @@ class Place:
     branch: str
     snapshot: Callable[[], str]
     """the snapshot that the URL means"""
+    find_chunks: FindChunks = native_chunks
+    """tells what manifests refer to"""
 
 
 def bad_argument(message: str) -> InvalidInputError:
@@ -99,21 +101,6 @@ def set_current_snapshot(
     return _move(place, place.repository.resolve(str(snapshot_id or ref)))
 
 
-def fast_forward(place: Place, branch: str, to: str) -> list[Row]:
-    """Move a branch to where another is, if it only lags behind."""
-    repository = place.repository
-    before, after = repository.lookup_branch(branch), repository.resolve(to)
-    if all(info.id != before for info in repository.ancestry(snapshot_id=after)):
-        raise ConflictError(
-            message=f"branch {branch!r} cannot be fast-forwarded to {to!r}: it has commits of "
-            "its own",
-            kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
-        )
-    if before != after:
-        repository.reset_branch(branch, after, from_snapshot_id=before)
-    return [(branch, before, after)]
-
-
 # --- branches and tags ---
 
 
@@ -155,25 +142,48 @@ def expire_snapshots(
     dry_run: bool = False,
     delete_expired_branches: bool = False,
     delete_expired_tags: bool = False,
+    delete_files: bool = True,
+    max_concurrent_deletes: int = 10,
 ) -> list[Row]:
-    """Release old snapshots from the history; their files go with remove_orphan_files."""
-    cutoff = as_time(older_than, datetime.now(UTC) - EXPIRE_AGE)
-    if retain_last < 1:
-        raise bad_argument("retain_last must be at least 1")
-    for branch in place.repository.list_branches() if retain_last > 1 else ():
-        for number, info in enumerate(place.repository.ancestry(branch=branch), 1):
-            if number == retain_last:
-                cutoff = min(cutoff, info.written_at)
-                break
+    """Release old snapshots from the history, and delete the files that only they need.
+
+    Without `delete_files` these stay for remove_orphan_files.
+    """
+    repository = place.repository
+    cutoff = _keeping(repository, as_time(older_than, datetime.now(UTC) - EXPIRE_AGE), retain_last)
     lost = {
         "delete_expired_branches": delete_expired_branches,
         "delete_expired_tags": delete_expired_tags,
     }
+    if delete_files:
+        repository.require_writable()
+        done = expire_with_files(
+            repository.context,
+            cutoff,
+            **lost,
+            dry_run=dry_run,
+            find_chunks=place.find_chunks,
+            deleting=DeleteLimits(max_concurrent_deletes),
+        )
+        gone = done.files
+        counts = (gone.chunks_deleted, 0, 0, gone.manifests_deleted, gone.snapshots_deleted, 0)
+        return [(*counts, len(done.released))]
     if dry_run:
-        released = len(plan_expiry(place.repository.context, cutoff, **lost).released)
+        released = len(plan_expiry(repository.context, cutoff, **lost).released)
     else:
-        released = len(place.repository.expire_snapshots(cutoff, **lost))
+        released = len(repository.expire_snapshots(cutoff, **lost))
     return [(0, 0, 0, 0, 0, 0, released)]
+
+
+def _keeping(repository: Repository, cutoff: datetime, retain_last: int) -> datetime:
+    """The time before which snapshots go, so that so many of each branch stay."""
+    if retain_last < 1:
+        raise bad_argument("retain_last must be at least 1")
+    for branch in repository.list_branches() if retain_last > 1 else ():
+        last = next(islice(repository.ancestry(branch=branch), retain_last - 1, None), None)
+        if last is not None:
+            cutoff = min(cutoff, last.written_at)
+    return cutoff
 
 
 def remove_orphan_files(

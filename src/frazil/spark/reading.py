@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.spark.options import OPTIONS, STORAGE
-from frazil.spark.sessions import session
+from frazil.spark.known_options import OPTIONS, STORAGE
+from frazil.spark.sessions import no_frazil, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-FORMAT = "frazil"
+FORMAT: Final = "frazil"
+_NOT_FOUND: Final = "DATA_SOURCE_NOT_FOUND"
 
 
 def read(
@@ -34,6 +36,9 @@ def read(
         storage_options: arguments of the storage, such as `region`.
         options: options of the data source with `_` for `-`; lists, dicts and times are
             written as the options want them: `variables=["t2m"]`, `isel={"time": slice(0, 10)}`.
+
+    Raises:
+        SessionStateError: the Python that Spark runs has no Frazil.
     """
     reader = (spark or session()).read.format(FORMAT)
     if schema is not None:
@@ -43,7 +48,23 @@ def read(
     for name, value in options.items():
         if value is not None:
             reader = reader.option(spelled(name), as_text(value))
-    return reader.load(url)
+    try:
+        return reader.load(url)
+    except _spark_errors() as error:
+        if _NOT_FOUND in str(error):  # sources are looked for by the Python that Spark runs
+            raise no_frazil() from error
+        raise
+
+
+def _spark_errors() -> tuple[type[Exception], ...]:
+    """What Spark raises; over Connect there may be no bridge to Java."""
+    from pyspark.errors import PySparkException
+
+    if find_spec("py4j") is None:
+        return (PySparkException,)
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has none
+
+    return (PySparkException, Py4JError)
 
 
 def spelled(name: str) -> str:

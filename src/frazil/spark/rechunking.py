@@ -33,7 +33,8 @@ from frazil.session.working import WorkingState
 from frazil.spark import jobs, worker
 from frazil.spark.jobs import Batches, Gathered, JobReport, Options, Part, Progress
 from frazil.spark.location import Location, Pinned, open_pinned
-from frazil.spark.options import nearest, size
+from frazil.spark.option_texts import size
+from frazil.spark.options import nearest
 from frazil.spark.rechunk_plan import SHARE, Box, Chunks, Plan, plan_array
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.variables import listed
@@ -338,7 +339,7 @@ def _packed(cells: Array) -> bytes:
     return cells.tobytes()
 
 
-def _unpacked(data: Any, chain: Chain, shape: Shape) -> Array:  # noqa: ANN401
+def _unpacked(data: Any, chain: Chain, shape: Shape) -> Array:  # noqa: ANN401  (a buffer)
     if chain.dtype.hasobject or chain.dtype.kind == "T":
         return np.array(pickle.loads(data), chain.dtype).reshape(shape)
     return np.frombuffer(data, chain.dtype).reshape(shape)

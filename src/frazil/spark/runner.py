@@ -19,7 +19,7 @@ import zstandard
 from frazil.spark.jobs import collect, map_batches
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,6 +32,8 @@ TASKS_PER_SLOT: Final = 3
 CLUSTER_SLOTS: Final = 64
 """Tasks that a cluster is taken to run at once where it does not tell."""
 ANSWER_BYTES: Final = 32 << 20
+SMALL_ITEMS: Final = 256 << 10
+"""Items with so many bytes in all go with the function of a job."""
 _LOCAL: Final = re.compile(r"local(?:-cluster)?\[(\d+|\*)")
 _SCHEMA: Final = pa.schema([("number", pa.int64()), ("item", pa.binary())])
 _ANSWERS: Final = "number long, item binary"
@@ -64,17 +66,26 @@ class SparkRunner:
     def _wave(
         self, work: Callable[[T], R], items: Sequence[T], numbers: range
     ) -> Iterator[tuple[int, R]]:
+        tasks = min(len(numbers), TASKS_PER_SLOT * slots(self._spark))
+        together = _packed([items[number] for number in numbers])
+        if len(together) <= SMALL_ITEMS:
+            # Few bytes go to all tasks with the work, and no shuffle has to hand them out.
+            frame = self._spark.range(numbers.start, numbers.stop, 1, tasks)
+            given: _Each = _Numbered(work, together, numbers.start)
+        else:
+            frame, given = self._items(items, numbers, tasks), _Each(work)
+        del together
+        answers = collect(map_batches(frame, given, _ANSWERS))
+        for batch in answers.to_batches():
+            for number, answer in zip(*batch.columns, strict=True):
+                yield number.as_py(), _unpacked(answer.as_py())  # our own tasks'
+
+    def _items(self, items: Sequence[T], numbers: range, tasks: int) -> DataFrame:
         given = pa.table(
             {"number": [*numbers], "item": [_packed(items[number]) for number in numbers]},
             schema=_SCHEMA,
         )
-        tasks = min(len(numbers), TASKS_PER_SLOT * slots(self._spark))
-        frame = self._spark.createDataFrame(given).repartition(tasks)
-        del given
-        answers = collect(map_batches(frame, _Each(work), _ANSWERS))
-        for batch in answers.to_batches():
-            for number, answer in zip(*batch.columns, strict=True):
-                yield number.as_py(), _unpacked(answer.as_py())  # our own tasks'
+        return self._spark.createDataFrame(given).repartition(tasks)
 
 
 class _Each:
@@ -86,16 +97,37 @@ class _Each:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers: list[int] = []
         answers: list[bytes] = []
+        size = 0
+        for number, item in self._given(batches):
+            numbers.append(number)
+            answers.append(_packed(self._work(item)))
+            size += len(answers[-1])
+            if size > ANSWER_BYTES:
+                yield _batch(numbers, answers)
+                numbers, answers, size = [], [], 0
+        if numbers:
+            yield _batch(numbers, answers)
+
+    def _given(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
         for batch in batches:
             columns = [batch.column(name).to_pylist() for name in _SCHEMA.names]
             for number, item in zip(*columns, strict=True):
-                numbers.append(number)
-                answers.append(_packed(self._work(_unpacked(item))))
-                if sum(map(len, answers)) > ANSWER_BYTES:
-                    yield _batch(numbers, answers)
-                    numbers, answers = [], []
-        if numbers:
-            yield _batch(numbers, answers)
+                yield number, _unpacked(item)
+
+
+class _Numbered(_Each):
+    """The same for rows that are numbers of items which came along."""
+
+    def __init__(self, work: Callable[[Any], Any], items: bytes, first: int) -> None:
+        super().__init__(work)
+        self._items = items
+        self._first = first
+
+    def _given(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
+        items = _unpacked(self._items)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield number, items[number - self._first]
 
 
 def _batch(numbers: list[int], answers: list[bytes]) -> pa.RecordBatch:

@@ -13,12 +13,12 @@ from pyspark.sql import types as t
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.session.session import Session
-from frazil.spark import options as known_options
+from frazil.spark import known_options
 from frazil.spark.cf import Decoder, Rules, decoder_of
 from frazil.spark.columns import LONG, arrow_schema, arrow_type, require_cast, spark_type
 from frazil.spark.labels import parse_isel, parse_sel
 from frazil.spark.location import Pinned, Target
-from frazil.spark.options import Options, nearest
+from frazil.spark.options import Options, invalid_option, nearest
 from frazil.spark.selecting import Known, check, label_condition
 from frazil.spark.variables import Group, Variable, listed, load_group, shared_dims
 from frazil.spark.where import Condition, both, conjuncts, parse_where
@@ -165,7 +165,7 @@ def _projection(options: Options, asked: t.StructType | None) -> tuple[str, ...]
         return columns
     names = tuple(field.name for field in asked.fields)
     if columns is not None and columns != names:
-        raise known_options.invalid_option(
+        raise invalid_option(
             f"a schema and option {known_options.COLUMNS.name!r} choose different columns"
         )
     return names
@@ -249,7 +249,7 @@ def _schema(
 ) -> t.StructType:
     instants = options.get(known_options.TIMESTAMPS) == "utc"
     if layout == LINES and not axes:
-        raise known_options.invalid_option("layout=lines needs at least one dimension")
+        raise invalid_option("layout=lines needs at least one dimension")
     last = len(axes) - 1
     fields = []
     for column in columns:

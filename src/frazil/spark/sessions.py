@@ -27,6 +27,8 @@ _JAVA_TIMEOUT_S: Final = 60
 _LOCAL: Final = "local"
 _PATH: Final = "PYTHONPATH"
 _WORKER_PYTHON: Final = "PYSPARK_PYTHON"
+NO_FRAZIL: Final = "No module named 'frazil"
+"""What Python says where it is not installed."""
 _DAEMON: Final = "frazil.spark.daemon"
 
 SETTINGS: Final = {
@@ -147,36 +149,25 @@ def java_version(program: str) -> int | None:
     return int(found[2]) if found[1] == "1" and found[2] else int(found[1])
 
 
-def require_workers(spark: SparkSession) -> None:
-    """Check that the Python of Spark's workers has this Frazil, by running a small job.
+def require_version(wanted: str) -> None:
+    """Check in a task that it has the Frazil of the driver.
 
     Raises:
-        SessionStateError: it has none, or another version.
+        SessionStateError: it has another one.
     """
-    wanted = frazil.__version__
+    if frazil.__version__ != wanted:
+        raise _unavailable(
+            f"Spark's workers run {sys.executable}, whose Frazil is {frazil.__version__}, and the "
+            f"driver's is {wanted}: install the same Frazil there, or set {_WORKER_PYTHON}"
+        )
 
-    # Nested, so that it goes to the workers by value: they may have no Frazil to load it from.
-    def look(batches: Iterator[Any]) -> Iterator[Any]:
-        import sys
 
-        import pyarrow as pa
-
-        try:
-            import frazil
-
-            found = frazil.__version__
-        except ImportError as error:
-            found = f"none: {error}"
-        for _ in batches:
-            yield pa.RecordBatch.from_pydict({"python": [sys.executable], "found": [found]})
-
-    rows = spark.range(1).mapInArrow(look, "python string, found string").collect()
-    for row in rows:
-        if row["found"] != wanted:
-            raise _unavailable(
-                f"Spark's workers run {row['python']}, whose Frazil is {row['found']}, and the "
-                f"driver's is {wanted}: install the same Frazil there, or set PYSPARK_PYTHON"
-            )
+def no_frazil() -> SessionStateError:
+    """The error for workers that have no Frazil at all."""
+    return _unavailable(
+        f"the Python of Spark's workers has no Frazil: install Frazil {frazil.__version__} "
+        f"there, or set {_WORKER_PYTHON} to a Python that has it"
+    )
 
 
 def _require_same(active: SparkSession, master: str) -> None:

@@ -8,6 +8,7 @@ Spark would share the filters of one query with every other query on the same Da
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from frazil.session.session import Session
     from frazil.spark.chunk_rows import ChunkScan
-    from frazil.spark.location import Target
+    from frazil.spark.location import Pinned, Target
     from frazil.spark.options import Options
     from frazil.spark.planning import BlockGrid
     from frazil.spark.scan import Scan
+    from frazil.spark.stream_source import ChangeScan
     from frazil.spark.tables import TableScan
 
 
@@ -38,7 +41,7 @@ class FrazilSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self._plan: Scan | ChunkScan | TableScan | None = None
+        self._plan: Scan | ChunkScan | ChangeScan | TableScan | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -78,13 +81,18 @@ class FrazilSource(DataSource):
 
     def _require_options(self, *, streams: bool) -> None:
         """Refuse options of the other kind of reading: the schema is the same for both."""
-        from frazil.spark.options import Use, parse_options
+        from frazil.spark.changes import require_beginning
+        from frazil.spark.known_options import Use
+        from frazil.spark.options import parse_options
 
-        parse_options(dict(self.options), Use.STREAM_READ if streams else Use.READ)
+        options = parse_options(dict(self.options), Use.STREAM_READ if streams else Use.READ)
+        if not streams:
+            require_beginning(options)
 
-    def _planned(self, asked: StructType | None) -> Scan | ChunkScan | TableScan:
+    def _planned(self, asked: StructType | None) -> Scan | ChunkScan | ChangeScan | TableScan:
+        from frazil.spark.known_options import Use
         from frazil.spark.location import parse_target, unreachable_from_tasks
-        from frazil.spark.options import Use, invalid_option, parse_options
+        from frazil.spark.options import invalid_option, parse_options
 
         given = dict(self.options)
         if "location" in given:  # only CREATE TABLE puts it there
@@ -111,11 +119,11 @@ class IcechunkSource(FrazilSource):
 
 def plan_read(
     target: Target, options: Options, asked: StructType | None = None
-) -> Scan | ChunkScan | TableScan:
+) -> Scan | ChunkScan | ChangeScan | TableScan:
     """Work out what a read means, opening the repository to see what is there now."""
-    from frazil.spark import options as known
+    from frazil.spark import known_options as known
+    from frazil.spark.changes import beginning
     from frazil.spark.location import open_pinned
-    from frazil.spark.scan import CHUNKS, make_scan
 
     repository = target.location.open()
     if target.table is not None:
@@ -123,7 +131,23 @@ def plan_read(
 
         return make_table_scan(repository, target, options, asked)
     pinned = target.pin(repository)
-    session = open_pinned(pinned, repository)
+    if options.get(known.END_SNAPSHOT) is not None:
+        pinned = replace(pinned, snapshot_id=repository.resolve(options[known.END_SNAPSHOT]))
+    scan = _plan_scan(open_pinned(pinned, repository), target, pinned, options, asked)
+    if beginning(options) is None:
+        return scan
+    from frazil.spark.stream_source import ChangeScan, require_rows_of_changes
+
+    require_rows_of_changes(options)
+    return ChangeScan(target, options, pinned.snapshot_id, scan.schema)
+
+
+def _plan_scan(
+    session: Session, target: Target, pinned: Pinned, options: Options, asked: StructType | None
+) -> Scan | ChunkScan:
+    from frazil.spark import known_options as known
+    from frazil.spark.scan import CHUNKS, make_scan
+
     if options.get(known.LAYOUT) == CHUNKS:
         from frazil.spark.chunk_rows import make_chunk_scan
 
@@ -135,7 +159,7 @@ def plan_read(
     return scan
 
 
-def reader_of(plan: Scan | ChunkScan | TableScan) -> DataSourceReader:
+def reader_of(plan: Scan | ChunkScan | ChangeScan | TableScan) -> DataSourceReader:
     """The reader for a plan."""
     from frazil.spark.planning import plan_blocks
     from frazil.spark.scan import Scan
@@ -143,8 +167,11 @@ def reader_of(plan: Scan | ChunkScan | TableScan) -> DataSourceReader:
     if isinstance(plan, Scan):
         return RegionReader(plan, plan_blocks(plan, plan.data_columns()))
     from frazil.spark.chunk_rows import ChunkScan
+    from frazil.spark.tables import TableScan
 
-    return ChunkReader(plan) if isinstance(plan, ChunkScan) else TableReader(plan)
+    if isinstance(plan, ChunkScan):
+        return ChunkReader(plan)
+    return TableReader(plan) if isinstance(plan, TableScan) else plan.reader()
 
 
 class RegionReader(DataSourceReader):
@@ -163,18 +190,21 @@ class RegionReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a range of blocks."""
-        from frazil.spark.cells import read_cells, read_lines
+        from frazil.spark.cells import Kept, read_cells, read_lines
         from frazil.spark.planning import REGION_CELLS
         from frazil.spark.scan import LINES
 
         if partition.value is None:  # Spark makes one of these when there are no partitions
             return
-        rows_of = read_lines if self.scan.layout == LINES else read_cells
+        kept = Kept()
         # Blocks that a condition across axes leaves nothing of are seen one by one.
         limit = REGION_CELLS if self.scan.is_separable else 1
         start, stop = partition.value
         for region in self.grid.regions(start, stop, limit):
-            yield from rows_of(self.scan, region)
+            if self.scan.layout == LINES:
+                yield from read_lines(self.scan, region)
+            else:
+                yield from read_cells(self.scan, region, kept=kept)
 
 
 class ChunkReader(DataSourceReader):

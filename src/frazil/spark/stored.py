@@ -7,9 +7,8 @@ from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import zarr
 
-from frazil.bulk.read import open_array, read_selection
+from frazil.bulk.read import open_array, read_selection, zarr_array
 from frazil.spark.cf import Decoded, Decoder, Values
 from frazil.spark.location import Pinned
 from frazil.spark.variables import Variable
@@ -29,7 +28,7 @@ def read_stored(pinned: Pinned, path: str, places: tuple[Places, ...]) -> Values
     opened = open_array(owner, path)
     if opened.layout is not None:
         return read_selection(opened, places, by="oindex")
-    array = zarr.open_array(owner.store, path=path.lstrip("/"), mode="r")  # a codec we do not know
+    array = zarr_array(owner, path)  # it has a codec that we do not know
     return np.asarray(array.oindex[places] if places else array[...])
 
 

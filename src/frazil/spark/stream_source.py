@@ -14,18 +14,26 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
 from frazil.ids import INITIAL_SNAPSHOT_ID
 from frazil.repository import Repository
-from frazil.spark import options as known
+from frazil.spark import known_options as known
 from frazil.spark.cells import read_cells
-from frazil.spark.changes import Differing, Numbers, changed_blocks
+from frazil.spark.changes import (
+    LATEST,
+    Differing,
+    Numbers,
+    beginning,
+    changed_blocks,
+    starts_after,
+)
 from frazil.spark.chunk_rows import ChunkScan, make_chunk_scan, read_chunks
+from frazil.spark.known_options import Use
 from frazil.spark.location import Pinned, Target, parse_target, unreachable_from_tasks
-from frazil.spark.options import Options, Use, invalid_option, parse_options
+from frazil.spark.options import Options, invalid_option, parse_options
 from frazil.spark.planning import SPLIT_BYTES, BlockGrid, plan_blocks
 from frazil.spark.scan import CHUNKS, LINES, Scan, make_scan
 from frazil.spark.worker import session
@@ -51,7 +59,6 @@ except ImportError:  # Spark 4.1 reads all there is
 Offset: TypeAlias = dict[str, Any]
 
 ALL: Final = -1
-LATEST: Final = "latest"
 BEGINNING: Final[Offset] = {"snapshot": "", "pos": 0, "full": False}
 """The same at every start, since Spark does not record it: what it means is seen by the end."""
 
@@ -130,7 +137,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = dict(BEGINNING) if start is None else start
         if begin["snapshot"] == "" and self._starts_full():
             begin = {"snapshot": last, "pos": 0, "full": True}
-        elif begin["snapshot"] == "" and self.options.get(known.START_SNAPSHOT) == LATEST:
+        elif begin["snapshot"] == "" and self._starts_at_the_end():
             return {"snapshot": last, "pos": ALL, "full": False}
         budget = _Budget.of(limit)
         reached = begin
@@ -152,7 +159,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = start["pos"] if start["snapshot"] else 0
             unit = Unit(end["snapshot"], None, True)
             return self._pieces(unit, first, end["pos"]) if first != ALL else []
-        if start["snapshot"] == "" and self.options.get(known.START_SNAPSHOT) == LATEST:
+        if start["snapshot"] == "" and self._starts_at_the_end():
             return []
         found: list[InputPartition] = []
         for unit, first in self._units(repository, start, end["snapshot"]):
@@ -173,19 +180,23 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return repository.lookup_branch(self.target.branch)
 
     def _starts_full(self) -> bool:
-        return not (known.START_SNAPSHOT in self.options or known.STREAM_FROM in self.options)
+        return beginning(self.options) is None
+
+    def _starts_at_the_end(self) -> bool:
+        option = beginning(self.options)
+        return option is not None and self.options[option] == LATEST
 
     def _units(self, repository: Repository, start: Offset, last: str) -> list[tuple[Unit, int]]:
         """What lies between an offset and a snapshot, oldest first, with the blocks read of it."""
         units: list[tuple[Unit, int]] = []
-        is_after = self._is_after(repository, start)
+        before = None if start["snapshot"] else starts_after(repository, self.options, last)
         for commit in repository.ancestry(snapshot_id=last):
             if commit.id == start["snapshot"]:
                 if start["pos"] != ALL:
                     parent = None if start["full"] else commit.parent_id
                     units.append((Unit(commit.id, parent, bool(start["full"])), start["pos"]))
                 return units[::-1]
-            if not is_after(commit):
+            if commit.id == before:
                 return units[::-1]
             if commit.id != str(INITIAL_SNAPSHOT_ID):
                 units.append((Unit(commit.id, commit.parent_id, False), 0))
@@ -196,20 +207,6 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 kind=ErrorKind.UNSUITABLE_DATA,
             )
         return units[::-1]
-
-    def _is_after(self, repository: Repository, start: Offset) -> Any:  # noqa: ANN401
-        """Tells whether a commit is one that a new stream has to read."""
-        if start["snapshot"]:
-            return lambda _: True
-        moment = self.options.get(known.STREAM_FROM)
-        if moment is not None:
-            return lambda commit: commit.written_at >= moment
-        first = repository.resolve(self.options[known.START_SNAPSHOT])
-        if not any(c.id == first for c in repository.ancestry(branch=self.target.branch)):
-            raise invalid_option(
-                f"snapshot {first} is not in the history of branch {self.target.branch!r}"
-            )
-        return lambda commit: commit.id != first
 
     def _pieces(self, unit: Unit, first: int, end: int) -> list[InputPartition]:
         """Partitions for some blocks of a unit."""
@@ -252,7 +249,15 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @cached_property
     def _reading(self) -> Options:
         """The options without those that choose a version."""
-        versions = {known.BRANCH.name, known.START_SNAPSHOT.name}
+        versions = {
+            option.name
+            for option in (
+                known.BRANCH,
+                known.START_SNAPSHOT,
+                known.STARTING_VERSION,
+                known.END_SNAPSHOT,
+            )
+        }
         values = {k: v for k, v in self.options.values.items() if k not in versions}
         return Options(values, self.options.storage, self.options.virtual)
 
@@ -276,7 +281,8 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         keep = None
         if not unit.is_full and unit.parent is not None:
-            keep = Differing(layer.scan, Pinned(self.target.location, unit.parent))
+            before = Pinned(self.target.location, unit.parent)
+            keep = Differing(layer.scan, before, self.options.get(known.SKIP_CHANGES, False))
         for number in np.asarray(chosen).tolist():
             for region in layer.grid.regions(number, number + 1):
                 yield from read_cells(layer.scan, region, keep)
@@ -321,6 +327,37 @@ class _Budget:
         return taken
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangeScan:
+    """What changed up to a snapshot, to be read once."""
+
+    target: Target
+    options: Options
+    last: str
+    schema: StructType
+
+    def reader(self) -> ChangedRows:
+        """The reader of the changes."""
+        return ChangedRows(ChangeReader(self.target, self.options, self.schema), self.last)
+
+
+class ChangedRows(DataSourceReader):
+    """Reads what the commits up to one changed, once: a row for each change of a cell."""
+
+    def __init__(self, changes: ChangeReader, last: str) -> None:
+        self.changes = changes
+        self.last = last
+
+    def partitions(self) -> list[InputPartition]:
+        """The blocks that commits changed."""
+        end = {"snapshot": self.last, "pos": ALL, "full": False}
+        return self.changes.partitions(dict(BEGINNING), end)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of some blocks."""
+        return self.changes.read(partition)
+
+
 def stream_reader(given: dict[str, str], schema: StructType) -> ChangeReader:
     """The reader of a stream.
 
@@ -331,13 +368,22 @@ def stream_reader(given: dict[str, str], schema: StructType) -> ChangeReader:
     target = parse_target(options)
     if target.table is not None:
         raise invalid_option(f"metadata tables such as {target.table!r} are no streams")
-    if options.get(known.LAYOUT) == LINES:
-        raise invalid_option("streams have rows of cells or of chunks, not layout=lines")
     _ = target.branch  # only a branch changes
-    if known.START_SNAPSHOT in options and known.STREAM_FROM in options:
-        raise invalid_option(
-            f"give {known.START_SNAPSHOT.name!r} or {known.STREAM_FROM.name!r}, not both"
-        )
     if (refusal := unreachable_from_tasks(target.location)) is not None:
         raise refusal
+    require_rows_of_changes(options)
     return ChangeReader(target, options, schema)
+
+
+def require_rows_of_changes(options: Options) -> None:
+    """Refuse options that rows of changes do not go with.
+
+    Raises:
+        InvalidInputError: there is one.
+    """
+    layout = options.get(known.LAYOUT)
+    if layout == LINES:
+        raise invalid_option("changes are rows of cells or of chunks, not layout=lines")
+    if layout == CHUNKS and options.get(known.SKIP_CHANGES):
+        raise invalid_option(f"{known.SKIP_CHANGES.name!r} is for rows of cells, not of chunks")
+    beginning(options)

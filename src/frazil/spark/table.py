@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from frazil.maintenance.garbage import FindChunks
+from frazil.maintenance.walk import native_chunks
 from frazil.spark.calls import PROCEDURES, call
 from frazil.spark.checking import storage, verify
 from frazil.spark.jobs import collect
+from frazil.spark.known_options import STORAGE
 from frazil.spark.location import location_of
-from frazil.spark.maintain import collect_garbage, find_garbage
-from frazil.spark.options import STORAGE
+from frazil.spark.maintain import chunks_by_tasks, collect_garbage, find_garbage
 from frazil.spark.packing import compact_chunks
 from frazil.spark.procedures import ORPHAN_AGE, as_time
 from frazil.spark.reading import as_text, read
+from frazil.spark.rule_checks import fsck
 from frazil.spark.sessions import session
+from frazil.spark.value_diffs import By, diff_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +27,10 @@ if TYPE_CHECKING:
 
 LARGE: Final = 200_000
 """Chunk references from which on executors do what the driver does else."""
+
+
+BY_TASKS: Final = frozenset({"expire_snapshots"})
+"""Procedures whose look into all manifests executors can take over."""
 
 
 class FrazilTable:
@@ -63,11 +71,15 @@ class FrazilTable:
         """The cells as a DataFrame; options as for `frazil.spark.read`."""
         return self._read(self._url, **options)
 
-    def metadata_table(self, name: str, **options: Any) -> DataFrame:  # noqa: ANN401
+    def metadata_table(
+        self,
+        name: str,
+        **options: Any,  # noqa: ANN401  (those of the data source)
+    ) -> DataFrame:
         """A metadata table: snapshots, refs, history, nodes, arrays, manifests, chunks, …"""
         return self._read(f"{self._url}#{name}", **options)
 
-    def _read(self, url: str, **options: Any) -> DataFrame:  # noqa: ANN401
+    def _read(self, url: str, **options: Any) -> DataFrame:  # noqa: ANN401  (likewise)
         return read(url, spark=self._spark, **{**self._options, **options})
 
     def history(self) -> DataFrame:
@@ -82,10 +94,17 @@ class FrazilTable:
         """Branches and tags."""
         return self.metadata_table("refs")
 
-    def call(self, procedure: str, **arguments: Any) -> DataFrame:  # noqa: ANN401
+    def call(
+        self,
+        procedure: str,
+        **arguments: Any,  # noqa: ANN401  (those of the procedure)
+    ) -> DataFrame:
         """Run a procedure by its name."""
         given = {name: value for name, value in arguments.items() if value is not None}
-        rows = call(procedure, self._url, self._options, **given)
+        look: FindChunks = native_chunks
+        if procedure in BY_TASKS and self._is_large():
+            look = chunks_by_tasks(self._spark, location_of(self._url, self._options).location)
+        rows = call(procedure, self._url, self._options, find_chunks=look, **given)
         plain = [tuple(dict(v) if _is_map(v) else v for v in row) for row in rows]
         return self._spark.createDataFrame(plain, PROCEDURES[procedure].returns)
 
@@ -111,6 +130,52 @@ class FrazilTable:
         """Move a branch to where another is, if it only lags behind."""
         return self.call("fast_forward", branch=branch, to=to)
 
+    def cherrypick_snapshot(
+        self, snapshot_id: str, *, policy: str = "fail", message: str | None = None
+    ) -> DataFrame:
+        """Make the change of one commit on the branch too."""
+        return self.call(
+            "cherrypick_snapshot", snapshot_id=snapshot_id, policy=policy, message=message
+        )
+
+    def revert(
+        self, snapshot_id: str, *, policy: str = "fail", message: str | None = None
+    ) -> DataFrame:
+        """Take the change of one commit back on the branch."""
+        return self.call("revert", snapshot_id=snapshot_id, policy=policy, message=message)
+
+    def merge(
+        self,
+        source: str,
+        *,
+        policy: str = "fail",
+        message: str | None = None,
+        dry_run: bool = False,
+    ) -> DataFrame:
+        """Merge a version into the branch."""
+        return self.call("merge", source=source, policy=policy, message=message, dry_run=dry_run)
+
+    def merge_conflicts(self, source: str, *, policy: str = "fail") -> DataFrame:
+        """The conflicts that merging a version into the branch would meet, a row each."""
+        return self.call("merge_conflicts", source=source, policy=policy)
+
+    def squash(
+        self,
+        from_snapshot_id: str,
+        to_snapshot_id: str | None = None,
+        *,
+        message: str | None = None,
+        dry_run: bool = False,
+    ) -> DataFrame:
+        """Make one commit of those after a snapshot, up to another or the tip of the branch."""
+        return self.call(
+            "squash",
+            from_snapshot_id=from_snapshot_id,
+            to_snapshot_id=to_snapshot_id,
+            message=message,
+            dry_run=dry_run,
+        )
+
     def create_branch(self, branch: str, snapshot_id: str | None = None) -> DataFrame:
         """Make a branch at a snapshot; at what the URL names by default."""
         return self.call("create_branch", branch=branch, snapshot_id=snapshot_id)
@@ -135,8 +200,14 @@ class FrazilTable:
         dry_run: bool = False,
         delete_expired_branches: bool = False,
         delete_expired_tags: bool = False,
+        delete_files: bool = True,
+        max_concurrent_deletes: int = 10,
     ) -> DataFrame:
-        """Release snapshots older than a time, five days ago by default, from the history."""
+        """Release snapshots older than a time, five days ago by default, from the history.
+
+        The files that only they need are deleted too, unless `delete_files` is false; executors
+        look for them when there are very many.
+        """
         return self.call(
             "expire_snapshots",
             older_than=older_than,
@@ -144,6 +215,8 @@ class FrazilTable:
             dry_run=dry_run,
             delete_expired_branches=delete_expired_branches,
             delete_expired_tags=delete_expired_tags,
+            delete_files=delete_files,
+            max_concurrent_deletes=max_concurrent_deletes,
         )
 
     def remove_orphan_files(
@@ -199,9 +272,27 @@ class FrazilTable:
             options=self._options,
         )
 
+    def fsck(self, *, deep: bool = False, virtual: bool = False) -> DataFrame:
+        """Rules of the format that are broken; see `frazil.spark.fsck`."""
+        return fsck(self._url, spark=self._spark, deep=deep, virtual=virtual, options=self._options)
+
     def storage(self, by: str = "array") -> DataFrame:
         """How much is stored by `array`, `snapshot` or `branch`."""
         return storage(self._url, by, spark=self._spark, options=self._options)
+
+    def storage_shares(
+        self, by: str = "array", *, older_than: datetime | str | None = None
+    ) -> DataFrame:
+        """What each `array`, `snapshot` or `branch` refers to, alone and with others."""
+        return self.call("storage_shares", by=by, older_than=older_than)
+
+    def diff_values(
+        self, before: str, after: str, by: By = "array", *, paths: Sequence[str] | None = None
+    ) -> DataFrame:
+        """How the values of two versions differ; see `frazil.spark.diff_values`."""
+        return diff_values(
+            self._url, before, after, by, paths=paths, spark=self._spark, options=self._options
+        )
 
     def _is_large(self) -> bool:
         """Whether there are so many references that work on them is better spread."""

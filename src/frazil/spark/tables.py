@@ -17,7 +17,8 @@ from frazil.errors import ErrorKind, InvalidInputError
 from frazil.repository import Repository
 from frazil.session.session import Session
 from frazil.spark import chunk_tables, repo_tables
-from frazil.spark import options as known
+from frazil.spark import known_options as known
+from frazil.spark.changes import beginning, starts_after
 from frazil.spark.chunk_tables import Part
 from frazil.spark.columns import arrow_schema
 from frazil.spark.location import Pinned, Target, open_pinned
@@ -26,6 +27,7 @@ from frazil.spark.variables import listed
 from frazil.spark.worker import session as session_at
 
 ROWS: Final = 8192
+CHANGES: Final = "changes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class TableScan:
     target: Target
     pinned: Pinned
     start: str | None
-    end: str | None
+    end: str
     parts: tuple[Any, ...]
     schema: t.StructType
     """the chosen columns"""
@@ -70,9 +72,9 @@ TABLES: Final[dict[str, RowTable | PartTable]] = {
     "virtual_files": RowTable(
         repo_tables.VIRTUAL_FILES, lambda _, s: repo_tables.virtual_files(session_at(s.pinned))
     ),
-    "changes": RowTable(
+    CHANGES: RowTable(
         repo_tables.CHANGES,
-        lambda r, s: repo_tables.changes(r, s.start, s.end or s.pinned.snapshot_id),
+        lambda r, s: repo_tables.changes(r, s.start, s.end),
     ),
     "manifests": PartTable(
         chunk_tables.MANIFESTS, chunk_tables.parts_of_snapshot, chunk_tables.manifest_batches
@@ -102,7 +104,13 @@ def make_table_scan(
             "write %23 for a # of the path)",
             kind=ErrorKind.INVALID_OPTION,
         )
+    if name != CHANGES and (option := beginning(options)) is not None:
+        raise InvalidInputError(
+            f"option {option.name!r} has no meaning for the table {name!r}: {option.meaning}",
+            kind=ErrorKind.INVALID_OPTION,
+        )
     pinned = target.pin(repository)
+    end = _snapshot(repository, options.get(known.END_SNAPSHOT)) or pinned.snapshot_id
     parts: tuple[Any, ...] = (None,)
     if isinstance(table, PartTable):
         parts = tuple(
@@ -112,8 +120,8 @@ def make_table_scan(
         name,
         target,
         pinned,
-        _snapshot(repository, options.get(known.START_SNAPSHOT)),
-        _snapshot(repository, options.get(known.END_SNAPSHOT)),
+        starts_after(repository, options, end),
+        end,
         # A part is never None: that is what Spark makes of a table without parts.
         tuple((part,) for part in parts),
         _projected(table.schema, options.get(known.COLUMNS), asked),

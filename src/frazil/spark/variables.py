@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from zarr.core.dtype import get_data_type_from_json
 
+from frazil.bulk.data_types import dtype_of
 from frazil.errors import (
     ErrorKind,
     FormatError,
@@ -117,8 +117,7 @@ def variable_of(node: ArrayNode) -> Variable:
     document = json.loads(node.user_data)
     try:
         # Only the type: zarr warns of codecs that we decode ourselves.
-        found = get_data_type_from_json(document["data_type"], zarr_format=3)
-        dtype = found.to_native_dtype()
+        dtype = dtype_of(document["data_type"])
     except (ValueError, TypeError, KeyError) as error:
         raise FormatError(
             f"the metadata of {node.path!r} cannot be read: {error}",

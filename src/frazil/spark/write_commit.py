@@ -28,7 +28,7 @@ from frazil.model.values import (
 from frazil.repository import Repository
 from frazil.session.session import Session
 from frazil.session.working import WorkingState
-from frazil.spark import options as known
+from frazil.spark import known_options as known
 from frazil.spark.cf import Mask, Rules, decoder_of
 from frazil.spark.chunk_writer import ChunkWriter, Written, duplicate_error
 from frazil.spark.jobs import copy_groups

@@ -24,7 +24,7 @@ from frazil.ids import NodeId
 from frazil.model.nodes import ArrayNode
 from frazil.session.changeset import ArrayData
 from frazil.session.tree import array_node
-from frazil.spark import options as known
+from frazil.spark import known_options as known
 from frazil.spark.cf import Mask, Values
 from frazil.spark.encode import Encoder
 from frazil.spark.location import Pinned

@@ -15,7 +15,7 @@ from frazil.bulk.layout import layout_of
 from frazil.errors import AlreadyExistsError, ErrorKind, InvalidInputError
 from frazil.ids import child_path, node_path
 from frazil.session.session import Session
-from frazil.spark import options as known
+from frazil.spark import known_options as known
 from frazil.spark.cf import Mask, Values
 from frazil.spark.columns import arrow_type
 from frazil.spark.encode import Encoder, encoder_of

@@ -15,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.spark import options as known
+from frazil.spark import known_options as known
 from frazil.spark.cf import Values
 from frazil.spark.chunk_writer import ChunkWriter, Rows, Written
 from frazil.spark.jobs import collect, map_batches
+from frazil.spark.known_options import STORAGE, Use
 from frazil.spark.location import parse_target, unreachable_from_tasks
-from frazil.spark.options import STORAGE, Use, invalid_option, parse_options
+from frazil.spark.options import invalid_option, parse_options
 from frazil.spark.placing import chunks_and_cells, distinct, place
 from frazil.spark.reading import as_text, spelled
 from frazil.spark.write_commit import WriteReport, commit_write, txn_of

@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from frazil.config import current
@@ -19,6 +20,7 @@ from frazil.errors import ErrorKind, FormatError, SnapshotNotFoundError, Storage
 from frazil.formats.generation import Generation
 from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.formats.snapshot import decode_snapshot, encode_snapshot
+from frazil.formats.snapshot_nodes import keeps_well
 from frazil.formats.txlog import decode_log, encode_log
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable, NativeRef
@@ -84,6 +86,13 @@ class Lru(Generic[K, V]):
             self._total += weight
             while self._total > self._limit:
                 _, dropped = self._items.popitem(last=False)
+                self._total -= max(1, self._weight(dropped))
+
+    def drop(self, key: K) -> None:
+        """Forget a value, if it is there."""
+        with self._lock:
+            dropped = self._items.pop(key, None)
+            if dropped is not None:
                 self._total -= max(1, self._weight(dropped))
 
     def clear(self) -> None:
@@ -159,7 +168,10 @@ class Assets:
         blob = encode_snapshot(snapshot, spec=self.generation.spec, level=self._level)
         key = snapshot_key(snapshot.id)
         self.storage.put(key, blob, self._attributes("snapshot"))
-        self._snapshots.put(snapshot.id, snapshot)
+        if self.generation.keeps_documents and keeps_well(snapshot.nodes):
+            self._snapshots.put(snapshot.id, snapshot)
+        else:
+            self._snapshots.drop(snapshot.id)
         return key
 
     def save_file(self, file: Snapshot | TransactionLog) -> str:
@@ -191,6 +203,14 @@ class Assets:
         self, manifest_id: ManifestId, arrays: Mapping[NodeId, ChunkTable]
     ) -> ManifestFile:
         """Write a manifest and tell what a snapshot must record of it."""
+        info, put = self.pack_manifest(manifest_id, arrays)
+        put()
+        return info
+
+    def pack_manifest(
+        self, manifest_id: ManifestId, arrays: Mapping[NodeId, ChunkTable]
+    ) -> tuple[ManifestFile, Callable[[], None]]:
+        """What a snapshot must record of a manifest, and what writes it when it is called."""
         blob = encode_manifest(
             manifest_id,
             arrays,
@@ -198,16 +218,19 @@ class Assets:
             level=self._level,
             compress_locations=self._location_compression,
         )
-        self.storage.put(manifest_key(manifest_id), blob, self._attributes("manifest"))
-        self._manifests.put(manifest_id, Manifest(manifest_id, self.generation.spec, arrays))
-        return ManifestFile(manifest_id, len(blob), sum(map(len, arrays.values())))
+        manifest = Manifest(manifest_id, self.generation.spec, arrays)
+        info = ManifestFile(manifest_id, len(blob), sum(map(len, arrays.values())))
+        return info, partial(self._put_manifest, manifest, blob)
 
-    def save_patched(self, manifest: Manifest) -> ManifestFile:
-        """Write a manifest that was made of the bytes of another."""
+    def pack_patched(self, manifest: Manifest) -> tuple[ManifestFile, Callable[[], None]]:
+        """The same for a manifest that was made of the bytes of another."""
         blob = manifest.seal(spec=self.generation.spec, level=self._level)
+        info = ManifestFile(manifest.id, len(blob), manifest.num_refs)
+        return info, partial(self._put_manifest, manifest, blob)
+
+    def _put_manifest(self, manifest: Manifest, blob: bytes) -> None:
         self.storage.put(manifest_key(manifest.id), blob, self._attributes("manifest"))
         self._manifests.put(manifest.id, manifest)
-        return ManifestFile(manifest.id, len(blob), manifest.num_refs)
 
     # --- transaction logs ---
 

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -268,6 +269,19 @@ class Storage(ABC, Shown):
         """Write an object that is these bytes, one after the other, whatever was there."""
         self.put(key, parts[0] if len(parts) == 1 else b"".join(parts), attributes)
 
+    def duplicate(self, source: str, target: str, *, may_link: bool = True) -> None:
+        """Let an object that never changes be under another key too, whatever was there.
+
+        Stores that can copy do it themselves; with `may_link` a second name for a file will do.
+
+        Raises:
+            StorageError: there is no such object.
+        """
+        data = self.get(source)
+        if data is None:
+            raise absent(source)
+        self.put(target, data)
+
     def make_durable(self, keys: Iterable[str]) -> None:
         """Return once these objects would survive a power cut; object stores need nothing."""
 
@@ -290,6 +304,14 @@ class Storage(ABC, Shown):
         """`put_if` that takes no effect before `ready` has returned, and may prepare meanwhile."""
         ready()
         return self.put_if(key, data, expected, attributes)
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Wait until nobody else is in such a block, where the storage can tell.
+
+        Writers that have lost a race enter it, for the race of all of them has one winner and
+        the others work in vain. Nothing relies on it: who waits long is let in.
+        """
+        return nullcontext()
 
     def is_empty(self) -> bool:
         """Whether no object at all is here."""

@@ -30,6 +30,8 @@ from typing import Final
 from frazil.errors import ErrorKind, StorageError
 
 LOCK_NAME: Final = ".frazil-lock#0"
+TURN_NAME: Final = ".frazil-turn#0"
+"""Of the lock that writers hold who have lost a race, so that they do not all run again."""
 _FIRST_PAUSE_S: Final = 0.0002
 _LONGEST_PAUSE_S: Final = 0.005
 _NO_LOCKS: Final = frozenset(
@@ -38,10 +40,10 @@ _NO_LOCKS: Final = frozenset(
 
 
 class RootLock:
-    """The one lock of a directory tree; usable from many threads and processes."""
+    """A lock of a directory tree; usable from many threads and processes."""
 
-    def __init__(self, root: str, *, timeout_s: float) -> None:
-        self._path: Final = f"{root}/{LOCK_NAME}"
+    def __init__(self, root: str, *, timeout_s: float, name: str = LOCK_NAME) -> None:
+        self._path: Final = f"{root}/{name}"
         self._timeout_s: Final = timeout_s
         self._is_proved = False
 

@@ -13,6 +13,9 @@ root (`file_lock`), compares the content with the expected version and renames. 
 Deleting a few objects takes the lock too. Readers take none. Writers of the official package
 take none either: it compares and overwrites without, so let it not commit at the same time.
 
+Writers that lost a race go on one after the other (`turn`), by a lock of its own that nothing
+relies on: else all of them would work again for a race that one can win.
+
 **Durability** `"commit"`: conditional writes return when they would survive a power cut, and
 everything a commit refers to is synced by `make_durable` just before. `put` alone promises
 nothing. `"none"` leaves all of it to the kernel: a crash of the process still loses nothing,
@@ -37,7 +40,7 @@ from functools import partial
 from typing import Final, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.model.config import (
     StorageConcurrencySettings,
     StorageRetriesSettings,
@@ -69,7 +72,7 @@ from frazil.storage.base import (
 )
 from frazil.storage.durable import can_sync_file_system, sync, sync_descriptor, sync_file_system
 from frazil.storage.early_sync import EarlySync
-from frazil.storage.file_lock import LOCK_NAME, RootLock
+from frazil.storage.file_lock import LOCK_NAME, TURN_NAME, RootLock
 from frazil.storage.pieces import read_pieces
 from frazil.storage.posix import (
     ABSENT,
@@ -95,12 +98,16 @@ T = TypeVar("T")
 Durability: TypeAlias = Literal["commit", "none"]
 
 LOCK_TIMEOUT_S: Final = 30.0
+TURN_TIMEOUT_S: Final = 5.0
+"""how long writers who lost a race wait for another of them"""
 SYNC_ALL_FROM: Final = 128
 """from how many files on syncing the whole file system is quicker than one by one"""
 LARGE: Final = 256 * 1024
 """from how many bytes on reading in threads pays"""
 BATCH: Final = 64
 """objects per unit of work in a thread"""
+REMEMBERED: Final = 16 * 1024 * 1024
+"""size of the largest object whose bytes are kept to be compared"""
 DELETERS: Final = 16
 """threads that delete at once"""
 _NO_LINKS: Final = frozenset(
@@ -133,8 +140,11 @@ class LocalStorage(Storage):
         self._settings: Final = settings
         self._read_flags: Final = READ if follow_symlinks else READ | os.O_NOFOLLOW
         self._lock: Final = RootLock(self._root, timeout_s=LOCK_TIMEOUT_S)
+        self._turns: Final = RootLock(self._root, timeout_s=TURN_TIMEOUT_S, name=TURN_NAME)
         self._early: Final = EarlySync(lambda path: _sync([path]))
         self._real_folders: set[str] = set()
+        self._last: Fetched | None = None
+        """what a conditional operation looked at: it is compared again and again"""
         self._lasting_folders: frozenset[str] = frozenset()
         """folders whose own names are on the disk"""
 
@@ -177,7 +187,7 @@ class LocalStorage(Storage):
                 if known is not None and etag(status) == known.etag:
                     return Unchanged()
                 data = read_range(descriptor, None, None)
-                return None if data is None else Fetched(data, version_of(status, data))
+                return None if data is None else Fetched(data, self._version(status, data))
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -308,7 +318,7 @@ class LocalStorage(Storage):
                 return LostRace(key)
             if self._durability == "commit":
                 sync(os.path.dirname(path))
-            return Written(version_of(staged.status, data))
+            return Written(self._version(staged.status, data))
 
     def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
         """Copy an object if its version is still `expected`.
@@ -338,7 +348,27 @@ class LocalStorage(Storage):
             return LostRace(source)
         with self._staged(path, found.data) as staged:
             staged.rename()
-        return Written(version_of(staged.status, found.data))
+        return Written(self._version(staged.status, found.data))
+
+    def duplicate(self, source: str, target: str, *, may_link: bool = True) -> None:
+        """Give a file a second name, or copy its bytes where that is not wanted or possible."""
+        path, origin = self._path(target), self._path(source)
+        if not may_link or not self._linked(origin, path):
+            super().duplicate(source, target)
+
+    def _linked(self, origin: str, path: str) -> bool:
+        with naming(origin):
+            if os.path.lexists(path):
+                if os.path.samestat(os.stat(origin), os.stat(path)):
+                    return True
+                os.unlink(path)
+            try:
+                self._in_folder(path, lambda: os.link(origin, path, follow_symlinks=False))
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                return False
+        return True
 
     def delete_many(self, keys: Sequence[str]) -> Deleted:
         """Delete objects; a bulk of them, which nobody replaces, without the lock."""
@@ -371,7 +401,7 @@ class LocalStorage(Storage):
         limit = before.timestamp()
         removed = 0
         for path in staging_files(self.path):
-            if not path.endswith(f"/{LOCK_NAME}"):
+            if not path.endswith((f"/{LOCK_NAME}", f"/{TURN_NAME}")):
                 with contextlib.suppress(FileNotFoundError), naming(path):
                     if os.lstat(path).st_mtime < limit:
                         os.unlink(path)
@@ -408,6 +438,14 @@ class LocalStorage(Storage):
             self._lasting_folders |= fresh
 
         return wait
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for other losers of a race, but not long."""
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(StorageError, OSError):
+                stack.enter_context(self._turns.hold())
+            yield
 
     def _sync_all(self) -> None:
         with naming(self.path):
@@ -565,9 +603,19 @@ class LocalStorage(Storage):
         try:
             status = os.fstat(descriptor)
             data = read_range(descriptor, None, None)
-            return None if data is None else (status, version_of(status, data))
+            return None if data is None else (status, self._version(status, data))
         finally:
             os.close(descriptor)
+
+    def _version(self, status: os.stat_result, data: Bytes) -> Version:
+        """The version of a content; that of the last one is known without hashing it again."""
+        last = self._last
+        if last is not None and last.data == data:
+            return Version(etag(status), last.version.generation)
+        version = version_of(status, data)
+        if isinstance(data, bytes) and len(data) <= REMEMBERED:
+            self._last = Fetched(data, version)
+        return version
 
     def _replace(self, path: str, staged: StagedFile, expected: Version) -> bool:
         with self._lock.hold():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import obstore
 from obstore import exceptions as foreign
 
-from frazil.errors import ErrorKind, ReadOnlyError
+from frazil.errors import ErrorKind, ReadOnlyError, StorageError
 from frazil.model.config import Attribution, StorageConcurrencySettings, StorageSettings
 from frazil.model.display import Field, Literal
 from frazil.storage.base import (
@@ -331,6 +331,19 @@ class ObjectStorage(Storage):
                 **self._upload(len(data)),
             )
         return Written(Version(done["e_tag"], done["version"]))
+
+    def duplicate(self, source: str, target: str, *, may_link: bool = True) -> None:
+        """Let the store copy an object; one that is too large for that goes by this machine."""
+        self._check_writable(target)
+        check_key(source)
+        try:
+            with self._clients.gate, self._told("copy", source):
+                obstore.copy(
+                    self._clients.writer, self._clients.full(source), self._clients.full(target)
+                )
+        except StorageError:
+            # Stores refuse to copy more than some gigabytes in one request.
+            super().duplicate(source, target)
 
     def delete_many(self, keys: Sequence[str]) -> Deleted:
         """Delete objects in batches; one that fails does not stop the others."""

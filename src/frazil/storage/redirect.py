@@ -139,6 +139,10 @@ class RedirectStorage(Storage):
         """Ask the target."""
         return self.target.put_if(key, data, expected, attributes)
 
+    def duplicate(self, source: str, target: str, *, may_link: bool = True) -> None:
+        """Ask the target."""
+        self.target.duplicate(source, target, may_link=may_link)
+
     def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
         """Ask the target."""
         return self.target.copy_if(source, target, expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Self
 
 from frazil.model.config import Attribution, StorageSettings
@@ -64,6 +65,10 @@ class WrappedStorage(Storage):
     def make_durable(self, keys: Iterable[str]) -> None:
         """What the inner storage does."""
         self.inner.make_durable(keys)
+
+    def turn(self) -> AbstractContextManager[None]:
+        """What the inner storage does."""
+        return self.inner.turn()
 
     def shown_fields(self) -> Iterable[Field]:
         """The inner storage."""

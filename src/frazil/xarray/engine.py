@@ -204,9 +204,23 @@ def _is_local_repository(text: str) -> bool:
         return False
     folder = Path(place.url).expanduser()
     try:
-        if (folder / _V1_BRANCH).is_file():
+        if (folder / _V1_BRANCH).is_file() or _is_old_repository(folder):
             return True
         with (folder / _REPO_OBJECT).open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
     except OSError:
         return False
+
+
+def _is_old_repository(folder: Path) -> bool:
+    """Look for the files that only a repository from before spec 1 has."""
+    if not folder.is_dir():
+        return False
+    from frazil.formats.legacy.g1_state import STATE_FILES
+    from frazil.formats.legacy.ref_names import LAYOUTS
+
+    branches = (layout.branch_key(MAIN, 0) for layout in LAYOUTS)
+    if any((folder / key).is_file() for key in branches):
+        return True
+    states = (folder / name for name in STATE_FILES)
+    return any(b'"structure-file"' in each.read_bytes() for each in states if each.is_file())

@@ -222,6 +222,39 @@ virtual_chunk_containers:
     assert list(config_map_from_yaml(old)["virtual_chunk_containers"]) == ["s3://bucket/data/"]
 
 
+def test_names_from_before_the_first_release_are_understood() -> None:
+    old = b"""\
+inline_chunk_threshold_bytes: 12
+unsafe_overwrite_refs: false
+compression:
+  algorithm: Zstd
+  level: 1
+virtual_chunk_containers:
+  here:
+    name: here
+    url_prefix: s3://bucket/data/
+    store: !S3Compatible
+      region: us-east-1
+      endpoint_url: http://localhost:9000
+      anonymous: false
+      allow_http: true
+  file:
+    name: file
+    url_prefix: file
+    store: !LocalFileSystem ''
+  az:
+    name: az
+    url_prefix: az
+    store: !Azure {}
+"""
+    config = config_from_yaml(old)
+    assert config.inline_chunk_threshold_bytes == 12
+    assert config.compression is not None
+    assert config.compression.level == 1
+    assert config.virtual_chunk_containers is not None
+    assert list(config.virtual_chunk_containers) == ["s3://bucket/data/"]
+
+
 @given(configs)
 def test_configs_survive_the_plain_map(config: RepositoryConfig) -> None:
     plain = json.loads(json.dumps(config_to_map(config)))

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from frazil.errors import FormatError
 from frazil.formats import snapshot_nodes
@@ -67,11 +69,13 @@ def opened(held: Sequence[Node], spec: int = 2, first: int = 1) -> NodeTable:
 def test_each_node_is_found_without_the_others(spec: int) -> None:
     table = opened(nodes(), spec)
     assert len(table) == len(nodes())
+    for node in nodes()[::5]:
+        assert table.find(node.path) is table.find(node.path)
+    assert "_all" not in table.__dict__
     for node in nodes():
         assert table.find(node.path) == node
     for path in ("/a", "/g0/x", "/g9", "/zz", "/g0/"):
         assert table.find(path) is None
-    assert "_all" not in table.__dict__
     assert table == tuple(nodes())
     assert pickle.loads(pickle.dumps(table)) == tuple(nodes())
 
@@ -94,7 +98,7 @@ def test_changed_nodes_are_written_beside_the_bytes_of_the_others(spec: int, fir
     for number, path in enumerate(["/g3/é2", "/g7/é3", "/g3/é2", "/g0/é0"], 100):
         row = next(n for n, node in enumerate(expected) if node.path == path)
         expected[row] = changed(expected[row], number)
-        table = table.with_changed([expected[row]])
+        table = table.edited([expected[row]])
         assert table.find(path) == expected[row]
         listed = {
             ref.id for node in expected if isinstance(node, ArrayNode) for ref in node.manifests
@@ -112,7 +116,7 @@ def test_a_file_does_not_grow_with_each_rewrite_beyond_what_changed() -> None:
     for _ in range(20):
         node = table.find("/g3/é2")
         assert node is not None
-        blob = encode_snapshot(snapshot(table.with_changed([node])), spec=2, level=1)
+        blob = encode_snapshot(snapshot(table.edited([node])), spec=2, level=1)
         sizes.append(len(blob))
         found = decode_snapshot(blob, key=KEY).nodes
         assert isinstance(found, NodeTable)
@@ -133,3 +137,70 @@ def test_bad_and_doubtful_paths(path: str) -> None:
         return
     with pytest.raises(FormatError, match="path"):
         decode_snapshot(blob, key=KEY)
+
+
+PLACES = [f"/{a}{b}" for a in ("g1", "g3", "a", "zz") for b in ("", "/é1", "/new", "/new/x")]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=st.lists(
+        st.lists(st.tuples(st.sampled_from(PLACES), st.booleans()), min_size=1, max_size=3),
+        min_size=1,
+        max_size=6,
+    ),
+    spec=st.sampled_from([1, 2]),
+)
+def test_nodes_that_come_go_and_change_are_in_the_next_file(
+    steps: list[list[tuple[str, bool]]], spec: int
+) -> None:
+    """Each step puts and removes some nodes; every second one is read back from a file."""
+    expected = {node.path: node for node in nodes()}
+    snapshot_nodes.MANY_NODES = 10
+    table = opened(nodes(), spec)
+    for number, step in enumerate(steps):
+        put: dict[str, Node] = {}
+        for path, is_put in step:
+            put.pop(path, None)
+            if is_put:
+                put[path] = GroupNode(NodeId(bytes([200 + number]) * 8), path, b"%d" % number)
+        gone = {path for path, is_put in step} - put.keys()
+        table = table.edited(put.values(), gone)
+        expected = {path: node for path, node in (expected | put).items() if path not in gone}
+        ordered = sorted(expected.values(), key=lambda node: path_order(node.path))
+        assert tuple(table) == tuple(ordered)
+        for path in PLACES:
+            assert table.find(path) == expected.get(path)
+        below = [node for node in ordered if node.path.startswith("/g3/")]
+        assert table.below("/g3") == below
+        assert table.paths_below("/g3") == [node.path for node in below]
+        assert table.paths_below("/") == [node.path for node in ordered if node.path != "/"]
+        made = [node for node in ordered if node.id[0] == 200 + number]
+        assert table.of_ids([NodeId(bytes([200 + number]) * 8)]) == made
+        assert table.manifest_ids() == {
+            ref.id for node in ordered if isinstance(node, ArrayNode) for ref in node.manifests
+        }
+        again = opened(table, spec)
+        assert tuple(again) == tuple(ordered)
+        if number % 2:
+            table = again
+
+
+@SPECS
+def test_one_node_is_read_as_many_are(spec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_nodes, "MANY_FOUND", 0)
+    alone = [opened(nodes(), spec).find(node.path) for node in nodes()]
+    monkeypatch.setattr(snapshot_nodes, "FEW_NODES", 0)
+    assert [opened(nodes(), spec).find(node.path) for node in nodes()] == alone == nodes()
+
+
+@SPECS
+def test_a_few_nodes_are_checked_like_many(spec: int) -> None:
+    for bad in ("/a/../b", "a", "/a/"):
+        held = [
+            GroupNode(NodeId(b"root\0\0\0\0"), "/", b"{}"),
+            GroupNode(NodeId(b"8" * 8), bad, b""),
+        ]
+        held.sort(key=lambda node: path_order(node.path))
+        with pytest.raises(FormatError, match="path"):
+            decode_snapshot(encode_snapshot(snapshot(held), spec=spec), key=KEY)

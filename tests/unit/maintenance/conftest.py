@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from frazil.storage.memory import MemoryStorage
+from tests.support.generations import SAME_KEYS, Spec, spec_id
 
 
-@pytest.fixture(params=[1, 2], ids=["v1", "v2"])
-def spec(request: pytest.FixtureRequest) -> int:
-    """Both generations."""
-    number: int = request.param
-    return number
+@pytest.fixture(params=SAME_KEYS, ids=spec_id)
+def spec(request: pytest.FixtureRequest) -> Spec:
+    """Generations whose objects have the same keys; some modules have all instead."""
+    found: Spec = request.param
+    return found
 
 
 @pytest.fixture

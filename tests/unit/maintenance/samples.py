@@ -20,12 +20,14 @@ from frazil.repository import Repository
 from frazil.session.committing import Saved
 from frazil.storage.base import Storage
 from tests.support.faulty import FaultyStorage
+from tests.support.generations import Spec, keeps_config
+from tests.support.nodes import array_document
 
 T = TypeVar("T")
 
 LENGTH = 8
 LINE = NodeId(bytes(8))
-DOCUMENT = b'{"zarr_format":3,"node_type":"array"}'
+DOCUMENT = array_document(9, chunks=(1,))
 
 
 def later() -> datetime:
@@ -33,10 +35,12 @@ def later() -> datetime:
     return datetime.now(UTC) + timedelta(hours=1)
 
 
-def make(storage: Storage, spec: int) -> Repository:
+def make(storage: Storage, spec: Spec) -> Repository:
     """A repository with one array of eight chunks, each an object of its own."""
     config = RepositoryConfig(inline_chunk_threshold_bytes=0)
-    repo = Repository.create(storage, config=config, spec_version=spec)
+    kept = config if keeps_config(spec) else None
+    Repository.create(storage, config=kept, spec_version=spec)
+    repo = Repository.open(storage, config)
     with repo.transaction(MAIN, message="array") as store:
         zarr.create_array(store, name="line", shape=(LENGTH,), chunks=(1,), dtype="i4")
     return repo

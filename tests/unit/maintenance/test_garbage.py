@@ -23,6 +23,7 @@ from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from tests.support.checks import check_repository, garbage_of
 from tests.support.faulty import Fault, FaultyStorage, Trouble
+from tests.support.generations import ALL, IDS, Spec, folder, has_logs, keeps_config
 from tests.unit.maintenance.samples import (
     Interrupted,
     Moment,
@@ -39,7 +40,13 @@ from tests.unit.maintenance.samples import (
 INITIAL = "1CECHNKREP0F1RSTCMT0"
 
 
-def littered(storage: Storage, spec: int) -> Repository:
+@pytest.fixture(params=ALL, ids=IDS)
+def spec(request: pytest.FixtureRequest) -> Spec:
+    found: Spec = request.param
+    return found
+
+
+def littered(storage: Storage, spec: Spec) -> Repository:
     """Main is back at its first two commits; three more are garbage, and so is a lost job."""
     repo = make(storage, spec)
     keep = [put(repo, index, index + 1) for index in range(2)][-1]
@@ -51,7 +58,7 @@ def littered(storage: Storage, spec: int) -> Repository:
     return repo
 
 
-def test_only_garbage_is_deleted(storage: MemoryStorage, spec: int) -> None:
+def test_only_garbage_is_deleted(storage: MemoryStorage, spec: Spec) -> None:
     repo = littered(storage, spec)
     before, garbage = keys(storage), garbage_of(repo)
     sizes = {item.key: item.size_bytes for item in storage.list("")}
@@ -60,21 +67,23 @@ def test_only_garbage_is_deleted(storage: MemoryStorage, spec: int) -> None:
     done = repo.garbage_collect(later())
     assert done == planned
     gone = before - keys(storage)
-    assert garbage <= gone
-    assert (done.snapshots_deleted, done.transaction_logs_deleted) == (3, 3)
-    assert (done.manifests_deleted, done.chunks_deleted) == (3, 4)
+    assert {repo.context.key_in_place(key) for key in garbage} <= gone
+    snapshots = 0 if spec == "g1" else 3  # there they stay until they expire
+    logs = 3 if has_logs(spec) else 0
+    assert (done.snapshots_deleted, done.transaction_logs_deleted) == (snapshots, logs)
+    assert (done.manifests_deleted, done.chunks_deleted) == (snapshots, snapshots + 1)
     assert done.bytes_deleted == sum(sizes[key] for key in gone)
     assert values(repo) == [1, 2, 0, 0, 0, 0, 0, 0]
     assert not garbage_of(repo)
     check_repository(repo)
 
 
-def test_young_objects_stay(storage: MemoryStorage, spec: int) -> None:
+def test_young_objects_stay(storage: MemoryStorage, spec: Spec) -> None:
     repo = littered(storage, spec)
-    before = keys(storage, "chunks/")
+    before = keys(storage)
     done = repo.garbage_collect(datetime.now(UTC) - timedelta(hours=1))
     assert done.snapshots_deleted == done.chunks_deleted == done.bytes_deleted == 0
-    assert keys(storage, "chunks/") == before
+    assert before <= keys(storage)
 
 
 def test_a_collection_is_recorded_even_if_nothing_was_found(storage: MemoryStorage) -> None:
@@ -107,10 +116,11 @@ def test_logs_of_expired_snapshots_go_where_nothing_takes_them_over(
     assert values(repo) == [1, 2, 3, 4, 0, 0, 0, 0]
 
 
-def test_backups_and_strange_names_are_never_touched(storage: MemoryStorage, spec: int) -> None:
+def test_backups_and_strange_names_are_never_touched(storage: MemoryStorage, spec: Spec) -> None:
     repo = littered(storage, spec)
-    repo.save_config()
-    repo.save_config()
+    if keeps_config(spec):
+        repo.save_config()
+        repo.save_config()
     for key in ("chunks/notes.txt", "snapshots/x", "overwritten/mine", "elsewhere/1"):
         storage.put(key, b"?")
     kept = {key for key in keys(storage) if key.startswith("overwritten/")}
@@ -120,21 +130,24 @@ def test_backups_and_strange_names_are_never_touched(storage: MemoryStorage, spe
     assert {"chunks/notes.txt", "snapshots/x", "elsewhere/1"} <= keys(storage)
 
 
-def test_an_object_lives_while_one_reference_to_it_lives(storage: MemoryStorage, spec: int) -> None:
+def test_an_object_lives_while_one_reference_to_it_lives(
+    storage: MemoryStorage, spec: Spec
+) -> None:
     repo = make(storage, spec)
     pack, lonely = ChunkId.random(), ChunkId.random()
+    objects = repo.context.storage
     for chunk in (pack, lonely):
-        storage.put(f"chunks/{chunk}", bytes(30))
+        objects.put(f"chunks/{chunk}", bytes(30))
     full: dict[Coordinates, ChunkRef] = {(n,): NativeRef(pack, 10 * n, 10) for n in range(3)}
     commit_refs(repo, {**full, (3,): NativeRef(lonely, 0, 30)})
     commit_refs(repo, {(1,): NativeRef(pack, 10, 10), (2,): InlineRef(b"in")})
     repo.expire_snapshots(later())
     done = repo.garbage_collect(later())
     assert done.chunks_deleted == 1
-    assert keys(storage, "chunks/") == {f"chunks/{pack}"}
+    assert keys(objects, "chunks/") == {f"chunks/{pack}"}
 
 
-def test_foreign_chunks_are_left_alone(storage: MemoryStorage, spec: int) -> None:
+def test_foreign_chunks_are_left_alone(storage: MemoryStorage, spec: Spec) -> None:
     repo = make(storage, spec)
     commit_refs(repo, {(0,): VirtualRef("s3://bucket/file", 0, 10)})
     assert repo.garbage_collect(later()).chunks_deleted == 0
@@ -215,10 +228,13 @@ class TestMeanwhile:
         ],
     )
     def test_a_whole_commit_survives(
-        self, storage: MemoryStorage, spec: int, operation: str, prefix: str
+        self, storage: MemoryStorage, spec: Spec, operation: str, prefix: str
     ) -> None:
         repo = littered(storage, spec)
-        race = Interrupted(storage, [Moment(operation, prefix, lambda: put(repo, 6, 60))])
+        if spec == "g1" and operation == "delete_many" and prefix != "chunks/":
+            pytest.skip("snapshots of generation g1 are no garbage before they expire")
+        place = folder(spec, prefix)
+        race = Interrupted(storage, [Moment(operation, place, lambda: put(repo, 6, 60))])
         Repository.open(race).garbage_collect(later(), max_concurrent_listings=1)
         assert not race.moments
         assert messages(repo)[0] == "6=60"
@@ -281,12 +297,14 @@ class TestFailures:
         monkeypatch.setattr(deleting, "BATCH", 2)
 
     def test_a_failed_delete_leaves_the_following_phases_to_the_next_run(
-        self, storage: MemoryStorage, spec: int
+        self, storage: MemoryStorage, spec: Spec
     ) -> None:
         repo = littered(storage, spec)
         before = keys(storage)
         faulty = FaultyStorage(storage, [Fault(Trouble.FAIL, "delete_many")])
         done = Repository.open(faulty).garbage_collect(later())
+        if spec == "g1":
+            pytest.skip("snapshots of generation g1 are no garbage before they expire")
         assert (done.snapshots_deleted, done.objects_failed_to_delete) == (1, 2)
         assert done.skipped_phases == ["transaction_logs", "manifests", "chunks"]
         assert "planned failure" in done.delete_errors[0]
@@ -326,33 +344,36 @@ class TestFailures:
         repo.garbage_collect(later())
         assert not garbage_of(repo)
 
-    def test_a_lost_manifest_stops_it(self, storage: MemoryStorage, spec: int) -> None:
+    def test_a_lost_manifest_stops_it(self, storage: MemoryStorage, spec: Spec) -> None:
         repo = littered(storage, spec)
         tip = repo.lookup_branch("main")
-        storage.delete_many([f"manifests/{repo.list_manifest_files(tip)[0].id}"])
-        before = keys(storage, "chunks/")
+        key = f"manifests/{repo.list_manifest_files(tip)[0].id}"
+        storage.delete_many([repo.context.key_in_place(key)])
+        before = keys(storage)
         with pytest.raises(StorageError):
             Repository.open(storage).garbage_collect(later())
-        assert keys(storage, "chunks/") == before
+        assert keys(storage) == before
 
-    def test_a_damaged_manifest_stops_it(self, storage: MemoryStorage, spec: int) -> None:
+    def test_a_damaged_manifest_stops_it(self, storage: MemoryStorage, spec: Spec) -> None:
         repo = littered(storage, spec)
-        key = f"manifests/{repo.list_manifest_files(repo.lookup_branch('main'))[0].id}"
+        manifest = repo.list_manifest_files(repo.lookup_branch("main"))[0].id
+        key = repo.context.key_in_place(f"manifests/{manifest}")
         blob = storage.get(key)
         assert blob is not None
         storage.put(key, blob[:-4])
-        before = keys(storage, "chunks/")
+        before = keys(storage)
         with pytest.raises(FormatError):
             Repository.open(storage).garbage_collect(later())
-        assert keys(storage, "chunks/") == before
+        assert keys(storage) == before
 
 
-def test_damaged_garbage_is_no_hindrance(storage: MemoryStorage, spec: int) -> None:
+def test_damaged_garbage_is_no_hindrance(storage: MemoryStorage, spec: Spec) -> None:
     repo = littered(storage, spec)
-    storage.put(f"snapshots/{ChunkId.random()}", b"torn")
-    storage.put(f"manifests/{ChunkId.random()}", b"torn")
+    for kind in ("snapshots", "manifests"):
+        storage.put(repo.context.key_in_place(f"{kind}/{ChunkId.random()}"), b"torn")
     done = repo.garbage_collect(later())
-    assert (done.snapshots_deleted, done.manifests_deleted) == (4, 4)
+    torn = 1 if spec == "g1" else 4
+    assert (done.snapshots_deleted, done.manifests_deleted) == (torn, torn)
 
 
 def test_a_repository_that_takes_no_changes_refuses(storage: MemoryStorage) -> None:
@@ -362,7 +383,7 @@ def test_a_repository_that_takes_no_changes_refuses(storage: MemoryStorage) -> N
         repo.garbage_collect(later(), dry_run=True)
 
 
-def test_small_limits_change_nothing(storage: MemoryStorage, spec: int) -> None:
+def test_small_limits_change_nothing(storage: MemoryStorage, spec: Spec) -> None:
     repo = littered(storage, spec)
     full = repo.garbage_collect(later(), dry_run=True)
     tight = repo.garbage_collect(

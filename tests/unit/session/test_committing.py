@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -11,10 +12,21 @@ from frazil.errors import ErrorKind, StorageError
 from frazil.repository import Repository
 from frazil.storage.base import PLAIN, Attributes, Bytes, LostRace, Version, Written
 from frazil.storage.local import LocalStorage
+from tests.support.generations import ALL, IDS, Spec
 from tests.support.nodes import array_document, contents, write_keys
 
 BEFORE = {"a/zarr.json": array_document(2)}
 AFTER = {"a/c/0": b"inline", "a/c/1": b"of its own" * 100}
+
+
+KEPT: Final[dict[Spec, str]] = {
+    1: "kept chunks manifests snapshots transactions",
+    "g2": "kept c m s",
+    "g1": "kept c i s",
+}
+"""Folders of the files that must be on the disk before the branch moves."""
+LISTING: Final[tuple[Spec, ...]] = ("g1", 2)
+"""Generations that list snapshots beside their files."""
 
 
 class Watched(LocalStorage):
@@ -57,9 +69,9 @@ class Watched(LocalStorage):
         return [self.get(key) for key in ("repo", "refs/branch.main/ref.json")]
 
 
-@pytest.fixture(params=[1, 2])
-def spec(request: pytest.FixtureRequest) -> int:
-    found: int = request.param
+@pytest.fixture(params=ALL, ids=IDS)
+def spec(request: pytest.FixtureRequest) -> Spec:
+    found: Spec = request.param
     return found
 
 
@@ -69,7 +81,7 @@ def storage(tmp_path: Path) -> Watched:
 
 
 @pytest.fixture
-def repository(storage: Watched, spec: int) -> Repository:
+def repository(storage: Watched, spec: Spec) -> Repository:
     made = Repository.create(storage, spec_version=spec)
     session = made.writable_session("main")
     write_keys(session, BEFORE)
@@ -78,21 +90,21 @@ def repository(storage: Watched, spec: int) -> Repository:
     return made
 
 
-def test_the_branch_moves_last(repository: Repository, storage: Watched) -> None:
+def test_the_branch_moves_last(repository: Repository, storage: Watched, spec: Spec) -> None:
     session = repository.writable_session("main")
     write_keys(session, AFTER)
     session.commit("after")
-    assert storage.events == ["kept chunks manifests snapshots transactions", "moved"]
+    assert storage.events == [KEPT.get(spec, KEPT[1]), "moved"]
 
 
 def test_a_flush_is_known_only_when_it_is_on_the_disk(
-    repository: Repository, storage: Watched, spec: int
+    repository: Repository, storage: Watched, spec: Spec
 ) -> None:
     session = repository.writable_session("main")
     write_keys(session, AFTER)
     session.flush("a job")
-    kept = "kept chunks manifests snapshots transactions"
-    assert storage.events == ([kept, "moved"] if spec == 2 else [kept])
+    kept = KEPT.get(spec, KEPT[1])
+    assert storage.events == ([kept, "moved"] if spec in LISTING else [kept])
 
 
 def test_a_disk_that_fails_moves_no_branch(repository: Repository, storage: Watched) -> None:

@@ -18,6 +18,7 @@ from frazil.repository import Repository
 from frazil.session.keyspace import KeySpace
 from frazil.session.session import Session
 from frazil.storage.memory import MemoryStorage
+from tests.support.generations import ALL, IDS
 from tests.support.nodes import array_document, contents, group_document, write_keys
 
 Edit = Callable[[Session], None]
@@ -36,7 +37,7 @@ def deleting(*keys: str) -> Edit:
     return edit
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=ALL, ids=IDS)
 def repository(request: pytest.FixtureRequest) -> Repository:
     made = Repository.create(MemoryStorage(), spec_version=request.param)
     session = made.writable_session("main")

@@ -25,6 +25,7 @@ from frazil.session import draft
 from frazil.session.session import Session
 from frazil.storage.memory import MemoryStorage
 from tests.support.faulty import FaultyStorage
+from tests.support.generations import ALL, IDS
 from tests.support.nodes import array_document, group_document, write_keys
 
 
@@ -37,7 +38,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patching, "FROM_REFS", 20)
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=ALL, ids=IDS)
 def repository(request: pytest.FixtureRequest) -> Repository:
     return Repository.create(MemoryStorage(), spec_version=request.param)
 

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
@@ -22,7 +23,7 @@ import pytest
 
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, ReadOnlyError, StorageError
 from frazil.storage.base import Attributes, Fetched, LostRace, Unchanged, Version, Written
-from frazil.storage.file_lock import LOCK_NAME, RootLock
+from frazil.storage.file_lock import LOCK_NAME, TURN_NAME, RootLock
 from frazil.storage.local import SYNC_ALL_FROM, LocalStorage
 from tests.support.forking import Forked
 
@@ -141,11 +142,46 @@ def test_old_leftovers_of_killed_writers_can_be_removed(storage: LocalStorage, r
     storage.put("chunks/a", b"x")
     storage.put("repo", b"x")
     storage.put_if("repo", b"y", version_of(storage, "repo"))
-    (root / "chunks/b#99").write_bytes(b"half")
+    with storage.turn():
+        (root / "chunks/b#99").write_bytes(b"half")
     now = datetime.now(UTC)
     assert storage.remove_staging(now - timedelta(hours=1)) == 0
     assert storage.remove_staging(now + timedelta(hours=1)) == 1
-    assert files_below(root) == {"chunks/a", "repo", LOCK_NAME}
+    assert files_below(root) == {"chunks/a", "repo", LOCK_NAME, TURN_NAME}
+
+
+# --- turns ---
+
+
+def test_turns_are_taken_one_after_the_other(storage: LocalStorage, root: Path) -> None:
+    root.mkdir()
+    inside: list[int] = []
+    most: list[int] = []
+
+    def take(number: int) -> None:
+        with LocalStorage(root).turn():
+            inside.append(number)
+            most.append(len(inside))
+            storage.put(f"chunks/{number}", b"x")
+            inside.remove(number)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(take, range(40)))
+    assert most == [1] * 40
+
+
+def test_who_holds_its_turn_too_long_stops_nobody(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frazil.storage.local.TURN_TIMEOUT_S", 0.01)
+    root.mkdir()
+    with LocalStorage(root).turn(), LocalStorage(root).turn():
+        assert LocalStorage(root).is_empty()
+
+
+def test_where_nothing_can_be_locked_everybody_has_a_turn(storage: LocalStorage) -> None:
+    with storage.turn():
+        assert not Path(storage.path).exists()
 
 
 def test_writes_leave_no_other_files(storage: LocalStorage, root: Path) -> None:

@@ -19,13 +19,14 @@ from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.xarray import to_icechunk
 from frazil.xarray.engine import FrazilBackend
+from tests.support.generations import WITH_TEXTS, spec_id
 from tests.unit.xarray.weather import forecast
 
 HINDCAST = forecast(2).rename(time="valid_time")
 """other times than the forecast, so that both fit into one tree"""
 
 
-@pytest.fixture(params=[1, 2], ids=["v1", "v2"])
+@pytest.fixture(params=WITH_TEXTS, ids=spec_id)
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Two commits on `main`, the first of them tagged and on branch `old data`."""
     repository = Repository.create(LocalStorage(tmp_path / "repo"), spec_version=request.param)

@@ -28,10 +28,11 @@ from frazil.storage.credentials import LocalFileSystemAccess
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.xarray import to_icechunk
+from tests.support.generations import WITH_TEXTS, spec_id
 from tests.unit.xarray.weather import forecast
 
 
-@pytest.fixture(params=[1, 2], ids=["v1", "v2"])
+@pytest.fixture(params=WITH_TEXTS, ids=spec_id)
 def repository(request: pytest.FixtureRequest) -> Repository:
     return Repository.create(MemoryStorage(), spec_version=request.param)
 

@@ -1,0 +1,333 @@
+"""Freeing space: `gc`, the `trash` that it may fill, and `purge`, which erases for good."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from frazil.cli.answers import Answer, Screen, styled, tell_dry_run, working
+from frazil.cli.arguments import Apply, OlderThan, WholeUrl, parse_time
+from frazil.cli.commands import add_command
+from frazil.cli.exits import Exit
+from frazil.cli.text import counted, exact, moment, size
+from frazil.errors import InvalidInputError, SessionStateError
+
+if TYPE_CHECKING:
+    from frazil.maintenance.trash import TrashBatch
+    from frazil.model.values import GCSummary
+    from frazil.purging.records import PurgeReport
+
+Described = dict[str, Any]
+PANEL: Final = "Maintain"
+YOUNGEST_GARBAGE: Final = timedelta(days=1)
+"""What is younger may belong to a session that is still open."""
+KINDS: Final = ("snapshots", "transaction_logs", "manifests", "chunks")
+Batch = Annotated[
+    str | None,
+    typer.Argument(metavar="BATCH", help="As `trash list` names it.", show_default=False),
+]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    add_command(app, "gc", gc, PANEL)
+    trash = typer.Typer(no_args_is_help=True, help="What gc --quarantine put aside.")
+    for name, work in (("list", list_), ("restore", restore), ("empty", empty)):
+        add_command(trash, name, work)
+    app.add_typer(trash, name="trash", rich_help_panel=PANEL)
+    add_command(app, "purge", purge, PANEL)
+
+
+# --- gc ---
+
+
+def gc(
+    url: WholeUrl,
+    older_than: OlderThan = "7d",
+    allow_young: Annotated[
+        bool,
+        typer.Option("--allow-young", help="Delete even what is younger than a day."),
+    ] = False,
+    incremental: Annotated[
+        bool,
+        typer.Option(
+            "--incremental", help="Only what expired snapshots left, without listing chunks."
+        ),
+    ] = False,
+    quarantine: Annotated[
+        bool, typer.Option("--quarantine", help="Put it below trash/ instead of deleting it.")
+    ] = False,
+    save_plan: Annotated[
+        str | None,
+        typer.Option("--save-plan", metavar="FILE", help="Write the plan to a file, as JSON."),
+    ] = None,
+    plan: Annotated[
+        str | None,
+        typer.Option("--plan", metavar="FILE", help="Use a saved plan instead of a new one."),
+    ] = None,
+    apply: Apply = False,
+) -> Answer:
+    """Delete files that no branch or tag needs and that are old enough.
+
+    What an open session has written is garbage until it is committed: choose a time before the
+    beginning of every session that may still commit. A saved plan is checked again before
+    anything is deleted.
+    """
+    from frazil.cli.places import open_whole
+    from frazil.maintenance.garbage_plan import GarbagePlan, carry_out, make_plan
+
+    repository = open_whole(url)
+    context = repository.context
+    if plan is not None and (incremental or save_plan is not None):
+        raise InvalidInputError("--plan is a plan already: leave out --incremental and --save-plan")
+    made = None if plan is None else GarbagePlan.load(plan)
+    cutoff = parse_time(older_than) if made is None else made.older_than
+    if apply and not allow_young and datetime.now(UTC) - cutoff < YOUNGEST_GARBAGE:
+        raise SessionStateError(
+            "files younger than a day may belong to somebody's open session; choose another "
+            "--older-than, or --allow-young if you know that nobody is writing",
+        )
+    batch: str | None = None
+    with working("Collecting garbage"):
+        if made is None:
+            made = make_plan(context, cutoff, how="incremental" if incremental else "full")
+        if save_plan is not None:
+            made.save(save_plan)
+        summary = made.summary
+        if apply:
+            summary, batch = carry_out(context, made, quarantine=quarantine)
+    data = {
+        "older_than": exact(cutoff),
+        "how": made.how,
+        **gc_data(summary),
+        "trash": batch,
+        "applied": apply,
+    }
+    has_failed = bool(summary.objects_failed_to_delete)
+    return Answer(
+        data,
+        lambda screen: _show_gc(screen, summary, cutoff, batch, applied=apply),
+        Exit.FAILURE if has_failed else Exit.OK,
+    )
+
+
+def gc_data(summary: GCSummary) -> Described:
+    """What a collection did, as JSON shows it everywhere."""
+    return {
+        "bytes": summary.bytes_deleted,
+        **{kind: getattr(summary, f"{kind}_deleted") for kind in KINDS},
+        "failed": summary.objects_failed_to_delete,
+        "errors": summary.delete_errors,
+        "skipped": summary.skipped_phases,
+    }
+
+
+def _show_gc(
+    screen: Screen, summary: GCSummary, cutoff: datetime, batch: str | None, *, applied: bool
+) -> None:
+    verb = "Would delete" if not applied else "Deleted" if batch is None else "Put aside"
+    screen.line(f"{verb} {size(summary.bytes_deleted)} written before {moment(cutoff)}")
+    data = gc_data(summary)
+    screen.fields((kind.replace("_", " "), f"{data[kind]:,}") for kind in KINDS)
+    if batch is not None:
+        screen.note(f"trash restore brings it back, trash empty deletes it: {batch}")
+    if summary.objects_failed_to_delete:
+        screen.line(
+            styled(f"{counted(summary.objects_failed_to_delete, 'object')} would not go", "red")
+        )
+        for message in summary.delete_errors:
+            screen.note(message)
+    tell_dry_run(screen, applied=applied)
+
+
+# --- trash ---
+
+
+def list_(url: WholeUrl) -> Answer:
+    """List what was put aside."""
+    from frazil.cli.places import open_whole
+    from frazil.maintenance.trash import list_trash
+
+    found = list_trash(open_whole(url).context.storage)
+    data = {"batches": [_batch_data(each) for each in found]}
+
+    def show(screen: Screen) -> None:
+        rows = [
+            [each.name, moment(each.moved_at), f"{each.objects:,}", size(each.size_bytes)]
+            for each in found
+        ]
+        screen.table(("batch", "put aside", "objects#", "size#"), rows)
+
+    return Answer(data, show)
+
+
+def _batch_data(batch: TrashBatch) -> Described:
+    return {
+        "batch": batch.name,
+        "moved_at": exact(batch.moved_at),
+        "objects": batch.objects,
+        "bytes": batch.size_bytes,
+    }
+
+
+def restore(url: WholeUrl, batch: Batch = None) -> Answer:
+    """Put back what was put aside: one batch, or all."""
+    from frazil.cli.places import open_whole
+    from frazil.maintenance.trash import restore_trash
+
+    with working("Restoring"):
+        done = restore_trash(open_whole(url).context, batch)
+    data = {"batch": batch, "objects": done.objects, "bytes": done.size_bytes}
+    told = f"Restored {counted(done.objects, 'object')}, {size(done.size_bytes)}"
+    return Answer(data, lambda screen: screen.line(told))
+
+
+def empty(
+    url: WholeUrl, batch: Batch = None, older_than: OlderThan = "7d", apply: Apply = False
+) -> Answer:
+    """Delete for good what was put aside long enough ago."""
+    from frazil.cli.places import open_whole
+    from frazil.maintenance.trash import empty_trash
+
+    cutoff = parse_time(older_than)
+    with working("Emptying the trash"):
+        done = empty_trash(open_whole(url).context, cutoff, batch, dry_run=not apply)
+    data = {
+        "batch": batch,
+        "older_than": exact(cutoff),
+        "objects": done.objects,
+        "bytes": done.size_bytes,
+        "applied": apply,
+    }
+
+    def show(screen: Screen) -> None:
+        verb = "Deleted" if apply else "Would delete"
+        what = f"{counted(done.objects, 'object')}, {size(done.size_bytes)}"
+        screen.line(f"{verb} {what} put aside before {moment(cutoff)}")
+        tell_dry_run(screen, applied=apply)
+
+    return Answer(data, show)
+
+
+# --- purge ---
+
+
+def purge(
+    url: WholeUrl,
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH", help="Array or group, as it is or was called.", show_default=False
+        ),
+    ],
+    region: Annotated[
+        str | None,
+        typer.Option(metavar="REGION", help="Only these cells of an array: 0:10, :, 5."),
+    ] = None,
+    confirm: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The path again, to do it.")
+    ] = None,
+    delete_backups: Annotated[
+        bool,
+        typer.Option("--delete-backups", help="Delete the older part of the operations log too."),
+    ] = False,
+    apply: Apply = False,
+) -> Answer:
+    """Erase an array, a group or a region from all of history; it cannot be undone.
+
+    Snapshots that hold it are written anew under other ids, which branches and tags then name.
+    Its bytes are deleted, or overwritten where others share a file. Everything is looked through
+    again in the end.
+    """
+    from frazil.cli.places import open_whole
+    from frazil.purging import purge as purging
+
+    with working("Purging"):
+        report = purging.purge(
+            open_whole(url).context,
+            path,
+            None if region is None else slices(region),
+            confirm=confirm,
+            dry_run=not apply,
+            delete_backups=delete_backups,
+        )
+    code = Exit.OK if not apply or report.is_proved else Exit.FINDINGS
+    return Answer(purge_data(report), lambda screen: _show_purge(screen, report), code)
+
+
+def slices(text: str) -> list[slice]:
+    """Read a region of whatever shape: `0:10, :, 5`.
+
+    Raises:
+        InvalidInputError: it is none.
+    """
+    found = []
+    for part in text.strip().strip("[]").split(","):
+        first, colon, last = (each.strip() for each in part.partition(":"))
+        if not all(not each or (each.isascii() and each.isdigit()) for each in (first, last)):
+            raise InvalidInputError(f"{part.strip()!r} is neither a number nor start:stop")
+        if not colon and not first:
+            raise InvalidInputError(f"{text!r} is no region; write 0:10, :, 5")
+        start = int(first) if first else None
+        stop = (int(last) if last else None) if colon else int(first) + 1
+        found.append(slice(start, stop))
+    return found
+
+
+def purge_data(report: PurgeReport) -> Described:
+    """What an erasure did, as JSON shows it."""
+    return {
+        **{
+            each.name: getattr(report, each.name)
+            for each in dataclasses.fields(report)
+            if each.name not in ("region", "verification", "snapshots")
+        },
+        "region": None if report.region is None else [list(part) for part in report.region],
+        "snapshots": dict(report.snapshots),
+        "verification": None
+        if report.verification is None
+        else dataclasses.asdict(report.verification),
+        "proved": report.is_proved,
+    }
+
+
+def _show_purge(screen: Screen, report: PurgeReport) -> None:
+    done = report.applied
+    screen.line(
+        "Purged " if done else "Would purge ",
+        styled(report.path, "bold"),
+        f" from {counted(len(report.snapshots), 'snapshot')}",
+    )
+    rows = [
+        ("was called", ", ".join(report.paths)),
+        ("erased", size(report.bytes_erased)),
+        ("references", f"{report.chunks_dropped:,} dropped, {report.chunks_blanked:,} blanked"),
+        (
+            "objects",
+            f"{report.objects_deleted:,} deleted, {report.objects_overwritten:,} overwritten",
+        ),
+        ("manifests", f"{report.manifests_deleted:,} deleted"),
+    ]
+    if report.virtual_sources:
+        sources = counted(len(report.virtual_sources), "source")
+        rows.append(("virtual", f"{sources} outside the repository, left as they are"))
+    if report.still_referenced:
+        rows.append(("shared", f"also the bytes of {', '.join(report.still_referenced)}: kept"))
+    if report.backups and not report.backups_deleted:
+        rows.append(("backups", f"{report.backups:,} of the repo object name old snapshots"))
+    screen.fields(rows)
+    checked = report.verification
+    if checked is not None:
+        if checked.is_clean:
+            told = f"Nothing is left in {counted(checked.snapshots, 'snapshot')}."
+            screen.line(styled(told, "green"))
+        for each in checked.leftovers:
+            screen.line(styled(each, "red"))
+        if checked.unnamed_objects:
+            loose = counted(checked.unnamed_objects, "object")
+            screen.note(f"{loose} without any reference may hold anything: gc deletes them")
+    if not done:
+        screen.note(f"Nothing was changed; --apply --confirm {report.path} does it.")

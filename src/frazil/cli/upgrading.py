@@ -1,0 +1,144 @@
+"""From one generation of the format to a newer one, and back while the old files are there."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from frazil.cli.answers import Answer, Screen, tell_dry_run, working
+from frazil.cli.arguments import Apply, WholeUrl
+from frazil.cli.commands import add_command
+from frazil.cli.text import counted, size
+from frazil.errors import ErrorKind, InvalidInputError
+
+if TYPE_CHECKING:
+    from frazil.session.context import Context
+    from frazil.upgrading.records import TidyReport, UpgradeReport
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    add_command(app, "upgrade", upgrade, "Maintain")
+
+
+def upgrade(
+    url: WholeUrl,
+    to: Annotated[int, typer.Option(metavar="SPEC", help="Spec version to upgrade to: 1, 2.")] = 2,
+    chunks: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW",
+            help="Chunk objects of G1 and G2: link, copy, or virtual to leave them alone.",
+        ),
+    ] = "link",
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Go back to the generation before version 1.")
+    ] = False,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Delete what is left of that generation.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Undo, though there were changes since.")
+    ] = False,
+    apply: Apply = False,
+) -> Answer:
+    """Make a repository one of a newer version; history, branches and tags are kept.
+
+    From version 1 to 2 no chunk is copied, nobody else may write meanwhile, and the files that
+    only version 1 uses are deleted. Repositories from before version 1 keep their files until
+    they are cleaned up, and old writers are locked out.
+    """
+    from frazil.cli.places import open_whole
+
+    if undo and clean:
+        raise InvalidInputError("choose one of --undo and --clean", kind=ErrorKind.NOT_ALLOWED)
+    repository = open_whole(url)
+    if undo or clean:
+        from frazil.upgrading.cleaning import clean as clean_up
+        from frazil.upgrading.undoing import undo as go_back
+
+        with working("Tidying up"):
+            tidied = (
+                go_back(repository.storage, dry_run=not apply, force=force)
+                if undo
+                else clean_up(repository.storage, dry_run=not apply)
+            )
+        return _tidied(tidied, undo=undo)
+    context = repository.context
+    if context.generation.dialect is None:
+        return _from_v1(context, to, apply=apply)
+    from frazil.upgrading.upgrade import upgrade as upgrade_older
+
+    with working("Upgrading" if apply else "Reading the history"):
+        done = upgrade_older(context, to=to, mode=chunks, dry_run=not apply)
+    return _upgraded(done)
+
+
+def _from_v1(context: Context, to: int, *, apply: bool) -> Answer:
+    from frazil.maintenance.upgrade import upgrade_v1_to_v2
+    from frazil.upgrading.records import cannot, target_generation
+
+    spec = context.generation.spec
+    if target_generation(to).spec < 2:
+        raise cannot(f"this repository has {context.generation.title} already")
+    with working("Reading the history"):
+        upgrade_v1_to_v2(context, dry_run=not apply)
+    data = {"url": context.place.url, "from_spec": spec, "to_spec": 2, "applied": apply}
+
+    def show(screen: Screen) -> None:
+        if spec == 2:
+            screen.line("Only files of an interrupted upgrade are left to delete.")
+        else:
+            verb = "Upgraded" if apply else "Can be upgraded"
+            screen.line(f"{verb} from version 1 to version 2.")
+        tell_dry_run(screen, applied=apply)
+
+    return Answer(data, show)
+
+
+def _upgraded(done: UpgradeReport) -> Answer:
+    facts = dataclasses.asdict(done)
+    data = {"url": facts.pop("url"), "from_spec": facts.pop("from_generation"), **facts}
+
+    def show(screen: Screen) -> None:
+        verb = "Upgraded" if done.applied else "Can be upgraded"
+        name = done.from_generation.upper()
+        screen.line(f"{verb} from {name} ({done.dialect}) to version {done.to_spec}.")
+        branches = f"{done.branches} branch{'' if done.branches == 1 else 'es'}"
+        refs = f"{branches}, {counted(done.tags, 'tag')}"
+        gone = f", {done.deleted_tags} deleted" if done.deleted_tags else ""
+        rows = [
+            ("refs", refs + gone),
+            ("snapshots", f"{done.snapshots:,}, {done.renamed_snapshots:,} with other ids"),
+            ("manifests", f"{done.manifests:,} with {counted(done.references, 'reference')}"),
+            ("logs", f"{done.logs_made:,} made by comparing snapshots"),
+            ("chunks", f"{done.chunks:,} to {done.mode}, {size(done.chunk_bytes)}"),
+        ]
+        if done.mode == "virtual":
+            rows[-1] = ("chunks", "read where they are, as virtual chunks")
+        if done.dropped_references:
+            rows.append(("dropped", f"{counted(done.dropped_references, 'reference')} of others"))
+        if done.missing_chunks:
+            rows.append(("missing", counted(done.missing_chunks, "chunk object")))
+        screen.fields(rows)
+        tell_dry_run(screen, applied=done.applied)
+
+    return Answer(data, show)
+
+
+def _tidied(done: TidyReport, *, undo: bool) -> Answer:
+    action = "undo" if undo else "clean"
+
+    def show(screen: Screen) -> None:
+        name = done.generation.upper()
+        if undo:
+            screen.line(f"{'Went' if done.applied else 'Would go'} back to {name}.")
+            screen.fields([("restored", counted(done.restored, "file"))])
+        else:
+            screen.line(f"{'Deleted' if done.applied else 'Would delete'} what is left of {name}.")
+        screen.fields([("deleted", f"{counted(done.deleted, 'file')}, {size(done.deleted_bytes)}")])
+        tell_dry_run(screen, applied=done.applied)
+
+    return Answer({"action": action, **dataclasses.asdict(done)}, show)

@@ -1,0 +1,312 @@
+"""Commit protocol of G2 and G3: a branch is a row of numbered files, each created once.
+
+The newest file says where the branch is. A commit creates the next number, which only one of
+several writers can; nothing is ever replaced. An upgrade fences a branch with a last file that
+names no snapshot of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from frazil.commit.base import (
+    MAIN,
+    Publication,
+    attempts,
+    create_object,
+    moved,
+    now_micros,
+    refuse_main,
+)
+from frazil.commit.by_ref_file import CONFIG_KEY, JSON_FILE, YAML_FILE, read_config
+from frazil.commit.file_refs import FileRefs
+from frazil.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ErrorKind,
+    FormatError,
+    RefNotFoundError,
+    StorageError,
+)
+from frazil.formats.config_codec import config_map_to_yaml
+from frazil.formats.generation import Generation
+from frazil.formats.legacy.codec import decode_ref, encode_ref
+from frazil.formats.legacy.records import LegacyGeneration, RefRecord
+from frazil.formats.legacy.ref_names import RefKey, RefLayout, parse_ref_key
+from frazil.ids import SnapshotId
+from frazil.model.config import RepositoryConfig
+from frazil.model.history import JSON, SnapshotEntry
+from frazil.storage.assets import Assets
+from frazil.storage.base import PLAIN, Fetched, LostRace, Storage
+from frazil.storage.older.name_book import NameBook
+from frazil.storage.older.steps import Step, layout_at, steps_of
+
+FAR_BACK: Final = 8
+"""Steps that may vanish between listing and reading before a branch counts as deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tip:
+    """Where a branch is: the number of its newest file, and the snapshot it stands at."""
+
+    number: int
+    target: SnapshotId
+    moved_to: str | None = None
+    """the branch is fenced off: it lives on in that spec"""
+
+
+class NumberedRefs(FileRefs):
+    """Branches as rows of numbered files, tags as single ones."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        assets: Assets,
+        config: RepositoryConfig,
+        generation: Generation,
+        names: NameBook,
+    ) -> None:
+        super().__init__(storage, assets)
+        assert generation.dialect is not None
+        self.generation = generation
+        self._dialect = generation.dialect
+        self._retries = config.update_retries()
+        self._names = names
+        self._known: dict[str, int] = {}
+        """numbers that branches are known to have reached"""
+
+    @cached_property
+    def layout(self) -> RefLayout:
+        """How this repository names the files of its refs."""
+        return layout_at(self._storage, self._dialect.generation)
+
+    # --- reading ---
+
+    def branches(self) -> Mapping[str, SnapshotId]:
+        names = sorted({key.name for _, key in self._keys() if key.kind == "branch"})
+        tips = self._storage.each(self.tip, names)
+        return {name: tip.target for name, tip in zip(names, tips, strict=True) if tip is not None}
+
+    def tags(self) -> Mapping[str, SnapshotId]:
+        found = [(text, key) for text, key in self._keys() if key.kind == "tag"]
+        gone = {key.name for _, key in found if key.is_tombstone}
+        live = {key.name: text for text, key in found if key.name not in gone}
+        targets = self._storage.each(self._read, list(live.values()))
+        return {
+            name: record.snapshot
+            for name, record in zip(live, targets, strict=True)
+            if record is not None
+        }
+
+    def deleted_tags(self) -> list[tuple[str, SnapshotId | None]]:
+        gone = sorted({key.name for _, key in self._keys() if key.is_tombstone})
+        records = [self._read(self.layout.tag_key(name)) for name in gone]
+        return [
+            (name, None if record is None else record.snapshot)
+            for name, record in zip(gone, records, strict=True)
+        ]
+
+    def branch_tip(self, name: str) -> SnapshotId:
+        return self._existing(name).target
+
+    def tag_target(self, name: str) -> SnapshotId:
+        key = self.layout.tag_key(name)
+        record = None if self._is_tombstoned(name) else self._read(key)
+        if record is None:
+            raise RefNotFoundError(f"no tag {name!r}: ref not found")
+        return record.snapshot
+
+    def tip(self, name: str) -> Tip | None:
+        """Where a branch is; None when there is no such branch."""
+        for _ in range(FAR_BACK):
+            newest: int | None = None
+            fence: str | None = None
+            for step in steps_of(self._storage, self.layout, name, self._known.get(name)):
+                record = self._read(step.key)
+                if record is None:
+                    break  # deleted since it was listed: look again
+                newest = step.number if newest is None else newest
+                if record.moved_to is None:
+                    self._known[name] = step.number
+                    return Tip(newest, record.snapshot, fence)
+                fence = record.moved_to
+            else:
+                return None
+        return None
+
+    def stored_config(self) -> JSON | None:
+        return read_config(self._storage) if self.generation.keeps_config else None
+
+    def _existing(self, name: str) -> Tip:
+        found = self.tip(name)
+        if found is None:
+            raise RefNotFoundError(f"no branch {name!r}: ref not found")
+        return found
+
+    def steps(self, name: str) -> Iterator[Step]:
+        """The files of a branch, newest first."""
+        return steps_of(self._storage, self.layout, name)
+
+    def _keys(self) -> Iterator[tuple[str, RefKey]]:
+        """All files of refs, as far as they follow the layout of this repository."""
+        layout = self.layout
+        for item in self._storage.list(layout.root):
+            found = parse_ref_key(layout.generation, item.key, encoded=layout.encoded)
+            if found is not None and found.prefix == layout.prefix:
+                yield item.key, found
+
+    def _read(self, key: str) -> RefRecord | None:
+        blob = self._storage.get(key)
+        if blob is None:
+            return None
+        record = decode_ref(blob, key=key, generation=self._dialect.generation)
+        if record.name is not None:
+            self._names.note("snapshots", record.snapshot, record.name)
+        return record
+
+    def _is_tombstoned(self, name: str) -> bool:
+        if self.layout.generation is not LegacyGeneration.G3:
+            return False
+        return self._storage.head(self.layout.tombstone_key(name)) is not None
+
+    # --- changing ---
+
+    def require_online(self) -> None:
+        super().require_online()
+        self._refuse_fenced(self.tip(MAIN))
+
+    def publish(self, publication: Publication, ready: Callable[[], None] = lambda: None) -> None:
+        if publication.amends:
+            raise self._unsupported("amend")
+        branch = publication.branch
+        try:
+            self._step(branch, publication.base, publication.entry.id, ready)
+        except (ConflictError, StorageError) as error:
+            if not self._landed_all_the_same(
+                publication, error, lambda: [step.key for step in self.steps(branch)]
+            ):
+                raise
+
+    def _step(
+        self,
+        branch: str,
+        base: SnapshotId,
+        new: SnapshotId,
+        ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Move a branch from `base` to `new`, once `ready` has returned."""
+        for _ in attempts(self._retries):
+            # Listed anew each time: a branch deleted and made again counts from zero.
+            tip = self._existing(branch)
+            self._refuse_fenced(tip)
+            if tip.target == new:
+                return  # an earlier attempt landed; only its reply was lost
+            if tip.target != base:
+                raise moved(base, tip.target, branch)
+            key = self.layout.branch_key(branch, tip.number + 1)
+            outcome = self._storage.put_when(key, self._content(new), None, ready, JSON_FILE)
+            if not isinstance(outcome, LostRace):
+                return
+
+    def _content(self, target: SnapshotId) -> bytes:
+        record = RefRecord(
+            snapshot=target,
+            name=self._names.name("snapshots", target),
+            timestamp=now_micros() * 1000,
+        )
+        return encode_ref(record, self._dialect)
+
+    def _refuse_fenced(self, tip: Tip | None) -> None:
+        """Do not write what nobody would read: an upgrade has begun or is done."""
+        if tip is not None and tip.moved_to is not None:
+            raise ConflictError(
+                message=f"the repository was upgraded to {tip.moved_to}, or is about to be; "
+                "finish the upgrade and open it again",
+                kind=ErrorKind.REPO_INFO_UPDATED,
+            )
+
+    def create_branch(self, name: str, target: SnapshotId) -> None:
+        self.require_online()
+        self._require_snapshot(target)
+        there = self.tip(name)
+        if there is not None or not self._create(self.layout.branch_key(name, 0), target):
+            raise ConflictError(
+                message=f"branch update conflict: branch {name!r} already exists",
+                kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
+                actual_parent=str(self.branch_tip(name)),
+            )
+
+    def reset_branch(self, name: str, target: SnapshotId, expected: SnapshotId | None) -> None:
+        self.require_online()
+        self._require_snapshot(target)
+        tip = self.branch_tip(name)
+        if expected is not None and tip != expected:
+            raise ConflictError(
+                message=f"branch update conflict: expected {name!r} at {expected}, found {tip}",
+                kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
+                expected_parent=str(expected),
+                actual_parent=str(tip),
+            )
+        if tip != target:
+            self._step(name, tip, target)
+
+    def delete_branch(self, name: str) -> None:
+        self.require_online()
+        refuse_main(name)
+        self._existing(name)
+        newest, *older = [step.key for step in self.steps(name)]
+        # The newest goes last, so that nobody ever takes an older one for it.
+        self._storage.delete_many(older[::-1])
+        self._storage.delete_many([newest])
+
+    def create_tag(self, name: str, target: SnapshotId) -> None:
+        self.require_online()
+        key = self.layout.tag_key(name)
+        self._require_snapshot(target)
+        if self._is_tombstoned(name) or not self._create(key, target):
+            raise AlreadyExistsError(
+                f"tag {name!r} already exists, or was deleted: tag names cannot be used again",
+                kind=ErrorKind.TAG_ALREADY_EXISTS,
+            )
+
+    def delete_tag(self, name: str) -> None:
+        self.require_tag_deletion()
+        self.require_online()
+        self.tag_target(name)
+        key = self.layout.tombstone_key(name)
+        if isinstance(create_object(self._storage, key, b"", PLAIN), LostRace):
+            raise RefNotFoundError(f"no tag {name!r}: ref not found")
+
+    def _create(self, key: str, target: SnapshotId) -> bool:
+        made = create_object(self._storage, key, self._content(target), JSON_FILE)
+        return not isinstance(made, LostRace)
+
+    def entry_key(self) -> str:
+        newest = next(self.steps(MAIN), None)
+        return self.layout.branch_key(MAIN, 0) if newest is None else newest.key
+
+    def create_main(self, first: SnapshotEntry) -> bool:
+        return self._create(self.layout.branch_key(MAIN, 0), first.id)
+
+    def register_detached(self, entry: SnapshotEntry) -> None:
+        """There is no list of snapshots; the file is enough."""
+
+    def save_config(self, config: JSON) -> None:
+        if not self.generation.keeps_config:
+            raise FormatError(
+                f"repositories of {self.generation.title} cannot keep a configuration; "
+                "give it whenever you open this one",
+                kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,
+            )
+        self.require_online()
+        found = self._storage.fetch(CONFIG_KEY)
+        version = found.version if isinstance(found, Fetched) else None
+        blob = config_map_to_yaml(config)
+        if isinstance(self._storage.put_if(CONFIG_KEY, blob, version, YAML_FILE), LostRace):
+            raise ConflictError(
+                message="somebody else changed the stored configuration; reopen and save again",
+                kind=ErrorKind.CONFIG_UPDATED,
+            )

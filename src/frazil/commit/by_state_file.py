@@ -1,0 +1,291 @@
+"""Commit protocol of G1: one state file with all refs and snapshots, swapped as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import NoReturn
+
+from frazil.commit.base import MAIN, Publication, attempts, moved, refuse_main
+from frazil.commit.file_refs import Expired, FileRefs
+from frazil.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ErrorKind,
+    FormatError,
+    InternalError,
+    RefNotFoundError,
+    SnapshotNotFoundError,
+    StorageError,
+)
+from frazil.formats.generation import Generation
+from frazil.formats.legacy import g1_state
+from frazil.formats.legacy.g1_state import RefType, State, StateSnapshot, new_item, properties_of
+from frazil.formats.legacy.names import plain_name
+from frazil.formats.legacy.records import LegacyGeneration
+from frazil.formats.legacy.ref_names import check_ref_name
+from frazil.ids import ObjectId, SnapshotId
+from frazil.model.config import RepositoryConfig
+from frazil.model.history import JSON, Micros, SnapshotEntry
+from frazil.storage.assets import Assets
+from frazil.storage.base import Storage
+from frazil.storage.older.state_file import Held, StateFile
+
+
+class StateFileRefs(FileRefs):
+    """Refs and history as the state file lists them."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        assets: Assets,
+        config: RepositoryConfig,
+        generation: Generation,
+        file: StateFile,
+    ) -> None:
+        super().__init__(storage, assets)
+        self.generation = generation
+        self._retries = config.update_retries()
+        self._file = file
+
+    # --- reading ---
+
+    @property
+    def state(self) -> State:
+        """The state as it is now."""
+        return self._file.read().state
+
+    def branches(self) -> Mapping[str, SnapshotId]:
+        return self._refs("branch")
+
+    def tags(self) -> Mapping[str, SnapshotId]:
+        return self._refs("tag")
+
+    def _refs(self, kind: RefType) -> dict[str, SnapshotId]:
+        found = sorted(self.state.refs.items())
+        return {name: ref.id for name, ref in found if ref.type == kind}
+
+    def roots(self) -> set[SnapshotId]:
+        """All that are listed: a snapshot lives until it expires, though no ref may lead to it."""
+        return {item.id for item in self.state.snapshots}
+
+    def branch_tip(self, name: str) -> SnapshotId:
+        return self._target(self.state, name, "branch")
+
+    def tag_target(self, name: str) -> SnapshotId:
+        return self._target(self.state, name, "tag")
+
+    def _target(self, state: State, name: str, kind: RefType) -> SnapshotId:
+        found = state.refs.get(name)
+        if found is None or found.type != kind:
+            raise RefNotFoundError(f"no {kind} {name!r}: ref not found")
+        return found.id
+
+    def entry(self, snapshot_id: SnapshotId) -> SnapshotEntry:
+        return _entry(_listed(self.state, snapshot_id))
+
+    def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
+        state = self.state
+        _listed(state, snapshot_id)
+        return map(_entry, state.ancestry(snapshot_id))
+
+    def deleted_tags(self) -> list[tuple[str, SnapshotId | None]]:
+        return [(name, None) for name in self.state.deleted_tags]
+
+    def stored_config(self) -> JSON | None:
+        return None
+
+    # --- changing ---
+
+    def require_online(self) -> None:
+        super().require_online()
+        _refuse_moved(self.state)
+
+    def publish(self, publication: Publication, ready: Callable[[], None] = lambda: None) -> None:
+        if publication.amends:
+            raise self._unsupported("amend")
+        branch, base, entry = publication.branch, publication.base, publication.entry
+
+        def change(state: State) -> State | None:
+            tip = self._target(state, branch, "branch")
+            if tip == entry.id:
+                return None  # an earlier attempt landed; only its reply was lost
+            if tip != base:
+                raise moved(base, tip, branch)
+            return g1_state.add_snapshot(state, _item(state, entry), branch)
+
+        try:
+            self._edit(change, ready)
+        except (ConflictError, StorageError) as error:
+            if not self._landed_all_the_same(publication, error, lambda: [self._file.read().key]):
+                raise
+
+    def register_detached(self, entry: SnapshotEntry) -> None:
+        def change(state: State) -> State | None:
+            if state.find(entry.id) is not None:
+                return None
+            added = (*state.snapshots, _item(state, entry))
+            return replace(state, snapshots=added, generation=state.generation + 1)
+
+        self._edit(change)
+
+    def entry_key(self) -> str:
+        return self._file.read().key
+
+    def create_main(self, first: SnapshotEntry) -> bool:
+        item = new_item(
+            first.id,
+            None,
+            timestamp_ms=first.flushed_at // 1000,
+            properties=properties_of(first.message, first.metadata),
+        )
+        name = plain_name(LegacyGeneration.G1, "snapshots", ObjectId.random())
+        state = g1_state.first_state(name, item, MAIN)
+        if not self._file.replaces:
+            state = replace(state, commit_mode=g1_state.CLAIMS)
+        return self._file.create(state)
+
+    def create_branch(self, name: str, target: SnapshotId) -> None:
+        try:
+            self._create(name, "branch", target)
+        except AlreadyExistsError as error:
+            if error.kind == ErrorKind.TAG_ALREADY_EXISTS:
+                raise
+            raise ConflictError(
+                message=f"branch update conflict: branch {name!r} already exists",
+                kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
+                actual_parent=str(self.branch_tip(name)),
+            ) from error
+
+    def create_tag(self, name: str, target: SnapshotId) -> None:
+        try:
+            self._create(name, "tag", target)
+        except AlreadyExistsError as error:
+            if error.kind == ErrorKind.BRANCH_ALREADY_EXISTS:
+                raise
+            raise AlreadyExistsError(
+                f"tag {name!r} already exists, or was deleted: tag names cannot be used again",
+                kind=ErrorKind.TAG_ALREADY_EXISTS,
+            ) from error
+
+    def _create(self, name: str, kind: RefType, target: SnapshotId) -> None:
+        check_ref_name(kind, name)
+        self._edit(
+            lambda state: g1_state.create_ref(state, name, kind, _listed(state, target).name)
+        )
+
+    def reset_branch(self, name: str, target: SnapshotId, expected: SnapshotId | None) -> None:
+        def change(state: State) -> State | None:
+            wanted = _listed(state, target)
+            tip = self._target(state, name, "branch")
+            if expected is not None and tip != expected:
+                raise ConflictError(
+                    message=f"branch update conflict: expected {name!r} at {expected}, found {tip}",
+                    kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
+                    expected_parent=str(expected),
+                    actual_parent=str(tip),
+                )
+            return None if tip == target else g1_state.move_branch(state, name, wanted.name)
+
+        self._edit(change)
+
+    def delete_branch(self, name: str) -> None:
+        refuse_main(name)
+        self._delete(name, "branch")
+
+    def delete_tag(self, name: str) -> None:
+        self._delete(name, "tag")
+
+    def _delete(self, name: str, kind: RefType) -> None:
+        def change(state: State) -> State:
+            self._target(state, name, kind)
+            return g1_state.delete_ref(state, name, kind)
+
+        self._edit(change)
+
+    def save_config(self, config: JSON) -> NoReturn:
+        raise FormatError(
+            f"repositories of {self.generation.title} cannot keep a configuration; "
+            "give it whenever you open this one",
+            kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,
+        )
+
+    def expire_at_once(
+        self, cutoff: Micros, *, branches: bool, tags: bool, dry_run: bool = False
+    ) -> Expired:
+        done = Expired(frozenset())
+
+        def change(state: State) -> State | None:
+            nonlocal done
+            after, done = _expired(state, cutoff, branches=branches, tags=tags)
+            is_idle = dry_run or not (done.released or done.branches or done.tags)
+            return None if is_idle else replace(after, generation=state.generation + 1)
+
+        self._edit(change)
+        return done
+
+    def _edit(
+        self, change: Callable[[State], State | None], ready: Callable[[], None] = lambda: None
+    ) -> None:
+        """Swap the state for what `change` makes of it; None leaves it as it is."""
+        for _ in attempts(self._retries):
+            held: Held = self._file.read()
+            _refuse_moved(held.state)
+            state = change(held.state)
+            if state is None or self._file.swap(held, state, ready):
+                return
+        raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)
+
+
+def _expired(state: State, cutoff: Micros, *, branches: bool, tags: bool) -> tuple[State, Expired]:
+    """A state without what is older than a time, and what that is."""
+    limit = -(-cutoff // 1000)
+    known, before = state.by_id(), state.refs
+    for name, ref in before.items():
+        item = known.get(ref.id)
+        is_wanted = branches if ref.type == "branch" else tags
+        if is_wanted and name != MAIN and item is not None and item.timestamp_ms < limit:
+            state = g1_state.delete_ref(state, name, ref.type)
+    state, released = g1_state.expire(state, limit)
+    lost = sorted(before.keys() - state.refs.keys())
+    return state, Expired(
+        released,
+        tuple(name for name in lost if before[name].type == "branch"),
+        tuple(name for name in lost if before[name].type == "tag"),
+    )
+
+
+def _listed(state: State, snapshot_id: SnapshotId) -> StateSnapshot:
+    found = state.find(snapshot_id)
+    if found is None:
+        raise SnapshotNotFoundError("snapshot not found in this repository", snapshot=snapshot_id)
+    return found
+
+
+def _item(state: State, entry: SnapshotEntry) -> StateSnapshot:
+    return new_item(
+        entry.id,
+        None if entry.parent_id is None else _listed(state, entry.parent_id),
+        timestamp_ms=entry.flushed_at // 1000,
+        properties=properties_of(entry.message, entry.metadata),
+    )
+
+
+def _entry(item: StateSnapshot) -> SnapshotEntry:
+    return SnapshotEntry(
+        id=item.id,
+        parent_id=item.parent_id,
+        flushed_at=item.timestamp_ms * 1000,
+        message=item.message,
+        metadata=item.metadata,
+    )
+
+
+def _refuse_moved(state: State) -> None:
+    """Do not write what nobody would read: an upgrade has begun or is done."""
+    if state.moved_to is not None:
+        raise ConflictError(
+            message=f"the repository was upgraded to {state.moved_to}, or is about to be; "
+            "finish the upgrade and open it again",
+            kind=ErrorKind.REPO_INFO_UPDATED,
+        )

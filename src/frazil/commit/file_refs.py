@@ -1,0 +1,139 @@
+"""What protocols share whose snapshot files tell the history by naming their parents."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from frazil.commit.base import Publication, RefStore, has_landed
+from frazil.errors import (
+    ErrorKind,
+    FormatError,
+    FrazilError,
+    RefNotFoundError,
+    SnapshotNotFoundError,
+    StorageError,
+)
+from frazil.ids import SnapshotId
+from frazil.model.history import Micros, Snapshot, SnapshotEntry
+from frazil.storage.assets import Assets
+from frazil.storage.base import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What an expiry has taken, or would take, out of the history."""
+
+    released: frozenset[SnapshotId]
+    branches: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+
+class FileRefs(RefStore):
+    """Refs kept in files of some kind, history through the parent links of snapshot files."""
+
+    def __init__(self, storage: Storage, assets: Assets) -> None:
+        self._storage = storage
+        self._assets = assets
+
+    def entry(self, snapshot_id: SnapshotId) -> SnapshotEntry:
+        return entry_of(self._assets.snapshot(snapshot_id))
+
+    def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
+        first = self.entry(snapshot_id)
+        return self._walk(first)
+
+    def _walk(self, entry: SnapshotEntry) -> Iterator[SnapshotEntry]:
+        seen: set[SnapshotId] = set()
+        while True:
+            yield entry
+            seen.add(entry.id)
+            if entry.parent_id is None:
+                return
+            if entry.parent_id in seen:
+                raise FormatError("history runs in a circle", snapshot=entry.id)
+            entry = self.entry(entry.parent_id)
+
+    def roots(self) -> set[SnapshotId]:
+        """The snapshots whose histories must stay."""
+        return {*self.branches().values(), *self.tags().values()}
+
+    def expire_at_once(
+        self, cutoff: Micros, *, branches: bool, tags: bool, dry_run: bool = False
+    ) -> Expired | None:
+        """Release all that is older than a time in one step; None where files must be rewritten.
+
+        `branches` and `tags` tell whether refs to such snapshots are deleted; main stays.
+        """
+        return None
+
+    def require_tag_deletion(self) -> None:
+        """Refuse to delete tags where that cannot be told to others.
+
+        Raises:
+            FormatError: this generation has no way to.
+        """
+        if not self.generation.deletes_tags:
+            raise FormatError(
+                f"repositories of {self.generation.title} cannot delete tags",
+                kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,
+            )
+
+    @abstractmethod
+    def entry_key(self) -> str:
+        """The key of the file that tells where the main branch is."""
+
+    @abstractmethod
+    def create_main(self, first: SnapshotEntry) -> bool:
+        """Create the main branch; False means that a repository exists already."""
+
+    def deleted_tags(self) -> list[tuple[str, SnapshotId | None]]:
+        """Tombstoned tags and what they pointed to."""
+        return []
+
+    def require_online(self) -> None:
+        """Repositories without status are always online, if they can be written at all."""
+        if not self.generation.is_writable:
+            raise FormatError(
+                "the files of this repository are of an age that can only be read; upgrade it",
+                kind=ErrorKind.UNSUPPORTED_SPEC_VERSION,
+                dialect=self.generation.dialect,
+            )
+
+    def _landed_all_the_same(
+        self,
+        publication: Publication,
+        error: FrazilError,
+        keys: Callable[[], Iterable[str]],
+    ) -> bool:
+        """See whether a commit that failed or lost has taken effect all the same.
+
+        A reply may have been lost, and others may have committed on top since. `keys` are the
+        objects that then must be durable.
+        """
+        try:
+            landed = has_landed(self, publication.branch, publication.entry.id, publication.base)
+            self._storage.make_durable(keys() if landed else [])
+        except (StorageError, RefNotFoundError):
+            raise error from None
+        return landed
+
+    def _require_snapshot(self, snapshot_id: SnapshotId) -> None:
+        try:
+            self._assets.snapshot(snapshot_id)
+        except SnapshotNotFoundError as error:
+            raise SnapshotNotFoundError(
+                "snapshot not found in this repository", snapshot=snapshot_id
+            ) from error
+
+
+def entry_of(snapshot: Snapshot) -> SnapshotEntry:
+    """The history entry of a snapshot file that names its parent."""
+    return SnapshotEntry(
+        id=snapshot.id,
+        parent_id=snapshot.parent_id,
+        flushed_at=snapshot.flushed_at,
+        message=snapshot.message,
+        metadata=snapshot.metadata,
+    )

@@ -1,0 +1,46 @@
+"""The parts of a repository from before spec 1, which share what they learn of its files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from frazil.commit.by_numbered_files import NumberedRefs
+from frazil.commit.by_state_file import StateFileRefs
+from frazil.commit.file_refs import FileRefs
+from frazil.formats.generation import Generation, Protocol
+from frazil.model.config import RepositoryConfig
+from frazil.storage.assets import Assets
+from frazil.storage.base import Storage
+from frazil.storage.older.name_book import NameBook
+from frazil.storage.older.opening import objects_of
+from frazil.storage.older.state_file import StateFile
+
+
+@dataclass(frozen=True, slots=True)
+class OldParts:
+    """What the refs and the objects of one repository have in common."""
+
+    storage: Storage
+    generation: Generation
+    config: RepositoryConfig
+    names: NameBook
+    state: StateFile
+
+    def objects(self) -> Storage:
+        """The objects of the repository in the form of a spec."""
+        return objects_of(self.storage, self.generation, self.names, self.state)
+
+    def refs(self, assets: Assets) -> FileRefs:
+        """Its branches and tags, and how they move."""
+        if self.generation.protocol is Protocol.STATE_FILE:
+            return StateFileRefs(self.storage, assets, self.config, self.generation, self.state)
+        return NumberedRefs(self.storage, assets, self.config, self.generation, self.names)
+
+
+def old_parts(storage: Storage, generation: Generation, config: RepositoryConfig) -> OldParts:
+    """The parts of a repository at a place; `storage` has the settings of `config`."""
+    # What a backend says by default is for the official package, whose disks replace nothing
+    # conditionally; ours do.
+    asked = None if config.storage is None else config.storage.unsafe_use_conditional_update
+    replaces = asked is not False
+    return OldParts(storage, generation, config, NameBook(), StateFile(storage, replaces=replaces))

@@ -1,0 +1,1 @@
+"""Values of two snapshots compared, cell by cell, reading only what may differ."""

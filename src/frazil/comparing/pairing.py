@@ -1,0 +1,272 @@
+"""Which array of one snapshot is compared with which of another, and where.
+
+Arrays are paired by the id they keep when they move, then by path. Chunks are compared with
+chunks where both sides are encoded alike, else regions with regions.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.bulk.grid import Grid, parse_grid
+from frazil.bulk.layout import layout_of
+from frazil.comparing.candidates import (
+    Logged,
+    different_chunks,
+    logged_changes,
+    written_chunks,
+)
+from frazil.comparing.records import Box, FoundBy, Shape
+from frazil.errors import NodeNotFoundError
+from frazil.ids import SnapshotId, is_below, node_path
+from frazil.model.nodes import ArrayNode
+from frazil.session.context import Context
+from frazil.session.working import WorkingState
+
+I64: TypeAlias = npt.NDArray[np.int64]
+PORTION_BYTES: Final = 4 << 20
+"""Cells of one side that are in memory at a time; a chunk that is larger is taken alone."""
+GUESSED_ITEM: Final = 32
+ENCODING: Final = ("data_type", "chunk_grid", "codecs", "fill_value", "storage_transformers")
+"""Parts of a `zarr.json` that say what the bytes of chunks mean."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Portion:
+    """A part of a comparison that is done at one time: some chunks, or a region."""
+
+    chunks: I64 | None = None
+    box: Box = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+    """Two arrays to compare; one of them may be missing."""
+
+    old: ArrayNode | None
+    new: ArrayNode | None
+    found_by: FoundBy
+    chunks: I64 | None = None
+    """chunks that may differ; None where regions are compared"""
+
+    @property
+    def path(self) -> str:
+        """Where the array is, or was."""
+        node = self.new or self.old
+        assert node is not None
+        return node.path
+
+    @property
+    def common(self) -> Shape | None:
+        """The shape that both sides have; None where they have not as many axes."""
+        if self.old is None or self.new is None or len(self.old.shape) != len(self.new.shape):
+            return None
+        return tuple(map(min, lengths(self.old), lengths(self.new)))
+
+
+def lengths(node: ArrayNode) -> Shape:
+    """The shape of an array in cells."""
+    return tuple(axis.array_length for axis in node.shape)
+
+
+@lru_cache(maxsize=512)
+def document(user_data: bytes) -> dict[str, Any]:
+    """The `zarr.json` of an array."""
+    found: dict[str, Any] = json.loads(user_data)
+    return found
+
+
+def grid_of(node: ArrayNode) -> Grid:
+    """The chunk grid of an array."""
+    return parse_grid(document(node.user_data))
+
+
+def are_alike(old: ArrayNode, new: ArrayNode) -> bool:
+    """Whether equal references mean equal values."""
+    one, other = document(old.user_data), document(new.user_data)
+    return len(old.shape) == len(new.shape) and all(
+        one.get(name) == other.get(name) for name in ENCODING
+    )
+
+
+def pair_arrays(
+    old: WorkingState, new: WorkingState, paths: Sequence[str] | None = None
+) -> list[tuple[ArrayNode | None, ArrayNode | None]]:
+    """Arrays that belong together, by path; `paths` are arrays, or groups above them.
+
+    Raises:
+        NodeNotFoundError: neither side has a node at one of the paths.
+    """
+    before = {node.id: node for node in old.arrays()}
+    after = {node.id: node for node in new.arrays()}
+    pairs: list[tuple[ArrayNode | None, ArrayNode | None]] = [
+        (before[one], after[one]) for one in before.keys() & after.keys()
+    ]
+    lost = {node.path: node for one, node in before.items() if one not in after}
+    made = {node.path: node for one, node in after.items() if one not in before}
+    pairs += [(lost.get(path), made.get(path)) for path in lost.keys() | made.keys()]
+    if paths is not None:
+        wanted = [node_path("/" + path.strip("/")) for path in paths]
+        for path in wanted:
+            if path != "/" and old.tree.get(path) is None and new.tree.get(path) is None:
+                raise NodeNotFoundError(f"neither snapshot has a node at {path!r}")
+        pairs = [pair for pair in pairs if _is_wanted(pair, wanted)]
+    return sorted(pairs, key=lambda pair: (pair[1] or pair[0]).path)  # type: ignore[union-attr]
+
+
+def _is_wanted(pair: tuple[ArrayNode | None, ArrayNode | None], wanted: Sequence[str]) -> bool:
+    return any(
+        node.path == path or is_below(node.path, path)
+        for node in pair
+        if node is not None
+        for path in wanted
+    )
+
+
+def plan_pairs(
+    context: Context,
+    first: SnapshotId,
+    last: SnapshotId,
+    paths: Sequence[str] | None = None,
+) -> Iterator[Pair]:
+    """Pairs of arrays that may differ, with the chunks that may; equal ones are left out."""
+    old, new = WorkingState(context, first), WorkingState(context, last)
+    logged = logged_changes(context, first, last)
+    for one, other in pair_arrays(old, new, paths):
+        if one is None or other is None:
+            yield Pair(one, other, FoundBy.METADATA)
+        elif not are_alike(one, other):
+            yield Pair(one, other, FoundBy.CELLS)
+        else:
+            pair = _by_chunks(old, one, new, other, logged)
+            if pair is not None:
+                yield pair
+
+
+def _by_chunks(
+    old: WorkingState, one: ArrayNode, new: WorkingState, other: ArrayNode, logged: Logged | None
+) -> Pair | None:
+    """Two arrays that are encoded alike; None if they are surely equal."""
+    is_resized = lengths(one) != lengths(other)
+    if one.id == other.id and one.manifests == other.manifests and not is_resized:
+        return None
+    found_by = FoundBy.MANIFESTS
+    coords: I64 | None = None
+    if logged is not None and one.id == other.id and one.id not in logged.unsure:
+        # Without a word in the logs manifests may differ all the same, if they were rewritten.
+        coords = logged.chunks.get(one.id)
+        if coords is not None and coords.shape[1] == len(other.shape):
+            found_by = FoundBy.LOGS
+        else:
+            coords = None
+    if coords is None:
+        coords = written_chunks(old, one, new, other)
+    pair = Pair(one, other, found_by)
+    coords = _within(grid_of(other), coords, pair.common)
+    coords = different_chunks(old, one, new, other, coords)
+    if not len(coords) and not is_resized:
+        return None
+    return replace(pair, chunks=coords)
+
+
+def _within(grid: Grid, coords: I64, common: Shape | None) -> I64:
+    """The chunks that hold cells which both sides have."""
+    assert common is not None
+    held = np.ones(len(coords), np.bool_)
+    for axis, length in enumerate(common):
+        held &= grid[axis].start_of(coords[:, axis]) < length
+    return coords[held]
+
+
+# --- portions ---
+
+
+def portions(pair: Pair, old: WorkingState, new: WorkingState) -> Iterator[Portion]:
+    """The parts of a comparison, each small enough to be in memory."""
+    if pair.old is None or pair.new is None or pair.common is None:
+        return
+    if pair.chunks is None:
+        yield from _boxes(pair.old, pair.new, old, new)
+        return
+    grid = grid_of(pair.new)
+    if all(axis.is_regular for axis in grid):
+        size = math.prod(axis.sizes[0] for axis in grid) * _itemsize(pair.old, pair.new)
+        step = max(1, PORTION_BYTES // max(1, size))
+        for at in range(0, len(pair.chunks), step):
+            yield Portion(pair.chunks[at : at + step])
+        return
+    for row in pair.chunks:
+        starts = [int(axis.start_of(row[n : n + 1])[0]) for n, axis in enumerate(grid)]
+        sizes = [int(axis.size_of(row[n : n + 1])[0]) for n, axis in enumerate(grid)]
+        ends = (min(a + b, c) for a, b, c in zip(starts, sizes, pair.common, strict=True))
+        yield Portion(box=tuple(zip(starts, ends, strict=True)))
+
+
+def _itemsize(*nodes: ArrayNode) -> int:
+    """Bytes of a cell in memory; a guess where only zarr knows the data type."""
+    layouts = [layout_of(node.user_data) for node in nodes]
+    return max(GUESSED_ITEM if each is None else each.chain.dtype.itemsize or 1 for each in layouts)
+
+
+def _boxes(
+    one: ArrayNode, other: ArrayNode, old: WorkingState, new: WorkingState
+) -> Iterator[Portion]:
+    """Regions of the shape that both have, without those where neither side has chunks."""
+    common = tuple(map(min, lengths(one), lengths(other)))
+    if 0 in common:
+        return
+    block = _block(common, _largest(one, other), PORTION_BYTES // _itemsize(one, other))
+    counts = tuple(-(-length // size) for length, size in zip(common, block, strict=True))
+    has_same_fill = document(one.user_data).get("fill_value") == document(other.user_data).get(
+        "fill_value"
+    )
+    numbers: Any = product(*map(range, counts))
+    if has_same_fill:
+        parts = [_touched(state, node, block, counts) for state, node in ((old, one), (new, other))]
+        numbers = np.unique(np.concatenate(parts), axis=0).tolist() if counts else [()]
+    for number in numbers:
+        yield Portion(
+            box=tuple(
+                (n * size, min((n + 1) * size, length))
+                for n, size, length in zip(number, block, common, strict=True)
+            )
+        )
+
+
+def _largest(*nodes: ArrayNode) -> Shape:
+    """The largest chunk along each axis."""
+    grids = [grid_of(node) for node in nodes]
+    return tuple(max(max(axis.sizes) for axis in axes) for axes in zip(*grids, strict=True))
+
+
+def _block(common: Shape, chunk: Shape, cells: int) -> Shape:
+    """A region of whole chunks, as long as there is room, along the last axes first."""
+    block = [min(size, length) for size, length in zip(chunk, common, strict=True)]
+    for axis in range(len(block) - 1, -1, -1):
+        room = max(1, cells // max(1, math.prod(block)))
+        block[axis] = min(common[axis], block[axis] * room)
+    return tuple(map(int, block))
+
+
+def _touched(state: WorkingState, node: ArrayNode, block: Shape, counts: Shape) -> I64:
+    """The regions in which an array has chunks."""
+    coords, grid = state.table(node).coords.astype(np.int64), grid_of(node)
+    lows, highs = [], []
+    for n, axis in enumerate(grid):
+        start = axis.start_of(coords[:, n])
+        lows.append(start // block[n])
+        highs.append((start + axis.size_of(coords[:, n]) - 1) // block[n])
+    # A region is as long as a chunk or longer, so that a chunk meets two along an axis at most.
+    corners = [np.stack(choice, axis=1) for choice in product(*zip(lows, highs, strict=True))]
+    found = np.concatenate(corners) if corners else np.zeros((0, len(counts)), np.int64)
+    inside = (found < np.array(counts, np.int64)).all(axis=1)
+    return np.asarray(np.unique(found[inside], axis=0))

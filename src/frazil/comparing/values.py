@@ -1,0 +1,154 @@
+"""The comparison itself: chunks of both sides are read in bulk, compared, and tallied."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.bulk.read import open_array, read_chunks, read_region
+from frazil.comparing.cells import compare_cells
+from frazil.comparing.pairing import Pair, Portion, document, lengths, plan_pairs, portions
+from frazil.comparing.records import ArrayChange, ArrayDiff, Shape, Tally, ValueDiff
+from frazil.ids import SnapshotId
+from frazil.model.nodes import ArrayNode
+from frazil.session.context import Context
+from frazil.session.session import Session
+
+Array: TypeAlias = npt.NDArray[Any]
+Progress: TypeAlias = Callable[[str, int], None]
+"""Called with the path of an array and the number of its chunks that were compared so far."""
+
+MAX_SAMPLES: Final = 10
+
+
+def diff_values(
+    context: Context,
+    first: SnapshotId,
+    last: SnapshotId,
+    *,
+    paths: Sequence[str] | None = None,
+    max_samples: int = MAX_SAMPLES,
+    progress: Progress | None = None,
+) -> ValueDiff:
+    """Compare the values of two snapshots, reading only chunks that may differ.
+
+    Raises:
+        NodeNotFoundError: neither snapshot has a node at one of the paths.
+    """
+    old, new = Session(context, first), Session(context, last)
+    found: list[ArrayDiff] = []
+    for pair in plan_pairs(context, first, last, paths):
+        tally, read = Tally(), 0
+        for portion in portions(pair, old.state, new.state):
+            tally = tally.merged(compare_portion(old, new, pair, portion, max_samples), max_samples)
+            read += 1 if portion.chunks is None else len(portion.chunks)
+            if progress is not None:
+                progress(pair.path, read)
+        told = described(pair, tally, read)
+        if not told.is_equal:
+            found.append(told)
+    return ValueDiff(str(first), str(last), tuple(found))
+
+
+def described(pair: Pair, tally: Tally, chunks_read: int = 0) -> ArrayDiff:
+    """The record of an array, once all of it was compared."""
+    old, new = pair.old, pair.new
+    shared = math.prod(pair.common) if pair.common is not None else 0
+    change = ArrayChange.CHANGED
+    if old is None or new is None:
+        change = ArrayChange.ADDED if old is None else ArrayChange.DELETED
+    return ArrayDiff(
+        path=pair.path,
+        change=change,
+        found_by=pair.found_by,
+        old_path=old.path if old is not None and old.path != pair.path else None,
+        old_shape=None if old is None else lengths(old),
+        new_shape=None if new is None else lengths(new),
+        old_dtype=None if old is None else type_name(old),
+        new_dtype=None if new is None else type_name(new),
+        chunks_read=chunks_read,
+        cells_compared=tally.compared,
+        cells_changed=tally.changed,
+        cells_added=0 if new is None else math.prod(lengths(new)) - shared,
+        cells_removed=0 if old is None else math.prod(lengths(old)) - shared,
+        differences=tally.differences,
+        min_difference=tally.least,
+        max_difference=tally.most,
+        mean_difference=tally.mean,
+        bounding_box=tally.box,
+        samples=tally.samples,
+    )
+
+
+def type_name(node: ArrayNode) -> str:
+    """The data type of an array, as its `zarr.json` names it."""
+    kind = document(node.user_data).get("data_type")
+    return str(kind.get("name")) if isinstance(kind, dict) else str(kind)
+
+
+def compare_portion(
+    old: Session, new: Session, pair: Pair, portion: Portion, max_samples: int = 0
+) -> Tally:
+    """Read a part of both sides and compare it."""
+    assert pair.old is not None
+    assert pair.new is not None
+    assert pair.common is not None
+    if portion.chunks is not None:
+        one = _read(old, pair.old.path, portion.chunks)
+        other = _read(new, pair.new.path, portion.chunks)
+        if one is not None and other is not None:
+            shape = np.array(one.shape[1:], np.int64)
+            return compare_cells(one, other, portion.chunks * shape, pair.common, max_samples)
+        # Zarr's own codecs: chunk by chunk.
+        tally = Tally()
+        for box in _boxes_of(pair.new, portion.chunks, pair.common):
+            part = compare_portion(old, new, pair, Portion(box=box), max_samples)
+            tally = tally.merged(part, max_samples)
+        return tally
+    region = tuple(slice(*edge) for edge in portion.box)
+    one = np.asarray(read_region(old, pair.old.path, region or ...))[None]
+    other = np.asarray(read_region(new, pair.new.path, region or ...))[None]
+    starts = np.array([[start for start, _ in portion.box]], np.int64).reshape(1, len(region))
+    return compare_cells(one, other, starts, pair.common, max_samples)
+
+
+def _read(session: Session, path: str, chunks: npt.NDArray[np.int64]) -> Array | None:
+    """Whole chunks, (n, *shape of a chunk); None where only zarr can read them."""
+    opened = open_array(session, path)
+    layout = opened.layout
+    shape = None if layout is None else layout.chunks
+    if layout is None or shape is None:
+        return None
+    count = len(chunks)
+    out = np.empty((count, *shape), layout.chain.dtype)
+    read_chunks(
+        opened.state,
+        opened.node,
+        layout.chain,
+        chunks,
+        shape,
+        [...] * count,
+        [(row,) for row in range(count)],
+        out,
+        is_whole=[True] * count,
+        changes=opened.changes,
+    )
+    return out
+
+
+def _boxes_of(
+    node: ArrayNode, chunks: npt.NDArray[np.int64], common: Shape
+) -> list[tuple[tuple[int, int], ...]]:
+    """The cells of chunks that both sides have."""
+    sizes = document(node.user_data)["chunk_grid"]["configuration"]["chunk_shape"]
+    return [
+        tuple(
+            (n * size, min((n + 1) * size, length))
+            for n, size, length in zip(row, sizes, common, strict=True)
+        )
+        for row in chunks.tolist()
+    ]

@@ -1,0 +1,166 @@
+"""Chunk coordinates in G1 inventories: byte strings that sort as the coordinates do.
+
+`ovi1` writes each index in 1 to 9 bytes. The first byte begins with one bit for each further
+byte, and values go on where those of the shorter form end, so every index has one form and none
+is the beginning of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import ErrorKind, FormatError
+from frazil.formats.legacy.structs import MAX_RANK, MAX_U32
+
+U8: TypeAlias = npt.NDArray[np.uint8]
+U32: TypeAlias = npt.NDArray[np.uint32]
+U64: TypeAlias = npt.NDArray[np.uint64]
+I64: TypeAlias = npt.NDArray[np.int64]
+
+OVI1: Final = "ovi1"
+FIXED: Final = {"be16": 2, "be64": 8}
+"""Other encodings, with the bytes of an index."""
+LONGEST: Final = 9
+FEW_CELLS: Final = 1 << 24
+"""Indices that are decoded however unlike the ranks of coordinates are."""
+BASES: Final = tuple(sum(1 << 7 * shorter for shorter in range(1, size)) for size in range(1, 10))
+"""The smallest value of each size."""
+_SIZE_OF: Final = np.array(
+    [next((n for n in range(8) if not byte >> (7 - n) & 1), 8) + 1 for byte in range(256)], np.int64
+)
+"""Bytes of an index by the first of them."""
+_LEADING: Final = tuple(0xFF << 9 - size & 0xFF for size in range(1, 9))
+
+
+# --- one coordinate ---
+
+
+def encode_coord(coords: Sequence[int]) -> bytes:
+    """One coordinate in `ovi1`."""
+    return b"".join(map(_encode_index, coords))
+
+
+def _encode_index(value: int) -> bytes:
+    size = next(size for size in range(LONGEST, 0, -1) if value >= BASES[size - 1])
+    payload = value - BASES[size - 1]
+    if size == LONGEST:
+        return b"\xff" + payload.to_bytes(8, "big")
+    return (payload | _LEADING[size - 1] << 8 * (size - 1)).to_bytes(size, "big")
+
+
+def decode_coord(raw: bytes) -> tuple[int, ...]:
+    """Undo `encode_coord`.
+
+    Raises:
+        FormatError: the bytes end within an index, or it has more than 64 bits.
+    """
+    found, at = [], 0
+    while at < len(raw):
+        size = int(_SIZE_OF[raw[at]])
+        piece = raw[at : at + size]
+        if len(piece) < size:
+            raise _damaged("a coordinate ends within an index", "")
+        bits = int.from_bytes(piece[1:] if size == LONGEST else piece, "big")
+        payload = bits if size == LONGEST else bits & ((1 << 7 * size) - 1)
+        if payload + BASES[size - 1] >> 64:
+            raise _damaged("an index has more than 64 bits", "")
+        found.append(payload + BASES[size - 1])
+        at += size
+    return tuple(found)
+
+
+def _damaged(problem: str, key: str) -> FormatError:
+    return FormatError(f"damaged file: {problem}", kind=ErrorKind.DESERIALIZATION, key=key)
+
+
+# --- columns of coordinates ---
+
+
+def encode_column(coords: U32) -> tuple[U8, I64]:
+    """Coordinates, (n, ndim), in `ovi1`: all bytes, and where each coordinate ends."""
+    n, ndim = coords.shape
+    values = coords.astype(np.uint64)
+    bases = np.array(BASES[:5], np.uint64)
+    sizes = np.searchsorted(bases, values.ravel(), side="right").reshape(n, ndim)
+    ends = np.cumsum(sizes.sum(axis=1), dtype=np.int64)
+    flat_ends = np.cumsum(sizes.ravel(), dtype=np.int64)
+    starts = flat_ends - sizes.ravel()
+    out = np.empty(int(flat_ends[-1]) if len(flat_ends) else 0, np.uint8)
+    flat, flat_sizes = values.ravel(), sizes.ravel()
+    for size in range(1, 6):
+        rows = np.flatnonzero(flat_sizes == size)
+        if not len(rows):
+            continue
+        word = flat[rows] - bases[size - 1] | np.uint64(_LEADING[size - 1] << 8 * (size - 1))
+        for byte in range(size):
+            shift = np.uint64(8 * (size - 1 - byte))
+            out[starts[rows] + byte] = (word >> shift & np.uint64(255)).astype(np.uint8)
+    return out, ends
+
+
+def decode_column(data: U8, starts: I64, ends: I64, *, key: str) -> tuple[U64, I64]:
+    """Coordinates in `ovi1`: (n, longest) indices, and how many each has.
+
+    Raises:
+        FormatError: a coordinate ends within an index, is too long or has an index too large.
+    """
+    at = starts.copy()
+    rank = np.zeros(len(starts), np.int64)
+    columns: list[U64] = []
+    open_rows = np.flatnonzero(at < ends)
+    while len(open_rows):
+        _check_cells(len(starts), len(columns) + 1, len(data), key)
+        sizes = _SIZE_OF[data[at[open_rows]]]
+        if (at[open_rows] + sizes > ends[open_rows]).any():
+            raise _damaged("a coordinate ends within an index", key)
+        if (sizes > 5).any():
+            raise _damaged(f"chunk coordinates above {MAX_U32}", key)
+        column = np.zeros(len(starts), np.uint64)
+        for size in np.unique(sizes).tolist():
+            rows = open_rows[sizes == size]
+            word = np.zeros(len(rows), np.uint64)
+            for byte in range(size):
+                word = word << np.uint64(8) | data[at[rows] + byte]
+            column[rows] = (word & np.uint64((1 << 7 * size) - 1)) + np.uint64(BASES[size - 1])
+        columns.append(column)
+        rank[open_rows] += 1
+        at[open_rows] += sizes
+        open_rows = open_rows[at[open_rows] < ends[open_rows]]
+    stacked = np.stack(columns, axis=1) if columns else np.zeros((len(starts), 0), np.uint64)
+    if (stacked > MAX_U32).any():
+        raise _damaged(f"chunk coordinates above {MAX_U32}", key)
+    return stacked, rank
+
+
+def _check_cells(rows: int, columns: int, size: int, key: str) -> None:
+    """Refuse coordinates for which far more memory would be needed than they have bytes."""
+    if columns > MAX_RANK or rows * columns > max(FEW_CELLS, 64 * size):
+        raise _damaged("chunk coordinates of too many dimensions", key)
+
+
+def decode_fixed(data: U8, starts: I64, ends: I64, width: int, *, key: str) -> tuple[U64, I64]:
+    """Coordinates whose indices have `width` bytes each, as `decode_column` returns them.
+
+    Raises:
+        FormatError: a coordinate ends within an index, is too long or has an index too large.
+    """
+    sizes = ends - starts
+    if (sizes % width).any():
+        raise _damaged("a coordinate ends within an index", key)
+    rank = sizes // width
+    longest = int(rank.max()) if len(rank) else 0
+    _check_cells(len(starts), longest, len(data), key)
+    stacked = np.zeros((len(starts), longest), np.uint64)
+    for axis in range(longest):
+        rows = np.flatnonzero(rank > axis)
+        word = np.zeros(len(rows), np.uint64)
+        for byte in range(width):
+            word = word << np.uint64(8) | data[starts[rows] + axis * width + byte]
+        stacked[rows, axis] = word
+    if (stacked > MAX_U32).any():
+        raise _damaged(f"chunk coordinates above {MAX_U32}", key)
+    return stacked, rank

@@ -1,0 +1,328 @@
+"""Structure files of G1: one row for each node, the metadata of arrays in columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from frazil.errors import FormatError, InvalidInputError
+from frazil.formats.legacy.fill_values import UnfitError, fill_from_bytes, fill_to_bytes
+from frazil.formats.legacy.g1_library import is_library_structure, library_rows
+from frazil.formats.legacy.g1_schemas import (
+    LIMITS,
+    SEED,
+    WIDE,
+    WIDTHS,
+    arrow,
+    read_table,
+    structure_schema,
+    write_table,
+)
+from frazil.formats.legacy.g1_state import StateSnapshot, is_file_name
+from frazil.formats.legacy.names import id_of_name, node_number, remember, stored_name
+from frazil.formats.legacy.records import (
+    AttributeRef,
+    Dialect,
+    LegacyGeneration,
+    Names,
+    SnapshotRecord,
+)
+from frazil.formats.legacy.structs import MAX_U32, Document
+from frazil.formats.legacy.zarr_fields import (
+    REGULAR,
+    ArrayFields,
+    Named,
+    NodeFields,
+    build_document,
+    dump,
+    parse_fields,
+)
+from frazil.ids import ManifestId, SnapshotId, node_path
+from frazil.model.history import ManifestFile, Snapshot
+from frazil.model.nodes import (
+    ArrayNode,
+    Dimension,
+    Extents,
+    GroupNode,
+    ManifestRef,
+    Node,
+    path_order,
+)
+
+Value: TypeAlias = Any
+Row: TypeAlias = Mapping[str, Value]
+
+REFUSING_FLAGS: Final = 0xFF00
+"""Bits that tell a reader who does not know them to stop."""
+_EMPTY: Final[Mapping[str, Value]] = {}
+
+
+# --- reading ---
+
+
+def decode_structure(blob: bytes, *, key: str, item: StateSnapshot) -> SnapshotRecord:
+    """Read a structure file; `item` is what the state file says of the snapshot.
+
+    Raises:
+        FormatError: the file is damaged.
+    """
+    table = read_table(blob, key=key)
+    document = Document(key, LegacyGeneration.G1)
+    is_library = is_library_structure(table.column_names)
+    rows = table.to_pylist()
+    reader = _Reader(document)
+    nodes = [reader.node(row) for row in (library_rows(document, rows) if is_library else rows)]
+    nodes.sort(key=lambda node: path_order(node.path))
+    if len({node.path for node in nodes}) != len(nodes):
+        raise document.fail("two nodes have the same path")
+    used = {ref.id for node in nodes if isinstance(node, ArrayNode) for ref in node.manifests}
+    snapshot = Snapshot(
+        id=item.id,
+        parent_id=item.parent_id,
+        nodes=tuple(nodes),
+        flushed_at=item.timestamp_ms * 1000,
+        message=item.message,
+        metadata=item.metadata,
+        manifest_files=tuple(ManifestFile(id, 0, 0) for id in sorted(used)),
+    )
+    names: dict[SnapshotId, str] = {}
+    remember(names, LegacyGeneration.G1, "snapshots", item.id, item.name, key)
+    if item.parent is not None and item.parent_id is not None:
+        remember(names, LegacyGeneration.G1, "snapshots", item.parent_id, item.parent, key)
+    return SnapshotRecord(
+        snapshot=snapshot,
+        dialect=Dialect.G1_LIBRARY if is_library else Dialect.G1,
+        written_at=item.timestamp_ms * 1_000_000,
+        attributes=reader.attributes,
+        unresolved=frozenset(reader.attributes),
+        names=Names(names, reader.manifests),
+        file_name=item.structure_file,
+    )
+
+
+class _Reader:
+    """Makes nodes of rows; gathers the names of other files."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self.attributes: dict[str, AttributeRef] = {}
+        self.manifests: dict[ManifestId, str] = {}
+
+    def node(self, row: Row) -> Node:
+        """The node of a row."""
+        document = self._document
+        node_id = document.node_id(row.get("id"))
+        path = self._path(row.get("path"))
+        attributes = self._attributes(row, path)
+        kind = row.get("type")
+        if kind == "group":
+            return GroupNode(node_id, path, build_document(NodeFields(attributes, None)))
+        if kind != "array":
+            raise document.fail(f"the node at {path} is neither a group nor an array")
+        fields = self._array(document.mapping(row.get("array_metadata"), "array_metadata"))
+        dimensions, names = fields.dimensions, fields.dimension_names
+        return ArrayNode(
+            node_id,
+            path,
+            build_document(NodeFields(attributes, fields)),
+            dimensions,
+            None if names is None else tuple(name or None for name in names),
+            tuple(
+                self._inventory(document.mapping(each, "inventory"), dimensions)
+                for each in row.get("inventories") or ()
+            ),
+        )
+
+    def _path(self, value: Value) -> str:
+        try:
+            path = node_path(self._document.text(value, "path"))
+        except InvalidInputError as error:
+            raise self._document.fail(str(error)) from error
+        if path != value:
+            raise self._document.fail(f"invalid node path {value!r}")
+        return path
+
+    def _file(self, value: Value) -> str:
+        name = self._document.text(value, "file name")
+        if not is_file_name(name):
+            raise self._document.fail(f"{name!r} is not the name of a file")
+        return name
+
+    def _flags(self, value: Value) -> int:
+        flags = 0 if value is None else self._document.number(value, "flags", MAX_U32)
+        if flags & REFUSING_FLAGS:
+            raise FormatError(
+                "a reference has flags that this library does not know",
+                key=self._document.key,
+                flags=flags,
+            )
+        return flags
+
+    def _attributes(self, row: Row, path: str) -> Mapping[str, Value] | None:
+        ref = row.get("attrs_reference")
+        if ref is not None:
+            location = self._document.number(ref.get("row"), "row", MAX_U32)
+            flags = self._flags(ref.get("flags"))
+            self.attributes[path] = AttributeRef(self._file(ref.get("attrs_file")), location, flags)
+            return {}
+        raw = row.get("inline_attrs")
+        return None if raw is None else self._json_object(raw, "attributes")
+
+    def _json_object(self, raw: bytes, what: str) -> dict[str, Value]:
+        try:
+            value = json.loads(raw)
+        except (ValueError, RecursionError) as error:
+            raise self._document.fail(f"{what}: not JSON: {error}") from error
+        return self._document.metadata(value, what)
+
+    def _array(self, row: Row) -> ArrayFields:
+        document = self._document
+        grid = document.mapping(row.get("chunk_grid"), "chunk_grid")
+        if grid.get("name") != REGULAR:
+            raise document.fail(f"unknown chunk grid {grid.get('name')!r}")
+        keys = document.mapping(row.get("chunk_key_encoding"), "chunk_key_encoding")
+        shape = document.numbers(row.get("shape"), "shape")
+        configuration = document.mapping(grid.get("configuration"), "chunk_grid")
+        chunks = document.numbers(configuration.get("chunk_shape"), "chunk_shape")
+        if len(chunks) != len(shape):
+            raise document.fail("chunk_shape does not go with shape")
+        if any(chunk and -(-n // chunk) > MAX_U32 for n, chunk in zip(shape, chunks, strict=True)):
+            raise document.fail(f"an axis has more than {MAX_U32} chunks")
+        if any(n and not chunk for n, chunk in zip(shape, chunks, strict=True)):
+            raise document.fail("a dimension with elements has chunks of length zero")
+        names = row.get("dimension_names")
+        if names is not None and len(names) != len(shape):
+            raise document.fail("dimension_names do not go with shape")
+        data_type = self._data_type(row.get("data_type"))
+        transformers = row.get("storage_transformers")  # only the library's files have them
+        return ArrayFields(
+            shape=shape,
+            data_type=data_type,
+            chunk_shape=chunks,
+            key_encoding=document.text(keys.get("name"), "chunk_key_encoding"),
+            separator=(keys.get("configuration") or _EMPTY).get("separator"),
+            fill_value=self._fill(data_type, row.get("fill_value")),
+            codecs=tuple(map(self._codec, row.get("codecs") or ())),
+            storage_transformers=None
+            if transformers is None
+            else tuple(map(self._codec, transformers)),
+            dimension_names=None if names is None else tuple(names),
+        )
+
+    def _data_type(self, value: Value) -> str:
+        text = self._document.text(value, "data_type")
+        if text.startswith("{"):
+            self._json_object(text.encode(), "data_type")
+        return text
+
+    def _fill(self, data_type: str, raw: bytes | None) -> Value:
+        try:
+            return fill_from_bytes(data_type, raw)
+        except UnfitError as error:
+            raise self._document.fail(f"fill value: {error}") from error
+
+    def _codec(self, row: Row) -> Named:
+        raw = row.get("configuration")
+        name = self._document.text(row.get("name"), "codec")
+        return Named(name, None if raw is None else self._json_object(raw, "codec"))
+
+    def _inventory(self, row: Row, dimensions: Sequence[Dimension]) -> ManifestRef:
+        name = self._file(row.get("inventory_file"))
+        self._flags(row.get("flags"))
+        id = id_of_name(ManifestId, name)
+        remember(self.manifests, LegacyGeneration.G1, "manifests", id, name, self._document.key)
+        return ManifestRef(id, self._extents(row.get("extent") or [], dimensions))
+
+    def _extents(self, value: Value, dimensions: Sequence[Dimension]) -> Extents:
+        if not value:
+            return tuple((0, dim.num_chunks) for dim in dimensions)
+        pairs = [self._document.numbers(each, "extent", MAX_U32) for each in value]
+        if len(pairs) != len(dimensions) or any(low > high for low, high in pairs):
+            raise self._document.fail("an inventory covers other chunks than its array has")
+        return tuple((low, high) for low, high in pairs)
+
+
+# --- writing ---
+
+
+def encode_structure(record: SnapshotRecord) -> bytes:
+    """Write a structure file, in the specified widths if all values fit.
+
+    Raises:
+        InvalidInputError: the generation cannot hold one of the nodes.
+        FormatError: a node has no number.
+    """
+    ordered = sorted(record.snapshot.nodes, key=lambda node: path_order(node.path))
+    rows = [_write_node(node, record) for node in ordered]
+    profile = SEED if all(_fits_seed(row) for row in rows) else WIDE
+    table = arrow().Table.from_pylist(rows, schema=structure_schema(profile))
+    return write_table(table)
+
+
+def _fits_seed(row: Row) -> bool:
+    narrow = LIMITS[WIDTHS[SEED].length]
+    numbers = [row["id"], (row["attrs_reference"] or _EMPTY).get("row", 0)]
+    metadata = row["array_metadata"]
+    if metadata is not None:
+        numbers += metadata["shape"]
+        numbers += metadata["chunk_grid"]["configuration"]["chunk_shape"]
+    for inventory in row["inventories"] or ():
+        numbers.append(inventory["row"])
+        numbers += [edge for pair in inventory["extent"] for edge in pair]
+    return bool(max(numbers) <= narrow)
+
+
+def _write_node(node: Node, record: SnapshotRecord) -> dict[str, Value]:
+    fields = parse_fields(LegacyGeneration.G1, node.user_data)
+    ref = record.attributes.get(node.path)
+    inline = None if ref is not None or fields.attributes is None else dump(fields.attributes)
+    row: dict[str, Value] = {
+        "id": node_number(node.id),
+        "type": "group" if fields.array is None else "array",
+        "path": node.path,
+        "array_metadata": None,
+        "inline_attrs": inline,
+        "attrs_reference": None
+        if ref is None
+        else {"attrs_file": ref.file, "row": ref.location, "flags": ref.flags or None},
+        "inventories": None,
+    }
+    if fields.array is not None:
+        assert isinstance(node, ArrayNode)
+        row["array_metadata"] = _write_array(fields.array)
+        row["inventories"] = [_write_inventory(each, record.names) for each in node.manifests]
+    return row
+
+
+def _write_array(fields: ArrayFields) -> dict[str, Value]:
+    return {
+        "shape": list(fields.shape),
+        "data_type": fields.data_type,
+        "fill_value": fill_to_bytes(fields.data_type, fields.fill_value),
+        "dimension_names": fields.dimension_names,
+        "chunk_grid": {
+            "name": REGULAR,
+            "configuration": {"chunk_shape": list(fields.chunk_shape)},
+        },
+        "chunk_key_encoding": {
+            "name": fields.key_encoding,
+            "configuration": {"separator": fields.separator},
+        },
+        "codecs": [
+            {
+                "name": codec.name,
+                "configuration": None if codec.configuration is None else dump(codec.configuration),
+            }
+            for codec in fields.codecs
+        ],
+    }
+
+
+def _write_inventory(ref: ManifestRef, names: Names) -> dict[str, Value]:
+    return {
+        "inventory_file": stored_name(LegacyGeneration.G1, "manifests", ref.id, names.manifests),
+        "row": 0,
+        "extent": [list(pair) for pair in ref.extents],
+        "flags": None,
+    }

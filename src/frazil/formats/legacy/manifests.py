@@ -1,0 +1,405 @@
+"""Manifests of G2 and G3: maps from chunks to payloads, flat or nested by node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import repeat
+from typing import Any, Final, TypeAlias
+
+import msgpack
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import FormatError
+from frazil.formats.envelope import FileKind
+from frazil.formats.legacy.columns import ManifestBuilder, TableBuilder
+from frazil.formats.legacy.header import LONG, SHORT, Wrapping, refuse_flat, unwrap, wrap
+from frazil.formats.legacy.layouts import DialectLayout, IdForm, layout_of
+from frazil.formats.legacy.messages import (
+    MessageReader,
+    array_header,
+    map_header,
+    pack_bytes,
+    pack_int,
+    pack_message,
+    pack_text,
+)
+from frazil.formats.legacy.names import WIDE, stored_names
+from frazil.formats.legacy.nodes import NodeWriter, file_id, write_id
+from frazil.formats.legacy.records import Dialect, LegacyGeneration, ManifestRecord, Names
+from frazil.formats.legacy.structs import MAX_RANK, MAX_U32, MAX_U64, Document
+from frazil.formats.legacy.zarr_fields import cannot_hold, dump
+from frazil.ids import ChunkId, ManifestId, NodeId
+from frazil.model.chunks import ChunkRef, ChunkTable, ChunkType, InlineRef, VirtualRef
+from frazil.model.nodes import Coordinates
+
+Value: TypeAlias = Any
+Entry: TypeAlias = tuple[NodeId, Coordinates, Value]
+
+FIELDS: Final = {
+    1: ("chunks",),
+    2: ("id", "chunks"),
+    3: ("version", "flags", "chunks"),
+    4: ("version", "flags", "id", "chunks"),
+}
+_UNREADABLE: Final = (msgpack.exceptions.UnpackException, ValueError, TypeError)
+
+
+# --- reading ---
+
+
+def decode_manifest(blob: bytes, *, key: str, generation: LegacyGeneration) -> ManifestRecord:
+    """Read a manifest of G2 or G3 in whatever dialect it is.
+
+    Raises:
+        FormatError: the file is damaged or of another kind.
+    """
+    wrapping, body = unwrap(blob, FileKind.MANIFEST, key=key)
+    document = Document(key, generation)
+    if body[:1] == b"{":
+        chunks = _json_chunks(document, body)
+        return _Reader(document).record(_flat_json(document, chunks), Dialect.G2_JSON, None)
+    if wrapping.header:
+        refuse_flat(body, key=key)
+    reader = MessageReader(body, key=key)
+    if reader.is_map():
+        return _decode_mapped(document, reader, wrapping)
+    count = reader.array_header()
+    if count not in FIELDS:
+        raise document.fail(f"a manifest has no {count} fields")
+    head = {name: reader.value() for name in FIELDS[count][:-1]}
+    id = document.manifest_id(head["id"]) if "id" in head else None
+    parser = _Reader(document)
+    entries = parser.entries(body, reader)
+    return parser.record(entries, lambda: _dialect(document, parser, count, wrapping), id)
+
+
+def _decode_mapped(document: Document, reader: MessageReader, wrapping: Wrapping) -> ManifestRecord:
+    """A manifest that is a map with the names of its fields."""
+    value = reader.value()
+    reader.finish()
+    id = document.manifest_id(value["id"]) if "id" in value else None
+    parser = _Reader(document)
+    entries = parser.mapped(document.mapping(value.get("chunks"), "chunks"))
+    count = next(n for n in (4, 3, 2, 1) if n == 1 or set(FIELDS[n]) <= value.keys())
+    return parser.record(entries, lambda: _dialect(document, parser, count, wrapping), id)
+
+
+def _dialect(document: Document, parser: _Reader, count: int, wrapping: Wrapping) -> Dialect:
+    """The dialect of a manifest as far as its content tells."""
+    if count == 1:
+        is_wide = document.generation is LegacyGeneration.G2 or document.id_width == WIDE
+        return Dialect.G2_MSGPACK if is_wide else Dialect.G3_UNRELEASED
+    if count == 2:
+        return Dialect.G3I
+    if count == 4:
+        return Dialect.G3G
+    if parser.is_nested:
+        return Dialect.G3F
+    if wrapping.header:
+        return {SHORT: Dialect.G3_SEED, LONG: Dialect.G3E}[wrapping.header]
+    if wrapping.compressed:
+        return Dialect.G3D
+    if parser.has_checksums:
+        return Dialect.G3C
+    return Dialect.G3B if document.has_numbered_nodes is False else Dialect.G3A
+
+
+class _Reader:
+    """Reads the chunks of one manifest."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._nodes: dict[Value, NodeId] = {}
+        self.is_nested = False
+        self.has_checksums = False
+
+    def record(
+        self,
+        entries: Iterable[Entry],
+        dialect: Dialect | Callable[[], Dialect],
+        id: ManifestId | None,
+    ) -> ManifestRecord:
+        """The record of all entries; the dialect is asked for when they have been seen."""
+        builder = ManifestBuilder(self._document.key)
+        for node, coords, payload in entries:
+            self._add(builder.of(node, len(coords)), coords, payload)
+        tables, strays = builder.finish()
+        known = dialect if isinstance(dialect, Dialect) else dialect()
+        return ManifestRecord(tables, known, id, self._document.chunks, strays)
+
+    def entries(self, body: bytes, reader: MessageReader) -> Iterator[Entry]:
+        """The entries of a map that begins where the reader stands."""
+        count = reader.map_header()
+        # The entries are small: limits keep a length that lies from reserving memory.
+        unpacker = msgpack.Unpacker(
+            use_list=False,
+            strict_map_key=False,
+            max_buffer_size=len(body),
+            max_array_len=MAX_RANK,
+            max_map_len=1,
+        )
+        start = reader.at
+        unpacker.feed(memoryview(body)[start:])
+        try:
+            for _ in range(count):
+                yield from self._entry(unpacker)
+        except FormatError:
+            raise
+        except _UNREADABLE as error:
+            raise self._document.fail(f"unreadable MessagePack: {error!r}") from error
+        reader.at = start + unpacker.tell()
+        reader.finish()
+
+    def _entry(self, unpacker: Value) -> Iterator[Entry]:
+        first = unpacker.unpack()
+        if isinstance(first, tuple) and len(first) == 2 and isinstance(first[1], tuple):
+            node, coords = first
+            if not isinstance(node, bytes):
+                yield self._node(node), self._coords(coords), unpacker.unpack()
+                return
+        self.is_nested = True
+        node_id = self._node(first)
+        for _ in range(unpacker.read_map_header()):
+            yield node_id, self._coords(unpacker.unpack()), unpacker.unpack()
+
+    def mapped(self, chunks: Mapping[Value, Value]) -> Iterator[Entry]:
+        """The entries of a map that is there already."""
+        for first, value in chunks.items():
+            if isinstance(first, tuple) and len(first) == 2 and not isinstance(first[0], bytes):
+                yield self._node(first[0]), self._coords(first[1]), value
+                continue
+            self.is_nested = True
+            node = self._node(first)
+            for coords, payload in self._document.mapping(value, "chunks of a node").items():
+                yield node, self._coords(coords), payload
+
+    def _node(self, value: Value) -> NodeId:
+        found = self._nodes.get(value)
+        if found is None:
+            found = self._nodes[value] = self._document.node_id(value)
+        return found
+
+    def _coords(self, value: Value) -> Coordinates:
+        return read_coords(self._document, value)
+
+    def _add(self, table: TableBuilder, coords: Coordinates, payload: Value) -> None:
+        document = self._document
+        kind, content = document.variant(payload, "a chunk")
+        if kind == "Ref":
+            id, offset, length = document.fields(content, ("id", "offset", "length"), "a chunk")
+            start, size = self._range(offset, length)
+            table.native(coords, document.chunk_id(id), start, size)
+        elif kind == "Inline":
+            table.inline(coords, self._inline(content))
+        elif kind == "Virtual":
+            location, (start, size), checksum = self._virtual(content)
+            table.virtual(coords, location, start, size, checksum)
+        else:
+            raise document.fail(f"a chunk cannot be {kind!r}")
+
+    def _range(self, offset: Value, length: Value) -> tuple[int, int]:
+        start = self._document.number(offset, "offset", MAX_U64)
+        return start, self._document.number(length, "length", MAX_U64 - start)
+
+    def _inline(self, content: Value) -> bytes:
+        if isinstance(content, bytes):
+            return content
+        try:
+            return bytes(self._document.items(content, "inline chunk"))
+        except (ValueError, TypeError) as error:
+            raise self._document.fail("an inline chunk must be bytes") from error
+
+    def _virtual(self, content: Value) -> tuple[str, tuple[int, int], str | int | None]:
+        document = self._document
+        names = ("location", "offset", "length", "checksum")
+        is_old = isinstance(content, list | tuple) and len(content) == 3
+        parts = list(document.fields(content, names[:3] if is_old else names, "a virtual chunk"))
+        location = parts[0]
+        if isinstance(location, Mapping):
+            _, location = document.variant(location, "location")
+        checksum: str | int | None = None
+        if not is_old and not isinstance(content, Mapping):
+            self.has_checksums = True
+        if not is_old and parts[3] is not None:
+            kind, value = document.variant(parts[3], "checksum")
+            if kind == "LastModified":
+                checksum = document.number(value, "last modified", MAX_U32)
+            elif kind == "ETag":
+                checksum = document.text(value, "etag")
+            else:
+                raise document.fail(f"a checksum cannot be {kind!r}")
+        return document.text(location, "location"), self._range(parts[1], parts[2]), checksum
+
+
+def read_coords(document: Document, value: Value) -> Coordinates:
+    """The coordinates of a chunk."""
+    if not isinstance(value, list | tuple) or len(value) > MAX_RANK:
+        raise document.fail("chunk coordinates must be a list")
+    for each in value:
+        if type(each) is not int or not 0 <= each <= MAX_U32:
+            raise document.fail(f"chunk coordinates must be whole numbers up to {MAX_U32}")
+    return tuple(value)
+
+
+def _json_chunks(document: Document, body: bytes) -> Mapping[str, Value]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise document.fail(f"not JSON: {error}") from error
+    return document.mapping(document.mapping(value, "a manifest").get("chunks"), "chunks")
+
+
+def _flat_json(document: Document, chunks: Mapping[str, Value]) -> Iterator[Entry]:
+    for name, payload in chunks.items():
+        try:
+            if name.startswith("["):
+                node, coords = json.loads(name)
+            else:
+                node, *coords = map(_digits, name.split("/"))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise document.fail(f"{name!r} does not name a chunk") from error
+        yield document.node_id(node), read_coords(document, coords), payload
+
+
+def _digits(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 20:
+        raise ValueError(text)
+    return int(text)
+
+
+# --- writing ---
+
+
+def encode_manifest(record: ManifestRecord) -> bytes:
+    """Write a manifest in the dialect of its record.
+
+    Raises:
+        InvalidInputError: the dialect cannot hold one of the references.
+        FormatError: the dialect cannot be written.
+    """
+    layout = layout_of(record.dialect)
+    writer = _Writer(record, layout)
+    if layout.is_json:
+        return dump({"chunks": dict(writer.json_entries())})
+    head: list[Value] = [] if layout.manifest_fields <= 2 else [layout.version, {}]
+    if layout.manifest_fields in (2, 4):
+        if record.id is None:
+            raise FormatError("a manifest of this dialect must have an id")
+        head.append(write_id(layout.ids, record.id, str(record.id)))
+    pieces = [array_header(layout.manifest_fields), *map(pack_message, head)]
+    body = b"".join([*pieces, *writer.packed()])
+    return wrap(body, FileKind.MANIFEST, layout.wrapping_of(FileKind.MANIFEST))
+
+
+def check_reference(dialect: Dialect, ref: ChunkRef) -> None:
+    """Refuse a reference that a dialect cannot hold.
+
+    Raises:
+        InvalidInputError: it has a checksum, and the dialect has no place for one.
+    """
+    if isinstance(ref, VirtualRef) and ref.checksum is not None and not dialect.has_checksums:
+        raise cannot_hold(dialect.generation, "checksum", "of a virtual chunk")
+
+
+class _Writer:
+    """Spells the references of a manifest in a dialect."""
+
+    def __init__(self, record: ManifestRecord, layout: DialectLayout) -> None:
+        self._record = record
+        self._layout = layout
+        self._nodes = NodeWriter(record.dialect, layout, Names())
+
+    def packed(self) -> Iterator[bytes]:
+        """The map of chunks in MessagePack."""
+        tables = self._record.tables
+        if self._layout.is_nested:
+            yield map_header(len(tables))
+            for node, table in sorted(tables.items()):
+                yield pack_message(self._nodes.node_id(node))
+                yield map_header(len(table))
+                yield from self._rows(table, b"")
+            return
+        yield map_header(sum(map(len, tables.values())))
+        for node, table in sorted(tables.items()):
+            yield from self._rows(table, b"\x92" + pack_message(self._nodes.node_id(node)))
+
+    def _rows(self, table: ChunkTable, prefix: bytes) -> Iterator[bytes]:
+        """The entries of a table; columns are spelled as a whole, which takes less time."""
+        rank = prefix + array_header(table.ndim)
+        axes = [_packed_numbers(table.coords[:, axis]) for axis in range(table.ndim)]
+        payloads = self._payloads(table)
+        return map(b"".join, zip(repeat(rank), *axes, payloads, strict=False))
+
+    def _payloads(self, table: ChunkTable) -> Iterator[bytes]:
+        native = table.kind == ChunkType.native
+        ids = iter(self._ids(table.chunk_id[native]))
+        offsets, lengths = _packed_numbers(table.offset), _packed_numbers(table.length)
+        others = iter(np.flatnonzero(~native).tolist())
+        for is_native, offset, length in zip(native.tolist(), offsets, lengths, strict=True):
+            if is_native:
+                yield b"\x81\xa3Ref\x93" + next(ids) + offset + length
+            else:
+                yield self._other(table.ref(next(others)))
+
+    def _ids(self, raw: npt.NDArray[np.uint8]) -> Iterable[bytes]:
+        data, width = raw.tobytes(), ChunkId.width
+        if self._layout.ids is IdForm.PACKED:
+            return (
+                b"\x92\xc4\x0c" + data[at : at + width] + b"\x90"
+                for at in range(0, len(data), width)
+            )
+        return map(pack_text, self._names(raw))
+
+    def _names(self, raw: npt.NDArray[np.uint8]) -> list[str]:
+        return stored_names(self._record.dialect.generation, raw, self._record.names)
+
+    def _other(self, ref: ChunkRef) -> bytes:
+        if isinstance(ref, InlineRef):
+            return b"\x81\xa6Inline" + pack_bytes(ref.data)
+        assert isinstance(ref, VirtualRef)
+        return b"\x81\xa7Virtual" + self._virtual(ref)
+
+    def _virtual(self, ref: VirtualRef) -> bytes:
+        numbers = pack_int(ref.offset) + pack_int(ref.length)
+        if not self._layout.checksums:
+            check_reference(self._record.dialect, ref)
+            return b"\x93\x81\xa8Absolute" + pack_text(ref.location) + numbers
+        checksum: Value = None
+        if isinstance(ref.checksum, str):
+            checksum = {"ETag": ref.checksum}
+        elif ref.checksum is not None:
+            checksum = {"LastModified": ref.checksum}
+        return b"\x94" + pack_text(ref.location) + numbers + pack_message(checksum)
+
+    def json_entries(self) -> Iterator[tuple[str, Value]]:
+        """Keys and payloads of the chunks in JSON."""
+        for node, table in sorted(self._record.tables.items()):
+            number = self._nodes.node_id(node)
+            native = table.kind == ChunkType.native
+            names = iter(self._names(table.chunk_id[native]))
+            for coords, (row, is_native) in zip(
+                table.coords.tolist(), enumerate(native.tolist()), strict=True
+            ):
+                key = "/".join(map(str, (number, *coords)))
+                yield key, self._json_payload(table, row, next(names) if is_native else None)
+
+    def _json_payload(self, table: ChunkTable, row: int, name: str | None) -> Value:
+        if name is not None:
+            place = {"offset": int(table.offset[row]), "length": int(table.length[row])}
+            return {"Ref": {"id": file_id(self._layout.ids, name), **place}}
+        ref = table.ref(row)
+        if isinstance(ref, InlineRef):
+            return {"Inline": list(ref.data)}
+        assert isinstance(ref, VirtualRef)
+        check_reference(self._record.dialect, ref)
+        place = {"offset": ref.offset, "length": ref.length}
+        return {"Virtual": {"location": ref.location, **place}}
+
+
+def _packed_numbers(column: npt.NDArray[np.unsignedinteger]) -> list[bytes]:
+    """The numbers of a column; each distinct one is spelled once."""
+    distinct, places = np.unique(column, return_inverse=True)
+    spelled = [pack_int(number) for number in distinct.tolist()]
+    return [spelled[place] for place in places.tolist()]

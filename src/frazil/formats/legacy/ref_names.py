@@ -1,0 +1,168 @@
+"""Where branches and tags of G2 and G3 are: the keys of their files.
+
+Three layouts exist. G2 as specified has `r/BRANCH/` and `r/TAG.json`; the libraries of that age
+put `branch:` and `tag:` before the names, and G3 came to `branch.` and `tag.`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.formats.legacy.names import (
+    OLD_SEQUENCE_LENGTH,
+    SEQUENCE_LENGTH,
+    parse_sequence,
+    sequence_name,
+)
+from frazil.formats.legacy.records import LegacyGeneration
+from frazil.formats.ref_files import FILE, TOMBSTONE, RefKind, decode_segment, encode_segment
+
+JSON: Final = ".json"
+ROOTS: Final = {LegacyGeneration.G2: "r/", LegacyGeneration.G3: "refs/"}
+MAIN: Final = "main"
+
+
+class RefPrefix(StrEnum):
+    """What stands between the kind of a ref and its name."""
+
+    NONE = ""
+    COLON = ":"
+    DOT = "."
+
+
+@dataclass(frozen=True, slots=True)
+class RefLayout:
+    """How a repository names the files of its refs."""
+
+    generation: LegacyGeneration
+    prefix: RefPrefix
+    sequence_length: int = SEQUENCE_LENGTH
+    encoded: bool = False
+    """names are percent-encoded, as generic object stores do"""
+
+    @property
+    def root(self) -> str:
+        """The folder of all refs."""
+        return ROOTS[self.generation]
+
+    def branch_folder(self, name: str) -> str:
+        """The prefix of the files of a branch, with its final slash.
+
+        Raises:
+            InvalidInputError: a branch cannot have this name.
+        """
+        check_ref_name("branch", name)
+        if self.prefix is RefPrefix.NONE and name.endswith(JSON):
+            raise InvalidInputError(
+                f"a branch cannot be named {name!r}: here names that end in .json are tags",
+                kind=ErrorKind.INVALID_REF_NAME,
+            )
+        return f"{self._folder('branch', name)}/"
+
+    def branch_key(self, name: str, number: int) -> str:
+        """The key of one step of a branch."""
+        sequence = sequence_name(number, length=self.sequence_length)
+        return f"{self.branch_folder(name)}{sequence}{JSON}"
+
+    def tag_key(self, name: str) -> str:
+        """The key of a tag.
+
+        Raises:
+            InvalidInputError: a tag cannot have this name.
+        """
+        check_ref_name("tag", name)
+        folder = self._folder("tag", name)
+        return f"{folder}{JSON}" if self.prefix is RefPrefix.NONE else f"{folder}/{FILE}"
+
+    def tombstone_key(self, name: str) -> str:
+        """The key whose presence says that a tag is deleted.
+
+        Raises:
+            InvalidInputError: tags of this generation cannot be deleted.
+        """
+        if self.generation is not LegacyGeneration.G3:
+            raise InvalidInputError(
+                "tags of this generation cannot be deleted",
+                kind=ErrorKind.NOT_REPRESENTABLE,
+                generation=self.generation.name,
+                field="deleted tag",
+            )
+        check_ref_name("tag", name)
+        return f"{self._folder('tag', name)}/{TOMBSTONE}"
+
+    def _folder(self, kind: RefKind, name: str) -> str:
+        segment = f"{kind}{self.prefix}{name}" if self.prefix else name
+        return self.root + (encode_segment(segment) if self.encoded else segment)
+
+
+G2_SEED: Final = RefLayout(LegacyGeneration.G2, RefPrefix.NONE)
+G2_LIBRARY: Final = RefLayout(LegacyGeneration.G2, RefPrefix.COLON, OLD_SEQUENCE_LENGTH)
+G3_DOT: Final = RefLayout(LegacyGeneration.G3, RefPrefix.DOT)
+G3_COLON: Final = RefLayout(LegacyGeneration.G3, RefPrefix.COLON)
+G3_COLON_OLD: Final = RefLayout(LegacyGeneration.G3, RefPrefix.COLON, OLD_SEQUENCE_LENGTH)
+LAYOUTS: Final = (G3_DOT, G3_COLON, G3_COLON_OLD, G2_SEED, G2_LIBRARY)
+
+
+@dataclass(frozen=True, slots=True)
+class RefKey:
+    """What a key below the folder of refs is of."""
+
+    kind: RefKind
+    name: str
+    prefix: RefPrefix
+    number: int | None = None
+    """of a branch: the step"""
+    sequence_length: int = SEQUENCE_LENGTH
+    is_tombstone: bool = False
+
+
+def check_ref_name(kind: RefKind, name: str) -> None:
+    """Refuse names that no file can have.
+
+    Raises:
+        InvalidInputError: the name is empty, a dot, or has a slash or a control character.
+    """
+    if name in ("", ".", "..") or "/" in name or any(ord(c) < 32 or ord(c) == 127 for c in name):
+        raise InvalidInputError(
+            f"a {kind} cannot be named {name!r}", kind=ErrorKind.INVALID_REF_NAME
+        )
+
+
+def parse_ref_key(generation: LegacyGeneration, key: str, *, encoded: bool) -> RefKey | None:
+    """Tell from a key whose ref it belongs to; None for files that are no part of one."""
+    root = ROOTS[generation]
+    if not key.startswith(root):
+        return None
+    folder, slash, file = key.removeprefix(root).partition("/")
+    name = decode_segment(folder) if encoded else folder
+    for prefix in (RefPrefix.COLON, RefPrefix.DOT):
+        if slash and name.startswith(f"tag{prefix}"):
+            tag = name.removeprefix(f"tag{prefix}")
+            if file == FILE:
+                return RefKey("tag", tag, prefix)
+            if file == TOMBSTONE:
+                return RefKey("tag", tag, prefix, is_tombstone=True)
+        if slash and name.startswith(f"branch{prefix}"):
+            found = _step(name.removeprefix(f"branch{prefix}"), prefix, file)
+            if found is not None:
+                return found
+    if generation is not LegacyGeneration.G2:
+        return None
+    if not slash:
+        return RefKey("tag", name.removesuffix(JSON), RefPrefix.NONE) if _is_tag(name) else None
+    return _step(name, RefPrefix.NONE, file)
+
+
+def _is_tag(name: str) -> bool:
+    return name.endswith(JSON) and len(name) > len(JSON)
+
+
+def _step(name: str, prefix: RefPrefix, file: str) -> RefKey | None:
+    stem = file.removesuffix(JSON)
+    number = parse_sequence(stem) if file.endswith(JSON) else None
+    if number is None or not name:
+        return None
+    return RefKey("branch", name, prefix, number, len(stem))

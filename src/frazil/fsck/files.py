@@ -1,0 +1,247 @@
+"""Files as they are: decoded where that is possible, and told precisely where it is not.
+
+Decoders refuse what they cannot trust with one kind of error. Here the same bytes are looked at
+again, column by column, to name the rule that is broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final, Generic, TypeVar
+
+import numpy as np
+
+from frazil.errors import FormatError, InvalidInputError
+from frazil.formats.columns import groups
+from frazil.formats.envelope import HEADER, MAGIC, ZSTD, FileKind, unseal
+from frazil.formats.flat import U32, Buffer, Table
+from frazil.formats.flat_columns import table_columns
+from frazil.formats.manifest import Manifest, decode_manifest
+from frazil.formats.refs import CHUNK_ID, INDEX, INLINE, LOCATION, PACKED, WIDTHS
+from frazil.formats.snapshot import decode_snapshot
+from frazil.formats.txlog import decode_log
+from frazil.fsck.findings import Code, Finding
+from frazil.ids import ManifestId, NodeId, SnapshotId, node_path
+from frazil.model.chunks import ChunkTable
+from frazil.model.history import Snapshot, TransactionLog
+from frazil.model.lookup import is_ascending
+from frazil.storage.assets import Lru, log_key, manifest_key, snapshot_key
+from frazil.storage.base import Storage
+
+T = TypeVar("T")
+K = TypeVar("K", SnapshotId, ManifestId)
+
+SPECS: Final = (1, 2)
+KEPT_NODES: Final = 1_000_000
+KEPT_REFS: Final = 5_000_000
+"""What is kept in memory for comparing snapshots with their parents."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Read(Generic[T]):
+    """A file: its content if it can be trusted, and why not if it cannot."""
+
+    size_bytes: int = 0
+    spec: int = 0
+    root: Table | None = None
+    """the raw root table, where the body can be unpacked"""
+    content: T | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+def read_snapshot_file(blob: bytes, key: str) -> Read[Snapshot]:
+    """A snapshot file."""
+    return _read(blob, key, FileKind.SNAPSHOT, decode_snapshot, _snapshot_trouble)
+
+
+def read_manifest_file(blob: bytes, key: str) -> Read[Manifest]:
+    """A manifest file, with the references of all its arrays decoded."""
+
+    def decode(data: bytes, *, key: str) -> Manifest:
+        manifest = decode_manifest(data, key=key)
+        for _, table in manifest.tables():
+            # Packed texts are unpacked when they are asked for.
+            tuple(table.locations)
+            tuple(table.etags)
+        return manifest
+
+    read = _read(blob, key, FileKind.MANIFEST, decode, _manifest_trouble)
+    return replace(read, root=None)  # columns are kept for comparisons, the raw bytes need not be
+
+
+def read_log_file(blob: bytes, key: str) -> Read[TransactionLog]:
+    """A transaction log."""
+    return _read(blob, key, FileKind.TRANSACTION_LOG, decode_log, lambda _: None)
+
+
+def _read(
+    blob: bytes,
+    key: str,
+    kind: FileKind,
+    decode: Callable[..., T],
+    trouble: Callable[[Table], Finding | None],
+) -> Read[T]:
+    root, found = open_root(blob, key, kind)
+    if root is None:
+        return Read(len(blob), findings=found)
+    spec = blob[36]
+    try:
+        return Read(len(blob), spec, root, decode(blob, key=key))
+    except FormatError as error:
+        told = _look(trouble, root) or Finding(Code.FILE_DAMAGED, key, str(error))
+        return Read(len(blob), spec, root, findings=(told,))
+
+
+def open_root(blob: bytes, key: str, kind: FileKind) -> tuple[Table | None, tuple[Finding, ...]]:
+    """The root table of a file, or what is wrong with its header or body."""
+    try:
+        body = unseal(blob, kind, key=key).body
+    except FormatError as error:
+        return None, (Finding(_header_trouble(blob, kind), key, str(error)),)
+    try:
+        return Buffer(body, key).root(), ()
+    except FormatError as error:
+        return None, (Finding(Code.FILE_DAMAGED, key, str(error)),)
+
+
+def _header_trouble(blob: bytes, expected: FileKind) -> Code:
+    if len(blob) < HEADER.size:
+        return Code.FILE_SHORT
+    magic, _, spec, kind, packing = HEADER.unpack_from(blob)
+    if magic != MAGIC:
+        return Code.FILE_MAGIC
+    if spec not in SPECS:
+        return Code.FILE_SPEC
+    if kind != expected:
+        return Code.FILE_KIND
+    return Code.FILE_COMPRESSION if packing != ZSTD else Code.FILE_BODY
+
+
+def _look(trouble: Callable[[Table], Finding | None], root: Table) -> Finding | None:
+    """Look closer; bytes that are worse than expected tell nothing more."""
+    try:
+        return trouble(root)
+    except FormatError:
+        return None
+
+
+def _snapshot_trouble(root: Table) -> Finding | None:
+    key = root.buffer.key
+    tables = table_columns(root, 2, "nodes")
+    paths = tables.vectors(1, 1, "path").slices(bytes(root.buffer.data))
+    for before, after in pairwise(paths):
+        if after <= before:
+            return Finding(Code.NODE_ORDER, key, f"{shown(after)} comes after {shown(before)}")
+    for raw in paths:
+        if not _is_path(raw):
+            return Finding(Code.NODE_PATH, key, f"{shown(raw)} is not the path of a node")
+    return None
+
+
+def _is_path(raw: bytes) -> bool:
+    try:
+        return node_path(raw.decode()) == raw.decode()
+    except (UnicodeDecodeError, InvalidInputError):
+        return False
+
+
+def _manifest_trouble(root: Table) -> Finding | None:
+    key = root.buffer.key
+    arrays = list(root.tables(1, "arrays"))
+    ids = [array.required_bytes(0, 8, "node_id") for array in arrays]
+    if any(after <= before for before, after in pairwise(ids)):
+        return Finding(Code.ARRAY_ORDER, key)
+    for array, node in zip(arrays, ids, strict=True):
+        start, count = array.required_vector(1, 4, "refs")
+        if found := _reference_trouble(root.buffer, start, count):
+            return Finding(found, key, f"array with id {NodeId(node)}")
+    for node_id, table in Manifest.lazily(SPECS[-1], root.buffer).tables():
+        try:
+            tuple(table.locations)
+        except FormatError as error:
+            return Finding(Code.LOCATION_DAMAGED, key, f"array with id {node_id}: {error}")
+    return None
+
+
+def _reference_trouble(buffer: Buffer, start: int, count: int) -> Code | None:
+    if not count:
+        return None
+    first = Table(buffer, start + buffer.read(U32, start))
+    _, ndim = first.required_vector(INDEX, 4, "index")
+    if count * max(ndim, 1) * 4 > buffer.size:
+        return None
+    coords = np.zeros((count, ndim), np.uint32)
+    for group in groups(buffer, start, count, WIDTHS):
+        if not any(group.has(slot) for slot in (CHUNK_ID, PACKED, LOCATION, INLINE)):
+            return Code.CHUNK_NOWHERE
+        coords[group.rows] = group.coordinates(INDEX, ndim)
+    return None if is_ascending(coords) else Code.CHUNK_ORDER
+
+
+def shown(raw: bytes) -> str:
+    """Bytes that should be text, for a message."""
+    return repr(raw.decode(errors="replace"))
+
+
+def ascends(items: Sequence[bytes]) -> bool:
+    """Whether items ascend, none being there twice."""
+    return all(before < after for before, after in pairwise(items))
+
+
+class Files:
+    """The files of a repository, straight from its storage; a few are kept for comparisons."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._snapshots: Lru[SnapshotId, Read[Snapshot]] = Lru(
+            KEPT_NODES, lambda read: len(read.content.nodes) if read.content else 1
+        )
+        self._manifests: Lru[ManifestId, Read[Manifest]] = Lru(
+            KEPT_REFS, lambda read: read.content.num_refs if read.content else 1
+        )
+
+    def snapshot(self, snapshot_id: SnapshotId) -> Read[Snapshot] | None:
+        """A snapshot, or None when there is no such file."""
+        return self._load(
+            self._snapshots, snapshot_id, snapshot_key(snapshot_id), read_snapshot_file
+        )
+
+    def manifest(self, manifest_id: ManifestId) -> Read[Manifest] | None:
+        """A manifest, or None when there is no such file."""
+        return self._load(
+            self._manifests, manifest_id, manifest_key(manifest_id), read_manifest_file
+        )
+
+    def log(self, snapshot_id: SnapshotId) -> Read[TransactionLog] | None:
+        """A transaction log, or None when there is no such file."""
+        key = log_key(snapshot_id)
+        blob = self.storage.get(key)
+        return None if blob is None else read_log_file(blob, key)
+
+    def tables(self, manifest_id: ManifestId, node_id: NodeId) -> ChunkTable | None:
+        """The references of an array in a manifest; None when it cannot be read."""
+        read = self.manifest(manifest_id)
+        if read is None or read.content is None:
+            return None
+        return read.content.table(node_id) or ChunkTable.empty(0)
+
+    def _load(
+        self, cache: Lru[K, Read[T]], name: K, key: str, read: Callable[[bytes, str], Read[T]]
+    ) -> Read[T] | None:
+        found = cache.get(name)
+        if found is None:
+            blob = self.storage.get(key)
+            if blob is None:
+                return None
+            found = read(blob, key)
+            cache.put(name, found)
+        return found
+
+
+def metadata_order(root: Table, slot: int, target: str) -> Iterator[Finding]:
+    """Names of metadata that do not ascend, which a decoded map does not show."""
+    names = [item.required_text(0, "name").encode() for item in root.tables(slot)]
+    if not ascends(names):
+        yield Finding(Code.METADATA_ORDER, target)

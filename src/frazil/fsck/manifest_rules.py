@@ -1,0 +1,132 @@
+"""The rules of one manifest, alone and against the arrays that use it (reference 3.3, 4.10)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import InvalidInputError
+from frazil.formats.manifest import Manifest
+from frazil.fsck.files import Read
+from frazil.fsck.findings import Code, Finding
+from frazil.fsck.snapshot_rules import Use
+from frazil.ids import ManifestId
+from frazil.model.chunks import ChunkTable, ChunkType
+from frazil.model.nodes import Coordinates, Extents
+from frazil.storage.assets import manifest_key
+from frazil.storage.locations import normalised, without_user
+from frazil.storage.virtual import Containers
+
+SHOWN_CHUNKS: Final = 4
+TOLD_LOCATIONS: Final = 20
+
+
+def check_manifest_file(
+    manifest_id: ManifestId,
+    read: Read[Manifest] | None,
+    uses: Collection[Use],
+    containers: Containers,
+) -> Iterator[Finding]:
+    """Check a manifest, and what snapshots say of it."""
+    key = manifest_key(manifest_id)
+    if read is None:
+        paths = sorted({use.path for use in uses})
+        yield Finding(Code.MANIFEST_MISSING, key, path=paths[0] if paths else None)
+        return
+    yield from read.findings
+    yield from _sizes(read.size_bytes, uses, key)
+    manifest = read.content
+    if manifest is None:
+        return
+    if manifest.id != manifest_id:
+        yield Finding(Code.MANIFEST_ID, key, f"it says that it is {manifest.id}")
+    for count in sorted({use.num_chunk_refs for use in uses} - {-1, manifest.num_refs}):
+        told = f"it has {manifest.num_refs}, recorded are {count}"
+        yield Finding(Code.MANIFEST_COUNT, key, told)
+    seen: set[tuple[object, ...]] = set()
+    for use in sorted(uses, key=lambda use: (use.path, use.extents)):
+        place = (use.node_id, use.extents, use.grid)
+        if place not in seen:
+            seen.add(place)
+            yield from _use(manifest, use, key)
+    for _, table in manifest.tables():
+        yield from _locations(table, containers, key)
+
+
+def _sizes(size_bytes: int, uses: Collection[Use], key: str) -> Iterator[Finding]:
+    for size in sorted({use.size_bytes for use in uses} - {-1, size_bytes}):
+        # Readers fetch as much as is recorded, and everything where that is zero.
+        code = Code.MANIFEST_SIZE if 0 < size < size_bytes else Code.MANIFEST_SIZE_LONG
+        yield Finding(code, key, f"it has {size_bytes} bytes, recorded are {size}")
+
+
+def _use(manifest: Manifest, use: Use, key: str) -> Iterator[Finding]:
+    table = manifest.table(use.node_id)
+    if table is None or not len(table):
+        yield Finding(Code.MANIFEST_ARRAY, key, path=use.path)
+        return
+    if table.ndim != len(use.grid):
+        told = f"{table.ndim} coordinates for {len(use.grid)} axes"
+        yield Finding(Code.CHUNK_RANK, key, told, use.path)
+        return
+    hidden = ~_inside(table, use.extents)
+    if hidden.any():
+        yield Finding(Code.EXTENTS_COVER, key, "", use.path, *_some(table, hidden))
+    elif table.ndim and table.extents != use.extents:
+        told = f"covered is {_text(use.extents)}, held {_text(table.extents)}"
+        yield Finding(Code.EXTENTS_LOOSE, key, told, use.path)
+    outside = ~_inside(table, tuple((0, max(count, 1)) for count in use.grid))
+    if outside.any():
+        told = f"the grid is {list(use.grid)}"
+        yield Finding(Code.CHUNK_OUTSIDE_GRID, key, told, use.path, *_some(table, outside))
+    empty = table.length == 0
+    if empty.any():
+        yield Finding(Code.CHUNK_EMPTY, key, "", use.path, *_some(table, empty))
+
+
+def _inside(table: ChunkTable, extents: Extents) -> npt.NDArray[np.bool_]:
+    inside = np.ones(len(table), np.bool_)
+    for axis, (start, end) in enumerate(extents):
+        column = table.coords[:, axis]
+        inside &= (column >= start) & (column < end)
+    return inside
+
+
+def _some(table: ChunkTable, mask: npt.NDArray[np.bool_]) -> tuple[tuple[Coordinates, ...], int]:
+    rows = np.flatnonzero(mask)
+    first = tuple(tuple(table.coords[row].tolist()) for row in rows[:SHOWN_CHUNKS].tolist())
+    return first, len(rows)
+
+
+def _text(extents: Extents) -> str:
+    return "[" + ", ".join(f"{start}:{end}" for start, end in extents) + "]"
+
+
+def _locations(table: ChunkTable, containers: Containers, key: str) -> Iterator[Finding]:
+    virtual = np.flatnonzero(table.kind == ChunkType.virtual)
+    if not len(virtual):
+        return
+    used = np.unique(table.location[virtual])
+    texts = [table.locations[number] for number in used.tolist()]
+    try:
+        _, covered = containers.check_many(texts)
+    except InvalidInputError:
+        yield from _invalid(texts, key)
+        return
+    for number in np.flatnonzero(~covered)[:TOLD_LOCATIONS].tolist():
+        yield Finding(Code.CONTAINER_UNDECLARED, key, without_user(texts[number]))
+
+
+def _invalid(texts: list[str], key: str) -> Iterator[Finding]:
+    told = 0
+    for text in texts:
+        try:
+            normalised(text)
+        except InvalidInputError as error:
+            yield Finding(Code.LOCATION_INVALID, key, str(error))
+            told += 1
+            if told == TOLD_LOCATIONS:
+                return

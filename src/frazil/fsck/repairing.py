@@ -1,0 +1,257 @@
+"""Repair: stage by stage planned, and if that is wanted done, never over what is there.
+
+First what a repository begins with, then its history, then the arrays at the tips of branches,
+then logs. Each stage works on what those before it leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from frazil.commit.base import (
+    OVERWRITTEN,
+    YEAR_3000_MS,
+    now_micros,
+)
+from frazil.commit.by_ref_file import JSON_FILE
+from frazil.commit.by_repo_object import REPO_KEY, Edit, RepoObjectRefs
+from frazil.errors import (
+    ConflictError,
+    ErrorKind,
+    FormatError,
+    InvalidInputError,
+    SessionStateError,
+)
+from frazil.formats.ref_files import encode_ref
+from frazil.formats.repo_info import encode_repo_info
+from frazil.fsck.committing import commit_rewrite
+from frazil.fsck.files import Files
+from frazil.fsck.place import Place, open_anyway
+from frazil.fsck.plans import Action, RepairPlan, Step
+from frazil.fsck.rebuilding_arrays import MissingChunks, plan_rewrite
+from frazil.fsck.rebuilding_history import plan_history, without
+from frazil.fsck.rebuilding_logs import missing_logs
+from frazil.fsck.rebuilding_refs import rebuild_refs
+from frazil.fsck.rebuilding_repo import Rebuilt, rebuild_repo
+from frazil.fsck.ref_rules import RefFiles, read_ref_files
+from frazil.fsck.repo_rules import read_repo
+from frazil.fsck.state import State
+from frazil.ids import ObjectId, SnapshotId
+from frazil.maintenance.access import require_writable
+from frazil.maintenance.file_history import read_file_history
+from frazil.maintenance.verifying import Progress
+from frazil.model import history
+from frazil.model.history import RepoInfo
+from frazil.session.context import Context
+from frazil.storage.assets import file_attributes, log_key, snapshot_key
+from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged
+
+
+def repair(
+    place: Place,
+    *,
+    apply: bool = False,
+    missing_chunks: MissingChunks = "drop",
+    tips: Mapping[str, str] | None = None,
+    expected: RepairPlan | None = None,
+    progress: Progress | None = None,
+) -> RepairPlan:
+    """Plan how to bring back a damaged repository, and do it if told so.
+
+    Nothing is overwritten that is not kept aside below `overwritten/` first, and branches change
+    by new commits, so that every state before the repair can still be looked at.
+
+    Args:
+        place: an open repository, or the storage of one, which may be too damaged to open.
+        apply: do it; otherwise only tell what would be done.
+        missing_chunks: what becomes of references to chunk objects that are gone: `drop` them,
+            so that the fill value is read, or take the chunk of an `older` snapshot if there is
+            one.
+        tips: snapshots that lost branches are known to have been at, where a plan says that it
+            had to assume something.
+        expected: a plan made before; nothing is done unless the plan is still the same.
+        progress: is told how far the work is.
+
+    Raises:
+        ConflictError: the repository changed meanwhile, or its plan is not the expected one.
+        FormatError: nothing is left that a repository could be made of.
+    """
+    if missing_chunks not in ("drop", "older"):
+        raise InvalidInputError(
+            f"missing_chunks must be 'drop' or 'older', not {missing_chunks!r}",
+            kind=ErrorKind.INVALID_OPTION,
+        )
+    context = open_anyway(place)
+    if context.generation.dialect is not None:
+        raise FormatError(
+            f"repositories of {context.generation.title} cannot be repaired, only checked",
+            kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,
+        )
+    tell = progress or (lambda *_: None)
+    known = {name: SnapshotId.parse(tip) for name, tip in (tips or {}).items()}
+    plan = _Repair(context, missing_chunks, known, tell).run()
+    if expected is not None and not plan.is_same(expected):
+        raise ConflictError(
+            message="the repository has changed since the plan was made; plan again",
+            kind=ErrorKind.REPO_INFO_UPDATED,
+        )
+    if not apply:
+        return plan
+    if not context.storage.can_write:
+        require_writable(context, "repair")
+    return _Repair(context, missing_chunks, known, tell, apply=True).run()
+
+
+@dataclass(slots=True, eq=False)
+class _Repair:
+    """One repair while it is planned or done."""
+
+    context: Context
+    missing: MissingChunks
+    tips: Mapping[str, SnapshotId]
+    tell: Callable[[str, int, int], None]
+    apply: bool = False
+    steps: list[Step] = field(default_factory=list)
+    losses: list[str] = field(default_factory=list)
+    made: list[str] = field(default_factory=list)
+
+    @property
+    def storage(self) -> Storage:
+        return self.context.storage
+
+    def run(self) -> RepairPlan:
+        state = self._history(self._beginning())
+        for number, branch in enumerate(sorted(state.branches), 1):
+            self._branch(state, branch)
+            self.tell("branches", number, len(state.branches))
+        self._logs(state)
+        return RepairPlan(tuple(self.steps), tuple(self.losses), self.apply, tuple(self.made))
+
+    # --- what a repository begins with ---
+
+    def _beginning(self) -> State:
+        self.tell("repository", 0, 1)
+        return self._repo() if self.context.generation.repo_object else self._refs()
+
+    def _repo(self) -> State:
+        found = self.storage.fetch(REPO_KEY)
+        assert not isinstance(found, Unchanged)
+        info = None if found is None else read_repo(found.data)[0]
+        if info is None:
+            rebuilt = rebuild_repo(Files(self.storage), self.tips)
+            if rebuilt is None:
+                raise FormatError("no backup and no snapshot is left to begin with", key=REPO_KEY)
+            self.steps.append(rebuilt.step)
+            self.losses += rebuilt.losses
+            info = rebuilt.info
+            if self.apply:
+                self._write_repo(found, rebuilt)
+        entries = {entry.id: entry for entry in info.snapshots.entries()}
+        generation = self.context.generation
+        files = Files(self.storage)
+        return State(files, generation, dict(info.branches), dict(info.tags), entries, info)
+
+    def _write_repo(self, found: Fetched | None, rebuilt: Rebuilt) -> None:
+        blob = rebuilt.verbatim or encode_repo_info(rebuilt.info)
+        self._replace(REPO_KEY, found, blob, file_attributes("repo-info", 2))
+
+    def _refs(self) -> State:
+        refs: RefFiles = read_ref_files(self.storage)
+        past = read_file_history(self.storage)
+        encoded = self.storage.percent_encodes_names
+        steps, losses = rebuild_refs(refs, past, self.tips, encoded=encoded)
+        self.steps += steps
+        self.losses += losses
+        branches = dict(refs.branches)
+        for step in steps:
+            tip = SnapshotId.parse(step.facts["snapshot"])
+            branches[step.facts["branch"]] = tip
+            if self.apply:
+                found = self.storage.fetch(step.target)
+                assert not isinstance(found, Unchanged)
+                self._replace(step.target, found, encode_ref(tip), JSON_FILE)
+        entries = {one: known.entry for one, known in past.known.items()}
+        files = Files(self.storage)
+        return State(files, self.context.generation, branches, refs.tags, entries)
+
+    def _replace(
+        self, key: str, found: Fetched | None, blob: bytes, attributes: Attributes
+    ) -> None:
+        """Write an object in place of one that is kept aside first."""
+        if found is not None:
+            self._keep(key, found.data)
+        version = None if found is None else found.version
+        if isinstance(self.storage.put_if(key, blob, version, attributes), LostRace):
+            raise ConflictError(
+                message="somebody else has changed the repository during its repair",
+                kind=ErrorKind.REPO_INFO_UPDATED,
+            )
+        self.storage.make_durable([key])
+
+    def _keep(self, key: str, data: bytes) -> None:
+        """Keep a damaged file where no collection of garbage looks."""
+        name = f"damaged.{key.replace('/', '.')}.{YEAR_3000_MS - now_micros() // 1000:014d}"
+        kept = f"{OVERWRITTEN}{name}.{ObjectId.random()}"
+        self.storage.put(kept, data)
+        self.storage.make_durable([kept])
+
+    # --- history ---
+
+    def _history(self, state: State) -> State:
+        self.tell("history", 0, len(state.entries))
+        steps, losses, after = plan_history(state, self.tips)
+        self.steps += steps
+        self.losses += losses
+        if self.apply:
+            for step in steps:
+                self._change_history(state, step)
+        self.tell("history", len(state.entries), len(state.entries))
+        return after
+
+    def _change_history(self, state: State, step: Step) -> None:
+        refs = self.context.refs
+        if step.action == Action.RESET_BRANCH:
+            tip = SnapshotId.parse(step.facts["from"])
+            self._keep_file(snapshot_key(tip))
+            refs.reset_branch(step.facts["branch"], SnapshotId.parse(step.facts["to"]), tip)
+            return
+        gone = {SnapshotId.parse(name) for name in step.facts["snapshots"]}
+        for one in gone - {*state.branches.values()}:
+            self._keep_file(snapshot_key(one))
+        if not isinstance(refs, RepoObjectRefs):
+            raise SessionStateError("only a repo object lists snapshots")
+        refs.edit(lambda info: _cut(info, gone))
+
+    def _keep_file(self, key: str) -> None:
+        blob = self.storage.get(key)
+        if blob is not None:
+            self._keep(key, blob)
+
+    # --- arrays ---
+
+    def _branch(self, state: State, branch: str) -> None:
+        rewrite = plan_rewrite(state, branch, self.missing)
+        if rewrite is None or not rewrite.is_needed:
+            return
+        self.steps.append(rewrite.step())
+        self.losses += rewrite.losses()
+        if self.apply:
+            self.made.append(str(commit_rewrite(self.context, rewrite)))
+
+    # --- logs ---
+
+    def _logs(self, state: State) -> None:
+        for log in missing_logs(state):
+            key = log_key(log.id)
+            told = "made of the difference to the parent"
+            self.steps.append(Step(Action.WRITE_LOG, key, told))
+            if self.apply:
+                self.storage.make_durable([self.context.assets.save_log(log)])
+
+
+def _cut(info: RepoInfo, gone: set[SnapshotId]) -> Edit | None:
+    here = {one for one in gone if one in info.snapshots}
+    if not here:
+        return None
+    return Edit(history.GCRan(), {"snapshots": without(info.snapshots, here)})

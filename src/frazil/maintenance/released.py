@@ -1,0 +1,121 @@
+"""Files that only expired snapshots need: found without a listing, deleted with the expiry.
+
+What released snapshots refer to is a short list of candidates; what any other snapshot refers to
+is taken off it. Ages do not matter, since a file that was in the history is no unfinished work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from frazil.commit.by_repo_object import RepoObjectRefs
+from frazil.ids import SnapshotId
+from frazil.maintenance.deleting import DeleteLimits
+from frazil.maintenance.expire import expire_snapshots, plan_expiry
+from frazil.maintenance.garbage import (
+    PHASES,
+    FindChunks,
+    Plan,
+    apply_plan,
+    counted,
+    plan_collection,
+    settle,
+)
+from frazil.maintenance.id_sets import U8, RowSet, id_rows
+from frazil.maintenance.listing import Objects
+from frazil.maintenance.walk import WalkLimits, manifests_of, native_chunks
+from frazil.model.values import GCSummary
+from frazil.session.context import Context
+
+TRIES = 5
+"""Plans that are made when others change the history meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What an expiry did, or would do."""
+
+    released: frozenset[str]
+    """ids of snapshots"""
+    files: GCSummary
+    """what was deleted with them"""
+
+
+def expire_with_files(
+    context: Context,
+    older_than: datetime,
+    *,
+    delete_expired_branches: bool = False,
+    delete_expired_tags: bool = False,
+    dry_run: bool = False,
+    find_chunks: FindChunks = native_chunks,
+    deleting: DeleteLimits | None = None,
+) -> Expired:
+    """Release the snapshots written before a time, and delete the files that only they need.
+
+    `find_chunks` tells what manifests refer to.
+    """
+    limits = WalkLimits()
+    lost = {
+        "delete_expired_branches": delete_expired_branches,
+        "delete_expired_tags": delete_expired_tags,
+    }
+    planned = plan_expiry(context, older_than, **lost)
+    candidates = _needed_by(context, planned.released, limits, find_chunks)
+    if dry_run:
+        plan = _without_kept(context, planned.released, candidates, limits, find_chunks)
+        return Expired(frozenset(map(str, planned.released)), counted(plan))
+    released = frozenset(expire_snapshots(context, older_than, **lost))
+    for _ in range(TRIES):
+        plan = plan_collection(context, candidates, limits, find_chunks)
+        final = settle(context, plan, limits)
+        if final is not None:
+            return Expired(released, apply_plan(context, final, deleting or DeleteLimits()))
+    return Expired(released, GCSummary())  # a garbage collection will find them
+
+
+def _needed_by(
+    context: Context,
+    snapshots: Iterable[SnapshotId],
+    limits: WalkLimits,
+    find_chunks: FindChunks,
+) -> tuple[Objects, ...]:
+    """Everything that some snapshots need, phase by phase."""
+    own = id_rows(snapshots)
+    files = manifests_of(context.storage, snapshots, limits)
+    chunks = find_chunks(context.storage, files.values(), limits)
+    found: tuple[U8, ...] = (own, own, id_rows(files), chunks.rows())
+    return tuple(
+        Objects(prefix, ids, np.zeros(len(ids), np.uint64))
+        for prefix, ids in zip(PHASES, found, strict=True)
+    )
+
+
+def _without_kept(
+    context: Context,
+    released: frozenset[SnapshotId],
+    candidates: tuple[Objects, ...],
+    limits: WalkLimits,
+    find_chunks: FindChunks,
+) -> Plan:
+    """The plan there would be once the snapshots were released."""
+    kept = _known(context) - released
+    needed = _needed_by(context, kept, limits, find_chunks)
+    spared = []
+    for candidate, other in zip(candidates, needed, strict=True):
+        live = RowSet()
+        live.add(other.ids)
+        spared.append(candidate.without(live))
+    return Plan(frozenset(kept), frozenset(released), tuple(spared))
+
+
+def _known(context: Context) -> frozenset[SnapshotId]:
+    """All snapshots of the history."""
+    if isinstance(context.refs, RepoObjectRefs):
+        return frozenset(context.refs.info().snapshots)
+    tips = {*context.refs.branches().values(), *context.refs.tags().values()}
+    return frozenset(entry.id for tip in tips for entry in context.refs.ancestry(tip))

@@ -1,0 +1,267 @@
+"""One array that both sides have, merged: structure, shape by axis, chunk by chunk.
+
+Pure apart from the two functions it is given, which fetch how chunks changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from frazil.formats.zarr_meta import ArrayMeta, parse_node
+from frazil.ids import ChunkId
+from frazil.merging import documents
+from frazil.merging.chunk_deltas import U32, ChunkDelta, common, outside
+from frazil.merging.documents import SHAPE, Document, Settle
+from frazil.merging.records import (
+    OURS,
+    THEIRS,
+    ConflictKind,
+    Contested,
+    MergeConflict,
+    Outcome,
+    chunk_sample,
+)
+from frazil.model.chunks import ChunkTable, InlineRef, NativeRef, VirtualRef
+from frazil.model.nodes import ArrayNode
+from frazil.storage.locations import without_user
+
+Fetch: TypeAlias = Callable[[], ChunkDelta]
+SPEC_OF_DOCUMENTS: Final = 2
+"""Every stored document was accepted before; the latest rules accept them all."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MergedArray:
+    """What becomes of an array, seen from our side."""
+
+    document: bytes
+    delta: ChunkDelta
+    """how our chunks change; of the rank of the document"""
+    is_theirs: bool = False
+    """the array is theirs in all, chunks and structure"""
+    contested_shape: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class ArraySides:
+    """An array as both sides and perhaps the base have it, with ways to its chunks."""
+
+    path: str
+    base: ArrayNode | None
+    ours: ArrayNode
+    theirs: ArrayNode
+    fetch_ours: Fetch
+    """how our chunks differ from the base"""
+    fetch_theirs: Fetch
+    fetch_across: Fetch
+    """how theirs differ from ours"""
+    fetch_beyond: Callable[[tuple[int, ...]], ChunkTable]
+    """their references beyond a grid"""
+
+    @cached_property
+    def changed_ours(self) -> ChunkDelta:
+        """How our chunks differ from the base."""
+        return self.fetch_ours()
+
+    @cached_property
+    def changed_theirs(self) -> ChunkDelta:
+        """How their chunks differ from the base."""
+        return self.fetch_theirs()
+
+    @cached_property
+    def texts(self) -> tuple[Document, Document, Document]:
+        """The documents of base, ours and theirs; without a base its structure is ours."""
+        ours, theirs = documents.read(self.ours.user_data), documents.read(self.theirs.user_data)
+        if self.base is None:
+            base = documents.structure(ours)
+            if documents.same(ours.get(SHAPE), theirs.get(SHAPE)):
+                base[SHAPE] = ours.get(SHAPE)
+            return base, ours, theirs
+        return documents.read(self.base.user_data), ours, theirs
+
+
+def merge_array(sides: ArraySides, settle: Settle) -> MergedArray:
+    """Merge an array that both sides have."""
+    base, ours, theirs = sides.texts
+    fields = documents.merge_fields(sides.path, base, ours, theirs, settle)
+    whole = _structure_side(sides, settle)
+    if whole == THEIRS:
+        taken: Document = {
+            name: theirs[name] for name in (*documents.STRUCTURE, SHAPE) if name in theirs
+        }
+        kept = {name: fields[name] for name in fields if name not in documents.STRUCTURE}
+        document = _document(sides, {**kept, **taken})
+        return MergedArray(document, sides.fetch_across(), is_theirs=True)
+    if whole == OURS:
+        return MergedArray(_document(sides, fields), ChunkDelta.empty(len(sides.ours.shape)))
+    if isinstance(whole, Contested):
+        marked = {**fields, "codecs": whole.mark}
+        return MergedArray(documents.write(marked), ChunkDelta.empty(len(sides.ours.shape)))
+    return _merge_chunks(sides, fields, settle)
+
+
+def _document(sides: ArraySides, merged: Document) -> bytes:
+    """The bytes of a document: those of a side that has the same, if one does."""
+    for node, text in zip((sides.ours, sides.theirs), sides.texts[1:], strict=True):
+        if documents.same(text, merged):
+            return node.user_data
+    return documents.write(merged)
+
+
+# --- structure ---
+
+
+def _structure_side(sides: ArraySides, settle: Settle) -> Outcome:
+    """The side whose structure, shape and chunks are taken as a whole; None to merge them."""
+    base, ours, theirs = map(documents.structure, sides.texts)
+    ranks = {documents.rank(text) for text in sides.texts[1:]}
+    if documents.same(ours, theirs) and len(ranks) == 1:
+        return None
+    kind = ConflictKind.CREATED if sides.base is None else ConflictKind.STRUCTURE
+    if sides.base is not None:
+        if documents.same(ours, base) and not _touched(sides, OURS):
+            return THEIRS
+        if documents.same(theirs, base) and not _touched(sides, THEIRS):
+            return OURS
+    shown = [_shown_structure(text) for text in sides.texts[1:]]
+    side = settle(MergeConflict(kind, sides.path, shown[0], shown[1]))
+    return OURS if side is None else side
+
+
+def _touched(sides: ArraySides, side: str) -> bool:
+    """Whether a side changed the shape or the chunks."""
+    base, ours, theirs = sides.texts
+    text = ours if side == OURS else theirs
+    if not documents.same(text.get(SHAPE), base.get(SHAPE)):
+        return True
+    return bool(len(sides.changed_ours if side == OURS else sides.changed_theirs))
+
+
+def _shown_structure(text: Document) -> dict[str, Any]:
+    return {SHAPE: text.get(SHAPE), **documents.structure(text)}
+
+
+# --- shape and chunks ---
+
+
+def _merge_chunks(sides: ArraySides, fields: Document, settle: Settle) -> MergedArray:
+    shape, settled, contested = _merge_shape(sides, settle)
+    document = _document(sides, {**fields, SHAPE: shape})
+    grid = _grid(document)
+    ours, theirs = sides.changed_ours, sides.changed_theirs
+    for side, delta, node in ((OURS, ours, sides.ours), (THEIRS, theirs, sides.theirs)):
+        cut = _cut_axes(delta, grid, settled)
+        if cut and settle(_cut_conflict(sides, outside(delta.table, grid))) == side:
+            own = [each.array_length for each in node.shape]
+            shape = [own[axis] if axis in cut else n for axis, n in enumerate(shape)]
+            document = _document(sides, {**fields, SHAPE: shape})
+            grid = _grid(document)
+    delta = _merge_deltas(sides, ours.within(grid), theirs.within(grid), settle)
+    if any(new > old for new, old in zip(grid, sides.ours.grid, strict=True)):
+        # Where we have cells no longer, or not yet, theirs are the only ones.
+        beyond = ChunkDelta(sides.fetch_beyond(sides.ours.grid), delta.dropped).within(grid).table
+        delta = delta.plus(beyond)
+    if contested is not None:
+        document = documents.write({**documents.read(document), SHAPE: contested.mark})
+    is_theirs = not len(ours) and document == sides.theirs.user_data
+    return MergedArray(document, delta, is_theirs, contested is not None)
+
+
+def _grid(document: bytes) -> tuple[int, ...]:
+    meta = parse_node(document, spec=SPEC_OF_DOCUMENTS)
+    assert isinstance(meta, ArrayMeta)
+    return tuple(each.num_chunks for each in meta.shape)
+
+
+def _merge_shape(sides: ArraySides, settle: Settle) -> tuple[list[int], set[int], Contested | None]:
+    """The lengths of all axes, the axes where a conflict was settled, and whether it was not."""
+    base, ours, theirs = (text.get(SHAPE) for text in sides.texts)
+    assert isinstance(ours, list)
+    assert isinstance(theirs, list)
+    known = base if isinstance(base, list) and len(base) == len(ours) else [None] * len(ours)
+    shape, open_axes = list(ours), set()
+    for axis, (old, a, b) in enumerate(zip(known, ours, theirs, strict=True)):
+        if a == b or b == old:
+            continue
+        if a == old:
+            shape[axis] = b
+        else:
+            open_axes.add(axis)
+    if not open_axes:
+        return shape, set(), None
+    side = settle(MergeConflict(ConflictKind.SHAPE, sides.path, ours, theirs, SHAPE))
+    if side == THEIRS:
+        shape = [theirs[axis] if axis in open_axes else n for axis, n in enumerate(shape)]
+    return shape, open_axes, side if isinstance(side, Contested) else None
+
+
+def _cut_axes(delta: ChunkDelta, grid: tuple[int, ...], settled: set[int]) -> set[int]:
+    """Axes that are too short for what one side wrote, apart from those settled already."""
+    lost = outside(delta.table, grid).coords
+    return {axis for axis in range(len(grid)) if (lost[:, axis] >= grid[axis]).any()} - settled
+
+
+def _cut_conflict(sides: ArraySides, lost: ChunkTable) -> MergeConflict:
+    ours, theirs = (text[SHAPE] for text in sides.texts[1:])
+    return MergeConflict(
+        ConflictKind.SHAPE,
+        sides.path,
+        ours,
+        theirs,
+        SHAPE,
+        chunk_count=len(lost),
+        chunks=chunk_sample(lost.coords),
+    )
+
+
+def _merge_deltas(
+    sides: ArraySides, ours: ChunkDelta, theirs: ChunkDelta, settle: Settle
+) -> ChunkDelta:
+    """What of their changes is to be made on our side."""
+    if not len(ours) or not len(theirs):
+        return theirs
+    alike, clashing = common(ours, theirs)
+    wanted = theirs.without(alike)
+    if not len(clashing):
+        return wanted
+    conflict = MergeConflict(
+        ConflictKind.CHUNKS,
+        sides.path,
+        _shown_refs(ours, clashing),
+        _shown_refs(theirs, clashing),
+        chunk_count=len(clashing),
+        chunks=chunk_sample(clashing),
+    )
+    side = settle(conflict)
+    if side == THEIRS:
+        return wanted
+    wanted = wanted.without(clashing)
+    return wanted.plus(contested_refs(clashing)) if isinstance(side, Contested) else wanted
+
+
+def contested_refs(coords: U32) -> ChunkTable:
+    """References that equal no others."""
+    ids = np.frombuffer(b"".join(ChunkId.random() for _ in coords), np.uint8).reshape(-1, 12)
+    return ChunkTable.native(coords, ids, 0, 1)
+
+
+def _shown_refs(delta: ChunkDelta, coords: U32) -> list[Any]:
+    shown: list[Any] = []
+    for each in chunk_sample(coords):
+        row = delta.table.find(each)
+        if row < 0:
+            shown.append(None)
+            continue
+        match delta.table.ref(row):
+            case NativeRef(chunk_id, offset, length):
+                shown.append(f"native {chunk_id} {offset}+{length}")
+            case VirtualRef(location, offset, length):
+                shown.append(f"virtual {without_user(location)} {offset}+{length}")
+            case InlineRef(data):
+                shown.append(f"inline, {len(data)} bytes")
+    return shown

@@ -1,0 +1,224 @@
+"""The history as a graph, merge parents and expired snapshots included, and its merge bases."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntFlag
+
+from frazil.errors import ErrorKind, SessionStateError, SnapshotNotFoundError
+from frazil.ids import SnapshotId
+from frazil.merging.lineage import merged_commits, other_parents
+from frazil.model.history import Micros, SnapshotEntry
+from frazil.session.context import Context
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A snapshot of the graph."""
+
+    id: SnapshotId
+    time: Micros
+    parents: tuple[SnapshotId, ...]
+    """the parent, then what it merged"""
+    is_readable: bool = True
+    """its snapshot file exists, or so history says"""
+    is_expired: bool = False
+    """it left the history by expiry, not as a branch that was merged and deleted"""
+
+
+class _Paint(IntFlag):
+    OURS = 1
+    THEIRS = 2
+    BOTH = 3
+    STALE = 4
+    """an ancestor of a snapshot that both sides have"""
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What two histories share."""
+
+    bases: tuple[SnapshotId, ...]
+    """the newest snapshots that both have, none an ancestor of another"""
+    only_theirs: tuple[SnapshotId, ...]
+    """newest first"""
+
+
+class Graph:
+    """The commits of a repository, read as they are needed."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._known: dict[SnapshotId, Commit] = {}
+        self._before: dict[SnapshotId, tuple[SnapshotId, ...]] = {}
+        """parents of snapshots that left the history, as those that stayed tell"""
+        self._latest: dict[SnapshotId, Micros] = {}
+        """no later than this, for snapshots whose time is unknown"""
+        self._expired: set[SnapshotId] = set()
+
+    def commit(self, snapshot_id: SnapshotId) -> Commit:
+        """One commit; those that are gone are known by what others tell of them."""
+        found = self._known.get(snapshot_id)
+        if found is None:
+            found = self._known[snapshot_id] = self._load(snapshot_id)
+        return found
+
+    def _load(self, snapshot_id: SnapshotId) -> Commit:
+        try:
+            entry = self._context.refs.entry(snapshot_id)
+        except SnapshotNotFoundError:
+            return self._load_gone(snapshot_id)
+        parents = self._note_pruned(entry) + self._note_merged(entry)
+        return Commit(snapshot_id, entry.flushed_at, parents)
+
+    def _note_pruned(self, entry: SnapshotEntry) -> tuple[SnapshotId, ...]:
+        """The parent as it was before expiry, with the expired ones between."""
+        parent = () if entry.parent_id is None else (entry.parent_id,)
+        for number, one in enumerate(entry.pruned_ancestor_tx_logs):
+            self._before.setdefault(one, parent)
+            self._expired.add(one)
+            age = len(entry.pruned_ancestor_tx_logs) - number
+            self._latest.setdefault(one, entry.flushed_at - age)
+            parent = (one,)
+        return parent
+
+    def _note_merged(self, entry: SnapshotEntry) -> tuple[SnapshotId, ...]:
+        """The other parents, and what came with them if one of them is gone."""
+        others = other_parents(entry.metadata)
+        if not all(map(self._is_known, others)):
+            others = tuple(dict.fromkeys((*others, *merged_commits(entry.metadata))))
+        for number, one in enumerate(others):
+            self._latest.setdefault(one, entry.flushed_at - 1 - number)
+        return others
+
+    def _is_known(self, snapshot_id: SnapshotId) -> bool:
+        try:
+            self._context.refs.entry(snapshot_id)
+        except SnapshotNotFoundError:
+            return False
+        return True
+
+    def _load_gone(self, snapshot_id: SnapshotId) -> Commit:
+        parents = self._before.get(snapshot_id, ())
+        expired = snapshot_id in self._expired
+        try:
+            snapshot = self._context.assets.snapshot(snapshot_id)
+        except SnapshotNotFoundError:
+            time = self._latest.get(snapshot_id, 0)
+            return Commit(snapshot_id, time, parents, is_readable=False, is_expired=expired)
+        own = () if snapshot.parent_id is None else (snapshot.parent_id,)
+        found = (*(own or parents), *other_parents(snapshot.metadata))
+        return Commit(snapshot_id, snapshot.flushed_at, found, is_expired=expired)
+
+    # --- asking ---
+
+    def is_ancestor(self, one: SnapshotId, of: SnapshotId) -> bool:
+        """Whether everything that a snapshot has went into another."""
+        return one == of or self.common((one,), (of,), strict=False).bases == (one,)
+
+    def common(
+        self, ours: Iterable[SnapshotId], theirs: Iterable[SnapshotId], *, strict: bool = True
+    ) -> Common:
+        """The merge bases of two sides, each of one snapshot or more.
+
+        Raises:
+            SessionStateError: what they have in common has expired and is gone.
+        """
+        painted = self._paint(ours, theirs)
+        both = [one for one, paint in painted.items() if paint == _Paint.BOTH]
+        if strict:
+            self._require_readable(painted)
+        fresh = [one for one, paint in painted.items() if paint == _Paint.THEIRS]
+        fresh.sort(key=lambda one: self.commit(one).time, reverse=True)
+        return Common(tuple(self._without_ancestors(both)), tuple(fresh))
+
+    def _paint(
+        self, ours: Iterable[SnapshotId], theirs: Iterable[SnapshotId]
+    ) -> dict[SnapshotId, _Paint]:
+        """Go back from both sides, newest first, until only what both have is left.
+
+        Parents are older than their children, so a snapshot has all its paint when it comes up.
+        """
+        painted: dict[SnapshotId, _Paint] = {}
+        queue: list[tuple[Micros, SnapshotId]] = []
+        waiting: set[SnapshotId] = set()
+
+        def add(one: SnapshotId, paint: _Paint) -> None:
+            before = painted.get(one, _Paint(0))
+            if before | paint == before:
+                return
+            painted[one] = before | paint
+            if one not in waiting:
+                waiting.add(one)
+                heapq.heappush(queue, (-self.commit(one).time, one))
+
+        for one in ours:
+            add(one, _Paint.OURS)
+        for one in theirs:
+            add(one, _Paint.THEIRS)
+        while queue and any(not painted[one] & _Paint.STALE for _, one in queue):
+            _, one = heapq.heappop(queue)
+            waiting.discard(one)
+            paint = painted[one]
+            if paint & _Paint.BOTH == _Paint.BOTH:
+                paint |= _Paint.STALE
+            for parent in self.commit(one).parents:
+                add(parent, paint)
+        return painted
+
+    def _without_ancestors(self, found: list[SnapshotId]) -> list[SnapshotId]:
+        """Only those that are no ancestor of another, oldest first."""
+        if len(found) < 2:
+            return found
+        newest = [
+            one
+            for one in found
+            if not any(self.is_ancestor(one, of=two) for two in found if two != one)
+        ]
+        return sorted(newest, key=lambda one: (self.commit(one).time, one))
+
+    # --- gaps ---
+
+    def _require_readable(self, painted: dict[SnapshotId, _Paint]) -> None:
+        for one, paint in painted.items():
+            commit = self.commit(one)
+            is_base = paint == _Paint.BOTH
+            if paint & _Paint.STALE or commit.is_readable:
+                if is_base and not commit.parents:
+                    self._require_whole(painted, one)
+                continue
+            if is_base or commit.is_expired:
+                raise expired_base(one)
+
+    def _require_whole(self, painted: dict[SnapshotId, _Paint], root: SnapshotId) -> None:
+        """Refuse if a snapshot that seems to follow the root was put there by expiry.
+
+        Its own log then does not account for all that it has.
+        """
+        for one, paint in painted.items():
+            if paint & _Paint.STALE or self.commit(one).parents[:1] != (root,):
+                continue
+            if was_adopted(self._context, one, root):
+                raise expired_base(one)
+
+
+def was_adopted(context: Context, snapshot_id: SnapshotId, root: SnapshotId) -> bool:
+    """Whether expiry made a snapshot the child of the root, without a word in the history."""
+    before = {node.id for node in context.assets.snapshot(root).nodes}
+    nodes = {node.id for node in context.assets.snapshot(snapshot_id).nodes} - before
+    if not nodes:
+        return False
+    log = context.assets.log(snapshot_id)
+    return log is None or not nodes <= {*log.new_groups, *log.new_arrays}
+
+
+def expired_base(snapshot_id: SnapshotId) -> SessionStateError:
+    """The error for versions that can no longer be compared."""
+    return SessionStateError(
+        "what both sides have in common has expired and is gone, so nobody can tell who changed "
+        "what; name a snapshot to compare with as the base",
+        kind=ErrorKind.MERGE_BASE_EXPIRED,
+        snapshot=snapshot_id,
+    )

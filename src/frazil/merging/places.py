@@ -1,0 +1,273 @@
+"""Where nodes are after a merge: each below its parent, none lost, no two in one place.
+
+A place is a parent node and a name below it, so that who moves a group moves what others put
+into it. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from frazil.ids import parent_path
+from frazil.merging.ledger import Ledger
+from frazil.merging.pairing import Triple
+from frazil.merging.records import OURS, THEIRS, ConflictKind, MergeConflict, Side
+from frazil.model.nodes import Node
+
+MAX_ROUNDS = 64
+"""A tangle of moves that is not undone after so many looks at all nodes is left to people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A parent, by number, and the path below it; the root has none."""
+
+    parent: int | None
+    name: str
+
+
+def places_of(nodes: Iterable[tuple[int, Node]]) -> dict[int, Place]:
+    """The place of each numbered node of one side."""
+    numbered = list(nodes)
+    numbers = {node.path: number for number, node in numbered}
+    return {number: _place(node.path, numbers) for number, node in numbered}
+
+
+def _place(path: str, numbers: Mapping[str, int]) -> Place:
+    above = path
+    while above != "/":
+        above = parent_path(above)
+        if above in numbers:
+            return Place(numbers[above], path[len(above) :].lstrip("/"))
+    return Place(None, path)
+
+
+@dataclass(slots=True)
+class Tree:
+    """The nodes that stay and their places, while they are being worked out."""
+
+    triples: Sequence[Triple]
+    ledger: Ledger
+    places: dict[Side, dict[int, Place]]
+    base_places: Mapping[int, Place]
+    alive: dict[int, Place] = field(default_factory=dict)
+    """number to place"""
+    kept: set[int] = field(default_factory=set)
+    """those whose deletion was decided against"""
+    gone: dict[int, Side] = field(default_factory=dict)
+    """those that went by decision, and for which side it was"""
+
+    def on(self, side: Side, number: int) -> Node | None:
+        """A node as a side has it."""
+        triple = self.triples[number]
+        return triple.ours if side == OURS else triple.theirs
+
+
+def make_tree(
+    triples: Sequence[Triple],
+    changed: Callable[[int, Side], bool],
+    ledger: Ledger,
+) -> Tree:
+    """Which nodes stay, and where; `changed` tells whether a side changed a node's content."""
+    sides: dict[Side, dict[int, Place]] = {
+        OURS: places_of((n, t.ours) for n, t in enumerate(triples) if t.ours),
+        THEIRS: places_of((n, t.theirs) for n, t in enumerate(triples) if t.theirs),
+    }
+    base = places_of((n, t.base) for n, t in enumerate(triples) if t.base)
+    tree = Tree(triples, ledger, sides, base)
+    for number, triple in enumerate(triples):
+        _decide(tree, number, triple, changed)
+    for _ in range(MAX_ROUNDS):
+        problems = [_raise_orphans(tree), _untie(tree), _part(tree)]
+        if not any(problems):
+            return tree
+    _give_up(tree)
+    return tree
+
+
+def other(side: Side) -> Side:
+    """The other side."""
+    return THEIRS if side == OURS else OURS
+
+
+# --- each node by itself ---
+
+
+def _decide(tree: Tree, number: int, triple: Triple, changed: Callable[[int, Side], bool]) -> None:
+    if triple.ours and triple.theirs:
+        tree.alive[number] = _merged_place(tree, number, triple)
+        return
+    side = OURS if triple.ours else THEIRS
+    node = tree.on(side, number)
+    if node is None:
+        return
+    place = tree.places[side][number]
+    if triple.base is None:
+        tree.alive[number] = place
+        return
+    is_moved = _is_moved(tree, number, side)
+    if not is_moved and not changed(number, side):
+        return
+    shown = {side: "moved" if is_moved else "changed", other(side): "deleted"}
+    conflict = MergeConflict(ConflictKind.DELETED, node.path, shown[OURS], shown[THEIRS])
+    outcome = tree.ledger.settle(conflict, [number])
+    if outcome == other(side):
+        tree.gone[number] = other(side)
+    else:
+        tree.alive[number] = place
+        tree.kept.add(number)
+
+
+def _is_moved(tree: Tree, number: int, side: Side) -> bool:
+    node, base = tree.on(side, number), tree.triples[number].base
+    assert node is not None
+    if base is None or node.path == base.path:
+        return False
+    return tree.places[side][number] != tree.base_places[number]
+
+
+def _merged_place(tree: Tree, number: int, triple: Triple) -> Place:
+    ours, theirs = tree.places[OURS][number], tree.places[THEIRS][number]
+    assert triple.ours is not None
+    assert triple.theirs is not None
+    if ours == theirs or triple.ours.path == triple.theirs.path:
+        return ours
+    if triple.base is not None and not _is_moved(tree, number, THEIRS):
+        return ours
+    if triple.base is not None and not _is_moved(tree, number, OURS):
+        return theirs
+    path = triple.ours.path
+    conflict = MergeConflict(ConflictKind.MOVED, path, path, triple.theirs.path)
+    return theirs if tree.ledger.settle(conflict, [number]) == THEIRS else ours
+
+
+# --- together ---
+
+
+def _raise_orphans(tree: Tree) -> bool:
+    """Nodes whose parent is gone: it stays for them, or they go with it or elsewhere."""
+    found = False
+    for number, place in list(tree.alive.items()):
+        parent = place.parent
+        if parent is None or parent in tree.alive or number not in tree.alive:
+            continue
+        found = True
+        holder = OURS if tree.on(OURS, parent) is not None else THEIRS
+        if parent not in tree.gone and number not in tree.kept:
+            _ask_for_parent(tree, parent, holder)
+        if parent in tree.gone and number not in tree.kept:
+            winner = tree.gone[parent]
+            if tree.on(winner, number) is not None and tree.places[winner][number] != place:
+                tree.alive[number] = tree.places[winner][number]
+            else:
+                del tree.alive[number]
+                tree.gone[number] = winner
+        else:
+            tree.gone.pop(parent, None)
+            tree.alive[parent] = tree.places[holder][parent]
+            tree.kept.add(parent)
+    return found
+
+
+def _ask_for_parent(tree: Tree, parent: int, holder: Side) -> None:
+    """Decide whether a group that one side deleted stays for what the other put into it."""
+    node = tree.on(holder, parent)
+    assert node is not None
+    shown = {holder: "something was put into it", other(holder): "deleted"}
+    conflict = MergeConflict(ConflictKind.DELETED, node.path, shown[OURS], shown[THEIRS])
+    if tree.ledger.settle(conflict, [parent]) == other(holder):
+        tree.gone[parent] = other(holder)
+
+
+def _untie(tree: Tree) -> bool:
+    """Groups that two sides moved into each other: one side's places for all of them."""
+    safe: set[int] = set()
+    found = False
+    for start in list(tree.alive):
+        trail: dict[int, None] = {}
+        at: int | None = start
+        while at is not None and at not in safe and at not in trail and at in tree.alive:
+            trail[at] = None
+            at = tree.alive[at].parent
+        if at in trail:
+            found = True
+            walked = list(trail)
+            circle = walked[walked.index(at) :]
+            _break(tree, circle)
+        safe.update(trail)
+    return found
+
+
+def _break(tree: Tree, circle: list[int]) -> None:
+    first = tree.triples[circle[0]]
+    shown = [None if node is None else node.path for node in (first.ours, first.theirs)]
+    conflict = MergeConflict(ConflictKind.MOVED, first.any.path, shown[0], shown[1])
+    side: Side = THEIRS if tree.ledger.settle(conflict, circle) == THEIRS else OURS
+    for number in circle:
+        if number in tree.places[side]:
+            tree.alive[number] = tree.places[side][number]
+
+
+def _part(tree: Tree) -> bool:
+    """Two nodes in one place: one of them goes, or back to where the other side has it."""
+    taken: dict[Place, int] = {}
+    found = False
+    for number, place in list(tree.alive.items()):
+        holder = taken.setdefault(place, number)
+        if holder == number:
+            continue
+        found = True
+        is_ours = tree.places[OURS].get(holder) == place
+        ours, theirs = (holder, number) if is_ours else (number, holder)
+        loser_side = _loser(tree, ours, theirs)
+        loser, winner_side = (ours, THEIRS) if loser_side == OURS else (theirs, OURS)
+        back = tree.places[winner_side].get(loser)
+        if back is not None and back != place:
+            tree.alive[loser] = back
+        else:
+            del tree.alive[loser]
+            tree.gone[loser] = winner_side
+        taken[place] = theirs if loser == ours else ours
+    return found
+
+
+def _loser(tree: Tree, ours: int, theirs: int) -> Side:
+    is_new = tree.triples[ours].base is None and tree.triples[theirs].base is None
+    kind = ConflictKind.CREATED if is_new else ConflictKind.MOVED
+    path = tree.triples[ours].any.path
+    conflict = MergeConflict(kind, path, _described(tree, ours), _described(tree, theirs))
+    return OURS if tree.ledger.settle(conflict, [ours, theirs]) == THEIRS else THEIRS
+
+
+def _described(tree: Tree, number: int) -> str:
+    triple = tree.triples[number]
+    what = "array" if triple.is_array else "group"
+    return f"{what} {triple.base.path}" if triple.base is not None else f"new {what}"
+
+
+def _give_up(tree: Tree) -> None:
+    """Leave a tangle as it is on our side; the merge then ends with an open conflict."""
+    tree.alive = dict(tree.places[OURS])
+    tree.ledger.leave(MergeConflict(ConflictKind.MOVED, "/", "moves", "moves"))
+
+
+def paths_of(tree: Tree) -> dict[int, str]:
+    """The path of every node that stays."""
+    paths: dict[int, str] = {}
+
+    def path(number: int) -> str:
+        chain = []
+        at: int | None = number
+        while at is not None and at not in paths:
+            chain.append(at)
+            at = tree.alive[at].parent
+        for each in reversed(chain):
+            place = tree.alive[each]
+            above = "" if place.parent is None else paths[place.parent].rstrip("/")
+            paths[each] = place.name if place.parent is None else f"{above}/{place.name}"
+        return paths[number]
+
+    for number in tree.alive:
+        path(number)
+    return paths

@@ -1,0 +1,1 @@
+"""Erasing an array, or a region of one, from all of history."""

@@ -1,0 +1,233 @@
+"""Erasing an array, a group or a region of an array from every snapshot that ever held it.
+
+Snapshots without it are written under new ids, then refs and history go over to those in one step
+(or ref by ref where each has a file), and only then bytes are destroyed. Whoever works on an old
+snapshot cannot commit any more: its branch has moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from frazil.commit.base import OVERWRITTEN, attempts
+from frazil.commit.by_ref_file import RefFileRefs
+from frazil.commit.by_repo_object import Edit, RepoObjectRefs
+from frazil.errors import ConflictError, ErrorKind, InternalError, InvalidInputError
+from frazil.ids import node_path
+from frazil.maintenance.access import require_writable
+from frazil.maintenance.id_sets import ID_WIDTH, RowSet
+from frazil.model.history import GCRan, RepoInfo, SnapshotTable
+from frazil.purging import erasing
+from frazil.purging.erasing import Erasure
+from frazil.purging.finding import Found, all_ranges, find, known_history, snapshots
+from frazil.purging.records import PurgeReport, Target, Verification, parse_region
+from frazil.purging.rewriting import Rewriter
+from frazil.session.context import Context
+from frazil.storage.assets import log_key, snapshot_key
+from frazil.storage.locations import without_user
+
+MOST_TOLD: Final = 100
+"""Names that a report lists."""
+
+
+def purge(
+    context: Context,
+    path: str,
+    region: Sequence[slice | tuple[int, int | None]] | None = None,
+    *,
+    confirm: str | None = None,
+    dry_run: bool = False,
+    delete_backups: bool = False,
+) -> PurgeReport:
+    """Erase a node, or a region of an array, from all of history; a dry run tells what it is.
+
+    Raises:
+        InvalidInputError: `confirm` is not the path again, or the region does not fit.
+        NodeNotFoundError: no snapshot has, or had, a node there.
+    """
+    wanted = Target(node_path("/" + path.strip("/")), parse_region(region))
+    if not dry_run:
+        require_writable(context, "purge")
+        if confirm is None or node_path("/" + confirm.strip("/")) != wanted.path:
+            raise InvalidInputError(
+                f"this cannot be undone: to purge {wanted.path!r} from all history pass "
+                f"confirm={wanted.path!r}",
+                kind=ErrorKind.NOT_CONFIRMED,
+            )
+    found = find(context, wanted)
+    if dry_run:
+        return _told(context, found, _plan(context, found), None)
+    rewriter = Rewriter.of(context, found)
+    found = _rewrite(context, found, rewriter)
+    plan = _plan(context, found)
+    report = _told(context, found, plan, rewriter)
+    _destroy(context, found, plan, rewriter, delete_backups=delete_backups)
+    return replace(
+        report,
+        applied=True,
+        backups_deleted=delete_backups,
+        verification=_verify(context, found, plan),
+    )
+
+
+def _plan(context: Context, found: Found) -> Erasure:
+    return erasing.plan_erasure(context.storage, found, found.tainted)
+
+
+def _told(context: Context, found: Found, plan: Erasure, rewriter: Rewriter | None) -> PurgeReport:
+    """What an erasure comes to."""
+    storage = context.storage
+    renamed: dict[str, str | None] = {str(one): None for one in sorted(found.affected)}
+    if rewriter is not None:
+        pairs = sorted(rewriter.ids.items())
+        renamed = {str(old): str(new) for old, new in pairs if old not in found.logs}
+    shared = {node_id: str(node_id) for node_id in plan.shared}
+    if shared:
+        for _, snapshot in snapshots(storage):
+            shared.update((n.id, n.path) for n in snapshot.nodes if n.id in shared)
+    return PurgeReport(
+        path=found.target.path,
+        region=found.target.region,
+        applied=False,
+        paths=tuple(sorted(found.paths)),
+        snapshots=renamed,
+        loose_snapshots=len(found.loose),
+        manifests_deleted=len(found.tainted),
+        chunks_dropped=found.chunks if rewriter is None else rewriter.blanker.dropped,
+        chunks_blanked=0 if rewriter is None else rewriter.blanker.blanked,
+        objects_deleted=len(plan.deleted),
+        objects_overwritten=len(plan.overwritten),
+        bytes_erased=plan.bytes_erased,
+        virtual_sources=tuple(map(without_user, sorted(found.sources)[:MOST_TOLD])),
+        still_referenced=tuple(sorted(shared.values())),
+        backups=sum(1 for _ in storage.list(OVERWRITTEN)),
+    )
+
+
+# --- history ---
+
+
+def _rewrite(context: Context, found: Found, rewriter: Rewriter) -> Found:
+    """Write what is left, and let refs and history go over to it, whatever others do meanwhile."""
+    for _ in attempts(context.config.update_retries()):
+        rewriter.write(found)
+        match context.refs:
+            case RepoObjectRefs() as refs:
+                is_done = _swap_repo_object(refs, found, rewriter)
+            case RefFileRefs() as refs:
+                is_done = _swap_files(context, refs, found, rewriter)
+            case _:
+                raise InternalError("unknown way to keep refs")
+        if is_done:
+            return found
+        # Somebody has committed: what they wrote is looked at, the rest is known already.
+        found = _joined(found, find(context, found.target, rewriter.written))
+        rewriter.target = rewriter.blanker.target = found.target
+    raise InternalError("attempts ended without an error")
+
+
+def _joined(old: Found, new: Found) -> Found:
+    new.paths |= old.paths
+    new.loose |= old.loose
+    new.tainted |= old.tainted
+    new.sources |= old.sources
+    new.ranges.add(old.ranges.rows())
+    new.target = replace(new.target, nodes=new.target.nodes | old.target.nodes)
+    return new
+
+
+def _swap_repo_object(refs: RepoObjectRefs, found: Found, rewriter: Rewriter) -> bool:
+    """Replace snapshots in the repo object; False when there are some that nobody looked at."""
+    is_done = False
+
+    def change(info: RepoInfo) -> Edit | None:
+        nonlocal is_done
+        is_done = False
+        known = {*found.history, *rewriter.ids.values()}
+        if any(one not in known for one in info.snapshots):
+            return None
+        is_done = True
+        if not any(one in rewriter.ids for one in info.snapshots) and not any(
+            log in rewriter.ids
+            for entry in info.snapshots.entries()
+            for log in entry.pruned_ancestor_tx_logs
+        ):
+            return None
+        entries = [rewriter.entry(entry) for entry in info.snapshots.entries()]
+        ids = rewriter.ids
+        return Edit(
+            GCRan(),
+            {
+                "snapshots": SnapshotTable.of(entries, info.snapshots.codec),
+                "branches": {name: ids.get(at, at) for name, at in info.branches.items()},
+                "tags": {name: ids.get(at, at) for name, at in info.tags.items()},
+            },
+        )
+
+    refs.edit(change)
+    return is_done
+
+
+def _swap_files(context: Context, refs: RefFileRefs, found: Found, rewriter: Rewriter) -> bool:
+    """Move each ref to the snapshot that replaces its own; False when one has moved meanwhile."""
+    try:
+        for name, at in refs.branches().items():
+            if at in rewriter.ids:
+                refs.reset_branch(name, rewriter.ids[at], at)
+        for name, target in [*refs.tags().items(), *refs.deleted_tags()]:
+            if target is not None and target in rewriter.ids:
+                refs.move_tag(name, rewriter.ids[target], target)
+    except ConflictError:
+        return False
+    known = {*found.history, *rewriter.ids.values()}
+    return all(one in known for one in known_history(context))
+
+
+# --- bytes ---
+
+
+def _destroy(
+    context: Context, found: Found, plan: Erasure, rewriter: Rewriter, *, delete_backups: bool
+) -> None:
+    """Destroy bytes first and the files that name them last, so that a crash can be made good."""
+    storage = context.storage
+    erasing.erase(storage, plan)
+    erasing.delete_keys(storage, sorted(found.tainted))
+    erasing.delete_keys(storage, [log_key(one) for one in rewriter.ids])
+    erasing.delete_keys(storage, [snapshot_key(one) for one in rewriter.ids])
+    erasing.delete_keys(storage, sorted(found.loose))
+    if delete_backups:
+        erasing.delete_keys(storage, [item.key for item in storage.list(OVERWRITTEN)])
+    context.assets.forget()
+
+
+def _verify(context: Context, found: Found, plan: Erasure) -> Verification:
+    """Look through everything again."""
+    storage, target = context.storage, found.target
+    left: list[str] = []
+    count = 0
+    for key, snapshot in snapshots(storage):
+        count += 1
+        if target.region is None:
+            left += [f"{key} has {n.path}" for n in snapshot.nodes if n.id in target.nodes]
+        if key in found.loose:
+            left.append(f"{key} still exists")
+    objects = RowSet()
+    objects.add(found.ranges.rows()[:, :ID_WIDTH])
+    manifests: set[str] = set()
+    allowed = set(plan.shared)
+    for key, node_id, rows in all_ranges(storage, objects):
+        manifests.add(key)
+        if len(rows) and node_id not in allowed and found.ranges.contains(rows).any():
+            left.append(f"{key} refers to erased bytes")
+    left += [f"{key} still exists" for key in found.tainted if storage.head(key) is not None]
+    checked, there = erasing.leftovers(storage, plan)
+    return Verification(
+        snapshots=count,
+        manifests=len(manifests),
+        objects=checked,
+        leftovers=tuple([*left, *there][:MOST_TOLD]),
+        unnamed_objects=erasing.unnamed_objects(storage),
+    )

@@ -1,0 +1,221 @@
+"""Snapshots, manifests and logs as they are without the thing that is erased; under new ids.
+
+Whatever has a new content gets a new name, so that no cache, here or elsewhere, gives back what
+was erased under the name of what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from frazil.formats.manifest import decode_manifest
+from frazil.formats.txlog import decode_log
+from frazil.ids import ManifestId, NodeId, SnapshotId
+from frazil.maintenance.reading import manifest_blob, read_snapshot
+from frazil.model.chunks import ChunkTable
+from frazil.model.history import ManifestFile, Metadata, SnapshotEntry, TransactionLog
+from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node
+from frazil.purging.blanking import Blanker, documents_of
+from frazil.purging.finding import Found
+from frazil.purging.records import Target
+from frazil.session.context import Context
+from frazil.session.working import WorkingState
+from frazil.storage.assets import log_key, manifest_key
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A manifest without what is erased."""
+
+    file: ManifestFile | None
+    """None when nothing is left"""
+    extents: Mapping[NodeId, Extents]
+
+
+@dataclass(slots=True, eq=False)
+class Rewriter:
+    """Writes files anew; each manifest once, however many snapshots use it."""
+
+    context: Context
+    target: Target
+    blanker: Blanker
+    ids: dict[SnapshotId, SnapshotId] = field(default_factory=dict)
+    """new ids of snapshots and logs by old ones"""
+    written: dict[str, None] = field(default_factory=dict)
+    """keys of all files that were written"""
+    _done: dict[tuple[object, ...], Rewritten] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, context: Context, found: Found) -> Rewriter:
+        """A rewriter for what was found."""
+        state = WorkingState(context, next(iter(found.history)))
+        return cls(context, found.target, Blanker(state, found.target))
+
+    def write(self, found: Found) -> None:
+        """Write everything that is affected and was not written yet, and make it durable."""
+        fresh = [one for one in sorted(found.affected | found.logs) if one not in self.ids]
+        self.ids.update((one, SnapshotId.random()) for one in fresh)
+        tainted = found.tainted_ids()
+        for one in fresh:
+            if one in found.history:
+                self._write_snapshot(one, found.history[one], tainted)
+            self._write_log(one)
+        self.context.assets.make_durable(self.written)
+
+    def _note(self, key: str) -> None:
+        self.written[key] = None
+
+    # --- snapshots ---
+
+    def _write_snapshot(
+        self, one: SnapshotId, entry: SnapshotEntry, tainted: set[ManifestId]
+    ) -> None:
+        old = read_snapshot(self.context.storage, one)
+        arrays = {
+            node.id: node
+            for node in old.nodes
+            if node.id in self.target.nodes and isinstance(node, ArrayNode)
+        }
+        used: dict[ManifestId, ManifestFile] = {}
+        known = {file.id: file for file in old.manifest_files}
+        nodes = tuple(
+            self._node(node, arrays, tainted, known, used)
+            for node in old.nodes
+            if self.target.region is not None or node.id not in self.target.nodes
+        )
+        new = replace(
+            old,
+            id=self.ids[one],
+            parent_id=self.renamed(entry.parent_id) if old.parent_id is not None else None,
+            nodes=nodes,
+            metadata=self.relinked(old.metadata),
+            manifest_files=tuple(used[name] for name in sorted(used)),
+        )
+        self._note(self.context.assets.save_snapshot(new))
+
+    def _node(
+        self,
+        node: Node,
+        arrays: dict[NodeId, ArrayNode],
+        tainted: set[ManifestId],
+        known: Mapping[ManifestId, ManifestFile],
+        used: dict[ManifestId, ManifestFile],
+    ) -> Node:
+        """A node with the manifests that replace its old ones, which are noted in `used`."""
+        if not isinstance(node, ArrayNode):
+            return node
+        refs: list[ManifestRef] = []
+        for ref in node.manifests:
+            if ref.id not in tainted:
+                refs.append(ref)
+                used[ref.id] = known[ref.id]
+                continue
+            made = self._manifest(ref.id, arrays)
+            if made.file is not None and node.id in made.extents:
+                refs.append(ManifestRef(made.file.id, made.extents[node.id]))
+                used[made.file.id] = made.file
+        return replace(node, manifests=tuple(refs))
+
+    # --- manifests ---
+
+    def _manifest(self, one: ManifestId, arrays: dict[NodeId, ArrayNode]) -> Rewritten:
+        blob = manifest_blob(self.context.storage, one)
+        manifest = decode_manifest(blob, key=manifest_key(one))
+        held = {node_id: arrays[node_id] for node_id in manifest.nodes() if node_id in arrays}
+        key = (one, documents_of(held))
+        if key not in self._done:
+            tables: dict[NodeId, ChunkTable] = {}
+            for node_id, table in manifest.tables():
+                left = self._table(node_id, table, held)
+                if left is not None and len(left):
+                    tables[node_id] = left.compact()
+            self._done[key] = self._save(tables)
+        return self._done[key]
+
+    def _table(
+        self, node_id: NodeId, table: ChunkTable, held: dict[NodeId, ArrayNode]
+    ) -> ChunkTable | None:
+        if node_id not in self.target.nodes:
+            return table
+        # What the snapshot itself does not have is a leftover that nobody reads.
+        if self.target.region is None or node_id not in held:
+            self.blanker.dropped += len(table)
+            return None
+        return self.blanker.blank(held[node_id], table)
+
+    def _save(self, tables: dict[NodeId, ChunkTable]) -> Rewritten:
+        if not tables:
+            return Rewritten(None, {})
+        file = self.context.assets.save_manifest(ManifestId.random(), tables)
+        self._note(manifest_key(file.id))
+        return Rewritten(file, {one: table.extents for one, table in tables.items()})
+
+    # --- logs ---
+
+    def _write_log(self, one: SnapshotId) -> None:
+        key = log_key(one)
+        blob = self.context.storage.get(key)
+        if blob is not None:
+            log = decode_log(blob, key=key)
+            self._note(self.context.assets.save_log(self._log(log, self.ids[one])))
+
+    def _log(self, log: TransactionLog, new_id: SnapshotId) -> TransactionLog:
+        if self.target.region is not None:
+            return replace(log, id=new_id)
+        gone = self.target.nodes
+
+        def kept(ids: Iterable[NodeId]) -> tuple[NodeId, ...]:
+            return tuple(one for one in ids if one not in gone)
+
+        return TransactionLog(
+            id=new_id,
+            new_groups=kept(log.new_groups),
+            new_arrays=kept(log.new_arrays),
+            deleted_groups=kept(log.deleted_groups),
+            deleted_arrays=kept(log.deleted_arrays),
+            updated_arrays=kept(log.updated_arrays),
+            updated_groups=kept(log.updated_groups),
+            updated_chunks={
+                one: chunks for one, chunks in log.updated_chunks.items() if one not in gone
+            },
+            moved_nodes=tuple(move for move in log.moved_nodes if move.node_id not in gone),
+        )
+
+    # --- names ---
+
+    def renamed(self, one: SnapshotId | None) -> SnapshotId | None:
+        """The new id of a snapshot, or the old one where it is as it was."""
+        return None if one is None else self.ids.get(one, one)
+
+    def relinked(self, metadata: Metadata) -> Metadata:
+        """Commit metadata in which snapshots are called by their new ids."""
+        names = {str(old): str(new) for old, new in self.ids.items()}
+
+        def relink(value: Any) -> Any:  # noqa: ANN401 - what JSON holds
+            match value:
+                case str():
+                    return names.get(value, value)
+                case list():
+                    return [relink(each) for each in value]
+                case dict():
+                    return {name: relink(each) for name, each in value.items()}
+                case _:
+                    return value
+
+        found: Metadata = relink(dict(metadata))
+        return found
+
+    def entry(self, old: SnapshotEntry) -> SnapshotEntry:
+        """What history records of a snapshot from now on."""
+        is_new = old.id in self.ids
+        return replace(
+            old,
+            id=self.ids.get(old.id, old.id),
+            parent_id=self.renamed(old.parent_id),
+            metadata=self.relinked(old.metadata) if is_new else old.metadata,
+            pruned_ancestor_tx_logs=tuple(
+                self.ids.get(one, one) for one in old.pruned_ancestor_tx_logs
+            ),
+        )

@@ -1,0 +1,184 @@
+"""Write, audit, publish: changes go to a branch of their own, and on once checks have passed."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias
+
+from frazil.commit.base import Publication, later_than
+from frazil.errors import AuditFailedError, ConflictError, ErrorKind, InvalidInputError
+from frazil.ids import SnapshotId
+from frazil.model.history import Metadata
+from frazil.model.values import ConflictSolver, SessionMode
+from frazil.repository.auditing import AuditReport, Check, Run, as_checks, run_checks
+from frazil.repository.refs import Refs
+from frazil.repository.sessions import Sessions
+from frazil.session.changeset import ChangeSet
+from frazil.session.context import Context
+from frazil.session.session import Session
+
+Keep: TypeAlias = Literal["never", "on_failure", "always"]
+KEEP: Final = ("never", "on_failure", "always")
+AUDIT: Final = "frazil.audit"
+"""Key of commit metadata that holds the report."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """One staged piece of work, on its way."""
+
+    branch: str
+    audit: str
+    base: SnapshotId
+    """the tip of the branch that the work builds upon"""
+    session: Session
+    checks: tuple[Check, ...]
+    message: str
+    metadata: dict[str, Any] | None
+    changes: ChangeSet = field(default_factory=ChangeSet)
+    """those of the session, to be put on top of another tip if need be"""
+
+
+class Staging(Sessions, Refs):
+    """Publishing what was checked."""
+
+    @contextlib.contextmanager
+    def staged(
+        self,
+        branch: str,
+        checks: Iterable[Check | Run] = (),
+        audit_branch: str | None = None,
+        *,
+        message: str = "staged changes",
+        metadata: dict[str, Any] | None = None,
+        keep_audit_branch: Keep = "on_failure",
+        rebase_with: ConflictSolver | None = None,
+        rebase_tries: int = 100,
+    ) -> Iterator[Session]:
+        """A session on an audit branch; leaving the block runs the checks and then publishes.
+
+        What was written is committed to the audit branch, and each check gets a read-only session
+        of that snapshot. When all pass, the branch is moved there if it still is where it was; the
+        report is in the metadata of the commit, under `frazil.audit`, and `session.snapshot_id`
+        is what was published. Otherwise the branch stays as it is. With `rebase_with` changes of
+        one session are put on top of what others have published meanwhile, and checked again.
+
+        Raises:
+            AuditFailedError: a check failed; `report` tells which and why.
+            ConflictError: the branch has moved, and `rebase_with` was not given.
+            SessionStateError: nothing was changed.
+        """
+        if keep_audit_branch not in KEEP:
+            raise InvalidInputError(
+                f"keep_audit_branch must be one of {', '.join(KEEP)}, not {keep_audit_branch!r}",
+                kind=ErrorKind.INVALID_OPTION,
+            )
+        chosen = as_checks(checks)
+        base = self.lookup_branch(branch)
+        audit = audit_branch or f"audit-{branch}-{secrets.token_hex(4)}"
+        self.create_branch(audit, base)
+        is_published = False
+        try:
+            session = self.writable_session(audit)
+            work = _Work(branch, audit, SnapshotId.parse(base), session, chosen, message, metadata)
+            yield session
+            work.changes = session.state.changes
+            _publish(self.context, work, rebase_with, rebase_tries)
+            is_published = True
+        finally:
+            is_empty = self.context.refs.branches().get(audit) == SnapshotId.parse(base)
+            keeps = keep_audit_branch == "always" or (
+                keep_audit_branch == "on_failure" and not is_published and not is_empty
+            )
+            if not keeps and audit in self.list_branches():
+                self.delete_branch(audit)
+
+
+def _publish(context: Context, work: _Work, solver: ConflictSolver | None, tries: int) -> None:
+    """Commit, check and move the branch; again on a newer tip where that is wanted."""
+    session = work.session
+    for attempt in range(tries + 1):
+        tip = context.refs.branch_tip(work.audit)
+        # Others may have committed to the audit branch in sessions of their own.
+        if session.branch is not None and (session.has_uncommitted_changes or tip == work.base):
+            tip = SnapshotId.parse(session.commit(work.message, work.metadata))
+        report = run_checks(Session(context, tip), work.checks)
+        labelled = _labelled(context, work.audit, tip, {AUDIT: report.as_metadata()})
+        if session.state.base_id == tip:
+            session.state.move_base(labelled)
+        if not report.passed:
+            raise _failure(report, work)
+        try:
+            _fast_forward(context, work, labelled)
+        except ConflictError:
+            if solver is None or attempt == tries or session.state.base_id != labelled:
+                raise
+        else:
+            work.session.state.move_base(session.state.base_id)
+            return
+        session = _moved_on(context, work, labelled, solver)
+
+
+def _failure(report: AuditReport, work: _Work) -> AuditFailedError:
+    told = "; ".join(f"{each.name}: {each.message}" for each in report.failed)
+    error = AuditFailedError(
+        f"not published to {work.branch!r}: {len(report.failed)} of {len(report.results)} checks "
+        f"failed: {told}",
+        audit_branch=work.audit,
+    )
+    error.report = report
+    return error
+
+
+def _fast_forward(context: Context, work: _Work, target: SnapshotId) -> None:
+    if all(entry.id != work.base for entry in context.refs.ancestry(target)):
+        raise ConflictError(
+            message=f"the audit branch {work.audit!r} does not build upon branch {work.branch!r} "
+            "any more, so that it cannot be published",
+            kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
+        )
+    context.refs.reset_branch(work.branch, target, work.base)
+
+
+def _moved_on(
+    context: Context, work: _Work, labelled: SnapshotId, solver: ConflictSolver
+) -> Session:
+    """The changes once more, on top of where the branch is now."""
+    tip = context.refs.branch_tip(work.branch)
+    context.refs.reset_branch(work.audit, tip, labelled)
+    session = Session(
+        context,
+        work.base,
+        branch=work.audit,
+        mode=SessionMode.writable,
+        changes=work.changes,
+    )
+    session.rebase(solver)
+    work.base, work.changes = tip, session.state.changes
+    return session
+
+
+def _labelled(context: Context, branch: str, tip: SnapshotId, metadata: Metadata) -> SnapshotId:
+    """Replace the tip of a branch by the same snapshot with more metadata."""
+    old, entry = context.assets.snapshot(tip), context.refs.entry(tip)
+    new = replace(
+        old,
+        id=SnapshotId.random(),
+        flushed_at=later_than(old.flushed_at, "the audited snapshot"),
+        metadata={**old.metadata, **metadata},
+    )
+    log = context.assets.log(tip)
+    keys = [context.assets.save_snapshot(new)]
+    if log is not None:
+        keys.append(context.assets.save_log(replace(log, id=new.id)))
+    context.assets.make_durable(keys)
+    made = replace(entry, id=new.id, flushed_at=new.flushed_at, metadata=new.metadata)
+    if context.generation.repo_object:
+        context.refs.publish(Publication(branch, tip, made, amends=True))
+    else:
+        context.refs.register_detached(made)
+        context.refs.reset_branch(branch, new.id, tip)
+    return new.id

@@ -1,0 +1,1 @@
+"""Repositories from before spec 1: their objects as sessions and maintenance know objects."""

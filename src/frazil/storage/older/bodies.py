@@ -1,0 +1,274 @@
+"""The files of G2 and G3: JSON or MessagePack bodies, with or without a header."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from frazil.formats.generation import Generation
+from frazil.formats.legacy.attributes import with_attributes
+from frazil.formats.legacy.codec import (
+    decode_attributes,
+    decode_log,
+    decode_manifest,
+    decode_ref,
+    decode_snapshot,
+    encode_log,
+    encode_manifest,
+    encode_snapshot,
+    from_log,
+    to_log,
+)
+from frazil.formats.legacy.header import is_flat
+from frazil.formats.legacy.history import root_record, successor
+from frazil.formats.legacy.layouts import layout_of, refined
+from frazil.formats.legacy.names import Kind
+from frazil.formats.legacy.records import (
+    Dialect,
+    LegacyGeneration,
+    ManifestRecord,
+    Names,
+    SnapshotRecord,
+)
+from frazil.formats.legacy.ref_names import MAIN
+from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId
+from frazil.model.chunks import ChunkTable
+from frazil.model.history import ManifestFile, Metadata, Snapshot, TransactionLog
+from frazil.model.nodes import ArrayNode
+from frazil.storage.assets import Lru
+from frazil.storage.base import Attributes, Storage, absent
+from frazil.storage.older.files import OldFiles
+from frazil.storage.older.name_book import NameBook
+from frazil.storage.older.steps import layout_at, steps_of
+
+RECORDED_NODES: Final = 100_000
+"""Nodes of snapshots that are kept, because their successors need what the model does not hold."""
+STRAYING: Final = frozenset({Dialect.G3_UNRELEASED, Dialect.G3A, Dialect.G3B})
+"""Whose writers could put references of other arrays under a node, and misname the root."""
+LOOKED_AT: Final = 4
+"""Manifests that are read to tell dialects apart that differ in nothing else."""
+PATIENCE_S: Final = 60.0
+"""How long a snapshot waits for the size of a manifest that is being written beside it."""
+UNNAMED: Final = Attributes(is_unnamed=True)
+PRESERVED: Final = "legacy-g3/"
+"""Below it, an upgrade keeps the files of G3 whose keys it needs for their successors."""
+
+log = logging.getLogger(__name__)
+
+
+class BodyFiles(OldFiles):
+    """Files of a repository of G2 or G3, written in the dialect that it uses."""
+
+    def __init__(self, storage: Storage, generation: Generation, names: NameBook) -> None:
+        super().__init__(storage, generation, names)
+        self._records: Lru[SnapshotId, SnapshotRecord] = Lru(
+            RECORDED_NODES, lambda record: len(record.snapshot.nodes)
+        )
+        self._sizes: dict[ManifestId, int] = {}
+        self._written: Final = threading.Condition()
+        self._ranks: dict[ManifestId, dict[NodeId, int]] = {}
+        self._root: SnapshotId | None = None
+
+    def extension(self, kind: Kind) -> str:
+        """G2 tells the encoding of metadata files in their names."""
+        if self.age is not LegacyGeneration.G2 or kind == "chunks":
+            return ""
+        return ".json" if self.dialect is Dialect.G2_JSON else ".msgpack"
+
+    def fetch(self, kind: Kind, id: ObjectId) -> tuple[str, bytes] | None:
+        """A file with its key; where an upgrade has put its successor, the file it preserved."""
+        found = super().fetch(kind, id)
+        if found is None or self.age is not LegacyGeneration.G3 or not is_flat(found[1]):
+            return found
+        original = self.storage.get(PRESERVED + found[0])
+        return None if original is None else (found[0], original)
+
+    # --- snapshots ---
+
+    def snapshot(self, id: SnapshotId) -> Snapshot | None:
+        """A snapshot as its file is now: expiry rewrites them."""
+        record = self._read(id)
+        return None if record is None else record.snapshot
+
+    def record(self, id: SnapshotId) -> SnapshotRecord | None:
+        """A snapshot with what its file knows beyond the model; may be a remembered one."""
+        return self._records.get(id) or self._read(id)
+
+    def dialect_of(self, id: SnapshotId) -> Dialect | None:
+        """The dialect that a snapshot, as far as it and some of its manifests tell, is in."""
+        record = self.record(id)
+        if record is None or record.dialect is not Dialect.G3B:
+            return None if record is None else record.dialect
+        files = record.snapshot.manifest_files[:LOOKED_AT]
+        found = [self.fetch("manifests", file.id) for file in files]
+        manifests = [
+            decode_manifest(blob, key=key, generation=self.age).dialect
+            for key, blob in filter(None, found)
+        ]
+        return refined(record.dialect, manifests)
+
+    def _read(self, id: SnapshotId) -> SnapshotRecord | None:
+        found = self.fetch("snapshots", id)
+        if found is None:
+            return None
+        key, blob = found
+        record = self._rooted(decode_snapshot(blob, key=key, generation=self.age, id=id))
+        self.names.note_all(record.names)
+        files = {file: self._attributes(file) for file in record.attribute_files}
+        record = with_attributes(record, files) if files else record
+        if record.dialect in STRAYING:
+            self._note_ranks(record.snapshot)
+        self._records.put(id, record)
+        return record
+
+    def _attributes(self, file: str) -> tuple[Metadata, ...]:
+        folder = self.folders["attributes"]
+        for name in (file + self.extension("attributes"), file, f"{file}.json", f"{file}.msgpack"):
+            blob = self.storage.get(folder + name)
+            if blob is not None:
+                return decode_attributes(blob, key=folder + name, dialect=self.dialect)
+        raise absent(folder + file)
+
+    def _rooted(self, record: SnapshotRecord) -> SnapshotRecord:
+        """The record with its parent by the name of its file.
+
+        Early writers stored the first snapshot under another name than the id in it, by which
+        its children know it.
+        """
+        snapshot = record.snapshot
+        parent = snapshot.parent_id
+        if parent is None or record.total_parents != 1 or record.dialect not in STRAYING:
+            return record
+        if self._root is None:
+            there = self.storage.head(self.key("snapshots", parent)) is not None
+            self._root = parent if there else self._first()
+        return replace(record, snapshot=replace(snapshot, parent_id=self._root))
+
+    def _first(self) -> SnapshotId | None:
+        """The snapshot that the main branch began with."""
+        steps = [*steps_of(self.storage, layout_at(self.storage, self.age), MAIN)]
+        blob = self.storage.get(steps[-1].key) if steps else None
+        if blob is None:
+            return None
+        return decode_ref(blob, key=steps[-1].key, generation=self.age).snapshot
+
+    def attribute_files_of(self, id: SnapshotId) -> set[str]:
+        """Attribute files under each name that they may have."""
+        record = self.record(id)
+        named = set() if record is None else {ref.file for ref in record.attributes.values()}
+        return {name + extension for name in named for extension in ("", ".json", ".msgpack")}
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Write a snapshot; one that is there already keeps what only its file knows."""
+        known = self._records.get(snapshot.id)
+        parent = None if snapshot.parent_id is None else self.record(snapshot.parent_id)
+        snapshot = replace(snapshot, manifest_files=self._sized(snapshot, known or parent))
+        dialect = self.dialect if known is None else known.dialect
+        record = (
+            root_record(snapshot, dialect)
+            if parent is None
+            else successor(replace(parent, dialect=dialect), snapshot)
+        )
+        if known is not None:
+            record = replace(
+                known,
+                snapshot=snapshot,
+                history=record.history,
+                total_parents=record.total_parents,
+            )
+        record = replace(record, names=self.names.names())
+        key = self.key("snapshots", snapshot.id)
+        self.storage.put(key, encode_snapshot(record), UNNAMED)
+        self._records.put(snapshot.id, record)
+
+    def _sized(self, snapshot: Snapshot, base: SnapshotRecord | None) -> tuple[ManifestFile, ...]:
+        """What a snapshot tells of its manifests, with the sizes of the files as they are."""
+        known = {} if base is None else {file.id: file for file in base.snapshot.manifest_files}
+        made = []
+        for file in snapshot.manifest_files:
+            if file.id in known:
+                made.append(known[file.id])
+                continue
+            made.append(replace(file, size_bytes=self._size(file.id)))
+        return tuple(made)
+
+    def _size(self, id: ManifestId) -> int:
+        """The size of a manifest that was or is being written, here or by another process."""
+        if "size" not in layout_of(self.dialect).file_info:
+            return 0
+        if id not in self._sizes:
+            there = self.storage.head(self.key("manifests", id))
+            if there is not None:
+                return there.size_bytes
+            with self._written:  # it is on its way in another thread
+                self._written.wait_for(lambda: id in self._sizes, PATIENCE_S)
+        return self._sizes.get(id, 0)
+
+    # --- manifests ---
+
+    def manifest(self, id: ManifestId) -> Mapping[NodeId, ChunkTable] | None:
+        """The references of a manifest, those that strayed under other arrays left out."""
+        found = self.fetch("manifests", id)
+        if found is None:
+            return None
+        key, blob = found
+        record = decode_manifest(blob, key=key, generation=self.age)
+        self.names.note_all(Names(chunks=record.names))
+        if not record.strays:
+            return record.tables
+        return {node: self._own(id, node, record, key) for node in record.tables}
+
+    def _own(self, id: ManifestId, node: NodeId, record: ManifestRecord, key: str) -> ChunkTable:
+        """The references of an array that have as many coordinates as it has axes."""
+        found = [record.tables[node], *record.strays.get(node, ())]
+        rank = self._ranks.get(id, {}).get(node, found[0].ndim)
+        own = next((table for table in found if table.ndim == rank), ChunkTable.empty(rank))
+        dropped = sum(map(len, found)) - len(own)
+        if dropped:
+            log.warning(
+                "%s has %d chunk references of other arrays under node %s, a bug of its writer;"
+                " they are ignored",
+                key,
+                dropped,
+                node,
+            )
+        return own
+
+    def _note_ranks(self, snapshot: Snapshot) -> None:
+        for node in snapshot.nodes:
+            if isinstance(node, ArrayNode):
+                for ref in node.manifests:
+                    self._ranks.setdefault(ref.id, {})[node.id] = len(node.shape)
+
+    def save_manifest(self, id: ManifestId, tables: Mapping[NodeId, ChunkTable]) -> None:
+        """Write a manifest."""
+        if not self.names_are_ids:
+            self.find_chunks(tables)
+        record = ManifestRecord(tables, self.dialect, id, self.names.names().chunks)
+        blob = encode_manifest(record)
+        with self._written:
+            self._sizes[id] = len(blob)
+            self._written.notify_all()
+        self.storage.put(self.key("manifests", id), blob, UNNAMED)
+
+    # --- transaction logs ---
+
+    def log(self, id: SnapshotId) -> TransactionLog | None:
+        """The log of a snapshot: its file if it has one, else what can be told without."""
+        found = self.fetch("transactions", id) if "transactions" in self.folders else None
+        if found is None:
+            return self.derived(id)
+        key, blob = found
+        pair = self._with_parent(id)
+        nodes = [] if pair is None else [node for each in pair for node in each.nodes]
+        arrays = {node.id for node in nodes if isinstance(node, ArrayNode)}
+        return self.with_moves(to_log(decode_log(blob, key=key), id, arrays))
+
+    def save_log(self, log: TransactionLog) -> None:
+        """Write a transaction log, if the dialect has them."""
+        if self.dialect.has_logs:
+            blob = encode_log(from_log(log, self.dialect))
+            self.storage.put(self.key("transactions", log.id), blob, UNNAMED)

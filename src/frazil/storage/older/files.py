@@ -1,0 +1,222 @@
+"""What is asked of the files of an old generation: records of the model, whatever the bytes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from frazil.errors import ErrorKind, StorageError
+from frazil.formats.generation import Generation
+from frazil.formats.legacy.names import (
+    FOLDERS,
+    Kind,
+    bytes_of_name,
+    from_base64_name,
+    from_crockford,
+    id_of_name,
+    narrow,
+    plain_name,
+    without_extension,
+)
+from frazil.formats.legacy.records import Dialect, LegacyGeneration
+from frazil.ids import ChunkId, ManifestId, NodeId, ObjectId, SnapshotId, crockford
+from frazil.model.chunks import ChunkTable, ChunkType, concat
+from frazil.model.derived_log import derived_log, moves_between
+from frazil.model.history import Snapshot, TransactionLog
+from frazil.model.nodes import ArrayNode
+from frazil.storage.base import Listed, Storage
+from frazil.storage.older.name_book import CLASSES, NameBook
+
+MANY: Final = 64
+"""So many names are found quicker by listing all than by asking for each."""
+
+
+class OldFiles(ABC):
+    """The immutable files of one repository, read and written as one generation does."""
+
+    def __init__(
+        self, storage: Storage, generation: Generation, names: NameBook, root: str = ""
+    ) -> None:
+        assert generation.dialect is not None
+        self.storage = storage
+        self.names = names
+        self.dialect: Final[Dialect] = generation.dialect
+        self.age: Final[LegacyGeneration] = generation.dialect.generation
+        self.folders: Final[Mapping[Kind, str]] = {
+            kind: root + folder for kind, folder in FOLDERS[self.age].items()
+        }
+        self.written: Final[set[ChunkId]] = set()
+        """chunks whose names are known to be plain, because we wrote them"""
+
+    # --- names ---
+
+    @property
+    def names_are_ids(self) -> bool:
+        """Whether every file is named by the id that the model knows it by."""
+        return self.age is LegacyGeneration.G3
+
+    def extension(self, kind: Kind) -> str:
+        """What follows the id in the names of our files."""
+        return ""
+
+    def key(self, kind: Kind, id: ObjectId) -> str:
+        """The key of a file, as far as it is known."""
+        folder = self.folders[kind]
+        file = self.names.file(kind, id)
+        if file is not None:
+            return folder + file
+        name = self.names.name(kind, id) or plain_name(self.age, kind, id)
+        return folder + name + self.extension(kind)
+
+    def find(self, kind: Kind, id: ObjectId) -> str | None:
+        """The key of a file that is not where it should be, from a listing; None for none."""
+        if self.names_are_ids or kind not in self.folders:
+            return None
+        folder = self.folders[kind]
+        start = str(id)[: 8 * id.width // 5]  # stored ids, which are longer, begin alike
+        near = self.storage.list_between(folder, start, start + "~")
+        for listing in (near, self.storage.list(folder)):
+            for item in listing:
+                name = item.key[len(folder) :]
+                if self.id_of(kind, name) == id:
+                    self._note(kind, id, name)
+                    return item.key
+        return None
+
+    def listed(self, kind: Kind) -> Iterator[tuple[ObjectId, Listed]]:
+        """All files of a kind."""
+        folder = self.folders.get(kind)
+        if folder is None:
+            return
+        for item in self.storage.list(folder):
+            name = item.key[len(folder) :]
+            found = self.id_of(kind, name)
+            if found is not None:
+                self._note(kind, found, name)
+                yield found, item
+
+    def id_of(self, kind: Kind, name: str) -> ObjectId | None:
+        """The id that a file name stands for; None for files that are none of ours."""
+        if "/" in name:
+            return None
+        cls = CLASSES[kind]
+        if self.age is LegacyGeneration.G1:
+            return id_of_name(cls, name)
+        if self.names_are_ids:
+            raw = from_crockford(name, cls.width)
+        else:
+            raw = bytes_of_name(without_extension(name)) or from_base64_name(name)
+        return None if raw is None else cls(narrow(raw))
+
+    def _note(self, kind: Kind, id: ObjectId, name: str) -> None:
+        """Remember under which name an object was found, if that says anything new."""
+        if self.folders[kind] + name == self.key(kind, id):
+            return
+        raw = bytes_of_name(without_extension(name)) or from_base64_name(name)
+        is_spelled = self.age is LegacyGeneration.G2 and raw is not None
+        called = crockford(raw) if is_spelled and raw is not None else name
+        if self.names.name(kind, id) is None and called != plain_name(self.age, kind, id):
+            self.names.note(kind, id, called)
+        if self.folders[kind] + name != self.key(kind, id):
+            self.names.note_file(kind, id, name)
+
+    def fetch(self, kind: Kind, id: ObjectId) -> tuple[str, bytes] | None:
+        """A file with its key, looked for in a listing if it is not where it should be."""
+        key = self.key(kind, id)
+        blob = self.storage.get(key)
+        if blob is None:
+            elsewhere = self.find(kind, id)
+            blob = None if elsewhere is None else self.storage.get(elsewhere)
+            key = elsewhere or key
+        return None if blob is None else (key, blob)
+
+    def find_chunks(self, tables: Mapping[NodeId, ChunkTable]) -> None:
+        """Make sure of the names of chunks that others have written or mentioned.
+
+        A reference must not name an object that we only suppose to be there.
+        """
+        parts = [table.chunk_id[table.kind == ChunkType.native] for table in tables.values()]
+        ids = {ChunkId(raw.tobytes()) for part in parts for raw in part}
+        unsure = [one for one in ids - self.written if self.names.name("chunks", one) is None]
+        if len(unsure) > MANY:
+            for _ in self.listed("chunks"):
+                pass
+            return
+        for one in unsure:
+            if self.storage.head(self.key("chunks", one)) is None:
+                self.find("chunks", one)
+
+    # --- content ---
+
+    @abstractmethod
+    def snapshot(self, id: SnapshotId) -> Snapshot | None:
+        """A snapshot, its attributes in place and its parent known; None for none."""
+
+    @abstractmethod
+    def attribute_files_of(self, id: SnapshotId) -> set[str]:
+        """The attribute files that a snapshot names, as far as they have names in the folder."""
+
+    @abstractmethod
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Write a snapshot, the successor of its parent."""
+
+    @abstractmethod
+    def manifest(self, id: ManifestId) -> Mapping[NodeId, ChunkTable] | None:
+        """The references of a manifest; None for none."""
+
+    @abstractmethod
+    def save_manifest(self, id: ManifestId, tables: Mapping[NodeId, ChunkTable]) -> None:
+        """Write a manifest."""
+
+    def log(self, id: SnapshotId) -> TransactionLog | None:
+        """The transaction log of a snapshot, stored or derived; None where neither can be."""
+        return self.derived(id)
+
+    @abstractmethod
+    def save_log(self, log: TransactionLog) -> None:
+        """Write a transaction log, if commits of this age have one."""
+
+    # --- what no file tells ---
+
+    def derived(self, id: SnapshotId) -> TransactionLog | None:
+        """A log made by comparing a snapshot with its parent; None where that is gone."""
+        pair = self._with_parent(id)
+        if pair is None:
+            return None
+        before, after = pair
+        return derived_log(id, before.nodes, after.nodes, self.references)
+
+    def with_moves(self, log: TransactionLog) -> TransactionLog:
+        """A log with the moves, which logs of that age do not tell."""
+        pair = self._with_parent(log.id)
+        if pair is None:
+            return log
+        before, after = ({node.id: node for node in each.nodes} for each in pair)
+        return replace(log, moved_nodes=moves_between(before, after))
+
+    def _with_parent(self, id: SnapshotId) -> tuple[Snapshot, Snapshot] | None:
+        after = self.snapshot(id)
+        before = None if after is None or not after.parent_id else self.snapshot(after.parent_id)
+        return None if after is None or before is None else (before, after)
+
+    def references(self, node: ArrayNode) -> ChunkTable:
+        """All references of an array that lie in its grid.
+
+        Raises:
+            StorageError: one of its manifests is missing.
+        """
+        tables = []
+        for ref in node.manifests:
+            found = self.manifest(ref.id)
+            if found is None:
+                raise StorageError(
+                    "a manifest of this snapshot is missing",
+                    kind=ErrorKind.OBJECT_NOT_FOUND,
+                    key=self.key("manifests", ref.id),
+                )
+            table = found.get(node.id)
+            if table is not None and table.ndim == len(node.shape):
+                tables.append(table.within(tuple((0, max(1, size)) for size in node.grid)))
+        return concat(tables, len(node.shape))

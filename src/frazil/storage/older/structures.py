@@ -1,0 +1,179 @@
+"""The files of G1: Parquet structure files, inventories and attribute files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from frazil.formats.generation import Generation
+from frazil.formats.legacy.attributes import with_attributes
+from frazil.formats.legacy.g1 import (
+    decode_attribute_file,
+    decode_inventory,
+    decode_structure,
+    encode_attribute_file,
+    encode_inventory,
+    encode_structure,
+)
+from frazil.formats.legacy.g1_state import StateSnapshot, new_item
+from frazil.formats.legacy.history import root_record, successor
+from frazil.formats.legacy.names import Kind, plain_name
+from frazil.formats.legacy.records import (
+    AttributeRef,
+    LegacyGeneration,
+    ManifestRecord,
+    Names,
+    SnapshotRecord,
+)
+from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId
+from frazil.model.chunks import ChunkTable
+from frazil.model.history import Metadata, Snapshot, TransactionLog
+from frazil.model.nodes import ArrayNode, Node
+from frazil.storage.assets import Lru
+from frazil.storage.base import Attributes, Storage, absent
+from frazil.storage.older.bodies import RECORDED_NODES
+from frazil.storage.older.files import OldFiles
+from frazil.storage.older.name_book import NameBook
+from frazil.storage.older.state_file import StateFile
+
+INLINE_ATTRIBUTES: Final = 4096
+"""Larger ones go to an attribute file, one for each commit."""
+UNNAMED: Final = Attributes(is_unnamed=True)
+
+
+class StructureFiles(OldFiles):
+    """Files of a repository of G1; its state tells what snapshots are called and descend from."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        generation: Generation,
+        names: NameBook,
+        state: StateFile,
+        root: str = "",
+    ) -> None:
+        super().__init__(storage, generation, names, root)
+        self._state = state
+        self._records: Lru[SnapshotId, SnapshotRecord] = Lru(
+            RECORDED_NODES, lambda record: len(record.snapshot.nodes)
+        )
+        self._ranks: dict[ManifestId, dict[NodeId, int]] = {}
+
+    # --- names ---
+
+    def key(self, kind: Kind, id: ObjectId) -> str:
+        """The key of a file; that of a snapshot is its structure file."""
+        if kind != "snapshots":
+            return super().key(kind, id)
+        return self.folders[kind] + self._item(SnapshotId(id)).structure_file
+
+    def id_of(self, kind: Kind, name: str) -> ObjectId | None:
+        """The id of a file; the state tells whose structure file it is."""
+        if kind == "snapshots":
+            held = self._state.find()
+            for item in held.state.snapshots if held is not None else ():
+                if item.structure_file == name:
+                    return item.id
+        return super().id_of(kind, name)
+
+    def _item(self, id: SnapshotId) -> StateSnapshot:
+        """What the state says of a snapshot, or would say of one that no commit has listed."""
+        held = self._state.find()
+        found = None if held is None else held.state.find(id)
+        return found or new_item(id, None, timestamp_ms=0, properties={})
+
+    # --- snapshots ---
+
+    def snapshot(self, id: SnapshotId) -> Snapshot | None:
+        """A snapshot; its parent is the one that the state knows now."""
+        record = self._read(id)
+        return None if record is None else record.snapshot
+
+    def _read(self, id: SnapshotId) -> SnapshotRecord | None:
+        item = self._item(id)
+        key = self.folders["snapshots"] + item.structure_file
+        known = self._records.get(id)
+        if known is not None and _is_of(known, item):
+            return known
+        blob = self.storage.get(key)
+        if blob is None:
+            return None
+        record = decode_structure(blob, key=key, item=item)
+        self.names.note_all(record.names)
+        files = {file: self._attributes(file) for file in record.attribute_files}
+        record = with_attributes(record, files) if files else record
+        for node in record.snapshot.nodes:
+            if isinstance(node, ArrayNode):
+                for ref in node.manifests:
+                    self._ranks.setdefault(ref.id, {})[node.id] = len(node.shape)
+        self._records.put(id, record)
+        return record
+
+    def _attributes(self, file: str) -> Sequence[Metadata]:
+        key = self.folders["attributes"] + file
+        blob = self.storage.get(key)
+        if blob is None:
+            raise absent(key)
+        return decode_attribute_file(blob, key=key)
+
+    def attribute_files_of(self, id: SnapshotId) -> set[str]:
+        """The attribute files that the nodes of a snapshot name."""
+        record = self._read(id)
+        return set() if record is None else {ref.file for ref in record.attributes.values()}
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Write the structure file of a snapshot, and an attribute file where it needs one."""
+        parent = None if snapshot.parent_id is None else self._read(snapshot.parent_id)
+        record = (
+            root_record(snapshot, self.dialect) if parent is None else successor(parent, snapshot)
+        )
+        record = replace(record, names=self.names.names())
+        spilled = self._spill([n for n in snapshot.nodes if n.path not in record.attributes])
+        record = replace(record, attributes={**record.attributes, **spilled})
+        key = self.key("snapshots", snapshot.id)
+        self.storage.put(key, encode_structure(record), UNNAMED)
+
+    def _spill(self, nodes: Sequence[Node]) -> dict[str, AttributeRef]:
+        """Put large attributes into a file of their own."""
+        large: dict[str, Metadata] = {}
+        for node in nodes:
+            if len(node.user_data) > INLINE_ATTRIBUTES:
+                attributes = json.loads(node.user_data).get("attributes") or {}
+                if len(json.dumps(attributes)) > INLINE_ATTRIBUTES:
+                    large[node.path] = attributes
+        if not large:
+            return {}
+        file = plain_name(LegacyGeneration.G1, "attributes", ObjectId.random())
+        key = self.folders["attributes"] + file
+        self.storage.put(key, encode_attribute_file(list(large.values())), UNNAMED)
+        self.storage.make_durable([key])
+        return {path: AttributeRef(file, row) for row, path in enumerate(large)}
+
+    # --- manifests ---
+
+    def manifest(self, id: ManifestId) -> Mapping[NodeId, ChunkTable] | None:
+        """The references of an inventory."""
+        found = self.fetch("manifests", id)
+        if found is None:
+            return None
+        key, blob = found
+        record = decode_inventory(blob, key=key, ranks=self._ranks.get(id))
+        self.names.note_all(Names(chunks=record.names))
+        return record.tables
+
+    def save_manifest(self, id: ManifestId, tables: Mapping[NodeId, ChunkTable]) -> None:
+        """Write an inventory."""
+        self.find_chunks(tables)
+        record = ManifestRecord(tables, self.dialect, id, self.names.names().chunks)
+        self.storage.put(self.key("manifests", id), encode_inventory(record), UNNAMED)
+
+    def save_log(self, log: TransactionLog) -> None:
+        """There are none in this generation."""
+
+
+def _is_of(record: SnapshotRecord, item: StateSnapshot) -> bool:
+    """Whether a record was made from what the state says now; expiry gives other parents."""
+    snapshot = record.snapshot
+    return snapshot.parent_id == item.parent_id and snapshot.flushed_at == item.timestamp_ms * 1000

@@ -1,0 +1,1 @@
+"""From the generations before spec 1 to those of today, and back as long as nothing was cleaned."""

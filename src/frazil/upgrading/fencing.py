@@ -1,0 +1,131 @@
+"""Old branches get a last entry that leads nowhere, so that nobody commits to what has moved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from frazil.commit.base import MAIN, attempts, create_object, now_micros
+from frazil.commit.by_numbered_files import NumberedRefs
+from frazil.commit.by_ref_file import JSON_FILE
+from frazil.commit.by_state_file import StateFileRefs
+from frazil.commit.older import old_parts
+from frazil.formats.generation import Generation
+from frazil.formats.legacy.codec import encode_ref
+from frazil.formats.legacy.g1_state import move_away
+from frazil.formats.legacy.names import WIDE
+from frazil.formats.legacy.records import LegacyGeneration, RefRecord
+from frazil.ids import SnapshotId, crockford
+from frazil.maintenance.upgrade import OldRefs
+from frazil.storage.base import LostRace
+from frazil.storage.older.state_file import StateFile
+from frazil.upgrading.records import cannot, marker
+from frazil.upgrading.source import Source
+
+NOWHERE: Final = SnapshotId(bytes(SnapshotId.width))
+
+
+def require_no_other(source: Source, target: Generation) -> None:
+    """Refuse to upgrade to one spec what is on its way to another.
+
+    Raises:
+        SessionStateError: an upgrade to another spec has been begun.
+    """
+    found = _markers(source)
+    if found - {marker(target)}:
+        raise cannot(
+            f"an upgrade to {min(found - {marker(target)})} has been begun; finish or undo it first"
+        )
+
+
+def _markers(source: Source) -> set[str]:
+    refs = source.refs
+    if isinstance(refs, NumberedRefs):
+        tips = [refs.tip(name) for name in refs.branches()]
+        return {tip.moved_to for tip in tips if tip is not None and tip.moved_to is not None}
+    if isinstance(refs, StateFileRefs) and refs.state.moved_to is not None:
+        return {refs.state.moved_to}
+    return set()
+
+
+def fence(source: Source, refs: OldRefs, target: Generation) -> bool:
+    """Fence all branches that are still where `refs` says; False when one has moved.
+
+    The main branch is last: while it is open, the repository is not on its way anywhere.
+    """
+    if isinstance(source.refs, StateFileRefs):
+        return _fence_state(source, refs, target)
+    names = sorted(refs.branches, key=lambda name: (name == MAIN, name))
+    return all(_fence_branch(source, name, refs.branches[name], target) for name in names)
+
+
+def _fence_branch(source: Source, name: str, expected: SnapshotId, target: Generation) -> bool:
+    refs = source.refs
+    assert isinstance(refs, NumberedRefs)
+    tip = refs.tip(name)
+    if tip is None or tip.target != expected:
+        return False
+    if tip.moved_to is not None:
+        return True
+    dialect = source.files.dialect
+    record = RefRecord(
+        snapshot=NOWHERE,
+        name=crockford(bytes(WIDE)) if source.age is LegacyGeneration.G2 else None,
+        timestamp=now_micros() * 1000,
+        moved_to=marker(target),
+    )
+    key = refs.layout.branch_key(name, tip.number + 1)
+    made = create_object(source.place, key, encode_ref(record, dialect), JSON_FILE)
+    return not isinstance(made, LostRace)
+
+
+def _fence_state(source: Source, refs: OldRefs, target: Generation) -> bool:
+    file = state_file(source)
+    held = file.read()
+    if held.state.moved_to is not None:
+        return True
+    here = {name: ref.id for name, ref in held.state.refs.items()}
+    if here != {**refs.branches, **refs.tags}:
+        return False
+    return file.swap(held, move_away(held.state, marker(target)))
+
+
+def state_file(source: Source) -> StateFile:
+    """The state file of a repository of G1."""
+    context = source.context
+    return old_parts(context.place, context.generation, context.config).state
+
+
+# --- taking them down ---
+
+
+def fences(source: Source) -> list[str]:
+    """The keys of all fences of numbered branches, that of the main branch last."""
+    refs = source.refs
+    if not isinstance(refs, NumberedRefs):
+        return []
+    found: list[str] = []
+    for name in sorted(refs.branches(), key=lambda name: (name == MAIN, name)):
+        tip = refs.tip(name)
+        if tip is not None and tip.moved_to is not None:
+            found.append(refs.layout.branch_key(name, tip.number))
+    return found
+
+
+def open_again(source: Source) -> None:
+    """Take all fences down."""
+    if isinstance(source.refs, StateFileRefs):
+        _open_state(source)
+    for key in fences(source):
+        source.place.delete_many([key])
+
+
+def _open_state(source: Source) -> None:
+    file = state_file(source)
+    for _ in attempts(source.context.config.update_retries()):
+        held = file.read()
+        if held.state.moved_to is None:
+            return
+        state = replace(held.state, generation=held.state.generation + 1, moved_to=None)
+        if file.swap(held, state):
+            return

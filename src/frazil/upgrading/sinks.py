@@ -1,0 +1,85 @@
+"""Where converted files go: to the storage, or nowhere while an upgrade is only planned."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from frazil.formats.generation import Generation
+from frazil.formats.manifest import encode_manifest
+from frazil.formats.snapshot import encode_snapshot
+from frazil.formats.txlog import encode_log
+from frazil.ids import ManifestId, NodeId
+from frazil.maintenance.needs import NativeNeeds, native_needs
+from frazil.model.chunks import ChunkTable
+from frazil.model.history import ManifestFile, Snapshot, TransactionLog
+from frazil.storage.assets import file_attributes, log_key, manifest_key, snapshot_key
+from frazil.storage.base import Storage
+
+
+class Sink(ABC):
+    """Takes what a conversion makes, in an order in which nothing refers to what is not there."""
+
+    @abstractmethod
+    def manifest(self, id: ManifestId, node: NodeId, table: ChunkTable) -> ManifestFile:
+        """Take a manifest, and tell what a snapshot records of it."""
+
+    @abstractmethod
+    def commit(self, snapshot: Snapshot, log: TransactionLog | None) -> None:
+        """Take a snapshot with the log that goes with it."""
+
+
+@dataclass(slots=True)
+class Counting(Sink):
+    """Notes what there is, and which chunk objects are needed."""
+
+    manifests: int = 0
+    references: int = 0
+    needs: NativeNeeds = field(default_factory=NativeNeeds)
+
+    def manifest(self, id: ManifestId, node: NodeId, table: ChunkTable) -> ManifestFile:
+        """Count a manifest."""
+        self.manifests += 1
+        self.references += len(table)
+        self.needs.add(*native_needs(table))
+        return ManifestFile(id, 0, len(table))
+
+    def commit(self, snapshot: Snapshot, log: TransactionLog | None) -> None:
+        """Nothing more is to be known."""
+
+
+class Writing(Sink):
+    """Writes files; each of them as a whole or not at all."""
+
+    def __init__(self, place: Storage, generation: Generation, level: int) -> None:
+        self._place: Final = place
+        self._spec: Final = generation.spec
+        self._level: Final = level
+        self.keys: Final[list[str]] = []
+        """what must be made durable"""
+
+    def manifest(self, id: ManifestId, node: NodeId, table: ChunkTable) -> ManifestFile:
+        """Write a manifest."""
+        blob = encode_manifest(id, {node: table}, spec=self._spec, level=self._level)
+        self._put(manifest_key(id), blob, "manifest")
+        return ManifestFile(id, len(blob), len(table))
+
+    def commit(self, snapshot: Snapshot, log: TransactionLog | None) -> None:
+        """Write a log and then its snapshot."""
+        if log is not None:
+            blob = encode_log(log, spec=self._spec, level=self._level)
+            self._put(log_key(snapshot.id), blob, "transaction-log")
+        blob = encode_snapshot(snapshot, spec=self._spec, level=self._level)
+        self._put(snapshot_key(snapshot.id), blob, "snapshot")
+
+    def _put(self, key: str, blob: bytes, kind: str) -> None:
+        # Old files may be under these keys, which somebody reads at this moment.
+        attributes = replace(file_attributes(kind, self._spec), is_unnamed=False)
+        self._place.put(key, blob, attributes)
+        self.keys.append(key)
+
+    def make_durable(self) -> None:
+        """Return once all that was written would survive a power cut."""
+        self._place.make_durable(self.keys)
+        self.keys.clear()

@@ -1,0 +1,171 @@
+"""The order of an upgrade. Each step may be interrupted, and does no harm when it is done again.
+
+Chunk objects come first, then manifests, logs and snapshots; none of that is seen by anybody.
+Then branches are fenced, so that nobody changes the old repository any more, and last the entry
+point of the new one is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from frazil.commit.base import attempts
+from frazil.errors import ErrorKind, ReadOnlyError
+from frazil.formats.generation import Generation
+from frazil.ids import SnapshotId
+from frazil.maintenance.upgrade import OldRefs
+from frazil.session.context import Context
+from frazil.upgrading.chunks import (
+    Move,
+    Transfers,
+    mover,
+    relocation,
+    require_moved,
+    transfers_of,
+)
+from frazil.upgrading.converting import Converter
+from frazil.upgrading.fencing import fence, require_no_other
+from frazil.upgrading.preserving import keys_of, preserve
+from frazil.upgrading.publishing import hide_old_refs, new_config, publish, renamed
+from frazil.upgrading.records import ChunkMode, UpgradeReport, target_generation
+from frazil.upgrading.sinks import Counting, Writing
+from frazil.upgrading.source import Link, Source, source_of
+
+MakeMove: TypeAlias = Callable[[Source, ChunkMode], Move]
+"""Gives the way in which chunk objects of a repository are linked or copied."""
+
+
+@dataclass(slots=True)
+class Survey:
+    """What is there to be upgraded, looked at without writing anything."""
+
+    source: Source
+    target: Generation
+    mode: ChunkMode
+    refs: OldRefs
+    history: dict[SnapshotId, Link]
+    root: SnapshotId | None
+    counted: Counting
+    converter: Converter
+    transfers: Transfers = field(default_factory=Transfers)
+
+    def report(self, *, applied: bool) -> UpgradeReport:
+        """The same in numbers."""
+        return UpgradeReport(
+            url=self.source.place.url,
+            from_generation=self.source.context.generation.name,
+            dialect=str(self.source.files.dialect),
+            to_spec=self.target.spec,
+            mode=str(self.mode),
+            branches=len(self.refs.branches),
+            tags=len(self.refs.tags),
+            deleted_tags=len(self.refs.deleted_tags),
+            snapshots=len(self.history),
+            renamed_snapshots=self.converter.renamed,
+            manifests=self.counted.manifests,
+            references=self.counted.references,
+            dropped_references=self.converter.dropped,
+            logs_made=self.converter.logs_made,
+            chunks=len(self.transfers.wanted),
+            chunk_bytes=sum(each.size_bytes for each in self.transfers.wanted),
+            missing_chunks=self.transfers.missing,
+            applied=applied,
+        )
+
+
+def survey(context: Context, to: int, mode: str) -> Survey:
+    """Read all that an upgrade would convert.
+
+    Raises:
+        SessionStateError: the repository is not from before spec 1, or on its way to another.
+        FormatError: something cannot be represented, such as an index beyond 32 bits.
+    """
+    source, target, how = source_of(context), target_generation(to), ChunkMode.of(mode)
+    require_no_other(source, target)
+    refs = source.read_refs()
+    history = source.history(source.tips(refs), {})
+    root = source.root_of(refs, history)
+    new_config(source, how)  # tells when chunks cannot be virtual here
+    counted = Counting()
+    converter = Converter(source, target, root, counted, relocation(source, target, how))
+    for id in history:
+        converter.convert(id)
+    found = Survey(source, target, how, refs, history, root, counted, converter)
+    found.transfers = transfers_of(source, counted.needs, how)
+    return found
+
+
+def upgrade(
+    context: Context,
+    *,
+    to: int = 2,
+    mode: str = ChunkMode.LINK,
+    dry_run: bool = False,
+    make_move: MakeMove = mover,
+) -> UpgradeReport:
+    """Make a repository from before spec 1 one of spec 1 or 2; open it anew afterwards.
+
+    `make_move` tells who links or copies chunk objects; by default this process does.
+
+    Raises:
+        ReadOnlyError: the storage cannot be written to.
+        SessionStateError: the repository is not from before spec 1, or on its way to another.
+        FormatError: something cannot be represented; nothing was written.
+        ConflictError: the repository kept changing, or somebody else has just upgraded it.
+    """
+    if not dry_run and not context.place.can_write:
+        raise ReadOnlyError(
+            "cannot upgrade: the storage is read-only", kind=ErrorKind.READ_ONLY_STORAGE
+        )
+    found = survey(context, to, mode)
+    if dry_run:
+        return found.report(applied=False)
+    _apply(found, make_move(found.source, found.mode))
+    return found.report(applied=True)
+
+
+def _apply(found: Survey, move: Move) -> None:
+    source, target = found.source, found.target
+    level = source.context.config.compression_level()
+    sink = Writing(source.place, target, level)
+    relocate = relocation(source, target, found.mode)
+    converter = Converter(source, target, found.root, sink, relocate)
+    move(found.transfers.wanted)
+    require_moved(source, found.transfers)
+    for number in attempts(source.context.config.update_retries()):
+        refs = found.refs if number == 0 else source.read_refs()
+        history = source.history(source.tips(refs), found.history)
+        _convert(found, converter, history, move)
+        sink.make_durable()
+        if fence(source, refs, target) and _is_settled(source, refs, converter):
+            break
+        found.history = history
+    config = new_config(source, found.mode)
+    publish(source, target, renamed(refs, found.root), converter.entries, config)
+    hide_old_refs(source, target)
+
+
+def _convert(
+    found: Survey, converter: Converter, history: dict[SnapshotId, Link], move: Move
+) -> None:
+    """Convert what was not converted yet: all at first, later what others have committed."""
+    todo = [id for id in history if id not in converter.done]
+    late = [id for id in todo if id not in found.converter.done]
+    if late:
+        # Commits since the survey: their chunks have not been dealt with.
+        for id in late:
+            found.converter.convert(id)
+        transfers = transfers_of(found.source, found.counted.needs, found.mode)
+        move(transfers.wanted)
+        require_moved(found.source, transfers)
+    preserve(found.source.place, keys_of(found.source, todo))
+    for id in todo:
+        converter.convert(id)
+
+
+def _is_settled(source: Source, refs: OldRefs, converter: Converter) -> bool:
+    """Whether all that the fenced repository holds was converted."""
+    now = source.read_refs()
+    return now == refs and source.tips(now) <= converter.done.keys()

@@ -1,0 +1,50 @@
+"""The commands on repositories from before spec 1."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import frazil
+from tests.cli.conftest import Frazil
+from tests.support.generations import OLD
+
+
+@pytest.fixture(params=OLD)
+def old(request: pytest.FixtureRequest, frazil_command: Frazil, tmp_path: Path) -> str:
+    """A repository with one commit."""
+    url = str(tmp_path / "old")
+    made = frazil_command("init", url, "--spec", request.param, "--json").data
+    assert made["spec_version"] == frazil.Repository.fetch_spec_version(url)
+    session = frazil.Repository.open(url).writable_session("main")
+    array = zarr.create_array(session.store, name="t", shape=(300,), chunks=(150,), dtype="f8")
+    array[:] = np.random.default_rng(1).random(300)
+    session.commit("numbers")
+    return url
+
+
+def test_every_file_is_printed(frazil_command: Frazil, old: str) -> None:
+    kinds = set()
+    for path in sorted(Path(old).rglob("*")):
+        if path.is_file() and not path.name.startswith("."):
+            key = path.relative_to(old).as_posix()
+            data = frazil_command("inspect", old, key).data
+            assert data["key"] == key
+            kinds.add(data["file_type"])
+    assert {"chunk", "snapshot", "manifest"} <= kinds
+    assert frazil_command("inspect", old).data["file_type"] in ("ref", "state")
+    assert frazil_command("inspect", f"{old}@main").data["file_type"] == "snapshot"
+
+
+def test_it_is_looked_at_like_any_other(frazil_command: Frazil, old: str) -> None:
+    status = frazil_command("status", old, "--json").data
+    assert status["generation"] in OLD
+    assert list(status["branches"]) == ["main"]
+    log = frazil_command("log", old, "--json").data
+    assert "numbers" in str(log)
+    assert frazil_command("verify", old).code == 0
+    assert frazil_command("init", old).code == 4
+    assert frazil_command("init", f"{old}2", "--spec", "g9").code == 2

@@ -1,0 +1,100 @@
+"""Tasks find what a check in one process finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import frazil
+import frazil.spark
+from frazil.fsck import fsck
+from frazil.storage.constructors import local_filesystem_storage
+from frazil.storage.memory import MemoryStorage
+from tests.unit.fsck.defects import DEFECTS
+from tests.unit.fsck.samples import Sick, copy, make
+
+PLANTED = (
+    (
+        "shape_that_differs_from_the_document",
+        "changed_chunk_not_in_the_log",
+        "location_that_is_no_url",
+        "manifest_that_no_array_needs",
+        "chunk_gone",
+        "branches_out_of_order",
+    ),
+    ("snapshot_cut_off", "chunk_of_another_length", "repo_is_garbage"),
+)
+"""Defects that go together in one repository."""
+
+
+def spill(storage: MemoryStorage, folder: Path) -> str:
+    """Write all objects to a folder, where tasks can read them."""
+    for item in storage.list(""):
+        target = folder / item.key
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(storage.get(item.key) or b"")
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def healthy() -> dict[int, MemoryStorage]:
+    """Repositories that tests copy, by spec."""
+    made = {}
+    for spec in (1, 2):
+        made[spec] = MemoryStorage()
+        make(made[spec], spec)
+    return made
+
+
+def test_a_healthy_repository_has_no_rows(
+    spark: SparkSession, healthy: dict[int, MemoryStorage], tmp_path: Path
+) -> None:
+    table = frazil.spark.FrazilTable.forPath(spark, spill(healthy[2], tmp_path))
+    assert table.fsck(deep=True).count() == 0
+
+
+@pytest.mark.parametrize("names", PLANTED, ids=["readable", "unreadable"])
+def test_tasks_find_what_one_process_finds(
+    spark: SparkSession,
+    healthy: dict[int, MemoryStorage],
+    tmp_path: Path,
+    names: tuple[str, ...],
+) -> None:
+    sick = Sick(copy(healthy[2]), 2)
+    planted = {each.name: each for each in DEFECTS}
+    for name in names:
+        planted[name].plant(sick)
+    url = spill(sick.storage, tmp_path)
+    rows = frazil.spark.fsck(url, spark=spark, deep=True).collect()
+    report = fsck(local_filesystem_storage(url), deep=True)
+    here = {(str(f.level), str(f.code), f.target) for f in report.findings}
+    there = {(row.level, row.code, row.target) for row in rows}
+    assert {str(planted[name].code) for name in names} <= {code for _, code, _ in there}
+    # What nothing refers to is the business of `find_garbage`.
+    assert there == {row for row in here if row[1] != "unreferenced"}
+
+
+def test_one_version_is_checked_with_its_history(
+    spark: SparkSession, healthy: dict[int, MemoryStorage], tmp_path: Path
+) -> None:
+    sick = Sick(copy(healthy[1]), 1)
+    sick.delete(sick.manifest_key())
+    url = spill(sick.storage, tmp_path)
+    assert frazil.spark.fsck(f"{url}@v1", spark=spark).count() == 0
+    (row,) = frazil.spark.fsck(f"{url}@main", spark=spark).collect()
+    assert (row.level, row.code, row.path) == ("error", "manifest-missing", "/a")
+
+
+def test_findings_in_sql(
+    spark: SparkSession, healthy: dict[int, MemoryStorage], tmp_path: Path
+) -> None:
+    sick = Sick(copy(healthy[2]), 2)
+    sick.delete(sick.manifest_key())
+    url = spill(sick.storage, tmp_path)
+    frazil.spark.register(spark)
+    rows = spark.sql(f"SELECT code, path FROM frazil_fsck(table => '{url}')").collect()
+    assert [tuple(row) for row in rows] == [("manifest-missing", "/a")]
+    good = f"SELECT * FROM frazil_fsck(table => '{url}@v1', all_history => false, deep => true)"
+    assert spark.sql(good).count() == 0

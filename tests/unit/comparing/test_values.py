@@ -1,0 +1,326 @@
+"""Values of two versions compared: which chunks are read, and what is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+import frazil
+from frazil.bulk.layout import layout_of
+from frazil.comparing.records import ArrayChange, FoundBy, Sample
+from frazil.errors import NodeNotFoundError, RefNotFoundError
+from frazil.session.keyspace import KeySpace
+from tests.unit.codec_pipeline.test_dispatch import Mirror
+
+
+@pytest.fixture(params=[1, 2])
+def repo(request: pytest.FixtureRequest) -> frazil.Repository:
+    config = frazil.RepositoryConfig(inline_chunk_threshold_bytes=8)
+    storage = frazil.in_memory_storage()
+    return frazil.Repository.create(storage, config=config, spec_version=request.param)
+
+
+def make(repo: frazil.Repository, **arrays: Any) -> str:  # noqa: ANN401
+    """Commit arrays, in chunks of two along each axis."""
+    session = repo.writable_session("main")
+    root = zarr.open_group(session.store, mode="a")
+    for name, values in arrays.items():
+        data = np.asarray(values)
+        chunks = tuple(min(2, n) for n in data.shape)
+        root.create_array(name, shape=data.shape, chunks=chunks, dtype=data.dtype)[...] = data
+    return session.commit("make")
+
+
+def change(
+    repo: frazil.Repository, name: str, place: object, values: object, branch: str = "main"
+) -> str:
+    session = repo.writable_session(branch)
+    zarr.open_array(session.store, path=name, mode="r+")[place] = values  # type: ignore[index,assignment]
+    return session.commit(f"change {name}")
+
+
+def test_only_changed_chunks_are_read(repo: frazil.Repository) -> None:
+    old = np.arange(64, dtype="f8").reshape(8, 8)
+    first = make(repo, t=old, u=np.arange(6))
+    last = change(repo, "t", (slice(3, 5), 6), [100.0, 200.0])
+    diff = repo.diff_values(first, last)
+    [found] = diff.arrays
+    assert (found.path, found.change) == ("/t", ArrayChange.CHANGED)
+    assert found.found_by in (FoundBy.LOGS, FoundBy.MANIFESTS)
+    assert found.chunks_read == 2
+    assert (found.cells_compared, found.cells_changed) == (8, 2)
+    assert (found.min_difference, found.max_difference) == (70.0, 162.0)
+    assert found.mean_difference == 116.0
+    assert found.bounding_box == ((3, 5), (6, 7))
+    assert found.samples == (Sample((3, 6), 30.0, 100.0), Sample((4, 6), 38.0, 200.0))
+    assert diff.array("t") == found
+    assert repo.diff_values(last, last).is_empty
+
+
+def test_logs_are_used_where_all_are_there() -> None:
+    repo = frazil.Repository.create(frazil.in_memory_storage())
+    first = make(repo, t=np.zeros((4, 4)))
+    change(repo, "t", 0, 1.0)
+    last = change(repo, "t", 3, 2.0)
+    assert repo.diff_values(first, last).arrays[0].found_by == FoundBy.LOGS
+    back = repo.diff_values(last, first).arrays[0]
+    assert (back.found_by, back.min_difference, back.max_difference) == (FoundBy.LOGS, -2.0, -1.0)
+    for key in [item.key for item in repo.storage.list("transactions/")]:
+        repo.storage.delete_many([key])
+    again = frazil.Repository.open(repo.storage).diff_values(first, last).arrays[0]
+    assert (again.found_by, again.cells_changed) == (FoundBy.MANIFESTS, 8)
+
+
+def test_branches_are_compared_through_their_common_ancestor(repo: frazil.Repository) -> None:
+    first = make(repo, t=np.zeros(6, "i4"))
+    repo.create_branch("dev", first)
+    change(repo, "t", 0, 5)
+    change(repo, "t", 5, 7, branch="dev")
+    [found] = repo.diff_values("main", "dev").arrays
+    assert found.samples == (Sample((0,), 5, 0), Sample((5,), 0, 7))
+    assert found.cells_changed == 2
+
+
+def test_a_chunk_written_with_the_same_values_is_no_difference(repo: frazil.Repository) -> None:
+    first = make(repo, t=np.arange(6.0))
+    last = change(repo, "t", slice(0, 2), [0.0, 1.0])
+    assert repo.diff_values(first, last).is_empty
+
+
+def test_nan_is_equal_to_nan_and_left_out_of_statistics(repo: frazil.Repository) -> None:
+    first = make(repo, t=np.array([np.nan, 1.0, np.inf, 2.0, -0.0, np.nan]))
+    last = change(repo, "t", slice(None), [np.nan, np.nan, 5.0, 4.0, 0.0, np.nan])
+    [found] = repo.diff_values(first, last).arrays
+    assert (found.cells_changed, found.differences) == (3, 1)
+    assert (found.min_difference, found.max_difference, found.mean_difference) == (2.0, 2.0, 2.0)
+
+
+def test_large_integers_are_compared_exactly(repo: frazil.Repository) -> None:
+    big = 2**63 - 1
+    first = make(repo, t=np.array([big, 0], "i8"), u=np.array([2**64 - 1, 3], "u8"))
+    change(repo, "t", 0, big - 1)
+    last = change(repo, "u", slice(None), [2**64 - 2, 1])
+    t, u = repo.diff_values(first, last).arrays
+    assert (t.cells_changed, t.mean_difference) == (1, -1.0)
+    assert (u.min_difference, u.max_difference) == (-2.0, -1.0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (np.array([True, False]), [True, True]),
+        (np.array(["a", "b"]), ["a", "c"]),
+        (np.array([1 + 2j, 3]), [1 + 2j, 4]),
+        (np.array(["2020-01-01", "NaT"], "M8[s]"), ["2020-01-02", "NaT"]),
+    ],
+)
+def test_other_types_are_counted_only(repo: frazil.Repository, old: Any, new: Any) -> None:  # noqa: ANN401
+    first = make(repo, t=old)
+    last = change(repo, "t", slice(None), np.asarray(new, old.dtype))
+    [found] = repo.diff_values(first, last).arrays
+    assert (found.cells_changed, found.differences, found.min_difference) == (1, 0, None)
+    assert len(found.samples) == 1
+
+
+def test_a_grown_array_has_added_cells(repo: frazil.Repository) -> None:
+    first = make(repo, t=np.ones((3, 4)))
+    session = repo.writable_session("main")
+    array = zarr.open_array(session.store, path="t", mode="r+")
+    array.resize((5, 3))
+    array[2:] = 9.0
+    last = session.commit("resize")
+    [found] = repo.diff_values(first, last).arrays
+    assert (found.old_shape, found.new_shape) == ((3, 4), (5, 3))
+    assert (found.cells_added, found.cells_removed) == (6, 3)
+    assert (found.cells_changed, found.bounding_box) == (3, ((2, 3), (0, 3)))
+
+
+def test_cells_lost_by_shrinking_and_growing_again_are_found(repo: frazil.Repository) -> None:
+    first = make(repo, t=np.ones(6))
+    for length in (2, 6):
+        session = repo.writable_session("main")
+        zarr.open_array(session.store, path="t", mode="r+").resize((length,))
+        last = session.commit(f"resize to {length}")
+    [found] = repo.diff_values(first, last).arrays
+    assert (found.cells_changed, found.bounding_box) == (4, ((2, 6),))
+
+
+def rewritten(repo: frazil.Repository, values: Any, **options: Any) -> str:  # noqa: ANN401
+    session = repo.writable_session("main")
+    root = zarr.open_group(session.store, mode="a")
+    data = np.asarray(values)
+    root.create_array("t", shape=data.shape, dtype=data.dtype, overwrite=True, **options)[...] = (
+        data
+    )
+    return session.commit("rewrite")
+
+
+def test_an_array_made_anew_is_compared_cell_by_cell(repo: frazil.Repository) -> None:
+    values = np.arange(20, dtype="i4").reshape(4, 5)
+    first = make(repo, t=values)
+    same = rewritten(repo, values.astype("f8"), chunks=(3, 3), compressors=None)
+    assert repo.diff_values(first, same).is_empty
+    values[3, 4] = 100
+    last = rewritten(repo, values.astype("f4"), chunks=(4, 1), shards=(4, 5))
+    [found] = repo.diff_values(first, last).arrays
+    assert (found.found_by, found.old_dtype, found.new_dtype) == (FoundBy.CELLS, "int32", "float32")
+    assert found.samples == (Sample((3, 4), 19, 100.0),)
+    assert found.cells_compared == 20
+
+
+def test_another_number_of_axes_has_nothing_in_common(repo: frazil.Repository) -> None:
+    first = make(repo, t=np.ones((2, 3)))
+    last = rewritten(repo, np.ones(4), chunks=(2,))
+    [found] = repo.diff_values(first, last).arrays
+    assert (found.cells_added, found.cells_removed, found.cells_changed) == (4, 6, 0)
+
+
+def test_another_fill_value_changes_cells_without_chunks(repo: frazil.Repository) -> None:
+    session = repo.writable_session("main")
+    root = zarr.open_group(session.store, mode="a")
+    root.create_array("t", shape=(5,), chunks=(2,), dtype="i4", fill_value=0)[0] = 3
+    first = session.commit("zero")
+    session = repo.writable_session("main")
+    root = zarr.open_group(session.store, mode="a")
+    root.create_array("t", shape=(5,), chunks=(2,), dtype="i4", fill_value=7, overwrite=True)[0] = 3
+    last = session.commit("seven")
+    [found] = repo.diff_values(first, last).arrays
+    assert (found.cells_changed, found.min_difference, found.bounding_box) == (4, 7.0, ((1, 5),))
+
+
+def test_added_and_deleted_arrays_are_told_without_reading(repo: frazil.Repository) -> None:
+    first = make(repo, t=np.ones(4))
+    session = repo.writable_session("main")
+    root = zarr.open_group(session.store, mode="a")
+    del root["t"]
+    root.create_array("u", shape=(3, 2), chunks=(3, 2), dtype="f4")[...] = 1
+    last = session.commit("exchange")
+    t, u = repo.diff_values(first, last).arrays
+    assert (t.change, t.cells_removed, t.chunks_read) == (ArrayChange.DELETED, 4, 0)
+    assert (u.change, u.cells_added, u.found_by) == (ArrayChange.ADDED, 6, FoundBy.METADATA)
+
+
+def test_a_moved_array_is_compared_with_itself() -> None:
+    repo = frazil.Repository.create(frazil.in_memory_storage())
+    first = make(repo, t=np.zeros(4))
+    session = repo.rearrange_session("main")
+    session.move("/t", "/moved")
+    moved = session.commit("move")
+    assert repo.diff_values(first, moved).is_empty
+    last = change(repo, "moved", 1, 2.0)
+    [found] = repo.diff_values(first, last).arrays
+    assert (found.path, found.old_path, found.cells_changed) == ("/moved", "/t", 1)
+
+
+def test_paths_choose_arrays_and_groups(repo: frazil.Repository) -> None:
+    session = repo.writable_session("main")
+    root = zarr.open_group(session.store, mode="a")
+    for path in ("a/x", "a/y", "b"):
+        root.create_array(path, shape=(2,), chunks=(2,), dtype="i4")
+    first = session.commit("make")
+    session = repo.writable_session("main")
+    for path in ("a/x", "a/y", "b"):
+        zarr.open_array(session.store, path=path, mode="r+")[0] = 1
+    last = session.commit("change")
+    told = [each.path for each in repo.diff_values(first, last, paths=["/a"]).arrays]
+    assert told == ["/a/x", "/a/y"]
+    assert [e.path for e in repo.diff_values(first, last, paths=["b", "a/y"]).arrays] == [
+        "/a/y",
+        "/b",
+    ]
+    with pytest.raises(NodeNotFoundError, match="nope"):
+        repo.diff_values(first, last, paths=["nope"])
+    with pytest.raises(RefNotFoundError):
+        repo.diff_values("nowhere", last)
+
+
+def test_scalars_and_empty_arrays(repo: frazil.Repository) -> None:
+    first = make(repo, s=np.array(3.0), e=np.zeros((0, 3)))
+    last = change(repo, "s", ..., 4.5)
+    [found] = repo.diff_values(first, last).arrays
+    assert (found.path, found.mean_difference, found.bounding_box) == ("/s", 1.5, ())
+    assert found.samples == (Sample((), 3.0, 4.5),)
+
+
+def test_samples_are_those_with_the_smallest_coordinates(repo: frazil.Repository) -> None:
+    first = make(repo, t=np.zeros((4, 4)))
+    last = change(repo, "t", ..., 1.0)
+    [found] = repo.diff_values(first, last, max_samples=3).arrays
+    assert [each.coords for each in found.samples] == [(0, 0), (0, 1), (0, 2)]
+    assert repo.diff_values(first, last, max_samples=0).arrays[0].samples == ()
+
+
+def test_virtual_chunks_are_read_from_their_sources(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(np.array([1, 2, 3, 4], "<i4").tobytes())
+    prefix = f"file://{tmp_path}/"
+    config = frazil.RepositoryConfig.default()
+    config.set_virtual_chunk_container(
+        frazil.VirtualChunkContainer(prefix, frazil.local_filesystem_store(str(tmp_path)))
+    )
+    repo = frazil.Repository.create(
+        frazil.in_memory_storage(),
+        config,
+        authorize_virtual_chunk_access={prefix: frazil.LocalFileSystemAccess},
+    )
+    session = repo.writable_session("main")
+    root = zarr.open_group(session.store, mode="a")
+    root.create_array("t", shape=(4,), chunks=(2,), dtype="<i4", compressors=None)
+    for chunk in (0, 1):
+        session.store.set_virtual_ref(f"t/c/{chunk}", f"{prefix}source", offset=8 * chunk, length=8)
+    first = session.commit("virtual")
+    last = change(repo, "t", 3, 9)
+    [found] = repo.diff_values(first, last).arrays
+    assert (found.chunks_read, found.samples) == (1, (Sample((3,), 4, 9),))
+
+
+def test_chunks_of_different_lengths_are_compared() -> None:
+    repo = frazil.Repository.create(frazil.in_memory_storage())
+    document = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": [12, 10],
+        "data_type": "int32",
+        "chunk_grid": {
+            "name": "rectilinear",
+            "configuration": {"kind": "inline", "chunk_shapes": [[[3, 2], 1, 8], 4]},
+        },
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": -1,
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+    }
+    session = repo.writable_session("main")
+    keys = KeySpace(session.state)
+    keys.set("a/zarr.json", json.dumps(document).encode())
+    keys.set("a/c/3/2", np.full((8, 4), 5, "<i4").tobytes())
+    first = session.commit("one chunk")
+    session = repo.writable_session("main")
+    changed = np.full((8, 4), 5, "<i4")
+    changed[4, 1] = 8
+    changed[7, 3] = 9  # beyond the end of the array
+    KeySpace(session.state).set("a/c/3/2", changed.tobytes())
+    last = session.commit("another")
+    [found] = repo.diff_values(first, last).arrays
+    assert (found.chunks_read, found.cells_compared) == (1, 10)
+    assert found.samples == (Sample((11, 9), 5, 8),)
+
+
+def test_codecs_that_only_zarr_knows_are_read_by_zarr(repo: frazil.Repository) -> None:
+    session = repo.writable_session("main")
+    array = zarr.create_array(
+        session.store, name="m", shape=(5,), chunks=(2,), dtype="i4", compressors=[Mirror()]
+    )
+    array[:] = [1, 2, 3, 4, 5]
+    assert layout_of(session.state.array("/m").user_data) is None
+    first = session.commit("first")
+    last = change(repo, "m", slice(3, 5), [8, 9])
+    [found] = repo.diff_values(first, last).arrays
+    assert found.samples == (Sample((3,), 4, 8), Sample((4,), 5, 9))
+    with pytest.raises(frazil.InvalidInputError, match="purge the whole array"):
+        repo.purge("m", [slice(0, 1)], confirm="m")
+    assert repo.purge("m", confirm="m").is_proved

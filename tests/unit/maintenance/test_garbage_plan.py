@@ -1,0 +1,297 @@
+"""Collections as plans: incremental ones, saved ones, and what is put aside."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from frazil.bulk.write import write_region
+from frazil.errors import FormatError, InvalidInputError, NotFoundError
+from frazil.ids import SnapshotId
+from frazil.maintenance.garbage_plan import GarbagePlan
+from frazil.maintenance.trash import TRASH
+from frazil.model.config import RepositoryConfig
+from frazil.repository import Repository
+from frazil.storage.local import LocalStorage
+from frazil.storage.memory import MemoryStorage
+from tests.support.checks import check_repository, garbage_of
+from tests.support.faulty import FaultyStorage
+from tests.support.generations import SAME_KEYS, Spec, spec_id
+from tests.unit.maintenance.samples import (
+    Interrupted,
+    Moment,
+    keys,
+    later,
+    make,
+    put,
+    values,
+    written_at,
+)
+
+
+@pytest.fixture(params=SAME_KEYS, ids=spec_id)
+def spec(request: pytest.FixtureRequest) -> Spec:
+    """Generations whose objects are looked at by key."""
+    found: Spec = request.param
+    return found
+
+
+class Counting(FaultyStorage):
+    """A storage that remembers what was listed."""
+
+    def __init__(self, inner: MemoryStorage) -> None:
+        super().__init__(inner)
+        self.listed: list[str] = []
+
+    def list(self, prefix: str = ""):  # type: ignore[no-untyped-def]  # noqa: ANN201
+        self.listed.append(prefix)
+        return super().list(prefix)
+
+
+def expired(storage: MemoryStorage, spec: Spec) -> Repository:
+    """A repository of which two commits have expired."""
+    repo = make(storage, spec)
+    for value in (1, 2, 3):
+        last = put(repo, 0, value)
+    put(repo, 1, 7)
+    repo.expire_snapshots(written_at(repo, last))
+    return repo
+
+
+def test_what_expired_snapshots_left_is_found_without_listing_chunks(
+    storage: MemoryStorage, spec: Spec
+) -> None:
+    expired(storage, spec)
+    watched = Counting(storage)
+    repo = Repository.open(watched)
+    full = set(repo.plan_garbage(later()).keys())
+    watched.listed.clear()
+    plan = repo.plan_garbage(later(), incremental=True)
+    assert set(plan.keys()) == full
+    assert plan.how == "incremental"
+    assert plan.summary.chunks_deleted == 2
+    assert not {"chunks/", "manifests/", "transactions/"} & set(watched.listed)
+    done = repo.collect_planned(plan)
+    assert done.chunks_deleted == 2
+    assert values(repo)[:2] == [3, 7]
+    assert garbage_of(repo) == set()
+    assert repo.plan_garbage(later(), incremental=True).objects == 0
+
+
+def test_nothing_expired_costs_no_manifest(storage: MemoryStorage, spec: Spec) -> None:
+    repo = make(storage, spec)
+    put(repo, 0, 1)
+    assert repo.plan_garbage(later(), incremental=True).objects == 0
+
+
+def test_branches_that_are_gone_leave_garbage_too(storage: MemoryStorage, spec: Spec) -> None:
+    repo = make(storage, spec)
+    repo.create_branch("dev", repo.lookup_branch("main"))
+    put(repo, 0, 5, "dev")
+    repo.delete_branch("dev")
+    plan = repo.plan_garbage(later(), incremental=True)
+    assert set(plan.keys()) == set(repo.plan_garbage(later()).keys())
+    assert (plan.summary.snapshots_deleted, plan.summary.chunks_deleted) == (1, 1)
+
+
+def test_expired_tips_are_found_in_backups(storage: MemoryStorage) -> None:
+    repo = make(storage, 2)
+    repo.create_branch("dev", repo.lookup_branch("main"))
+    put(repo, 0, 5, "dev")
+    last = put(repo, 0, 6)
+    repo.expire_snapshots(written_at(repo, last), delete_expired_branches=True)
+    assert repo.list_branches() == {"main"}
+    assert set(repo.plan_garbage(later(), incremental=True).keys()) == set(
+        repo.plan_garbage(later()).keys()
+    )
+
+
+def test_young_files_stay(storage: MemoryStorage, spec: Spec) -> None:
+    repo = expired(storage, spec)
+    before = datetime.now(UTC) - timedelta(days=1)
+    assert repo.plan_garbage(before, incremental=True).objects == 0
+    with pytest.raises(TypeError):
+        repo.plan_garbage(datetime(2024, 1, 1), incremental=True)
+
+
+def test_only_some_snapshots_may_be_looked_at(storage: MemoryStorage, spec: Spec) -> None:
+    repo = make(storage, spec)
+    ids = [put(repo, 0, value) for value in (1, 2, 3)]
+    put(repo, 1, 7)
+    repo.expire_snapshots(written_at(repo, ids[2]))
+    plan = repo.plan_garbage(later(), incremental=True, snapshots=[ids[0]])
+    assert f"snapshots/{ids[0]}" in set(plan.keys())
+    assert f"snapshots/{ids[1]}" not in set(plan.keys())
+    tip = repo.lookup_branch("main")
+    assert repo.plan_garbage(later(), incremental=True, snapshots=[tip]).objects == 0
+
+
+def test_a_pack_stays_while_one_of_its_chunks_is_needed(storage: MemoryStorage, spec: Spec) -> None:
+    config = RepositoryConfig(inline_chunk_threshold_bytes=0)
+    repo = Repository.create(storage, config=config, spec_version=spec)
+    session = repo.writable_session("main")
+    zarr.create_array(
+        session.store, name="a", shape=(8,), chunks=(1,), dtype="i4", compressors=None
+    )
+    write_region(session, "a", ..., np.arange(1, 9), packing=True)
+    session.commit("packed")
+    for value in (20, 30):
+        session = repo.writable_session("main")
+        write_region(session, "a", slice(0, 7), value, packing=True)
+        last = session.commit("most of it")
+    repo.expire_snapshots(written_at(repo, last))
+    assert len(keys(storage, "chunks/")) == 3
+    plan = repo.plan_garbage(later(), incremental=True)
+    assert plan.summary.chunks_deleted == 1
+    repo.collect_planned(plan)
+    assert np.asarray(repo.readonly_session("main").array("a")[:]).tolist() == [30] * 7 + [8]
+    check_repository(repo)
+
+
+def test_a_plan_survives_a_file(storage: MemoryStorage, spec: Spec, tmp_path: Path) -> None:
+    repo = expired(storage, spec)
+    plan = repo.plan_garbage(later())
+    plan.save(tmp_path / "plan.json")
+    again = GarbagePlan.load(tmp_path / "plan.json")
+    assert list(again.keys()) == list(plan.keys())
+    assert again.summary == plan.summary
+    assert (again.older_than, again.how, again.size_bytes) == (
+        plan.older_than,
+        "full",
+        plan.size_bytes,
+    )
+    assert "chunks" in str(again)
+    assert repo.collect_planned(again).chunks_deleted == 2
+    assert garbage_of(repo) == set()
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_what_became_needed_since_is_spared(
+    storage: MemoryStorage, spec: Spec, is_saved: bool
+) -> None:
+    repo = make(storage, spec)
+    repo.create_branch("dev", repo.lookup_branch("main"))
+    dev = put(repo, 0, 5, "dev")
+    repo.delete_branch("dev")
+    plan = repo.plan_garbage(later())
+    assert plan.summary.chunks_deleted == 1
+    if is_saved:
+        plan = GarbagePlan.from_dict(plan.to_dict())
+    repo.create_branch("saved", dev)
+    done = repo.collect_planned(plan)
+    assert (done.snapshots_deleted, done.chunks_deleted, done.manifests_deleted) == (0, 0, 0)
+    assert values(repo, "saved")[0] == 5
+    check_repository(repo)
+
+
+def test_plans_of_other_repositories_are_refused(storage: MemoryStorage, tmp_path: Path) -> None:
+    plan = expired(storage, 2).plan_garbage(later())
+    other = make(LocalStorage(tmp_path), 2)
+    with pytest.raises(InvalidInputError, match="was made for"):
+        other.collect_planned(plan)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"format": "other"},
+        {"version": 9},
+        {"how": "magic"},
+        {"older_than": "2024-01-01"},
+        {"older_than": 5},
+        {"objects": {}},
+        {"objects": {"chunks/": {"ids": ["../repo"], "sizes": [1]}}},
+        {"objects": {"chunks/": {"ids": [str(SnapshotId.random())], "sizes": []}}},
+        {"objects": {"chunks/": {"ids": [str(SnapshotId.random())], "sizes": [-1]}}},
+    ],
+)
+def test_damaged_plans_are_refused(
+    storage: MemoryStorage, tmp_path: Path, damage: dict[str, object]
+) -> None:
+    data = expired(storage, 2).plan_garbage(later()).to_dict()
+    if isinstance(damage.get("objects"), dict) and damage["objects"]:
+        damage = {"objects": {**data["objects"], **damage["objects"]}}  # type: ignore[dict-item]
+    place = tmp_path / "plan.json"
+    place.write_text(json.dumps({**data, **damage}))
+    with pytest.raises(FormatError, match=r"plan\.json"):
+        GarbagePlan.load(place)
+
+
+def test_files_that_are_no_plans_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError):
+        GarbagePlan.load(tmp_path / "nothing")
+    (tmp_path / "text").write_bytes(b"\xff{")
+    with pytest.raises(FormatError):
+        GarbagePlan.load(tmp_path / "text")
+
+
+def test_garbage_can_be_put_aside_and_brought_back(storage: MemoryStorage, spec: Spec) -> None:
+    repo = expired(storage, spec)
+    before = keys(storage) - keys(storage, "overwritten/")
+    plan = repo.plan_garbage(later())
+    done = repo.collect_planned(plan, quarantine=True)
+    assert done.chunks_deleted == 2
+    assert garbage_of(repo) == set()
+    [batch] = repo.list_trash()
+    assert batch.objects == plan.objects
+    if isinstance(spec, int):  # older files are put aside in the form of spec 1
+        assert batch.size_bytes == plan.size_bytes
+    aside = {f"{TRASH}{batch.name}/{key}" for key in set(plan.keys())}
+    assert keys(storage, TRASH) == aside
+    with pytest.raises(NotFoundError):
+        repo.restore_trash("nothing")
+    assert repo.restore_trash(batch.name).objects == plan.objects
+    assert keys(storage) - keys(storage, "overwritten/") == before
+    assert repo.list_trash() == []
+    assert values(repo)[:2] == [3, 7]
+
+
+def test_the_trash_is_emptied_by_age(storage: MemoryStorage, spec: Spec) -> None:
+    repo = expired(storage, spec)
+    repo.collect_planned(repo.plan_garbage(later()), quarantine=True)
+    early = datetime.now(UTC) - timedelta(days=7)
+    assert repo.empty_trash(early).objects == 0
+    count = repo.list_trash()[0].objects
+    assert repo.empty_trash(later(), dry_run=True).objects == count
+    assert repo.empty_trash(later()).objects == count
+    assert keys(storage, TRASH) == set()
+    check_repository(repo)
+
+
+@pytest.mark.parametrize("incremental", [False, True])
+def test_what_becomes_needed_meanwhile_is_spared(
+    storage: MemoryStorage, spec: Spec, incremental: bool
+) -> None:
+    repo = make(storage, spec)
+    repo.create_branch("dev", repo.lookup_branch("main"))
+    dev = put(repo, 0, 5, "dev")
+    repo.delete_branch("dev")
+
+    def save() -> None:
+        Repository.open(storage).create_branch("saved", dev)
+
+    operation, prefix = ("copy_if", "repo") if spec == 2 else ("list", "refs/")
+    watched = Interrupted(storage)
+    raced = Repository.open(watched)
+    plan = raced.plan_garbage(later(), incremental=incremental)
+    watched.moments.append(Moment(operation, prefix, save))
+    assert raced.collect_planned(plan).chunks_deleted == 0
+    assert values(repo, "saved")[0] == 5
+    check_repository(repo)
+
+
+def test_commits_made_meanwhile_keep_what_they_wrote(storage: MemoryStorage, spec: Spec) -> None:
+    expired(storage, spec)
+
+    def commit() -> None:
+        put(Repository.open(storage), 2, 9)
+
+    repo = Repository.open(Interrupted(storage, [Moment("delete_many", "snapshots/", commit)]))
+    assert repo.collect_planned(repo.plan_garbage(later())).chunks_deleted == 2
+    assert values(Repository.open(storage))[:3] == [3, 7, 9]
+    assert garbage_of(Repository.open(storage)) == set()

@@ -1,0 +1,400 @@
+"""Erasing from all of history: nothing is left, and everything else reads as before."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import zarr
+
+import frazil
+from frazil.bulk.write import write_region
+from frazil.commit.base import Publication, now_micros
+from frazil.errors import (
+    ConflictError,
+    ErrorKind,
+    InvalidInputError,
+    NodeNotFoundError,
+    ReadOnlyError,
+    StorageError,
+)
+from frazil.fsck import fsck
+from frazil.ids import ManifestId, SnapshotId
+from frazil.model.config import RepositoryConfig
+from frazil.model.history import Snapshot, TransactionLog
+from frazil.model.nodes import ArrayNode, ManifestRef
+from frazil.model.values import ConflictDetector
+from frazil.repository import Repository
+from frazil.session.committing import Saved
+from frazil.storage.base import Storage
+from frazil.storage.memory import MemoryStorage
+from tests.support.checks import check_repository
+from tests.support.faulty import Fault, FaultyStorage, Trouble
+from tests.unit.maintenance.samples import Interrupted, Moment, keys, later, written_at
+
+SECRET = 0x5EC2E75EC2E7
+"""A number that is found again wherever its bytes are."""
+NEEDLE = np.array([SECRET], "<i8").tobytes()
+
+
+def make(storage: Storage, spec: int, *, packing: bool = False, inline: int = 0) -> Repository:
+    """Two branches, a tag and five commits, two of which hold the secret."""
+    config = RepositoryConfig(inline_chunk_threshold_bytes=inline)
+    repo = Repository.create(storage, config=config, spec_version=spec)
+    session = repo.writable_session("main")
+    for name in ("open", "group/secret"):
+        options = {"shape": (8,), "chunks": (2,), "dtype": "<i8", "compressors": None}
+        zarr.create_array(session.store, name=name, **options)  # type: ignore[arg-type]
+    write_region(session, "open", ..., np.arange(1, 9), packing=packing)
+    first = session.commit("open only")
+    session = repo.writable_session("main")
+    write_region(session, "group/secret", ..., SECRET, packing=packing)
+    second = session.commit("the secret", {"about": first})
+    repo.create_tag("v1", second)
+    repo.create_branch("dev", second)
+    session = repo.writable_session("dev")
+    write_region(session, "open", slice(0, 2), 77, packing=packing)
+    session.commit("on a branch", {"from": second})
+    session = repo.writable_session("main")
+    write_region(session, "group/secret", slice(0, 4), SECRET, packing=packing)
+    session.commit("more of it")
+    session = repo.writable_session("main")
+    write_region(session, "open", slice(6, 8), 88, packing=packing)
+    session.commit("the end")
+    return repo
+
+
+def blobs(storage: Storage) -> Iterator[tuple[str, bytes]]:
+    for item in storage.list(""):
+        data = storage.get(item.key)
+        assert data is not None
+        yield item.key, data
+
+
+def read(repo: Repository, name: str, **where: str) -> npt.NDArray[np.int64]:
+    if not where:
+        where = {"branch": "main"}
+    return np.asarray(repo.readonly_session(**where).array(name)[:])  # type: ignore[arg-type]
+
+
+def assert_whole(repo: Repository) -> None:
+    """Fail if a rule of the format is broken."""
+    check_repository(repo)
+    report = fsck(repo.storage)
+    assert report.is_clean, [*map(str, report.findings)]
+
+
+def assert_open_is_as_before(repo: Repository) -> None:
+    assert read(repo, "open").tolist() == [1, 2, 3, 4, 5, 6, 88, 88]
+    assert read(repo, "open", tag="v1").tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert read(repo, "open", branch="dev").tolist() == [77, 77, 3, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("packing", [False, True])
+@pytest.mark.parametrize("inline", [0, 512])
+def test_an_array_is_gone_from_every_snapshot(
+    storage: MemoryStorage, spec: int, packing: bool, inline: int
+) -> None:
+    repo = make(storage, spec, packing=packing, inline=inline)
+    before = [info.message for info in repo.ancestry(branch="main")]
+    old = {info.id for info in repo.ancestry(branch="main")}
+    node_id = repo.readonly_session("main").get_node_id("/group/secret")
+    report = repo.purge("group/secret", confirm="group/secret")
+    assert report.is_proved
+    assert report.paths == ("/group/secret",)
+    assert len(report.snapshots) == 5
+    assert (report.bytes_erased == 0) == (inline > 0)
+    assert [info.message for info in repo.ancestry(branch="main")] == before
+    assert_open_is_as_before(repo)
+    for where in ({"branch": "main"}, {"branch": "dev"}, {"tag": "v1"}):
+        with pytest.raises(NodeNotFoundError):
+            read(repo, "group/secret", **where)
+    assert_whole(repo)
+    with pytest.raises(NodeNotFoundError):
+        repo.purge("group/secret", dry_run=True)
+    new = {info.id for info in repo.ancestry(branch="main")}
+    assert len(new & old) == 1  # that of the empty repository
+    for key, data in blobs(storage):
+        assert NEEDLE not in data, key
+        assert str(node_id) not in key
+
+
+def test_metadata_that_names_old_snapshots_names_the_new_ones(
+    storage: MemoryStorage, spec: int
+) -> None:
+    repo = make(storage, spec)
+    repo.purge("/group/secret", confirm="/group/secret")
+    newest = next(iter(repo.ancestry(branch="dev")))
+    assert newest.metadata["from"] == repo.lookup_tag("v1") == newest.parent_id
+
+
+def test_a_dry_run_changes_nothing(storage: MemoryStorage, spec: int) -> None:
+    repo = make(storage, spec)
+    before = dict(blobs(storage))
+    told = repo.purge("group", dry_run=True)
+    assert dict(blobs(storage)) == before
+    assert (told.applied, told.is_proved) == (False, False)
+    done = repo.purge("group", confirm="/group")
+    assert done.paths == told.paths == ("/group", "/group/secret")
+    assert set(done.snapshots) == set(told.snapshots)
+    assert (done.objects_deleted, done.bytes_erased) == (told.objects_deleted, told.bytes_erased)
+    assert (told.objects_deleted, told.bytes_erased) == (6, 96)
+
+
+@pytest.mark.parametrize("confirm", [None, "", "group", "/"])
+def test_it_must_be_confirmed(storage: MemoryStorage, spec: int, confirm: str | None) -> None:
+    repo = make(storage, spec)
+    before = dict(blobs(storage))
+    with pytest.raises(InvalidInputError, match="cannot be undone") as caught:
+        repo.purge("group/secret", confirm=confirm)
+    assert caught.value.kind == ErrorKind.NOT_CONFIRMED
+    assert dict(blobs(storage)) == before
+
+
+def test_objects_that_hold_other_chunks_are_overwritten(storage: MemoryStorage, spec: int) -> None:
+    config = RepositoryConfig(inline_chunk_threshold_bytes=0)
+    repo = Repository.create(storage, config=config, spec_version=spec)
+    session = repo.writable_session("main")
+    options = {"shape": (4,), "chunks": (2,), "dtype": "<i8", "compressors": None}
+    zarr.create_array(session.store, name="a", **options)  # type: ignore[arg-type]
+    write_region(session, "a", ..., [SECRET, SECRET, 3, 4], packing=True)
+    session.commit("packed")
+    session = repo.writable_session("main")
+    write_region(session, "a", slice(2, 4), [5, 6], packing=True)
+    session.commit("half of it")
+    [pack, *_] = sorted(keys(storage, "chunks/"), key=lambda key: -len(storage.get(key) or b""))
+    report = repo.purge("a", [slice(0, 2)], confirm="a")
+    assert report.is_proved
+    assert (report.objects_overwritten, report.bytes_erased) == (1, 16)
+    assert storage.get(pack) == bytes(16) + np.array([3, 4], "<i8").tobytes()
+    assert read(repo, "a").tolist() == [0, 0, 5, 6]
+    middle = list(repo.ancestry(branch="main"))[1]
+    assert read(repo, "a", snapshot_id=middle.id).tolist() == [0, 0, 3, 4]
+    assert_whole(repo)
+
+
+@pytest.mark.parametrize("inline", [0, 512])
+@pytest.mark.parametrize("packing", [False, True])
+def test_a_region_is_blank_in_every_snapshot(
+    storage: MemoryStorage, spec: int, inline: int, packing: bool
+) -> None:
+    config = RepositoryConfig(inline_chunk_threshold_bytes=inline)
+    repo = Repository.create(storage, config=config, spec_version=spec)
+    session = repo.writable_session("main")
+    zarr.create_array(session.store, name="a", shape=(4, 6), chunks=(2, 3), dtype="<i8")
+    start = np.arange(1, 25).reshape(4, 6)
+    start[1, 2:4] = SECRET
+    write_region(session, "a", ..., start, packing=packing)
+    first = session.commit("first")
+    session = repo.writable_session("main")
+    write_region(session, "a", (0, slice(None)), 50, packing=packing)
+    second = session.commit("second")
+    report = repo.purge("/a", (slice(1, 2), slice(2, None)), confirm="/a")
+    assert report.is_proved
+    assert report.chunks_blanked > 0
+    for old, base in ((first, start), (second, np.where(np.arange(4)[:, None] == 0, 50, start))):
+        expected = base.copy()
+        expected[1, 2:] = 0
+        new = report.snapshots[old]
+        assert new is not None
+        assert read(repo, "a", snapshot_id=new).tolist() == expected.tolist()
+    assert_whole(repo)
+    again = repo.purge("/a", (slice(1, 2), slice(2, None)), confirm="/a")
+    assert again.is_proved
+
+
+@pytest.mark.parametrize(
+    "region", [[slice(0, 2, 2)], [slice(-1, None)], [slice(3, 3)], [slice(0, 1)] * 3]
+)
+def test_regions_that_make_no_sense_are_refused(
+    storage: MemoryStorage, region: list[slice]
+) -> None:
+    repo = make(storage, 2)
+    before = dict(blobs(storage))
+    with pytest.raises(InvalidInputError):
+        repo.purge("open", region, confirm="open")
+    assert dict(blobs(storage)) == before
+
+
+def test_arrays_that_were_deleted_or_moved_are_found(storage: MemoryStorage) -> None:
+    repo = make(storage, 2)
+    session = repo.rearrange_session("main")
+    session.move("/group/secret", "/hidden")
+    session.commit("move")
+    session = repo.writable_session("main")
+    zarr.open_group(session.store, mode="r+").__delitem__("hidden")
+    session.commit("delete")
+    report = repo.purge("/hidden", confirm="/hidden")
+    assert report.is_proved
+    assert report.paths == ("/group/secret", "/hidden")
+    for key, data in blobs(storage):
+        assert NEEDLE not in data, key
+    assert_open_is_as_before(repo)
+    assert_whole(repo)
+
+
+def test_expired_snapshots_and_what_was_put_aside_are_searched(
+    storage: MemoryStorage, spec: int
+) -> None:
+    repo = make(storage, spec)
+    last = repo.lookup_branch("main")
+    gone = {"delete_expired_tags": True, "delete_expired_branches": True}
+    repo.expire_snapshots(written_at(repo, last), **gone)
+    plan = repo.plan_garbage(later())
+    repo.collect_planned(plan, quarantine=True)
+    assert any(NEEDLE in data for key, data in blobs(storage) if key.startswith("trash/"))
+    report = repo.purge("group/secret", confirm="group/secret")
+    assert report.is_proved
+    for key, data in blobs(storage):
+        assert NEEDLE not in data, key
+    assert_whole(repo)
+
+
+def test_snapshots_outside_of_history_go_with_it(storage: MemoryStorage, spec: int) -> None:
+    repo = make(storage, spec)
+    last = repo.lookup_branch("main")
+    repo.expire_snapshots(written_at(repo, last), delete_expired_tags=True)
+    report = repo.purge("group/secret", confirm="group/secret")
+    assert report.is_proved
+    assert report.loose_snapshots > 0
+    for key, data in blobs(storage):
+        assert NEEDLE not in data, key
+    assert_whole(repo)
+
+
+def test_who_works_on_an_old_snapshot_cannot_commit(storage: MemoryStorage, spec: int) -> None:
+    repo = make(storage, spec)
+    session = Repository.open(storage).writable_session("main")
+    write_region(session, "open", 0, 5)
+    repo.purge("group/secret", confirm="group/secret")
+    with pytest.raises(ConflictError):
+        session.commit("late")
+    with pytest.raises(ConflictError):
+        session.commit("late", rebase_with=ConflictDetector())
+    with repo.transaction("main", message="after") as store:
+        zarr.open_array(store, path="open", mode="r+")[0] = 9
+    assert read(repo, "open")[0] == 9
+    assert_whole(repo)
+
+
+def test_commits_made_meanwhile_are_looked_through_too(storage: MemoryStorage, spec: int) -> None:
+    make(storage, spec)
+
+    def commit() -> None:
+        session = Repository.open(storage).writable_session("main")
+        write_region(session, "group/secret", slice(0, 2), SECRET)
+        session.commit("meanwhile")
+
+    operation, prefix = ("copy_if", "repo") if spec == 2 else ("put_if", "refs/branch.main")
+    moments = [Moment(operation, prefix, commit)]
+    repo = Repository.open(Interrupted(storage, moments))
+    report = repo.purge("group/secret", confirm="group/secret")
+    assert report.is_proved
+    after = Repository.open(storage)
+    assert next(iter(after.ancestry(branch="main"))).message == "meanwhile"
+    for key, data in blobs(storage):
+        assert NEEDLE not in data, key
+    assert_whole(after)
+
+
+@pytest.mark.parametrize("call", range(0, 42, 6))
+def test_a_purge_that_dies_can_be_made_again(storage: MemoryStorage, spec: int, call: int) -> None:
+    make(storage, spec)
+    for operation in ("put", "copy_if", "put_if", "delete_many"):
+        faulty = FaultyStorage(storage, [Fault(Trouble.FAIL, operation, call=call + 1)])
+        try:
+            Repository.open(faulty).purge("group/secret", confirm="group/secret")
+        except StorageError:
+            assert_open_is_as_before(Repository.open(storage))
+        except NodeNotFoundError:
+            break
+    repo = Repository.open(storage)
+    with contextlib.suppress(NodeNotFoundError):  # if it was done before
+        assert repo.purge("group/secret", confirm="group/secret").is_proved
+    for key, data in blobs(storage):
+        assert NEEDLE not in data, key
+    assert_open_is_as_before(repo)
+
+
+def test_others_that_refer_to_the_same_bytes_are_told(storage: MemoryStorage, spec: int) -> None:
+    repo = make(storage, spec)
+    session = repo.writable_session("main")
+    options = {"shape": (8,), "chunks": (2,), "dtype": "<i8", "compressors": None}
+    zarr.create_array(session.store, name="copy", **options)  # type: ignore[arg-type]
+    state = session.state
+    state.set_table(state.array("/copy"), state.table(state.array("/group/secret")))
+    session.commit("a copy by reference")
+    told = repo.purge("group/secret", confirm="group/secret")
+    assert told.still_referenced == ("/copy",)
+    assert read(repo, "copy").tolist() == [SECRET] * 8
+    assert_whole(repo)
+
+
+def test_backups_stay_unless_they_shall_go(storage: MemoryStorage) -> None:
+    repo = make(storage, 2)
+    report = repo.purge("group/secret", confirm="group/secret")
+    assert report.backups > 0
+    assert keys(storage, "overwritten/")
+    newest, *older = repo.ops_log()
+    assert isinstance(newest.kind, frazil.UpdateType.GCRan)
+    assert len(older) > 5
+    repo.purge("open", confirm="open", delete_backups=True)
+    assert keys(storage, "overwritten/") == set()
+    assert frazil.Repository.open(storage).list_branches() == {"main", "dev"}
+
+
+def share_a_manifest(repo: Repository) -> None:
+    """Commit the same arrays with all their references in one manifest."""
+    context = repo.context
+    base = context.refs.branch_tip("main")
+    old = context.assets.snapshot(base)
+    state = repo.readonly_session("main").state
+    arrays = {node.id: node for node in old.nodes if isinstance(node, ArrayNode)}
+    tables = {one: state.table(node) for one, node in arrays.items()}
+    file = context.assets.save_manifest(ManifestId.random(), tables)
+    nodes = tuple(
+        replace(node, manifests=(ManifestRef(file.id, tables[node.id].extents),))
+        if isinstance(node, ArrayNode)
+        else node
+        for node in old.nodes
+    )
+    parent = base if context.generation.stores_parent else None
+    new = Snapshot(SnapshotId.random(), parent, nodes, now_micros(), "one manifest", {}, (file,))
+    log = TransactionLog(new.id)
+    context.assets.save_snapshot(new)
+    context.assets.save_log(log)
+    context.refs.publish(Publication("main", base, Saved(new, log).entry(base)))
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+def test_a_manifest_of_several_arrays_keeps_the_others(
+    storage: MemoryStorage, spec: int, deletes: bool
+) -> None:
+    repo = make(storage, spec, inline=512)
+    share_a_manifest(repo)
+    if deletes:  # the manifest then still holds what no snapshot reads
+        session = repo.writable_session("main")
+        del zarr.open_group(session.store, mode="r+")["group/secret"]
+        session.commit("deleted")
+    for region in ([slice(0, 8)], None):
+        assert repo.purge("group/secret", region, confirm="group/secret").is_proved
+        for key, data in blobs(storage):
+            assert NEEDLE not in data, key
+        assert_open_is_as_before(repo)
+        assert_whole(repo)
+
+
+def test_a_closed_repository_is_left_alone(storage: MemoryStorage) -> None:
+    repo = make(storage, 2)
+    repo.set_status(frazil.RepoStatus(frazil.RepoAvailability.read_only))
+    before = dict(blobs(storage))
+    assert len(repo.purge("group/secret", dry_run=True).snapshots) == 5
+    with pytest.raises(ReadOnlyError):
+        repo.purge("group/secret", confirm="group/secret")
+    with pytest.raises(ReadOnlyError), repo.staged("main"):
+        pass
+    assert dict(blobs(storage)) == before

@@ -1,0 +1,225 @@
+"""Upgrades, undoing and cleaning that die on the way, and what the next run makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeVar
+
+import pytest
+import zarr
+
+import frazil
+from frazil.errors import ConflictError, ErrorKind, SessionStateError, StorageError
+from frazil.repository import Repository
+from frazil.storage.base import Storage
+from frazil.storage.memory import MemoryStorage
+from frazil.upgrade import clean_upgrade, undo_upgrade, upgrade_older
+from tests.support.faulty import FaultyStorage
+from tests.support.old_repositories import files_at, make_small, told
+
+T = TypeVar("T")
+CASES = [("g1", 1), ("g2", 2), ("3a", 2), ("g3", 1), ("3i", 2)]
+CASES += [
+    pytest.param(spec, to, marks=pytest.mark.soak)  # type: ignore[misc]
+    for spec, to in (("g1", 2), ("g2", 1), ("3a", 1), ("g3", 2), ("3i", 1), ("3e", 2))
+]
+WRITES = frozenset({"put", "put_if", "copy_if", "delete_many"})
+
+
+class Dying(FaultyStorage):
+    """A storage whose user is killed at its n-th write, before or after it takes effect."""
+
+    def __init__(self, inner: Storage, step: int, *, after: bool = False) -> None:
+        super().__init__(inner)
+        self.step = step
+        self.after = after
+        self.writes = 0
+
+    def _ask(self, operation: str, key: str, work: Callable[[], T]) -> T:
+        if operation in WRITES:
+            self.writes += 1
+            if self.writes == self.step and self.after:
+                work()
+        if self.step and self.writes >= self.step:
+            raise StorageError("killed", kind=ErrorKind.OBJECT_STORE, key=key)
+        return work()
+
+
+@cache
+def sample(spec: str) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The files of an old repository, and what it holds."""
+    place = MemoryStorage()
+    make_small(place, spec)
+    found = {key: data or b"" for key, data in files_at(place).items()}
+    return found, told(Repository.open(place))
+
+
+def place_of(spec: str) -> MemoryStorage:
+    """A repository of its own."""
+    place = MemoryStorage()
+    for key, data in sample(spec)[0].items():
+        place.put(key, data)
+    return place
+
+
+def deaths(make: Callable[[], Storage], work: Callable[[Storage], object]) -> list[Storage]:
+    """Places where some work died at each of its writes."""
+    counting = Dying(make(), 0)
+    work(counting)
+    assert counting.writes > 1
+    found = []
+    for step in range(1, counting.writes + 1):
+        place = make()
+        with pytest.raises(StorageError):
+            work(Dying(place, step, after=step % 2 == 0))
+        found.append(place)
+    return found
+
+
+@pytest.mark.parametrize(("spec", "to"), CASES)
+def test_an_upgrade_killed_at_any_write_is_finished_by_the_next(spec: str, to: int) -> None:
+    _, before = sample(spec)
+    whole = place_of(spec)
+    upgrade_older(whole, to=to)
+    for place in deaths(lambda: place_of(spec), lambda storage: upgrade_older(storage, to=to)):
+        found = Repository.open(place)
+        if found.context.generation.dialect is not None:
+            assert tips(found) == before["branches"]
+            upgrade_older(found, to=to)
+        assert files_at(place).keys() == files_at(whole).keys()
+        new = Repository.open(place)
+        assert new.spec_version == to
+        assert tips(new) == before["branches"]
+        assert new.inspect_snapshot(tips(new)["main"]) == Repository.open(whole).inspect_snapshot(
+            tips(new)["main"]
+        )
+    assert told(new) == before
+
+
+def last_message(place: Storage) -> str:
+    """The last commit on main."""
+    return next(iter(Repository.open(place).ancestry(branch="main"))).message
+
+
+def tips(repo: Repository) -> dict[str, str]:
+    """Where branches are."""
+    return {name: repo.lookup_branch(name) for name in sorted(repo.list_branches())}
+
+
+@pytest.mark.parametrize(("spec", "to"), CASES)
+def test_an_upgrade_killed_at_any_write_can_be_undone(spec: str, to: int) -> None:
+    files, before = sample(spec)
+    for place in deaths(lambda: place_of(spec), lambda storage: upgrade_older(storage, to=to)):
+        undo_upgrade(place)
+        assert_as_before(place, files)
+    assert told(Repository.open(place)) == before
+
+
+def assert_as_before(place: Storage, files: dict[str, bytes]) -> None:
+    """All files are there as they were; only G1 counts how often its state was written."""
+    found = files_at(place)
+    if "state.json" in files:
+        assert Repository.open(place).writable_session("main").branch == "main"
+        found["state.json"] = files["state.json"]
+    assert found == files
+
+
+@pytest.mark.parametrize(("spec", "to"), CASES)
+def test_undoing_killed_at_any_write_is_finished_by_the_next(spec: str, to: int) -> None:
+    files, _ = sample(spec)
+
+    def upgraded() -> Storage:
+        place = place_of(spec)
+        upgrade_older(place, to=to)
+        return place
+
+    for place in deaths(upgraded, undo_upgrade):
+        undo_upgrade(place)
+        assert_as_before(place, files)
+    repo = Repository.open(place)
+    with repo.transaction("main", message="goes on") as store:
+        zarr.open_group(store)["scalar"][...] = 1
+    upgrade_older(place, to=to)
+    assert last_message(place) == "goes on"
+
+
+@pytest.mark.parametrize(("spec", "to"), CASES)
+def test_cleaning_killed_at_any_write_is_finished_by_the_next(spec: str, to: int) -> None:
+    _, before = sample(spec)
+
+    def upgraded() -> Storage:
+        place = place_of(spec)
+        upgrade_older(place, to=to)
+        return place
+
+    whole = upgraded()
+    plan = clean_upgrade(whole, dry_run=True)
+    done = clean_upgrade(whole)
+    assert (plan.deleted, plan.applied, done.applied) == (done.deleted, False, True)
+    place = upgraded()
+    with pytest.raises(StorageError):
+        clean_upgrade(Dying(place, 1, after=True))
+    with_rest = files_at(place)
+    assert told(Repository.open(place)) == before
+    if with_rest.keys() != files_at(whole).keys():
+        clean_upgrade(place)
+    assert files_at(place).keys() == files_at(whole).keys()
+    with pytest.raises(SessionStateError):
+        undo_upgrade(place, force=True)
+    assert told(Repository.open(place)) == before
+
+
+@pytest.mark.parametrize("spec", ["g1", "g2", "g3"])
+@pytest.mark.parametrize("to", [1, 2])
+def test_cleaned_up_places_still_keep_old_writers_out(spec: str, to: int) -> None:
+    place = place_of(spec)
+    old = Repository.open(place)
+    session = old.writable_session("main")
+    zarr.open_group(session.store)["scalar"][...] = 1
+    upgrade_older(place, to=to)
+    clean_upgrade(place)
+    with pytest.raises(frazil.FrazilError):
+        session.commit("too late")
+    assert last_message(place) == "one"
+
+
+@pytest.mark.parametrize("spec", ["g1", "g2", "g3"])
+def test_undoing_does_not_lose_commits_unasked(spec: str) -> None:
+    place = place_of(spec)
+    upgrade_older(place)
+    with Repository.open(place).transaction("main", message="new") as store:
+        zarr.open_group(store)["scalar"][...] = 1
+    with pytest.raises(SessionStateError, match="changed since"):
+        undo_upgrade(place)
+    assert last_message(place) == "new"
+    assert undo_upgrade(place, force=True, dry_run=True).restored == (0 if spec != "g3" else 8)
+    undo_upgrade(place, force=True)
+    assert told(Repository.open(place)) == sample(spec)[1]
+
+
+@pytest.mark.parametrize("spec", ["g1", "g2", "g3"])
+def test_an_upgrade_to_another_version_cannot_take_over(spec: str) -> None:
+    place = place_of(spec)
+    counting = Dying(place_of(spec), 0)
+    upgrade_older(counting, to=2)
+    with pytest.raises(StorageError):
+        upgrade_older(Dying(place, counting.writes), to=2)  # all but the entry point
+    old = Repository.open(place)
+    with pytest.raises(SessionStateError, match="spec-v2"):
+        upgrade_older(old, to=1)
+    with pytest.raises(ConflictError, match="finish the upgrade"):
+        old.writable_session("main")
+    assert told(old) == sample(spec)[1]
+    upgrade_older(old, to=2)
+    assert Repository.open(place).spec_version == 2
+
+
+def test_there_is_nothing_to_undo_or_clean() -> None:
+    place = MemoryStorage()
+    Repository.create(place)
+    for tidy in (undo_upgrade, clean_upgrade):
+        with pytest.raises(SessionStateError, match="no files of an older generation"):
+            tidy(place)
+    with pytest.raises(SessionStateError, match="finish the upgrade"):
+        clean_upgrade(place_of("g3"))

@@ -1,0 +1,335 @@
+"""Repositories from before spec 1 become ones of today and keep all that they hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import frazil
+from frazil.commit.base import Publication
+from frazil.commit.file_refs import entry_of
+from frazil.errors import (
+    ConflictError,
+    ErrorKind,
+    FormatError,
+    InvalidInputError,
+    ReadOnlyError,
+    SessionStateError,
+)
+from frazil.formats.legacy.records import Dialect
+from frazil.fsck import fsck
+from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
+from frazil.model.nodes import path_order
+from frazil.model.values import ConflictDetector
+from frazil.repository import Repository
+from frazil.storage.base import Storage
+from frazil.storage.credentials import LocalFileSystemAccess
+from frazil.storage.local import LocalStorage
+from frazil.storage.memory import MemoryStorage
+from frazil.upgrade import plan_upgrade, upgrade_older, upgrade_repository
+from frazil.upgrading.records import LEGACY_ID
+from tests.support.faulty import FaultyStorage
+from tests.support.old_repositories import files_at, fill, make_old, told, with_colons
+
+DIALECTS = ("g1", "g2", "g2-msgpack", *(d.value for d in Dialect if d.value.startswith("3")))
+SPECS = (1, 2)
+OLDER = [(dialect, SPECS[number % 2]) for number, dialect in enumerate(DIALECTS)]
+OLDER += [
+    pytest.param(dialect, SPECS[1 - number % 2], marks=pytest.mark.soak)  # type: ignore[misc]
+    for number, dialect in enumerate(DIALECTS)
+]
+
+
+def assert_sound(place: Storage) -> None:
+    """The new repository keeps every rule of the format."""
+    report = fsck(place, deep=True)
+    assert report.is_clean, "\n".join(map(str, report.findings))
+
+
+def assert_continues(repo: Repository) -> None:
+    """Commits, rebases and comparisons go on from what was upgraded."""
+    first = repo.writable_session("main")
+    second = repo.writable_session("main")
+    zarr.open_group(first.store)["scalar"][...] = 8
+    zarr.open_group(second.store)["grid/x"][0, 0] = -1
+    first.commit("after")
+    second.commit("rebased", rebase_with=ConflictDetector())
+    group = zarr.open_group(repo.readonly_session("main").store, mode="r")
+    assert np.asarray(group["scalar"][...]) == 8
+    assert np.asarray(group["grid/x"])[0, 0] == -1
+    root = [*repo.ancestry(branch="main")][-1].id
+    changes = repo.diff(from_snapshot_id=root, to_branch="main")
+    assert changes.new_arrays == {"/grid/x", "/line", "/scalar"}
+
+
+@pytest.mark.parametrize(("spec", "to"), OLDER)
+def test_everything_is_kept(spec: str, to: int, tmp_path: Path) -> None:
+    place = LocalStorage(str(tmp_path))
+    repo = make_old(place, spec)
+    before = told(Repository.open(place))
+    report = upgrade_older(repo, to=to)
+    assert report.applied
+    assert (report.branches, report.tags, report.snapshots) == (2, 2, 4)
+    new = Repository.open(place)
+    assert new.spec_version == to
+    assert told(new) == before
+    if repo.context.generation.deletes_tags:
+        with pytest.raises(frazil.FrazilError):
+            new.create_tag("gone", new.lookup_branch("main"))
+    assert new.lookup_tag("start") == str(INITIAL_SNAPSHOT_ID)
+    assert_sound(place)
+    assert_continues(new)
+
+
+@pytest.mark.parametrize("to", SPECS)
+@pytest.mark.parametrize("spec", ["3a", "3e", "3i"])
+def test_root_of_a_library_gets_the_id_of_all_roots(
+    spec: str, to: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, root = MemoryStorage(), SnapshotId(bytes(range(1, 13)))
+    with monkeypatch.context() as patch:
+        patch.setattr("frazil.opening.INITIAL_SNAPSHOT_ID", root)
+        patch.setattr("frazil.opening.INITIAL_METADATA", {})
+        Repository.create(place, spec_version=spec)
+    fill(place)
+    old = Repository.open(place)
+    assert [*old.ancestry(branch="main")][-1].id == str(root)
+    messages = [info.message for info in old.ancestry(branch="dev")]
+    upgrade_older(old, to=to)
+    new = Repository.open(place)
+    first = [*new.ancestry(branch="dev")][-1]
+    assert first.id == str(INITIAL_SNAPSHOT_ID) == new.lookup_tag("start")
+    assert first.metadata[LEGACY_ID] == str(root)
+    assert "__root" not in first.metadata
+    assert [info.message for info in new.ancestry(branch="dev")] == messages
+    assert_sound(place)
+
+
+@pytest.mark.parametrize("to", SPECS)
+def test_refs_of_the_first_releases(to: int) -> None:
+    """Their names had colons, which readers of spec 1 do not know."""
+    place = MemoryStorage()
+    with_colons(place)
+    before = told(Repository.open(place))
+    files = files_at(place)
+    upgrade_older(Repository.open(place), to=to)
+    new = Repository.open(place)
+    assert told(new) == before
+    with pytest.raises(frazil.FrazilError):
+        new.create_tag("gone", new.lookup_branch("main"))
+    frazil.undo_upgrade(place)
+    assert files_at(place) == files
+    upgrade_older(Repository.open(place), to=to)
+    frazil.clean_upgrade(place)
+    assert told(Repository.open(place)) == before
+
+
+@pytest.mark.parametrize("spec", ["g1", "g2", "3a"])
+def test_ids_do_not_depend_on_the_run(spec: str) -> None:
+    place = MemoryStorage()
+    make_old(place, spec)
+    copy = MemoryStorage()
+    for key, data in files_at(place).items():
+        copy.put(key, data or b"")
+    upgrade_older(place, to=1)
+    upgrade_older(copy, to=1)
+    assert files_at(place).keys() == files_at(copy).keys()
+    ours, theirs = Repository.open(place), Repository.open(copy)
+    tip = ours.lookup_branch("main")
+    assert ours.inspect_snapshot(tip) == theirs.inspect_snapshot(tip)
+
+
+@pytest.mark.parametrize("spec", ["g1", "g2", "g3"])
+def test_dry_run_and_reading_write_nothing(spec: str) -> None:
+    place = MemoryStorage()
+    make_old(place, spec)
+    before = files_at(place)
+    told(Repository.open(place))
+    report = plan_upgrade(place)
+    assert files_at(place) == before
+    assert not report.applied
+    assert report.from_generation == spec
+    assert (report.snapshots, report.branches) == (4, 2)
+    assert report.references > 0
+    assert (report.chunks > 0) == (spec != "g3")
+    assert (report.chunk_bytes > 0) == (spec != "g3")
+
+
+@pytest.mark.parametrize("spec", ["g1", "g2"])
+def test_chunks_are_linked_or_copied(spec: str, tmp_path: Path) -> None:
+    for mode, links in (("link", 2), ("copy", 1)):
+        place = LocalStorage(str(tmp_path / mode))
+        make_old(place, spec)
+        upgrade_older(place, mode=mode)
+        chunks = [path for path in (tmp_path / mode / "chunks").iterdir() if path.is_file()]
+        assert chunks
+        assert {path.stat().st_nlink for path in chunks} == {links}
+
+
+@pytest.mark.parametrize("to", SPECS)
+@pytest.mark.parametrize("spec", ["g1", "g2"])
+def test_virtual_chunks_stay(spec: str, to: int, tmp_path: Path) -> None:
+    place = LocalStorage(str(tmp_path))
+    make_old(place, spec)
+    before = told(Repository.open(place))
+    upgrade_older(place, to=to, mode="virtual")
+    assert not [*place.list("chunks/")]
+    config = Repository.fetch_config(place)
+    assert config is not None
+    (prefix,) = config.virtual_chunk_containers or {}
+    assert prefix == f"{place.url}/c/"
+    new = Repository.open(place, authorize_virtual_chunk_access={prefix: LocalFileSystemAccess})
+    assert told(new) == before
+    frazil.clean_upgrade(place)
+    assert told(new.reopen()) == before
+
+
+def test_storage_that_no_container_reads() -> None:
+    place = MemoryStorage()
+    make_old(place, "g2")
+    with pytest.raises(InvalidInputError, match="link or copy"):
+        upgrade_older(place, mode="virtual")
+
+
+@pytest.mark.parametrize("spec", ["g1", "g2", "g3"])
+@pytest.mark.parametrize("to", SPECS)
+def test_writers_from_before_are_kept_out(spec: str, to: int) -> None:
+    place = MemoryStorage()
+    repo = make_old(place, spec)
+    session = repo.writable_session("main")
+    zarr.open_group(session.store)["scalar"][...] = 1
+    upgrade_older(place, to=to)
+    before = files_at(place)
+    with pytest.raises(ConflictError) as raised:
+        session.commit("too late")
+    assert raised.value.kind == ErrorKind.REPO_INFO_UPDATED
+    for change in (repo.create_branch, repo.create_tag):
+        with pytest.raises(ConflictError):
+            change("late", repo.lookup_branch("main"))
+    refs = ("refs/", "r/", "state.json", "repo")
+    assert {key: data for key, data in files_at(place).items() if key.startswith(refs)} == {
+        key: data for key, data in before.items() if key.startswith(refs)
+    }
+    # Whoever has the old repository open can go on reading.
+    assert np.asarray(zarr.open_array(repo.readonly_session("dev").store, path="new")).max() == 3
+
+
+@pytest.mark.parametrize("spec", ["g1", "g2", "g3"])
+def test_a_commit_that_slips_in_is_converted(spec: str) -> None:
+    place = MemoryStorage()
+    repo = make_old(place, spec)
+
+    done: list[str] = []
+
+    def meanwhile(source: object, mode: object) -> object:
+        def move(transfers: object) -> None:
+            real(transfers)
+            if not done:
+                session = repo.writable_session("dev")
+                zarr.open_group(session.store)["grid/x"][1, 1] = 55
+                done.append(session.commit("slipped in"))
+
+        real = frazil.upgrade.mover(source, mode)  # type: ignore[attr-defined]
+        return move
+
+    upgrade_older(place, move=meanwhile)  # type: ignore[arg-type]
+    new = Repository.open(place)
+    assert new.lookup_branch("dev") == done[0]
+    session = new.readonly_session("dev")
+    assert np.asarray(zarr.open_array(session.store, path="grid/x", mode="r"))[1, 1] == 55
+
+
+@pytest.mark.parametrize("to", SPECS)
+def test_moves_become_what_the_target_knows(to: int) -> None:
+    place = MemoryStorage()
+    tip = move_array(make_old(place, "3i"), "/grid/x", "/grid/z")
+    upgrade_older(place, to=to)
+    new = Repository.open(place)
+    group = zarr.open_group(new.readonly_session("main").store, mode="r")
+    assert np.asarray(group["grid/z"]).tolist() == np.arange(24).reshape(6, 4)[:4].tolist()
+    parent = new.lookup_snapshot(tip).parent_id
+    changes = new.diff(from_snapshot_id=parent, to_snapshot_id=tip)
+    if to == 2:
+        assert changes.moved_nodes == [("/grid/x", "/grid/z")]
+    else:
+        assert changes.new_arrays == {"/grid/z"}
+        assert changes.deleted_arrays == {"/grid/x"}
+
+
+def move_array(repo: Repository, source: str, target: str) -> str:
+    """Commit what sessions of that age cannot: the same node at another path."""
+    context = repo.context
+    base = context.assets.snapshot(context.refs.branch_tip("main"))
+    nodes = [replace(n, path=target) if n.path == source else n for n in base.nodes]
+    made = replace(
+        base,
+        id=SnapshotId.random(),
+        parent_id=base.id,
+        nodes=sorted(nodes, key=lambda node: path_order(node.path)),
+        flushed_at=base.flushed_at + 1,
+        message="moved",
+    )
+    context.assets.save_snapshot(made)
+    context.refs.publish(Publication("main", base.id, entry_of(made)))
+    return str(made.id)
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    new = MemoryStorage()
+    Repository.create(new)
+    with pytest.raises(SessionStateError):
+        upgrade_older(new)
+    with pytest.raises(SessionStateError, match="already"):
+        upgrade_repository(Repository.open(new), to=1)
+    old = make_old(MemoryStorage(), "g3")
+    with pytest.raises(InvalidInputError):
+        upgrade_older(old, to=3)
+    with pytest.raises(InvalidInputError, match="link, copy, virtual"):
+        upgrade_older(old, mode="teleport")
+
+
+def test_indices_beyond_32_bits_are_told_before_anything_is_written() -> None:
+    place = MemoryStorage()
+    repo = make_old(place, "g2")
+    (manifest, *_) = repo.list_manifest_files(repo.lookup_branch("main"))
+    key = next(item.key for item in place.list("m/") if manifest.id[:19] in item.key)
+    blob = place.get(key)
+    assert blob is not None
+    place.put(key, blob.replace(b'/1/1":', b'/1/5000000000":'))
+    before = files_at(place)
+    with pytest.raises(FormatError, match="4294967295") as raised:
+        upgrade_older(place)
+    assert key in str(raised.value)
+    assert files_at(place) == before
+
+
+def test_the_public_door_opens_it_anew(tmp_path: Path) -> None:
+    repo = make_old(LocalStorage(str(tmp_path)), "g3")
+    before = told(repo)
+    assert told(upgrade_repository(repo, dry_run=True)) == before
+    fresh = upgrade_repository(repo)
+    assert fresh.spec_version == 2
+    assert told(fresh) == before
+    with pytest.raises(RuntimeError):
+        repo.list_branches()
+
+
+def test_read_only_storage(tmp_path: Path) -> None:
+    place = LocalStorage(str(tmp_path))
+    make_old(place, "g3")
+    frozen = ReadOnly(place)
+    assert plan_upgrade(frozen).snapshots == 4
+    with pytest.raises(ReadOnlyError):
+        upgrade_older(frozen)
+
+
+class ReadOnly(FaultyStorage):
+    """A disk that takes no changes."""
+
+    @property
+    def can_write(self) -> bool:
+        return False
