@@ -56,6 +56,8 @@ def test_garbage_is_put_aside_brought_back_and_deleted(
     assert (batch["batch"], batch["bytes"]) == (done["trash"], done["bytes"])
     assert done["trash"] in frazil_command("trash", "list", ocean.url).out
     assert frazil_command("trash", "restore", ocean.url, "nothing").code == 3
+    told = frazil_command("trash", "restore", ocean.url, "--dry-run", "--json").data
+    assert (told["objects"], told["applied"]) == (batch["objects"], False)
     back = frazil_command("trash", "restore", ocean.url, done["trash"], "--json").data
     assert back["objects"] == batch["objects"]
     frazil_command("gc", ocean.url, *ALL, "--quarantine", "--apply")

@@ -125,7 +125,7 @@ def test_terminals_have_colour_and_are_not_overfull(still_ocean: Ocean) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["sql", "{url}", "SELECT 1"], ["rechunk", "{url}", "t", "--chunks", "time=1"]],
+    [["sql", "{url}", "SELECT 1"], ["rechunk", "{url}", "time=1", "t"]],
     ids=["sql", "rechunk"],
 )
 def test_no_java_is_told_calmly(still_ocean: Ocean, tmp_path: Path, arguments: list[str]) -> None:

@@ -9,8 +9,10 @@ import pytest
 import zarr
 
 import frazil
+from frazil.storage.local import LocalStorage
 from tests.cli.conftest import Frazil, Ocean, make_ocean
 from tests.cli.test_nodes import make_virtual
+from tests.support.old_repositories import make_old
 
 
 @pytest.mark.parametrize("spec", [1, 2])
@@ -131,6 +133,29 @@ def test_upgrade_tells_first(frazil_command: Frazil, tmp_path: Path) -> None:
     assert (data["from_spec"], data["to_spec"], data["applied"]) == (1, 2, True)
     assert frazil.Repository.fetch_spec_version(old.url) == 2
     assert frazil_command("upgrade", old.url).code == 5
+
+
+def test_upgrade_from_before_version_1(frazil_command: Frazil, tmp_path: Path) -> None:
+    url = str(tmp_path / "older")
+    make_old(LocalStorage(url), "g2")
+    said = frazil_command("upgrade", url).out
+    assert said.startswith("Can be upgraded from G2 (g2-json) to version 2.")
+    assert "to link" in said
+    plan = frazil_command("upgrade", url, "--to", "1", "--json").data
+    assert (plan["from_spec"], plan["to_spec"], plan["applied"]) == ("g2", 1, False)
+    done = frazil_command("upgrade", url, "--to", "1", "--apply", "--json").data
+    assert done == {**plan, "applied": True}
+    assert frazil.Repository.fetch_spec_version(url) == 1
+    assert frazil_command("upgrade", url, "--to", "1").code == 5
+    assert frazil_command("upgrade", url, "--undo").out.startswith("Would go back to G2.")
+    assert frazil_command("upgrade", url, "--undo", "--apply").out.startswith("Went back to G2.")
+    assert frazil_command("upgrade", url, "--clean").code == 5
+    assert frazil_command("upgrade", url, "--apply", "--chunks", "copy").code == 0
+    assert frazil_command("upgrade", url, "--clean", "--undo").code == 2
+    data = frazil_command("upgrade", url, "--clean", "--apply", "--json").data
+    assert (data["action"], data["generation"], data["applied"]) == ("clean", "g2", True)
+    assert frazil_command("upgrade", url, "--undo").code == 5
+    assert "smaller" in frazil_command("log", url).out
 
 
 def test_inspect_prints_any_file(frazil_command: Frazil, still_ocean: Ocean) -> None:

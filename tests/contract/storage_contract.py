@@ -320,6 +320,22 @@ class VersionContract:
         storage.delete_many(["repo"])
         assert isinstance(storage.copy_if("repo", "copy", old), LostRace)
 
+    @pytest.mark.parametrize("may_link", [True, False])
+    def test_a_duplicate_is_an_object_of_its_own(self, storage: Storage, may_link: bool) -> None:
+        storage.put("c/old name", TEN)
+        storage.put("chunks/new", b"something else")
+        for _ in range(2):
+            storage.duplicate("c/old name", "chunks/new", may_link=may_link)
+            assert storage.get("chunks/new") == TEN
+        storage.make_durable(["chunks/new"])
+        storage.put("c/old name", b"replaced")
+        assert storage.get("chunks/new") == TEN
+        storage.delete_many(["c/old name"])
+        assert storage.get("chunks/new") == TEN
+        with pytest.raises(StorageError):
+            storage.duplicate("c/old name", "chunks/other", may_link=may_link)
+        assert storage.get("chunks/other") is None
+
     def test_one_of_many_creators_wins(self, storage: Storage) -> None:
         for turn in range(5):
             winner = one_winner(storage, f"refs/{turn}", None)

@@ -5,14 +5,16 @@ That nothing is found in what the peers write, every test that uses a `case` che
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from frazil.formats.repo_info import decode_repo_info, encode_repo_info
 from frazil.fsck import RepairPlan, fsck, repair
 from frazil.storage.constructors import local_filesystem_storage
-from tests.peer.conftest import Case
+from tests.peer.conftest import PEERS, Case
 
 pytestmark = pytest.mark.peer
 
@@ -87,9 +89,19 @@ def test_the_peers_go_on_after_a_snapshot_in_between_was_lost(v2_case: Case) -> 
     assert v2_case.writer.call("values", v2_case.repo, array="line") == [1, 2, 3, 0, 5, 0]
 
 
+def test_the_peers_go_on_after_the_operations_log_was_lost(v2_case: Case) -> None:
+    grow(v2_case)
+    file = v2_case.repo / "repo"
+    info = decode_repo_info(file.read_bytes(), key="repo")
+    file.write_bytes(encode_repo_info(replace(info, latest_updates=())))
+    mend(v2_case.repo)
+    v2_case.reader.call("put", v2_case.repo, array="line", index=4, value=5, message="after")
+    assert v2_case.writer.call("values", v2_case.repo, array="line") == [1, 2, 3, 0, 5, 0]
+    v2_case.seen_alike()
+
+
+@pytest.mark.parametrize("peer", [PEERS["p1"], PEERS["p2v1"]])
 def test_the_peers_go_on_after_a_branch_file_was_garbage(case: Case) -> None:
-    if case.spec != 1:
-        pytest.skip("only version 1 has files for branches")
     grow(case)
     before = case.seen_alike()
     (case.repo / "refs" / "branch.main" / "ref.json").write_bytes(b"\0" * 35)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,9 +12,12 @@ from hypothesis import strategies as st
 from frazil.errors import FormatError, RepositoryNotFoundError
 from frazil.formats.envelope import FileKind
 from frazil.fsck import fsck, repair
+from frazil.fsck.rebuilding_arrays import MissingChunks
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from tests.unit.fsck.samples import copy, make, patched
+
+CHOICES: Final[tuple[MissingChunks, ...]] = ("drop", "older")
 
 
 @cache
@@ -64,7 +68,7 @@ def test_damage_ends_in_a_report_and_a_plan(spec: int, data: st.DataObject) -> N
     except RepositoryNotFoundError:
         return
     assert report.snapshots > 0 or report.findings
-    choice = data.draw(st.sampled_from(["drop", "older"]), "missing chunks")
+    choice = data.draw(st.sampled_from(CHOICES), "missing chunks")
     plan = repair(storage, missing_chunks=choice)
     assert str(plan)
     repair(storage, apply=True, missing_chunks=choice, expected=plan)

@@ -398,7 +398,8 @@ class MergeMachine(RuleBasedStateMachine):
         """Whatever was done, every rule of the format is kept."""
         if hasattr(self, "repository"):
             found = fsck(self.repository).findings
-            assert [each for each in found if each.level != Level.NOTE] == []
+            bad = [str(each) for each in found if each.level != Level.NOTE]
+            assert not bad, bad
 
 
 class OldMergeMachine(MergeMachine):
@@ -408,7 +409,8 @@ class OldMergeMachine(MergeMachine):
 @pytest.mark.parametrize("machine", [MergeMachine, OldMergeMachine], ids=["v2", "v1"])
 def test_branches_behave_like_dictionaries(machine: type[MergeMachine]) -> None:
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=25, stateful_step_count=30, deadline=None)
+        machine,
+        settings=settings(max_examples=10, stateful_step_count=20, deadline=None, derandomize=True),
     )
 
 

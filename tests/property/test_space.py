@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,8 @@ from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from tests.support.checks import check_repository, garbage_of
+
+pytestmark = pytest.mark.slow
 
 LENGTH, CHUNK = 9, 2
 NAMES = ("a", "b", "g/c")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 import frazil
 from frazil.comparing.cells import compare_cells
 from frazil.comparing.records import Tally
+
+pytestmark = pytest.mark.slow
 
 SHAPE = (7, 5)
 Array = npt.NDArray[Any]

@@ -114,12 +114,12 @@ frame = spark.range(0, 4000, 1, 4).selectExpr("id x", "CAST(id AS DOUBLE) + 1 v"
 
 def slow_once(batches):
     for batch in batches:
-        # Both attempts write: the first is slow after it has seen its rows, not dead.
+        # The first attempt has its rows and is slow, not dead: another one is started.
         if batch.column(0)[0].as_py() >= 3000:
             with (place / "attempts").open("a") as file:
                 file.write("x")
             if once("slow"):
-                time.sleep(8)
+                time.sleep(120)
         yield batch
 
 frame.mapInArrow(slow_once, frame.schema).write.format("frazil").mode("append").save(
@@ -128,6 +128,7 @@ frame.mapInArrow(slow_once, frame.schema).write.format("frazil").mode("append").
 """
 
 
+@pytest.mark.soak
 def test_a_speculative_duplicate_counts_once(tmp_path: Path) -> None:
     repo = tmp_path / "repo"
     zeros = pa.table({"x": np.arange(4000), "v": np.zeros(4000)})

@@ -173,15 +173,16 @@ def _batch_data(batch: TrashBatch) -> Described:
     }
 
 
-def restore(url: WholeUrl, batch: Batch = None) -> Answer:
+def restore(url: WholeUrl, batch: Batch = None, apply: Apply = True) -> Answer:
     """Put back what was put aside: one batch, or all."""
     from frazil.cli.places import open_whole
     from frazil.maintenance.trash import restore_trash
 
     with working("Restoring"):
-        done = restore_trash(open_whole(url).context, batch)
-    data = {"batch": batch, "objects": done.objects, "bytes": done.size_bytes}
-    told = f"Restored {counted(done.objects, 'object')}, {size(done.size_bytes)}"
+        done = restore_trash(open_whole(url).context, batch, dry_run=not apply)
+    data = {"batch": batch, "objects": done.objects, "bytes": done.size_bytes, "applied": apply}
+    verb = "Restored" if apply else "Would restore"
+    told = f"{verb} {counted(done.objects, 'object')}, {size(done.size_bytes)}"
     return Answer(data, lambda screen: screen.line(told))
 
 
@@ -240,7 +241,7 @@ def purge(
 
     Snapshots that hold it are written anew under other ids, which branches and tags then name.
     Its bytes are deleted, or overwritten where others share a file. Everything is looked through
-    again in the end.
+    again in the end; exit code 6 means that something is left.
     """
     from frazil.cli.places import open_whole
     from frazil.purging import purge as purging

@@ -33,6 +33,9 @@ def upgrade(
             help="Chunk objects of G1 and G2: link, copy, or virtual to leave them alone.",
         ),
     ] = "link",
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Let tasks of Spark link or copy chunks.")
+    ] = False,
     undo: Annotated[
         bool, typer.Option("--undo", help="Go back to the generation before version 1.")
     ] = False,
@@ -69,11 +72,14 @@ def upgrade(
     context = repository.context
     if context.generation.dialect is None:
         return _from_v1(context, to, apply=apply)
-    from frazil.upgrading.upgrade import upgrade as upgrade_older
-
     with working("Upgrading" if apply else "Reading the history"):
-        done = upgrade_older(context, to=to, mode=chunks, dry_run=not apply)
-    return _upgraded(done)
+        if spark and apply:
+            from frazil.spark.upgrading import upgrade_older as upgrade_on_spark
+
+            return _upgraded(upgrade_on_spark(url, to=to, mode=chunks))
+        from frazil.upgrading.upgrade import upgrade as upgrade_older
+
+        return _upgraded(upgrade_older(context, to=to, mode=chunks, dry_run=not apply))
 
 
 def _from_v1(context: Context, to: int, *, apply: bool) -> Answer:
@@ -116,8 +122,10 @@ def _upgraded(done: UpgradeReport) -> Answer:
             ("logs", f"{done.logs_made:,} made by comparing snapshots"),
             ("chunks", f"{done.chunks:,} to {done.mode}, {size(done.chunk_bytes)}"),
         ]
-        if done.mode == "virtual":
-            rows[-1] = ("chunks", "read where they are, as virtual chunks")
+        if done.from_generation == "g3":
+            rows[-1] = ("chunks", "stay where they are")
+        elif done.mode == "virtual":
+            rows[-1] = ("chunks", "stay where they are, read as virtual chunks")
         if done.dropped_references:
             rows.append(("dropped", f"{counted(done.dropped_references, 'reference')} of others"))
         if done.missing_chunks:
@@ -133,12 +141,13 @@ def _tidied(done: TidyReport, *, undo: bool) -> Answer:
 
     def show(screen: Screen) -> None:
         name = done.generation.upper()
+        rows = [("deleted", f"{counted(done.deleted, 'file')}, {size(done.deleted_bytes)}")]
         if undo:
             screen.line(f"{'Went' if done.applied else 'Would go'} back to {name}.")
-            screen.fields([("restored", counted(done.restored, "file"))])
+            rows.insert(0, ("restored", counted(done.restored, "file")))
         else:
             screen.line(f"{'Deleted' if done.applied else 'Would delete'} what is left of {name}.")
-        screen.fields([("deleted", f"{counted(done.deleted, 'file')}, {size(done.deleted_bytes)}")])
+        screen.fields(rows)
         tell_dry_run(screen, applied=done.applied)
 
     return Answer({"action": action, **dataclasses.asdict(done)}, show)

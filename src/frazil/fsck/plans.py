@@ -18,8 +18,12 @@ class Action(StrEnum):
 
     RESTORE_REPO = "restore-repo"
     """write a repo object from a backup and from snapshot files; the damaged one is kept aside"""
+    REWRITE_REPO = "rewrite-repo"
+    """write a repo object that can be read, but breaks rules, in order again; with a backup"""
     RESTORE_REF = "restore-ref"
     """write the file of a branch from the history in snapshot files; the old is kept aside"""
+    RESTORE_CONFIG = "restore-config"
+    """the newest stored configuration that can be read, or none; the damaged one is kept aside"""
     RESET_BRANCH = "reset-branch"
     """point a branch to the newest ancestor that can be read"""
     CUT_SNAPSHOTS = "cut-snapshots"

@@ -6,7 +6,7 @@ written since. All others are as they were then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
@@ -125,7 +125,7 @@ def plan_rewrite(state: State, branch: str, missing: MissingChunks) -> Rewrite |
     if base is None:
         return None
     files = _true_files(state.files, base)
-    bad = _bad_objects(state.files, base)
+    bad = _bad_objects(state.files, _tables(state.files, base))
     arrays = [
         _array(state, base, node, bad, missing)
         for node in base.nodes
@@ -146,15 +146,21 @@ def _true_files(files: Files, base: Snapshot) -> dict[ManifestId, ManifestFile]:
     return found
 
 
-def _bad_objects(files: Files, base: Snapshot) -> RowSet:
-    """Chunk objects that a snapshot needs and that are gone or too short."""
-    needs = NativeNeeds()
+def _tables(files: Files, base: Snapshot) -> Iterator[ChunkTable]:
+    """All references of a snapshot that can be read."""
     for node in base.nodes:
         if isinstance(node, ArrayNode):
             for ref in node.manifests:
                 table = files.tables(ref.id, node.id)
                 if table is not None:
-                    needs.add(*native_needs(table))
+                    yield table
+
+
+def _bad_objects(files: Files, tables: Iterable[ChunkTable]) -> RowSet:
+    """Chunk objects that references need and that are gone or too short."""
+    needs = NativeNeeds()
+    for table in tables:
+        needs.add(*native_needs(table))
     ids, ends = needs.rows()
     sizes = object_sizes(files.storage, ids)
     bad = RowSet()
@@ -169,7 +175,7 @@ def _array(
     for ref in node.manifests:
         table = state.files.tables(ref.id, node.id)
         if table is None:
-            _rebuild(state, base, ref, made)
+            _rebuild(state, base, ref, missing, made)
         elif len(table) and table.ndim != len(node.shape):
             made.kept.append(ref)
         else:
@@ -180,7 +186,9 @@ def _array(
 # --- lost manifests ---
 
 
-def _rebuild(state: State, base: Snapshot, ref: ManifestRef, made: ArrayRewrite) -> None:
+def _rebuild(
+    state: State, base: Snapshot, ref: ManifestRef, missing: MissingChunks, made: ArrayRewrite
+) -> None:
     node = made.node
     made.rebuilt += 1
     written: list[U32] = []
@@ -189,6 +197,8 @@ def _rebuild(state: State, base: Snapshot, ref: ManifestRef, made: ArrayRewrite)
             continue
         since = _within(written, ref.extents, node.grid)
         rest = _without(table.within(ref.extents), since)
+        bad = _bad_objects(state.files, [rest])
+        rest = _without_bad(state, base, rest, bad, missing, made)
         made.lost += map(tuple, since.tolist())
         if len(since):
             made.touched.append(since)
@@ -288,17 +298,33 @@ def _mend(
         made.is_corrected |= hides
         made.kept.append(true if hides else ref)
         return
+    rest = _without_bad(state, base, table, bad, missing, made)
+    if len(rest):
+        made.tables.append(rest)
+
+
+def _without_bad(
+    state: State,
+    base: Snapshot,
+    table: ChunkTable,
+    bad: RowSet,
+    missing: MissingChunks,
+    made: ArrayRewrite,
+) -> ChunkTable:
+    """References without those to lost objects, or with older ones in their place."""
+    is_bad = (table.kind == ChunkType.native) & bad.contains(table.chunk_id)
+    if not is_bad.any():
+        return table
     coords = table.coords[is_bad]
     made.touched.append(coords)
     older = _older(state, base.id, made.node.id, coords, bad) if missing == "older" else {}
     for index in map(tuple, coords.tolist()):
         (made.replaced if index in older else made.dropped).append(index)
     rest = table.take(~is_bad)
-    if older:
-        found = ChunkTable.from_refs(table.ndim, older.items())
-        rest = overlay(rest, found, np.zeros((0, table.ndim), np.uint32))
-    if len(rest):
-        made.tables.append(rest)
+    if not older:
+        return rest
+    found = ChunkTable.from_refs(table.ndim, older.items())
+    return overlay(rest, found, np.zeros((0, table.ndim), np.uint32))
 
 
 def _older(

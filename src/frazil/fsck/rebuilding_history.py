@@ -35,14 +35,7 @@ def plan_history(
             continue
         branches[name] = found
         losses.append(f"the commit {tip} of branch {name!r} is lost with its snapshot file")
-        steps.append(
-            Step(
-                Action.RESET_BRANCH,
-                name,
-                f"from {tip} back to {found}",
-                {"branch": name, "from": str(tip), "to": str(found)},
-            )
-        )
+        steps.append(_reset_step(name, tip, found))
     losses += [
         f"tag {name!r}: its snapshot {target} cannot be read"
         for name, target in sorted(state.tags.items())
@@ -52,20 +45,28 @@ def plan_history(
     if state.info is None:
         return steps, losses, after
     gone = bad - {*branches.values(), *state.tags.values()}
-    if gone:
-        names = sorted(map(str, gone))
-        steps.append(
-            Step(
-                Action.CUT_SNAPSHOTS,
-                "repo",
-                f"{', '.join(names)} out of the history",
-                {"snapshots": names},
-            )
-        )
-        table = without(state.info.snapshots, gone)
-        entries = {entry.id: entry for entry in table.entries()}
-        after = replace(after, entries=entries, info=replace(state.info, snapshots=table))
-    return steps, losses, after
+    if not gone:
+        return steps, losses, after
+    steps.append(_cut_step(gone))
+    table = without(state.info.snapshots, gone)
+    entries = {entry.id: entry for entry in table.entries()}
+    info = replace(state.info, snapshots=table)
+    return steps, losses, replace(after, entries=entries, info=info)
+
+
+def _reset_step(branch: str, tip: SnapshotId, found: SnapshotId) -> Step:
+    return Step(
+        Action.RESET_BRANCH,
+        branch,
+        f"from {tip} back to {found}",
+        {"branch": branch, "from": str(tip), "to": str(found)},
+    )
+
+
+def _cut_step(gone: Iterable[SnapshotId]) -> Step:
+    names = sorted(map(str, gone))
+    told = f"{', '.join(names)} out of the history"
+    return Step(Action.CUT_SNAPSHOTS, "repo", told, {"snapshots": names})
 
 
 def without(table: SnapshotTable, gone: Iterable[SnapshotId]) -> SnapshotTable:

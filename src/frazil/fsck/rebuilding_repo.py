@@ -16,7 +16,9 @@ from frazil.errors import SnapshotNotFoundError
 from frazil.formats.repo_info import snapshot_table
 from frazil.fsck.explaining import Placed, place
 from frazil.fsck.files import Files
+from frazil.fsck.findings import Code, Finding
 from frazil.fsck.plans import Action, Step
+from frazil.fsck.rebuilding_refs import choose_tip
 from frazil.fsck.repo_rules import read_repo
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.listing import ID_NAME
@@ -37,6 +39,11 @@ BACKUP: Final = f"{OVERWRITTEN}{REPO_KEY}."
 FORK: Final = "fork"
 """Message of snapshots that official writers leave behind for forked sessions."""
 SHORT: Final = 8
+UNTIDY: Final = frozenset(
+    {Code.REF_ORDER, Code.METADATA_ORDER, Code.FLAG_ORDER, Code.STATUS_UNKNOWN, Code.MAIN_MISSING}
+    | {Code.UPDATES_EMPTY, Code.UPDATE_BACKUP, Code.REPO_SPEC}
+)
+"""Broken rules of a repo object that every writer of ours keeps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +55,24 @@ class Rebuilt:
     losses: tuple[str, ...]
     verbatim: bytes | None = None
     """the backup itself, where there is nothing to add to it"""
+
+
+def rewrite_repo(info: RepoInfo, findings: Sequence[Finding]) -> Step | None:
+    """Plan to write a repo object anew whose order or operations log break rules."""
+    codes = {finding.code for finding in findings} & UNTIDY
+    if not codes:
+        return None
+    facts = {"branches": {name: str(tip) for name, tip in sorted(with_main(info).items())}}
+    return Step(Action.REWRITE_REPO, REPO_KEY, ", ".join(sorted(map(str, codes))), facts)
+
+
+def with_main(info: RepoInfo) -> Mapping[str, SnapshotId]:
+    """The branches; a missing main is the newest line that no other ref leads to."""
+    if MAIN in info.branches:
+        return info.branches
+    entries = {entry.id: entry for entry in info.snapshots.entries()}
+    choice = choose_tip(entries, [*info.branches.values(), *info.tags.values()])
+    return info.branches if choice is None else {**info.branches, MAIN: choice.tip}
 
 
 def rebuild_repo(files: Files, tips: Mapping[str, SnapshotId]) -> Rebuilt | None:

@@ -6,15 +6,16 @@ then logs. Each stage works on what those before it leave.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from frazil.commit.base import (
+    MAIN,
     OVERWRITTEN,
     YEAR_3000_MS,
     now_micros,
 )
-from frazil.commit.by_ref_file import JSON_FILE
+from frazil.commit.by_ref_file import CONFIG_KEY, JSON_FILE, YAML_FILE
 from frazil.commit.by_repo_object import REPO_KEY, Edit, RepoObjectRefs
 from frazil.errors import (
     ConflictError,
@@ -27,13 +28,15 @@ from frazil.formats.ref_files import encode_ref
 from frazil.formats.repo_info import encode_repo_info
 from frazil.fsck.committing import commit_rewrite
 from frazil.fsck.files import Files
+from frazil.fsck.findings import Finding
 from frazil.fsck.place import Place, open_anyway
 from frazil.fsck.plans import Action, RepairPlan, Step
 from frazil.fsck.rebuilding_arrays import MissingChunks, plan_rewrite
+from frazil.fsck.rebuilding_config import ConfigFix, fix_config, fix_config_file
 from frazil.fsck.rebuilding_history import plan_history, without
 from frazil.fsck.rebuilding_logs import missing_logs
 from frazil.fsck.rebuilding_refs import rebuild_refs
-from frazil.fsck.rebuilding_repo import Rebuilt, rebuild_repo
+from frazil.fsck.rebuilding_repo import Rebuilt, rebuild_repo, rewrite_repo, with_main
 from frazil.fsck.ref_rules import RefFiles, read_ref_files
 from frazil.fsck.repo_rules import read_repo
 from frazil.fsck.state import State
@@ -137,8 +140,10 @@ class _Repair:
     def _repo(self) -> State:
         found = self.storage.fetch(REPO_KEY)
         assert not isinstance(found, Unchanged)
-        info = None if found is None else read_repo(found.data)[0]
-        if info is None:
+        info, findings = (None, []) if found is None else read_repo(found.data)
+        if info is not None:
+            info = self._tidy(info, findings)
+        else:
             rebuilt = rebuild_repo(Files(self.storage), self.tips)
             if rebuilt is None:
                 raise FormatError("no backup and no snapshot is left to begin with", key=REPO_KEY)
@@ -147,16 +152,32 @@ class _Repair:
             info = rebuilt.info
             if self.apply:
                 self._write_repo(found, rebuilt)
+        self._config(fix_config(self.storage, info))
         entries = {entry.id: entry for entry in info.snapshots.entries()}
         generation = self.context.generation
         files = Files(self.storage)
         return State(files, generation, dict(info.branches), dict(info.tags), entries, info)
+
+    def _tidy(self, info: RepoInfo, findings: Sequence[Finding]) -> RepoInfo:
+        """Have a repo object that breaks rules written anew, and give it as it is then."""
+        step = rewrite_repo(info, findings)
+        if step is None:
+            return info
+        self.steps.append(step)
+        branches = with_main(info)
+        if MAIN in branches.keys() - info.branches.keys():
+            self.losses.append(f"where branch 'main' was: it is assumed to be at {branches[MAIN]}")
+        refs = self.context.refs
+        if self.apply and isinstance(refs, RepoObjectRefs):
+            refs.edit(_tidied, any_status=True)
+        return replace(info, branches=branches)
 
     def _write_repo(self, found: Fetched | None, rebuilt: Rebuilt) -> None:
         blob = rebuilt.verbatim or encode_repo_info(rebuilt.info)
         self._replace(REPO_KEY, found, blob, file_attributes("repo-info", 2))
 
     def _refs(self) -> State:
+        self._config(fix_config_file(self.storage))
         refs: RefFiles = read_ref_files(self.storage)
         past = read_file_history(self.storage)
         encoded = self.storage.percent_encodes_names
@@ -174,6 +195,25 @@ class _Repair:
         entries = {one: known.entry for one, known in past.known.items()}
         files = Files(self.storage)
         return State(files, self.context.generation, branches, refs.tags, entries)
+
+    def _config(self, fix: ConfigFix | None) -> None:
+        if fix is None:
+            return
+        self.steps.append(fix.step)
+        self.losses.append(fix.loss)
+        if not self.apply:
+            return
+        refs = self.context.refs
+        if isinstance(refs, RepoObjectRefs):
+            refs.edit(lambda _: Edit(history.ConfigChanged(), {"config": fix.config}))
+            return
+        found = self.storage.fetch(CONFIG_KEY)
+        assert not isinstance(found, Unchanged)
+        if fix.blob is not None:
+            self._replace(CONFIG_KEY, found, fix.blob, YAML_FILE)
+        elif found is not None:
+            self._keep(CONFIG_KEY, found.data)
+            self.storage.delete_many([CONFIG_KEY])
 
     def _replace(
         self, key: str, found: Fetched | None, blob: bytes, attributes: Attributes
@@ -248,6 +288,16 @@ class _Repair:
             self.steps.append(Step(Action.WRITE_LOG, key, told))
             if self.apply:
                 self.storage.make_durable([self.context.assets.save_log(log)])
+
+
+def _tidied(info: RepoInfo) -> Edit:
+    """The same again: writing puts everything in order; a flag set both ways counts as on."""
+    on, off = info.enabled_feature_flags, info.disabled_feature_flags
+    fields = {
+        "branches": with_main(info),
+        "disabled_feature_flags": off - on if on is not None and off is not None else off,
+    }
+    return Edit(history.MetadataChanged(), fields)
 
 
 def _cut(info: RepoInfo, gone: set[SnapshotId]) -> Edit | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -19,19 +20,20 @@ from frazil.formats.manifest import decode_manifest
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.expire import plan_expiry
 from frazil.maintenance.id_sets import ID_WIDTH, U8
-from frazil.maintenance.reading import read_snapshot
+from frazil.maintenance.reading import portions, read_snapshot
 from frazil.maintenance.space import Usage, reachable_entries, usage_of
 from frazil.maintenance.stats import RANGE_WIDTH, native_ranges
 from frazil.maintenance.walk import WalkLimits, over_manifests
-from frazil.model.history import ManifestFile, SnapshotEntry
+from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry
 from frazil.model.nodes import ArrayNode
 from frazil.session.context import Context
-from frazil.storage.base import Storage
+from frazil.storage.base import Storage, fan_out
 
 By: TypeAlias = Literal["array", "snapshot", "branch"]
 BY: Final = ("array", "snapshot", "branch")
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Numbers: TypeAlias = npt.NDArray[np.int64]
+SNAPSHOTS_AT_ONCE: Final = 32
 PartKey: TypeAlias = tuple[ManifestId, NodeId]
 """The references of one array in one manifest."""
 
@@ -147,15 +149,19 @@ class _Tree:
     def read(cls, storage: Storage, entries: Mapping[SnapshotId, SnapshotEntry]) -> _Tree:
         """Read every snapshot."""
         tree = cls({}, {}, {})
-        for entry in sorted(entries.values(), key=lambda each: each.flushed_at):
-            snapshot = read_snapshot(storage, entry.id)
-            tree.files.update((file.id, file) for file in snapshot.manifest_files)
-            keys = tree.parts.setdefault(entry.id, set())
-            for node in snapshot.nodes:
-                if isinstance(node, ArrayNode):
-                    tree.paths[node.id] = node.path
-                    keys.update((ref.id, node.id) for ref in node.manifests)
+        ordered = sorted(entries.values(), key=lambda each: each.flushed_at)
+        for group in portions([entry.id for entry in ordered], SNAPSHOTS_AT_ONCE):
+            for snapshot in fan_out(partial(read_snapshot, storage), group):
+                tree._add(snapshot)
         return tree
+
+    def _add(self, snapshot: Snapshot) -> None:
+        self.files.update((file.id, file) for file in snapshot.manifest_files)
+        keys = self.parts.setdefault(snapshot.id, set())
+        for node in snapshot.nodes:
+            if isinstance(node, ArrayNode):
+                self.paths[node.id] = node.path
+                keys.update((ref.id, node.id) for ref in node.manifests)
 
     def by_snapshot(self) -> dict[tuple[str, str], set[PartKey]]:
         """The references of each snapshot."""

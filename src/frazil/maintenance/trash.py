@@ -118,7 +118,9 @@ def list_trash(storage: Storage) -> list[TrashBatch]:
     ]
 
 
-def restore_trash(context: Context, batch: str | None = None) -> TrashBatch:
+def restore_trash(
+    context: Context, batch: str | None = None, *, dry_run: bool = False
+) -> TrashBatch:
     """Put back what was put aside, by one collection or by all; tell how much it was.
 
     Raises:
@@ -137,7 +139,8 @@ def restore_trash(context: Context, batch: str | None = None) -> TrashBatch:
         for prefix in RESTORED_FIRST:
             items = [(item.key, item.size_bytes) for item in storage.list(above + prefix)]
             for group in _within_memory(items):
-                fan_out(partial(_put_back, storage, above), [key for key, _ in group])
+                if not dry_run:
+                    fan_out(partial(_put_back, storage, above), [key for key, _ in group])
                 count += len(group)
                 size += sum(each for _, each in group)
     context.assets.forget()

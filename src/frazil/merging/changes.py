@@ -1,13 +1,15 @@
-"""From a merged result to the change set that makes it of our side; chunk bytes stay where
-they are."""
+"""From a merged result to the change set that makes it of our side.
+
+References are carried over; the bytes of chunks stay where they are.
+"""
 
 from __future__ import annotations
 
 from frazil.formats.zarr_meta import parse_node
+from frazil.merging.chunk_deltas import U32
 from frazil.merging.records import ChangeCounts
 from frazil.merging.states import StoredState
 from frazil.merging.three_way import Merged, MergedNode, dimension_names_of, shape_of
-from frazil.model.history import ManifestFile
 from frazil.model.nodes import ArrayNode, Node
 from frazil.session.changeset import ArrayData, ChangeSet, GroupData, ReadyManifests
 
@@ -68,21 +70,21 @@ def _create(changes: ChangeSet, each: MergedNode, theirs: StoredState, spec: int
     table = each.table()
     if not len(table):
         return
-    ready = _ready(each, theirs)
+    ready = _ready(each, theirs, table.coords)
     if ready is None:
         changes.chunk_changes(each.id, table.ndim).set_many(table)
     else:
-        changes.ready[each.id] = ReadyManifests(each.ready.manifests, ready, table.coords)  # type: ignore[union-attr]
+        changes.ready[each.id] = ready
         changes.touched = True
 
 
-def _ready(each: MergedNode, theirs: StoredState) -> tuple[ManifestFile, ...] | None:
-    """The manifests of theirs that can be taken as they are."""
+def _ready(each: MergedNode, theirs: StoredState, coords: U32) -> ReadyManifests | None:
+    """The manifests of theirs, if they can be taken as they are."""
     if each.ready is None:
         return None
-    files = [theirs.manifest_files.get(ref.id) for ref in each.ready.manifests]
-    found = tuple(file for file in files if file is not None)
-    return found if len(found) == len(files) else None
+    refs = each.ready.manifests
+    files = tuple(theirs.manifest_files[ref.id] for ref in refs if ref.id in theirs.manifest_files)
+    return ReadyManifests(refs, files, coords) if len(files) == len(refs) else None
 
 
 def counts_of(changes: ChangeSet, merged: Merged) -> ChangeCounts:

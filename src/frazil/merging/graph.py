@@ -182,30 +182,32 @@ class Graph:
     # --- gaps ---
 
     def _require_readable(self, painted: dict[SnapshotId, _Paint]) -> None:
+        """Refuse if there is a gap between the sides and what they seem to have in common."""
         for one, paint in painted.items():
+            if paint & _Paint.STALE:
+                continue
             commit = self.commit(one)
             is_base = paint == _Paint.BOTH
-            if paint & _Paint.STALE or commit.is_readable:
-                if is_base and not commit.parents:
-                    self._require_whole(painted, one)
-                continue
-            if is_base or commit.is_expired:
+            if not commit.is_readable:
+                if is_base or commit.is_expired:
+                    raise expired_base(one)
+            elif not is_base and self._is_cut_off(commit):
                 raise expired_base(one)
 
-    def _require_whole(self, painted: dict[SnapshotId, _Paint], root: SnapshotId) -> None:
-        """Refuse if a snapshot that seems to follow the root was put there by expiry.
-
-        Its own log then does not account for all that it has.
-        """
-        for one, paint in painted.items():
-            if paint & _Paint.STALE or self.commit(one).parents[:1] != (root,):
-                continue
-            if was_adopted(self._context, one, root):
-                raise expired_base(one)
+    def _is_cut_off(self, commit: Commit) -> bool:
+        """Whether a snapshot that seems to follow a root was put there by expiry."""
+        if not commit.parents:
+            return False
+        root = self.commit(commit.parents[0])
+        is_root = root.is_readable and not root.parents
+        return is_root and was_adopted(self._context, commit.id, root.id)
 
 
 def was_adopted(context: Context, snapshot_id: SnapshotId, root: SnapshotId) -> bool:
-    """Whether expiry made a snapshot the child of the root, without a word in the history."""
+    """Whether expiry made a snapshot the child of the root, without a word in the history.
+
+    Its own log then does not account for all that it has.
+    """
     before = {node.id for node in context.assets.snapshot(root).nodes}
     nodes = {node.id for node in context.assets.snapshot(snapshot_id).nodes} - before
     if not nodes:

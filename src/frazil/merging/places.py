@@ -167,6 +167,8 @@ def _raise_orphans(tree: Tree) -> bool:
             tree.gone.pop(parent, None)
             tree.alive[parent] = tree.places[holder][parent]
             tree.kept.add(parent)
+            if number in tree.ledger.contested:
+                tree.ledger.contested.add(parent)  # whether it is there is as open
     return found
 
 

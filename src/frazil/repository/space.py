@@ -69,10 +69,10 @@ class Space(Handle):
         """What collections put aside, oldest first."""
         return trash.list_trash(self.context.storage)
 
-    def restore_trash(self, batch: str | None = None) -> TrashBatch:
+    def restore_trash(self, batch: str | None = None, *, dry_run: bool = False) -> TrashBatch:
         """Put back what a collection put aside, or what all did."""
         self.require_writable()
-        return trash.restore_trash(self.context, batch)
+        return trash.restore_trash(self.context, batch, dry_run=dry_run)
 
     def empty_trash(
         self, older_than: datetime, batch: str | None = None, *, dry_run: bool = False

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from frazil.spark.rule_checks import fsck as fsck
     from frazil.spark.sessions import session as session
     from frazil.spark.table import FrazilTable as FrazilTable
+    from frazil.spark.upgrading import upgrade_older as upgrade_older
     from frazil.spark.value_diffs import diff_values as diff_values
     from frazil.spark.writing import write as write
     from frazil.spark.zarr_export import export as export
@@ -51,6 +52,7 @@ _HOME: Final = {
     "import_zarr": "frazil.spark.zarr_import",
     "export": "frazil.spark.zarr_export",
     "clone": "frazil.spark.cloning",
+    "upgrade_older": "frazil.spark.upgrading",
     "FrazilTable": "frazil.spark.table",
     "ingest": "frazil.spark.ingesting",
     "read": "frazil.spark.reading",
@@ -83,6 +85,7 @@ __all__ = [
     "sql_check",
     "staged",
     "storage",
+    "upgrade_older",
     "verify",
     "write",
 ]

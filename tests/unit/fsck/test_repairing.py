@@ -21,10 +21,12 @@ from frazil.formats.txlog import encode_log
 from frazil.fsck import Code, RepairPlan, fsck, repair
 from frazil.fsck.plans import Action
 from frazil.ids import SnapshotId
+from frazil.model.chunks import NativeRef
 from frazil.repository import Repository
-from frazil.storage.assets import log_key, snapshot_key
+from frazil.storage.assets import chunk_key, log_key, snapshot_key
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from tests.unit.fsck import defects
 from tests.unit.fsck.defects import (
     MAIN_FILE,
     chunk_of,
@@ -217,6 +219,28 @@ def test_nothing_can_be_made_of_nothing(sick: Sick) -> None:
         repair(sick.storage)
 
 
+UNTIDY = (
+    defects.branches_out_of_order,
+    defects.flag_on_and_off,
+    defects.status_offline,
+    defects.branch_main_gone,
+    defects.operations_log_empty,
+    defects.newest_line_with_backup,
+)
+
+
+@v2
+@pytest.mark.parametrize("plant", UNTIDY, ids=[plant.__name__ for plant in UNTIDY])
+def test_an_untidy_repo_object_is_written_in_order(sick: Sick, plant: defects.Plant) -> None:
+    plant(sick)
+    code = next(each.code for each in defects.DEFECTS if each.plant is plant)
+    assert code in fsck(sick.storage).codes()
+    plan = mended(sick)
+    assert actions(plan)[0] == Action.REWRITE_REPO
+    assert code not in fsck(sick.storage).codes()
+    assert "main" in sick.repository.list_branches()
+
+
 # --- branch files ---
 
 
@@ -234,6 +258,32 @@ def test_a_damaged_branch_file_comes_back(sick: Sick, damage: bytes | None) -> N
     assert state_of(sick.storage) == before
     assert fsck(sick.storage).is_clean
     assert len(kept_aside(sick.storage)) == (damage is not None)
+
+
+# --- configuration ---
+
+
+@pytest.mark.parametrize("has_backup", [False, True])
+def test_a_damaged_configuration_gives_way_to_an_older_one_or_none(
+    sick: Sick, has_backup: bool
+) -> None:
+    if has_backup:
+        sick.repository.save_config()
+    if sick.spec == 1:
+        sick.storage.put("config.yaml", b"caching: [1, 2")
+    else:
+        sick.write_info(config={"caching": "much"})
+        if not has_backup:
+            for item in sick.storage.list(OVERWRITTEN):
+                sick.storage.delete_many([item.key])
+    assert Code.CONFIG_DAMAGED in fsck(sick.storage).codes()
+    with pytest.raises(FormatError):
+        Repository.open(sick.storage)
+    plan = mended(sick)
+    assert actions(plan) == [Action.RESTORE_CONFIG]
+    assert "the configuration is lost" in plan.losses[0]
+    found = sick.repository.config.inline_chunk_threshold_bytes
+    assert found == (4 if has_backup else None)
 
 
 # --- history ---
@@ -341,6 +391,19 @@ def test_a_manifest_without_logs_is_lost_and_said_to_be(sick: Sick) -> None:
     for index in range(4, 8):
         del before[f"a/c/{index}"]
     assert native(sick.repository, "main") == before
+
+
+def test_a_rebuilt_manifest_has_no_references_to_lost_chunks(sick: Sick) -> None:
+    last = max(sick.node("/a").manifests, key=lambda ref: ref.extents)
+    table = sick.repository.readonly_session("main").state.table(sick.node("/a"))
+    lost = table.ref(table.find((7,)))
+    assert isinstance(lost, NativeRef)
+    sick.delete(chunk_key(lost.chunk_id))
+    sick.delete(f"manifests/{last.id}")
+    plan = mended(sick)
+    (array,) = next(step for step in plan.steps if step.target == "main").facts["arrays"]
+    assert (array["lost_chunks"], array["dropped_chunks"]) == (1, 1)
+    assert array["chunks"] == [[5], [7]]
 
 
 def test_what_is_wrongly_recorded_is_corrected(sick: Sick) -> None:

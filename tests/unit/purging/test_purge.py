@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -398,3 +399,33 @@ def test_a_closed_repository_is_left_alone(storage: MemoryStorage) -> None:
     with pytest.raises(ReadOnlyError), repo.staged("main"):
         pass
     assert dict(blobs(storage)) == before
+
+
+def test_virtual_chunks_lose_their_references_and_keep_their_sources(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(np.array([1, SECRET, 3, 4], "<i8").tobytes())
+    prefix = f"file://{tmp_path}/"
+    config = RepositoryConfig()
+    config.set_virtual_chunk_container(
+        frazil.VirtualChunkContainer(prefix, frazil.local_filesystem_store(str(tmp_path)))
+    )
+    access = {prefix: frazil.LocalFileSystemAccess}
+    repo = Repository.create(MemoryStorage(), config, authorize_virtual_chunk_access=access)
+    session = repo.writable_session("main")
+    zarr.create_array(
+        session.store, name="v", shape=(4,), chunks=(2,), dtype="<i8", compressors=None
+    )
+    for chunk in (0, 1):
+        place = f"{prefix}source"
+        session.store.set_virtual_ref(f"v/c/{chunk}", place, offset=16 * chunk, length=16)
+    session.commit("virtual")
+    report = repo.purge("v", [slice(1, 2)], confirm="v")
+    assert report.is_proved
+    assert report.virtual_sources == (f"{prefix}source",)
+    assert read(repo, "v").tolist() == [1, 0, 3, 4]
+    session = repo.readonly_session("main")
+    assert session.chunk_type("/v", [0]) != frazil.ChunkType.virtual
+    assert session.chunk_type("/v", [1]) == frazil.ChunkType.virtual
+    assert repo.purge("v", confirm="v").is_proved
+    assert NEEDLE in source.read_bytes()
+    check_repository(repo)
