@@ -52,3 +52,21 @@ def test_upgraded_repositories_are_read_and_continued(
 def facts(infos: list[dict[str, Any]]) -> list[tuple[str, str | None, str]]:
     """What both descriptions of a history tell."""
     return [(info["id"], info["parent"], info["message"]) for info in infos]
+
+
+@pytest.mark.parametrize("peer", PEERS)
+@pytest.mark.parametrize("older", ["g1", "g2"])
+def test_chunks_left_where_they_are_are_read_as_virtual_ones(
+    older: str, peer: str, party_of: PartyOf, tmp_path: Path
+) -> None:
+    package, spec = PEERS[peer]
+    place = LocalStorage(str(tmp_path / "repo"))
+    make_old(place, older)
+    before = told(Repository.open(place))
+    upgrade_older(place, to=spec, mode="virtual")
+    parties = party_of(ours()), party_of(official(package))
+    seen = [p.call("describe", tmp_path / "repo", tmp_path / "repo" / "c") for p in parties]
+    assert_same(*seen)
+    assert seen[0]["branches"] == before["branches"]
+    assert seen[0]["bytes"][0] == 0
+    assert seen[0]["bytes"][2] > 0

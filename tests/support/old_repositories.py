@@ -11,6 +11,7 @@ from frazil.formats.legacy.history import ROOT_MARK
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.base import Storage
+from frazil.store import FrazilStore
 from frazil.upgrading.records import LEGACY_ID
 from tests.support.generations import Spec
 
@@ -53,13 +54,13 @@ def fill(storage: Storage) -> Repository:
     repo.create_branch("dev", first)
     repo.create_tag("v1", first)
     session = repo.writable_session("dev")
+    put(session.store, "grid/x", (0, 0), 99)
     group = zarr.open_group(session.store)
-    group["grid/x"][0, 0] = 99
     group.create_array("new", shape=(2, 2), dtype="u1")[:] = 3
     session.commit("on dev", metadata={"author": "a", "numbers": [1, 2]})
     session = repo.writable_session("main")
     group = zarr.open_group(session.store)
-    group["grid/x"].resize((4, 4))
+    zarr.open_array(session.store, path="grid/x", mode="r+").resize((4, 4))
     group["grid/x"].attrs["units"] = "km"
     del group["small"]
     session.commit("smaller")
@@ -80,9 +81,14 @@ def make_small(storage: Storage, spec: Spec) -> Repository:
     repo.create_branch("dev", repo.lookup_branch("main"))
     repo.create_tag("v1", repo.lookup_branch("main"))
     session = repo.writable_session("dev")
-    zarr.open_group(session.store)["x"][0] = 9
+    put(session.store, "x", 0, 9)
     session.commit("on dev")
     return repo
+
+
+def put(store: FrazilStore, path: str, where: Any, value: int) -> None:  # noqa: ANN401 - zarr's
+    """Set cells of an array."""
+    zarr.open_array(store, path=path, mode="r+")[where] = value
 
 
 def told(repo: Repository) -> dict[str, Any]:

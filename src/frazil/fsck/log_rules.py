@@ -140,9 +140,10 @@ def _known(change: Change, old: Nodes, new: Nodes) -> Iterator[Finding]:
         # What came and went on the way is called both new and deleted.
         if change.is_complete and not (one in claims.new and one in claims.deleted):
             yield Finding(Code.LOG_UNKNOWN_NODE, change.key, f"node {one}")
-    for one in sorted(claims.deleted & new.keys()):
+    # What went and came back, as reverts make it, is called both too, by logs of several commits.
+    for one in sorted((claims.deleted - claims.new) & new.keys()):
         yield Finding(Code.LOG_DELETED, change.key, "it is still there", new[one].path)
-    for one in sorted(claims.new & new.keys() & old.keys()):
+    for one in sorted((claims.new - claims.deleted) & new.keys() & old.keys()):
         yield Finding(Code.LOG_NEW, change.key, "it was there before", new[one].path)
     for kinds, is_array in ((claims.new_groups, False), (claims.new_arrays, True)):
         for one in sorted(kinds & new.keys()):

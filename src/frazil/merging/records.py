@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
@@ -77,9 +78,11 @@ class MergeConflict:
         return replace(self, resolution=side)
 
     def as_json(self) -> dict[str, Any]:
-        """All fields as plain data."""
+        """All fields as plain data, which every reader of JSON takes."""
         found = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {**found, "kind": str(self.kind), "chunks": [list(c) for c in self.chunks]}
+        sides = {"ours": _finite(self.ours), "theirs": _finite(self.theirs)}
+        chunks = [list(each) for each in self.chunks]
+        return {**found, **sides, "kind": str(self.kind), "chunks": chunks}
 
     def __str__(self) -> str:
         what = f" {self.name!r}" if self.name is not None else ""
@@ -89,6 +92,17 @@ class MergeConflict:
             what += f" {self.chunk_count} chunks: {first}{more}"
         chosen = f" (taken: {self.resolution})" if self.resolution else ""
         return f"{self.kind} {self.path}{what}{chosen}"
+
+
+def _finite(value: JSON) -> JSON:
+    """A value with NaN and infinities as text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    return value
 
 
 def chunk_sample(coords: npt.NDArray[np.uint32]) -> tuple[Coordinates, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Final
@@ -35,6 +35,7 @@ from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.history import Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode
 from frazil.purging.records import Flags, Target
+from frazil.purging.traces import holds_ids, holds_path
 from frazil.session.context import Context
 from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage, fan_out
@@ -92,22 +93,36 @@ def find(context: Context, wanted: Target, own: Collection[str] = ()) -> Found:
         InvalidInputError: the region does not fit the array.
     """
     storage = context.storage
-    nodes = {
-        node.id
-        for _, snapshot in snapshots(storage)
-        for node in snapshot.nodes
-        if wanted.names(node.path)
-    }
-    if not nodes:
-        raise NodeNotFoundError(f"no snapshot has, or had, a node at {wanted.path!r}")
-    target = replace(wanted, nodes=wanted.nodes | nodes)
+    target, traces = _identified(storage, wanted)
     found = Found(target, known_history(context), own=frozenset(own))
-    _look_at_snapshots(storage, found)
+    _look_at_snapshots(storage, found, traces)
     _look_at_manifests(storage, found)
     _look_at_logs(context, found)
-    if context.generation.stores_parent:
-        _add_descendants(found)
-    return found
+    while True:
+        count = len(found.affected)
+        _add_naming(found)
+        if context.generation.stores_parent:
+            _add_descendants(found)
+        if len(found.affected) == count:
+            return found
+
+
+def _identified(storage: Storage, wanted: Target) -> tuple[Target, set[str]]:
+    """What is meant with the ids of its nodes, and keys of snapshots that have its path in them.
+
+    Raises:
+        NodeNotFoundError: no snapshot has, or had, a node at the path.
+    """
+    nodes = set(wanted.nodes)
+    traces: set[str] = set()
+    for key, blob in snapshot_blobs(storage):
+        listed = [n.id for n in decode_snapshot(blob, key=key).nodes if wanted.names(n.path)]
+        nodes.update(listed)
+        if wanted.region is None and not listed and holds_path(blob, wanted.path, key=key):
+            traces.add(key)
+    if not nodes and not traces:
+        raise NodeNotFoundError(f"no snapshot has, or had, a node at {wanted.path!r}")
+    return replace(wanted, nodes=frozenset(nodes)), traces
 
 
 def known_history(context: Context) -> dict[SnapshotId, SnapshotEntry]:
@@ -137,9 +152,13 @@ def snapshots(storage: Storage) -> Iterator[tuple[str, Snapshot]]:
     Raises:
         FormatError: one is damaged; nobody could say what it holds.
     """
-    keys = _keys(storage, SNAPSHOTS)
-    for key, blob in _blobs(storage, keys):
+    for key, blob in snapshot_blobs(storage):
         yield key, decode_snapshot(blob, key=key)
+
+
+def snapshot_blobs(storage: Storage) -> Iterator[tuple[str, bytes]]:
+    """The bytes of every snapshot file, by key."""
+    yield from _blobs(storage, _keys(storage, SNAPSHOTS))
 
 
 def _keys(storage: Storage, prefix: str) -> Iterator[str]:
@@ -160,11 +179,17 @@ def _blobs(storage: Storage, keys: Iterable[str]) -> Iterator[tuple[str, bytes]]
                 yield key, blob
 
 
-def _look_at_snapshots(storage: Storage, found: Found) -> None:
+def _look_at_snapshots(storage: Storage, found: Found, traces: Collection[str]) -> None:
     target = found.target
-    for key, snapshot in snapshots(storage):
+    for key, blob in snapshot_blobs(storage):
+        if key in found.own:
+            continue
+        snapshot = decode_snapshot(blob, key=key)
         held = [node for node in snapshot.nodes if node.id in target.nodes]
-        if not held or key in found.own:
+        if not held and (
+            target.region is not None
+            or not (key in traces or holds_ids(blob, target.nodes, key=key))
+        ):
             continue
         found.paths.update(node.path for node in held)
         is_known = key.startswith(SNAPSHOTS) and snapshot.id in found.history
@@ -295,6 +320,26 @@ def _add_descendants(found: Found) -> None:
             above = above or each in found.affected
             known[each] = above
     found.affected.update(one for one, is_affected in known.items() if is_affected)
+
+
+def _add_naming(found: Found) -> None:
+    """Snapshots whose metadata names one that gets a new id, as that of merges does."""
+    names = {str(one) for one in found.affected}
+    found.affected.update(
+        one for one, entry in found.history.items() if _names_one(entry.metadata, names)
+    )
+
+
+def _names_one(value: object, names: Collection[str]) -> bool:
+    match value:
+        case str():
+            return value in names
+        case Mapping():
+            return any(_names_one(each, names) for each in value.values())
+        case list() | tuple():
+            return any(_names_one(each, names) for each in value)
+        case _:
+            return False
 
 
 def all_ranges(storage: Storage, objects: RowSet, without: Iterable[str] = ()) -> Iterator[

@@ -21,9 +21,17 @@ from frazil.maintenance.id_sets import ID_WIDTH, RowSet
 from frazil.model.history import GCRan, RepoInfo, SnapshotTable
 from frazil.purging import erasing
 from frazil.purging.erasing import Erasure
-from frazil.purging.finding import Found, all_ranges, find, known_history, snapshots
+from frazil.purging.finding import (
+    Found,
+    all_ranges,
+    find,
+    known_history,
+    snapshot_blobs,
+    snapshots,
+)
 from frazil.purging.records import PurgeReport, Target, Verification, parse_region
 from frazil.purging.rewriting import Rewriter
+from frazil.purging.traces import holds_ids
 from frazil.session.context import Context
 from frazil.storage.assets import log_key, snapshot_key
 from frazil.storage.locations import without_user
@@ -208,10 +216,10 @@ def _verify(context: Context, found: Found, plan: Erasure) -> Verification:
     storage, target = context.storage, found.target
     left: list[str] = []
     count = 0
-    for key, snapshot in snapshots(storage):
+    for key, blob in snapshot_blobs(storage):
         count += 1
-        if target.region is None:
-            left += [f"{key} has {n.path}" for n in snapshot.nodes if n.id in target.nodes]
+        if target.region is None and holds_ids(blob, target.nodes, key=key):
+            left.append(f"{key} has {target.path}")
         if key in found.loose:
             left.append(f"{key} still exists")
     objects = RowSet()

@@ -90,16 +90,16 @@ def merge_conflicts(place: Place, source: str, policy: str = "fail") -> list[Row
     report = place.repository.merge(source, place.branch, policy=_policy(policy), dry_run=True)
     return [
         (
-            str(each.kind),
-            each.path,
-            each.name,
-            json.dumps(each.ours),
-            json.dumps(each.theirs),
-            each.chunk_count,
-            [list(coords) for coords in each.chunks],
-            each.resolution,
+            each["kind"],
+            each["path"],
+            each["name"],
+            json.dumps(each["ours"]),
+            json.dumps(each["theirs"]),
+            each["chunk_count"],
+            each["chunks"],
+            each["resolution"],
         )
-        for each in report.conflicts
+        for each in report.rows()
     ]
 
 

@@ -20,8 +20,9 @@ from frazil.session.context import Context
 from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage
 from frazil.storage.older.bodies import PRESERVED
+from frazil.storage.older.opening import find_old
 from frazil.upgrading.fencing import fences
-from frazil.upgrading.leftovers import delete_all, hidden_refs, left_at, new_at, require_writable
+from frazil.upgrading.leftovers import delete_all, left_at, new_at, require_writable
 from frazil.upgrading.records import LEGACY_CHUNKS, TidyReport, cannot
 from frazil.upgrading.source import Source
 
@@ -39,7 +40,8 @@ def clean(place: Storage, *, dry_run: bool = False) -> TidyReport:
     new = new_at(place)
     if new is None:
         raise cannot("there is no upgraded repository here: finish the upgrade first")
-    if hidden_refs(place):
+    if find_old(place) is None and next(iter(place.list(PRESERVED)), None) is not None:
+        # Refs of the old repository were in the way of the new one, and are gone.
         name, found = "g3", [*_preserved(place)]
         storage = place
     else:

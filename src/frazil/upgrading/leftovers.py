@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.file_refs import FileRefs
 from frazil.errors import ErrorKind, ReadOnlyError, SnapshotNotFoundError, StorageError
-from frazil.ids import SnapshotId
-from frazil.maintenance.upgrade import OldRefs
+from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.model.config import RepositoryConfig
 from frazil.opening import detect, open_context
 from frazil.session.context import Context, make_context
@@ -20,8 +19,6 @@ from frazil.upgrading.preserving import preserved_keys, put_back
 from frazil.upgrading.publishing import COLON_REFS, renamed
 from frazil.upgrading.records import cannot
 from frazil.upgrading.source import Source, source_of
-
-Refs: TypeAlias = tuple[dict[str, SnapshotId], dict[str, SnapshotId], set[str]]
 
 AT_ONCE: Final = 1000
 """Files that are deleted with one request."""
@@ -34,8 +31,8 @@ class Left:
     source: Source
     new: Context | None
 
-    def require_readable(self) -> OldRefs:
-        """Make sure that the old history is there; tell what its refs would be in the new one.
+    def require_readable(self) -> Seen:
+        """Make sure that the old history is there; tell what it would be in the new repository.
 
         Raises:
             SessionStateError: it is not.
@@ -43,26 +40,42 @@ class Left:
         source = self.source
         try:
             refs = source.read_refs()
-            history = source.history(source.tips(refs), {})
+            history = source.history({*refs.branches.values(), *refs.tags.values()}, {})
         except SnapshotNotFoundError as error:
             raise cannot("the files of the older generation have been cleaned up") from error
-        return renamed(refs, source.root_of(refs, history))
+        root = source.root_of(refs, history)
+        new = renamed(refs, root)
+        ids = {INITIAL_SNAPSHOT_ID if one == root else one for one in history}
+        return Seen(dict(new.branches), dict(new.tags), set(new.deleted_tags), ids)
 
 
-def named(refs: OldRefs) -> Refs:
-    """Branches, tags and the names of deleted tags, of refs as an upgrade knows them."""
-    return dict(refs.branches), dict(refs.tags), set(refs.deleted_tags)
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a repository holds, as far as an undone upgrade could lose it."""
+
+    branches: dict[str, SnapshotId]
+    tags: dict[str, SnapshotId]
+    deleted_tags: set[str]
+    snapshots: set[SnapshotId]
+    """those that refs lead to"""
 
 
-def refs_of(new: Context) -> Refs:
-    """The same of a new repository."""
+def seen_in(new: Context) -> Seen:
+    """What a new repository holds."""
     refs = new.refs
     if isinstance(refs, RepoObjectRefs):
         gone = set(refs.info().deleted_tags)
     else:
         assert isinstance(refs, FileRefs)
         gone = {name for name, _ in refs.deleted_tags()}
-    return dict(refs.branches()), dict(refs.tags()), gone
+    branches, tags = dict(refs.branches()), dict(refs.tags())
+    found: set[SnapshotId] = set()
+    for tip in {*branches.values(), *tags.values()}:
+        for entry in refs.ancestry(tip):
+            if entry.id in found:
+                break
+            found.add(entry.id)
+    return Seen(branches, tags, gone, found)
 
 
 def new_at(place: Storage) -> Context | None:

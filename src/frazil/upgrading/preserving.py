@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from frazil.formats.legacy.header import is_flat
 from frazil.ids import SnapshotId
 from frazil.model.nodes import ArrayNode
-from frazil.storage.assets import log_key, manifest_key, snapshot_key
+from frazil.storage.assets import MANIFESTS, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Storage, fan_out
 from frazil.storage.older.bodies import PRESERVED
 from frazil.upgrading.source import Source
@@ -20,6 +20,9 @@ def preserve(place: Storage, keys: Iterable[str]) -> None:
     """
 
     def one(key: str) -> str | None:
+        if key.startswith(MANIFESTS):
+            keep_once(place, key)  # their successors have other keys, and nobody rewrites them
+            return None
         blob = place.get(key)
         if blob is None or is_flat(blob):
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -15,7 +16,10 @@ from frazil.maintenance.needs import NativeNeeds, native_needs
 from frazil.model.chunks import ChunkTable
 from frazil.model.history import ManifestFile, Snapshot, TransactionLog
 from frazil.storage.assets import file_attributes, log_key, manifest_key, snapshot_key
-from frazil.storage.base import Storage
+from frazil.storage.base import Storage, begin
+
+AT_ONCE: Final = 64
+"""Manifests that are on their way to the storage at a time."""
 
 
 class Sink(ABC):
@@ -56,17 +60,31 @@ class Writing(Sink):
         self._place: Final = place
         self._spec: Final = generation.spec
         self._level: Final = level
+        self._begun: list[Future[None]] = []
         self.keys: Final[list[str]] = []
         """what must be made durable"""
 
     def manifest(self, id: ManifestId, node: NodeId, table: ChunkTable) -> ManifestFile:
         """Write a manifest."""
         blob = encode_manifest(id, {node: table}, spec=self._spec, level=self._level)
-        self._put(manifest_key(id), blob, "manifest")
+        if self._place.answers_inline:
+            self._put(manifest_key(id), blob, "manifest")
+        else:
+            if len(self._begun) >= AT_ONCE:
+                self._finish()
+            self._begun.append(begin(lambda: self._put(manifest_key(id), blob, "manifest")))
         return ManifestFile(id, len(blob), len(table))
 
+    def _finish(self) -> None:
+        """Wait for what is being written."""
+        begun, self._begun = self._begun, []
+        wait(begun)
+        for future in begun:
+            future.result()
+
     def commit(self, snapshot: Snapshot, log: TransactionLog | None) -> None:
-        """Write a log and then its snapshot."""
+        """Write a log and then its snapshot, once the manifests are there."""
+        self._finish()
         if log is not None:
             blob = encode_log(log, spec=self._spec, level=self._level)
             self._put(log_key(snapshot.id), blob, "transaction-log")

@@ -26,10 +26,9 @@ from frazil.upgrading.leftovers import (
     delete_all,
     hidden_refs,
     left_at,
-    named,
     new_at,
-    refs_of,
     require_writable,
+    seen_in,
     show_hidden_refs,
 )
 from frazil.upgrading.preserving import preserved_keys, put_back
@@ -72,12 +71,12 @@ def _checked(place: Storage, hidden: Sequence[str], *, force: bool) -> Left:
     """The old repository, if it is whole and may take the place of the new one."""
     new = new_at(place)
     # Readers of spec 1 stumble over refs that were put aside: ask before those are back.
-    now = None if new is None or force else refs_of(new)
+    now = None if new is None or force else seen_in(new)
     show_hidden_refs(place)
     try:
         left = left_at(place, new)
         expected = left.require_readable()
-        if now is not None and now != named(expected):
+        if now is not None and now != expected:
             raise cannot(
                 "the repository has been changed since its upgrade, which undoing it would lose"
             )

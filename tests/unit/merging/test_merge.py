@@ -163,6 +163,15 @@ class TestAttributes:
         )
         assert found.name == "old"
 
+    def test_not_a_number_is_text_in_the_report(self, repo: Branches) -> None:
+        found = conflict(
+            repo,
+            {"zarr.json": group_document(title=[float("nan")], old=1)},
+            {"zarr.json": group_document(title={"x": float("-inf")}, old=1)},
+        )
+        assert found.as_json()["ours"] == ["NaN"]
+        assert found.as_json()["theirs"] == {"x": "-Infinity"}
+
     def test_removed_here_and_changed_there_is_a_conflict(self, repo: Branches) -> None:
         found = conflict(
             repo,

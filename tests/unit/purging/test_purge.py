@@ -23,6 +23,8 @@ from frazil.errors import (
     ReadOnlyError,
     StorageError,
 )
+from frazil.formats.envelope import FileKind, unseal
+from frazil.formats.snapshot_nodes import MANY_NODES
 from frazil.fsck import fsck
 from frazil.ids import ManifestId, SnapshotId
 from frazil.model.config import RepositoryConfig
@@ -39,6 +41,7 @@ from tests.unit.maintenance.samples import Interrupted, Moment, keys, later, wri
 
 SECRET = 0x5EC2E75EC2E7
 """A number that is found again wherever its bytes are."""
+TELLING = "whose name this is"
 NEEDLE = np.array([SECRET], "<i8").tobytes()
 
 
@@ -369,6 +372,74 @@ def share_a_manifest(repo: Repository) -> None:
     context.assets.save_snapshot(new)
     context.assets.save_log(log)
     context.refs.publish(Publication("main", base, Saved(new, log).entry(base)))
+
+
+def make_large(spec: int) -> tuple[Repository, MemoryStorage]:
+    """A snapshot with a telling attribute, and two without it whose files reuse its bytes."""
+    storage = MemoryStorage()
+    repo = Repository.create(storage, spec_version=spec)
+    session = repo.writable_session("main")
+    for number in range(MANY_NODES + 10):
+        zarr.create_group(session.store, path=f"g{number}")
+    options = {"shape": (2,), "chunks": (2,), "dtype": "<i8"}
+    zarr.create_array(session.store, name="s/x", attributes={"of": TELLING}, **options)  # type: ignore[arg-type]
+    session.commit("made")
+    for path in ("s/x", "g1"):
+        session = repo.writable_session("main")
+        del zarr.open_group(session.store, mode="r+")[path]
+        session.commit(f"deleted {path}")
+    # One file in 256 is written anew, as its random id happens to be.
+    return (repo, storage) if len(telling(storage)) == 3 else make_large(spec)
+
+
+def telling(storage: Storage) -> list[str]:
+    """Keys of snapshot files that have the attribute in them, listed or not."""
+    found = ((key, blob) for key, blob in blobs(storage) if "snapshots/" in key)
+    return [k for k, b in found if TELLING.encode() in unseal(b, FileKind.SNAPSHOT, key=k).body]
+
+
+@pytest.mark.parametrize("path", ["s/x", "s"])
+def test_bytes_that_a_later_snapshot_took_over_go_too(spec: int, path: str) -> None:
+    repo, storage = make_large(spec)
+    assert repo.purge(path, confirm=path).is_proved
+    assert not telling(storage)
+    assert_whole(repo)
+    with pytest.raises(NodeNotFoundError):
+        repo.purge(path, dry_run=True)
+
+
+def test_bytes_of_a_node_that_only_expired_snapshots_had_go_too() -> None:
+    repo, storage = make_large(2)
+    repo.expire_snapshots(later())
+    repo.garbage_collect(later())
+    assert len(telling(storage)) == 1
+    before = dict(blobs(storage))
+    assert len(repo.purge("s/x", dry_run=True).snapshots) == 1
+    assert dict(blobs(storage)) == before
+    assert repo.purge("s/x", confirm="s/x").is_proved
+    assert not telling(storage)
+    assert_whole(repo)
+
+
+def test_what_was_merged_stays_merged(storage: MemoryStorage, spec: int) -> None:
+    repo = make(storage, spec)
+    repo.create_branch("other", next(info.id for info in repo.ancestry(branch="main")))
+    for name in ("passing", "merged"):
+        session = repo.writable_session("other")
+        zarr.create_array(session.store, name=name, shape=(2,), dtype="<i8")
+        session.commit(f"made {name}")
+    for branch, name in (("other", "passing"), ("main", "open")):
+        session = repo.writable_session(branch)
+        del zarr.open_group(session.store, mode="r+")[name]
+        session.commit(f"deleted {name}")
+    repo.merge("other", "main")
+    session = repo.writable_session("main")
+    del zarr.open_group(session.store, mode="r+")["merged"]
+    session.commit("deleted what was merged")
+    assert repo.purge("passing", confirm="passing").is_proved
+    assert repo.merge("other", "main").status == "up-to-date"
+    assert "merged" not in zarr.open_group(repo.readonly_session("main").store, mode="r")
+    assert_whole(repo)
 
 
 @pytest.mark.parametrize("deletes", [False, True])

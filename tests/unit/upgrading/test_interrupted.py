@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any, TypeVar
 
 import pytest
-import zarr
 
 import frazil
 from frazil.errors import ConflictError, ErrorKind, SessionStateError, StorageError
@@ -16,7 +15,7 @@ from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.upgrade import clean_upgrade, undo_upgrade, upgrade_older
 from tests.support.faulty import FaultyStorage
-from tests.support.old_repositories import files_at, make_small, told
+from tests.support.old_repositories import files_at, make_small, put, told
 
 T = TypeVar("T")
 CASES = [("g1", 1), ("g2", 2), ("3a", 2), ("g3", 1), ("3i", 2)]
@@ -139,7 +138,7 @@ def test_undoing_killed_at_any_write_is_finished_by_the_next(spec: str, to: int)
         assert_as_before(place, files)
     repo = Repository.open(place)
     with repo.transaction("main", message="goes on") as store:
-        zarr.open_group(store)["scalar"][...] = 1
+        put(store, "scalar", ..., 1)
     upgrade_older(place, to=to)
     assert last_message(place) == "goes on"
 
@@ -176,7 +175,7 @@ def test_cleaned_up_places_still_keep_old_writers_out(spec: str, to: int) -> Non
     place = place_of(spec)
     old = Repository.open(place)
     session = old.writable_session("main")
-    zarr.open_group(session.store)["scalar"][...] = 1
+    put(session.store, "scalar", ..., 1)
     upgrade_older(place, to=to)
     clean_upgrade(place)
     with pytest.raises(frazil.FrazilError):
@@ -189,7 +188,7 @@ def test_undoing_does_not_lose_commits_unasked(spec: str) -> None:
     place = place_of(spec)
     upgrade_older(place)
     with Repository.open(place).transaction("main", message="new") as store:
-        zarr.open_group(store)["scalar"][...] = 1
+        put(store, "scalar", ..., 1)
     with pytest.raises(SessionStateError, match="changed since"):
         undo_upgrade(place)
     assert last_message(place) == "new"

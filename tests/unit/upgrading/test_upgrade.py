@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -31,9 +34,11 @@ from frazil.storage.credentials import LocalFileSystemAccess
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.upgrade import plan_upgrade, upgrade_older, upgrade_repository
-from frazil.upgrading.records import LEGACY_ID
+from frazil.upgrading.chunks import Move, Transfer, mover
+from frazil.upgrading.records import LEGACY_ID, ChunkMode
+from frazil.upgrading.source import Source
 from tests.support.faulty import FaultyStorage
-from tests.support.old_repositories import files_at, fill, make_old, told, with_colons
+from tests.support.old_repositories import files_at, fill, make_old, put, told, with_colons
 
 DIALECTS = ("g1", "g2", "g2-msgpack", *(d.value for d in Dialect if d.value.startswith("3")))
 SPECS = (1, 2)
@@ -54,12 +59,12 @@ def assert_continues(repo: Repository) -> None:
     """Commits, rebases and comparisons go on from what was upgraded."""
     first = repo.writable_session("main")
     second = repo.writable_session("main")
-    zarr.open_group(first.store)["scalar"][...] = 8
-    zarr.open_group(second.store)["grid/x"][0, 0] = -1
+    put(first.store, "scalar", ..., 8)
+    put(second.store, "grid/x", (0, 0), -1)
     first.commit("after")
     second.commit("rebased", rebase_with=ConflictDetector())
     group = zarr.open_group(repo.readonly_session("main").store, mode="r")
-    assert np.asarray(group["scalar"][...]) == 8
+    assert np.asarray(group["scalar"]) == 8
     assert np.asarray(group["grid/x"])[0, 0] == -1
     root = [*repo.ancestry(branch="main")][-1].id
     changes = repo.diff(from_snapshot_id=root, to_branch="main")
@@ -201,7 +206,7 @@ def test_writers_from_before_are_kept_out(spec: str, to: int) -> None:
     place = MemoryStorage()
     repo = make_old(place, spec)
     session = repo.writable_session("main")
-    zarr.open_group(session.store)["scalar"][...] = 1
+    put(session.store, "scalar", ..., 1)
     upgrade_older(place, to=to)
     before = files_at(place)
     with pytest.raises(ConflictError) as raised:
@@ -225,18 +230,18 @@ def test_a_commit_that_slips_in_is_converted(spec: str) -> None:
 
     done: list[str] = []
 
-    def meanwhile(source: object, mode: object) -> object:
-        def move(transfers: object) -> None:
+    def meanwhile(source: Source, mode: ChunkMode) -> Move:
+        def move(transfers: Sequence[Transfer]) -> None:
             real(transfers)
             if not done:
                 session = repo.writable_session("dev")
-                zarr.open_group(session.store)["grid/x"][1, 1] = 55
+                put(session.store, "grid/x", (1, 1), 55)
                 done.append(session.commit("slipped in"))
 
-        real = frazil.upgrade.mover(source, mode)  # type: ignore[attr-defined]
+        real = mover(source, mode)
         return move
 
-    upgrade_older(place, move=meanwhile)  # type: ignore[arg-type]
+    upgrade_older(place, move=meanwhile)
     new = Repository.open(place)
     assert new.lookup_branch("dev") == done[0]
     session = new.readonly_session("dev")
@@ -260,7 +265,7 @@ def test_moves_become_what_the_target_knows(to: int) -> None:
         assert changes.deleted_arrays == {"/grid/x"}
 
 
-def move_array(repo: Repository, source: str, target: str) -> str:
+def move_array(repo: Repository, source: str, target: str, seconds: float = 1) -> str:
     """Commit what sessions of that age cannot: the same node at another path."""
     context = repo.context
     base = context.assets.snapshot(context.refs.branch_tip("main"))
@@ -270,7 +275,7 @@ def move_array(repo: Repository, source: str, target: str) -> str:
         id=SnapshotId.random(),
         parent_id=base.id,
         nodes=sorted(nodes, key=lambda node: path_order(node.path)),
-        flushed_at=base.flushed_at + 1,
+        flushed_at=base.flushed_at + int(seconds * 1e6),
         message="moved",
     )
     context.assets.save_snapshot(made)
@@ -294,12 +299,12 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 def test_indices_beyond_32_bits_are_told_before_anything_is_written() -> None:
     place = MemoryStorage()
-    repo = make_old(place, "g2")
-    (manifest, *_) = repo.list_manifest_files(repo.lookup_branch("main"))
-    key = next(item.key for item in place.list("m/") if manifest.id[:19] in item.key)
-    blob = place.get(key)
-    assert blob is not None
-    place.put(key, blob.replace(b'/1/1":', b'/1/5000000000":'))
+    make_old(place, "g2")
+    beyond = (b'/1/1":', b'/1/5000000000":')
+    found = {key: data for key, data in files_at(place).items() if data and beyond[0] in data}
+    key, blob = next(iter(found.items()))
+    assert key.startswith("m/")
+    place.put(key, blob.replace(*beyond))
     before = files_at(place)
     with pytest.raises(FormatError, match="4294967295") as raised:
         upgrade_older(place)
@@ -333,3 +338,80 @@ class ReadOnly(FaultyStorage):
     @property
     def can_write(self) -> bool:
         return False
+
+
+@pytest.mark.parametrize("store_root", ["data", "file"])
+def test_files_elsewhere_come_to_the_state_file(store_root: str, tmp_path: Path) -> None:
+    """The state file of G1 may name another place for all other files."""
+    place = LocalStorage(str(tmp_path / "here"))
+    make_old(place, "g1")
+    before = told(Repository.open(place))
+    other = tmp_path / "here" / "data" if store_root == "data" else tmp_path / "there"
+    for folder in "saic":
+        source = tmp_path / "here" / folder
+        if source.exists():
+            other.mkdir(exist_ok=True)
+            source.rename(other / folder)
+    state = tmp_path / "here" / "state.json"
+    named = "data" if store_root == "data" else other.as_uri()
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"store_root": named}))
+    assert told(Repository.open(place)) == before
+    upgrade_older(place)
+    assert told(Repository.open(place)) == before
+    frazil.clean_upgrade(place)
+    assert told(Repository.open(place)) == before
+    assert not [path for folder in "saic" for path in (other / folder).glob("*")]
+    assert state.exists()
+
+
+@pytest.mark.parametrize("spec", ["g1", "g2"])
+def test_missing_chunks_do_not_stop_an_upgrade(spec: str) -> None:
+    place = MemoryStorage()
+    make_old(place, spec)
+    chunk = next(iter(place.list("c/")))
+    place.delete_many([chunk.key])
+    report = upgrade_older(place)
+    assert report.missing_chunks == 1
+    new = Repository.open(place)
+    assert sorted(new.list_branches()) == ["dev", "main"]
+    assert not fsck(place).is_sound
+
+
+@pytest.mark.parametrize("spec", ["g2", "3i"])
+def test_times_that_do_not_increase_are_corrected(spec: str) -> None:
+    place = MemoryStorage()
+    repo = make_old(place, spec)
+    tip = move_array(repo, "/grid/x", "/grid/z", seconds=-3600)
+    upgrade_older(place)
+    times = [info.written_at for info in Repository.open(place).ancestry(snapshot_id=tip)]
+    assert times == sorted(times, reverse=True)
+    assert len({*times}) == len(times)
+
+
+def test_from_one_generation_to_the_next_and_the_next() -> None:
+    place = MemoryStorage()
+    make_old(place, "3i")
+    before = told(Repository.open(place))
+    upgrade_older(place, to=1)
+    upgrade_repository(Repository.open(place))
+    assert Repository.open(place).spec_version == 2
+    assert frazil.clean_upgrade(place).deleted > 0
+    assert not [*place.list("legacy-g3/")]
+    assert told(Repository.open(place)) == before
+    assert_sound(place)
+
+
+@pytest.mark.parametrize("to", SPECS)
+def test_garbage_collection_leaves_the_way_back_open(to: int) -> None:
+    place = MemoryStorage()
+    move_array(make_old(place, "3e"), "/grid/x", "/grid/z")
+    before, files = told(Repository.open(place)), files_at(place)
+    upgrade_older(place, to=to)
+    Repository.open(place).garbage_collect(datetime.now(UTC) + timedelta(days=1))
+    assert told(Repository.open(place)) == before
+    frazil.undo_upgrade(place)
+    assert files_at(place) == files
+    upgrade_older(place, to=to)
+    Repository.open(place).expire_snapshots(datetime.now(UTC) + timedelta(days=1))
+    with pytest.raises(SessionStateError, match="changed since"):
+        frazil.undo_upgrade(place)
