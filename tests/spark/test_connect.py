@@ -84,7 +84,7 @@ told["shuffled"] = list(shuffled.shuffled)
 fs.map_blocks(lambda ds: (ds.wind * 2).rename("double"), made, "wind", spark=spark)
 fs.reduce_blocks(lambda ds: ds.wind.sum("time").rename("total"), made, "wind", "time", spark=spark)
 told["arrays"] = sorted(
-    row.node_path
+    row.path
     for row in fs.FrazilTable.forPath(spark, made).metadata_table("arrays").collect()
 )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
+from frazil.upgrading.upgrade import upgrade
 from tests.support.actions import Prepare
 
 STEPS = frozenset(
@@ -48,3 +49,10 @@ def create_and_die(storage: LocalStorage, spec: int, step: int) -> None:
     """Create a repository, and be killed on the way."""
     die_at(step, Path(storage.path))
     Repository.create(storage, spec_version=spec)
+
+
+def upgrade_and_die(storage: LocalStorage, to: int, step: int) -> None:
+    """Upgrade an old repository, and be killed on the way."""
+    context = Repository.open(storage).context
+    die_at(step, Path(storage.path))
+    upgrade(context, to=to)

@@ -15,7 +15,7 @@ import numpy as np
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.ids import SnapshotId
 from frazil.maintenance.deleting import DeleteLimits
-from frazil.maintenance.expire import expire_snapshots, plan_expiry
+from frazil.maintenance.expire import ExpiryPlan, expire_snapshots, plan_expiry
 from frazil.maintenance.garbage import (
     PHASES,
     FindChunks,
@@ -26,10 +26,12 @@ from frazil.maintenance.garbage import (
     settle,
 )
 from frazil.maintenance.id_sets import U8, RowSet, id_rows
+from frazil.maintenance.lineage import cut, pruned_logs, rows_of
 from frazil.maintenance.listing import Objects
 from frazil.maintenance.walk import WalkLimits, manifests_of, native_chunks
 from frazil.model.values import GCSummary
 from frazil.session.context import Context
+from frazil.storage.assets import LOGS
 
 TRIES = 5
 """Plans that are made when others change the history meanwhile."""
@@ -67,7 +69,7 @@ def expire_with_files(
     planned = plan_expiry(context, older_than, **lost)
     candidates = _needed_by(context, planned.released, limits, find_chunks)
     if dry_run:
-        plan = _without_kept(context, planned.released, candidates, limits, find_chunks)
+        plan = _without_kept(context, planned, candidates, limits, find_chunks)
         return Expired(frozenset(map(str, planned.released)), counted(plan))
     released = frozenset(expire_snapshots(context, older_than, **lost))
     for _ in range(TRIES):
@@ -97,20 +99,38 @@ def _needed_by(
 
 def _without_kept(
     context: Context,
-    released: frozenset[SnapshotId],
+    planned: ExpiryPlan,
     candidates: tuple[Objects, ...],
     limits: WalkLimits,
     find_chunks: FindChunks,
 ) -> Plan:
     """The plan there would be once the snapshots were released."""
-    kept = _known(context) - released
+    # Where files name their parents, expired tips count as released although refs keep them.
+    kept = (_known(context) - planned.released) | _tips_after(context, planned)
     needed = _needed_by(context, kept, limits, find_chunks)
     spared = []
     for candidate, other in zip(candidates, needed, strict=True):
         live = RowSet()
         live.add(other.ids)
+        if candidate.prefix == LOGS:
+            live.add_ids(_logs_after(context, planned))
         spared.append(candidate.without(live))
-    return Plan(frozenset(kept), frozenset(released), tuple(spared))
+    return Plan(kept, planned.released - kept, tuple(spared))
+
+
+def _logs_after(context: Context, planned: ExpiryPlan) -> Iterable[SnapshotId]:
+    """Logs of released snapshots that those which follow them take over."""
+    if not isinstance(context.refs, RepoObjectRefs):
+        return ()
+    table = context.refs.info().snapshots
+    return pruned_logs(cut(table, rows_of(table, planned.released), to_root=True))
+
+
+def _tips_after(context: Context, planned: ExpiryPlan) -> set[SnapshotId]:
+    """The targets of refs that an expiry leaves."""
+    branches, tags = context.refs.branches(), context.refs.tags()
+    kept = [at for name, at in branches.items() if name not in planned.branches]
+    return {*kept, *(at for name, at in tags.items() if name not in planned.tags)}
 
 
 def _known(context: Context) -> frozenset[SnapshotId]:

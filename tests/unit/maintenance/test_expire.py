@@ -8,6 +8,7 @@ import pytest
 
 from frazil.errors import ErrorKind, FormatError, ReadOnlyError, RefNotFoundError
 from frazil.maintenance.expire import plan_expiry
+from frazil.maintenance.released import expire_with_files
 from frazil.model.history import RepoAvailability
 from frazil.model.values import RepoStatus
 from frazil.repository import Repository
@@ -158,6 +159,20 @@ def test_a_branch_that_got_a_commit_meanwhile_is_not_deleted() -> None:
     slow.expire_snapshots(cutoff, delete_expired_branches=True)
     assert repo.list_branches() == {"main", "side"}
     assert values(repo, "side")[6] == 70
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_dry_run_tells_which_files_would_go(
+    storage: MemoryStorage, spec: Spec, lost: bool
+) -> None:
+    repo, _ = grown(storage, spec)
+    refs = {"delete_expired_branches": lost, "delete_expired_tags": lost and spec in (1, 2)}
+    before = keys(storage)
+    told = expire_with_files(repo.context, later(), dry_run=True, **refs)
+    assert keys(storage) == before
+    done = expire_with_files(repo.context, later(), **refs)
+    assert told == done
+    assert values(repo)[:6] == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_repository_that_takes_no_changes_refuses(storage: MemoryStorage) -> None:
