@@ -9,8 +9,9 @@ from enum import IntFlag
 
 from frazil.errors import ErrorKind, SessionStateError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
+from frazil.merging import lineage
 from frazil.merging.lineage import merged_commits, other_parents
-from frazil.model.history import Micros, SnapshotEntry
+from frazil.model.history import Metadata, Micros, SnapshotEntry
 from frazil.session.context import Context
 
 
@@ -26,6 +27,8 @@ class Commit:
     """its snapshot file exists, or so history says"""
     is_expired: bool = False
     """it left the history by expiry, not as a branch that was merged and deleted"""
+    is_partial: bool = False
+    """what it merged is gone, and was too much to be named in full"""
 
 
 class _Paint(IntFlag):
@@ -70,8 +73,9 @@ class Graph:
             entry = self._context.refs.entry(snapshot_id)
         except SnapshotNotFoundError:
             return self._load_gone(snapshot_id)
-        parents = self._note_pruned(entry) + self._note_merged(entry)
-        return Commit(snapshot_id, entry.flushed_at, parents)
+        merged, is_partial = self._note_merged(entry.metadata, entry.flushed_at)
+        parents = self._note_pruned(entry) + merged
+        return Commit(snapshot_id, entry.flushed_at, parents, is_partial=is_partial)
 
     def _note_pruned(self, entry: SnapshotEntry) -> tuple[SnapshotId, ...]:
         """The parent as it was before expiry, with the expired ones between."""
@@ -84,14 +88,17 @@ class Graph:
             parent = (one,)
         return parent
 
-    def _note_merged(self, entry: SnapshotEntry) -> tuple[SnapshotId, ...]:
-        """The other parents, and what came with them if one of them is gone."""
-        others = other_parents(entry.metadata)
+    def _note_merged(self, metadata: Metadata, time: Micros) -> tuple[tuple[SnapshotId, ...], bool]:
+        """The other parents, what came with them if one is gone, and whether that is not all."""
+        others = other_parents(metadata)
+        is_partial = False
         if not all(map(self._is_known, others)):
-            others = tuple(dict.fromkeys((*others, *merged_commits(entry.metadata))))
+            named = merged_commits(metadata)
+            is_partial = len(named) >= lineage.NAMED_COMMITS
+            others = tuple(dict.fromkeys((*others, *named)))
         for number, one in enumerate(others):
-            self._latest.setdefault(one, entry.flushed_at - 1 - number)
-        return others
+            self._latest.setdefault(one, time - 1 - number)
+        return others, is_partial
 
     def _is_known(self, snapshot_id: SnapshotId) -> bool:
         try:
@@ -109,8 +116,14 @@ class Graph:
             time = self._latest.get(snapshot_id, 0)
             return Commit(snapshot_id, time, parents, is_readable=False, is_expired=expired)
         own = () if snapshot.parent_id is None else (snapshot.parent_id,)
-        found = (*(own or parents), *other_parents(snapshot.metadata))
-        return Commit(snapshot_id, snapshot.flushed_at, found, is_expired=expired)
+        merged, is_partial = self._note_merged(snapshot.metadata, snapshot.flushed_at)
+        return Commit(
+            snapshot_id,
+            snapshot.flushed_at,
+            (*(own or parents), *merged),
+            is_expired=expired,
+            is_partial=is_partial,
+        )
 
     # --- asking ---
 
@@ -191,8 +204,19 @@ class Graph:
             if not commit.is_readable:
                 if is_base or commit.is_expired:
                     raise expired_base(one)
-            elif not is_base and self._is_cut_off(commit):
+            elif not is_base and (
+                self._is_cut_off(commit) or self._may_have_merged(commit, paint, painted)
+            ):
                 raise expired_base(one)
+
+    def _may_have_merged(
+        self, commit: Commit, paint: _Paint, painted: dict[SnapshotId, _Paint]
+    ) -> bool:
+        """Whether a commit may have merged a snapshot of the other side without naming it."""
+        other = _Paint.BOTH & ~paint
+        return commit.is_partial and any(
+            found == other and self.commit(one).time < commit.time for one, found in painted.items()
+        )
 
     def _is_cut_off(self, commit: Commit) -> bool:
         """Whether a snapshot that seems to follow a root was put there by expiry."""

@@ -23,8 +23,8 @@ SQUASHED: Final = "frazil.squashed"
 """newest and number of the snapshots that were made one, and what they had merged"""
 REWRITTEN_FROM: Final = "frazil.rewritten_from"
 """the snapshot that this one repeats upon another parent"""
-NAMED_COMMITS: Final = 100
-"""Merged snapshots that a merge commit names."""
+NAMED_COMMITS: Final = 1000
+"""Merged snapshots that a merge commit names; of more, nobody can tell once they are gone."""
 
 
 def merge_metadata(
@@ -36,16 +36,20 @@ def merge_metadata(
 
 
 def squash_metadata(
-    squashed: Sequence[SnapshotId], others: Iterable[SnapshotId]
+    squashed: Sequence[SnapshotId], others: Iterable[SnapshotId], merged: Iterable[SnapshotId]
 ) -> dict[str, JSON]:
-    """The metadata of a commit that stands for some, newest first, which had merged others."""
+    """The metadata of a commit that stands for some, newest first, which had merged others.
+
+    `merged` are all that came with those.
+    """
+    named = list(dict.fromkeys((*squashed, *merged)))
     return {
         SQUASHED: {
             "newest": str(squashed[0]),
             "commits": len(squashed),
             "merged": [str(one) for one in others],
         },
-        MERGED_COMMITS: [str(one) for one in squashed[:NAMED_COMMITS]],
+        MERGED_COMMITS: [str(one) for one in named[:NAMED_COMMITS]],
     }
 
 

@@ -17,7 +17,7 @@ from frazil.commit.base import later_than
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import NodeId, SnapshotId
 from frazil.merging.applying import Subject, Wish, require_ability, tip_of
-from frazil.merging.lineage import REWRITTEN_FROM, other_parents, squash_metadata
+from frazil.merging.lineage import REWRITTEN_FROM, merged_commits, other_parents, squash_metadata
 from frazil.merging.records import ChangeCounts, MergeReport, MergeStatus
 from frazil.merging.states import StoredState, delta_between, logged_between
 from frazil.model.history import Metadata, Move, Snapshot, SnapshotEntry, TransactionLog
@@ -102,6 +102,7 @@ def _united(context: Context, squashed: Sequence[SnapshotEntry], wish: Wish) -> 
         **squash_metadata(
             [entry.id for entry in squashed],
             [one for one in dict.fromkeys(others) if one not in own],
+            [one for entry in squashed for one in merged_commits(entry.metadata)],
         ),
     }
     newest = context.assets.snapshot(squashed[0].id)

@@ -21,10 +21,12 @@ def preserve(place: Storage, keys: Iterable[str]) -> None:
 
     def one(key: str) -> str | None:
         if key.startswith(MANIFESTS):
-            keep_once(place, key)  # their successors have other keys, and nobody rewrites them
-            return None
-        blob = place.get(key)
-        if blob is None or is_flat(blob):
+            # Nobody rewrites them, and their successors have other keys.
+            is_wanted = place.head(PRESERVED + key) is None and place.head(key) is not None
+        else:
+            blob = place.get(key)
+            is_wanted = blob is not None and not is_flat(blob)
+        if not is_wanted:
             return None
         place.duplicate(key, PRESERVED + key)
         return PRESERVED + key

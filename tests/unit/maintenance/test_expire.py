@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
@@ -166,12 +167,17 @@ def test_a_dry_run_tells_which_files_would_go(
     storage: MemoryStorage, spec: Spec, lost: bool
 ) -> None:
     repo, _ = grown(storage, spec)
-    refs = {"delete_expired_branches": lost, "delete_expired_tags": lost and spec in (1, 2)}
+    expire = partial(
+        expire_with_files,
+        repo.context,
+        later(),
+        delete_expired_branches=lost,
+        delete_expired_tags=lost and spec in (1, 2),
+    )
     before = keys(storage)
-    told = expire_with_files(repo.context, later(), dry_run=True, **refs)
+    told = expire(dry_run=True)
     assert keys(storage) == before
-    done = expire_with_files(repo.context, later(), **refs)
-    assert told == done
+    assert told == expire()
     assert values(repo)[:6] == [1, 2, 3, 4, 5, 6]
 
 

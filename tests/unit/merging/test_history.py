@@ -20,7 +20,7 @@ from frazil.errors import (
     SnapshotNotFoundError,
 )
 from frazil.ids import SnapshotId
-from frazil.merging import applying, three_way
+from frazil.merging import applying, lineage, three_way
 from frazil.merging.graph import Graph
 from frazil.merging.lineage import MERGE_PARENTS, other_parents
 from frazil.merging.records import MergeReport, MergeStatus
@@ -308,6 +308,53 @@ class TestExpired:
         with pytest.raises(SessionStateError) as caught:
             repo.repository.merge("dev", "main")
         assert caught.value.kind == ErrorKind.MERGE_BASE_EXPIRED
+
+    @pytest.mark.parametrize("squashed", [False, True])
+    @pytest.mark.parametrize("commits", [1, 5])
+    def test_a_base_among_many_that_were_merged_or_squashed_and_collected(
+        self, repo: Branches, monkeypatch: pytest.MonkeyPatch, commits: int, squashed: bool
+    ) -> None:
+        """What was deleted since does not come back, whether or not the base is named."""
+        monkeypatch.setattr(lineage, "NAMED_COMMITS", 4)
+        repo.commit("main", {"g/b/c/1/1": b"x"})
+        start, line = repo.tip("main"), "main" if squashed else "dev"
+        repo.commit(line, {"n/zarr.json": array_document(2), "n/c/0": b"n0"})
+        repo.branch("other", line)
+        for number in range(commits):
+            repo.commit(line, {"a/c/2": b"%d" % number})
+        repo.commit("other", {"a/c/3": b"y"})
+        if squashed:
+            repo.repository.squash("main", start)
+        else:
+            repo.repository.merge("dev", "main")
+        repo.commit("main", {"n/zarr.json": None})
+        repo.repository.delete_branch("dev")
+        repo.repository.garbage_collect(datetime.now(UTC) + LATER)
+        before = repo.keys("main")
+        if commits == 1:
+            repo.repository.merge("other", "main")
+            assert repo.keys("main") == before | {"a/c/3": b"y"}
+            return
+        with pytest.raises(SessionStateError) as caught:
+            repo.repository.merge("other", "main")
+        assert caught.value.kind == ErrorKind.MERGE_BASE_EXPIRED
+        assert repo.keys("main") == before
+
+    def test_squashed_merges_still_name_what_they_brought(self, repo: Branches) -> None:
+        start = repo.tip("main")
+        repo.commit("dev", {"n/zarr.json": array_document(2)})
+        repo.branch("other", "dev")
+        repo.commit("dev", {"a/c/2": b"d"})
+        repo.commit("other", {"a/c/3": b"y"})
+        repo.commit("main", {"a/c/0": b"x"})
+        repo.repository.merge("dev", "main")
+        repo.commit("main", {"n/zarr.json": None})
+        repo.repository.squash("main", start)
+        repo.repository.delete_branch("dev")
+        repo.repository.garbage_collect(datetime.now(UTC) + LATER)
+        repo.repository.merge("other", "main")
+        assert "n" not in repo.nodes("main")
+        assert repo.chunks("main", "a")["3"] == b"y"
 
 
 class TestRaces:
