@@ -156,7 +156,6 @@ def test_nodes_that_come_go_and_change_are_in_the_next_file(
 ) -> None:
     """Each step puts and removes some nodes; every second one is read back from a file."""
     expected = {node.path: node for node in nodes()}
-    snapshot_nodes.MANY_NODES = 10
     table = opened(nodes(), spec)
     for number, step in enumerate(steps):
         put: dict[str, Node] = {}
