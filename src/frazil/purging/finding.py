@@ -12,6 +12,7 @@ import numpy as np
 
 from frazil.bulk.grid import parse_grid
 from frazil.bulk.layout import layout_of
+from frazil.commit.base import OVERWRITTEN
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.errors import (
@@ -40,6 +41,8 @@ from frazil.session.context import Context
 from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage, fan_out
 
+DAMAGED: Final = f"{OVERWRITTEN}damaged.snapshots."
+"""How the keys begin under which repair keeps snapshot files that could not be read."""
 AT_ONCE: Final = 32
 """Files in memory at a time."""
 
@@ -95,6 +98,10 @@ def find(context: Context, wanted: Target, own: Collection[str] = ()) -> Found:
     storage = context.storage
     target, traces = _identified(storage, wanted)
     found = Found(target, known_history(context), own=frozenset(own))
+    if target.region is None:
+        # Nobody can tell what a damaged snapshot holds.
+        kept = (item.key for item in storage.list(OVERWRITTEN))
+        found.loose.update(key for key in kept if key.startswith(DAMAGED))
     _look_at_snapshots(storage, found, traces)
     _look_at_manifests(storage, found)
     _look_at_logs(context, found)

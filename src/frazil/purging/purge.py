@@ -14,7 +14,15 @@ from typing import Final
 from frazil.commit.base import OVERWRITTEN, attempts
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import Edit, RepoObjectRefs
-from frazil.errors import ConflictError, ErrorKind, InternalError, InvalidInputError
+from frazil.errors import (
+    ConflictError,
+    ErrorKind,
+    InternalError,
+    InvalidInputError,
+    SessionStateError,
+)
+from frazil.formats.legacy.names import FOLDERS
+from frazil.formats.legacy.records import LegacyGeneration
 from frazil.ids import node_path
 from frazil.maintenance.access import require_writable
 from frazil.maintenance.id_sets import ID_WIDTH, RowSet
@@ -34,10 +42,24 @@ from frazil.purging.rewriting import Rewriter
 from frazil.purging.traces import holds_ids
 from frazil.session.context import Context
 from frazil.storage.assets import log_key, snapshot_key
+from frazil.storage.base import Storage
 from frazil.storage.locations import without_user
+from frazil.storage.older.bodies import PRESERVED
 
 MOST_TOLD: Final = 100
 """Names that a report lists."""
+LEFT_BY_UPGRADES: Final = (
+    PRESERVED,
+    *sorted(
+        {
+            folders[kind]
+            for generation, folders in FOLDERS.items()
+            for kind in ("snapshots", "manifests", "attributes")
+            if generation != LegacyGeneration.G3  # whose folders are ours
+        }
+    ),
+)
+"""Folders of files that go when somebody cleans up after an upgrade."""
 
 
 def purge(
@@ -54,6 +76,7 @@ def purge(
     Raises:
         InvalidInputError: `confirm` is not the path again, or the region does not fit.
         NodeNotFoundError: no snapshot has, or had, a node there.
+        SessionStateError: an upgrade has left files that hold it as well.
     """
     wanted = Target(node_path("/" + path.strip("/")), parse_region(region))
     if not dry_run:
@@ -64,6 +87,7 @@ def purge(
                 f"confirm={wanted.path!r}",
                 kind=ErrorKind.NOT_CONFIRMED,
             )
+        _require_cleaned(context.storage)
     found = find(context, wanted)
     if dry_run:
         return _told(context, found, _plan(context, found), None)
@@ -72,12 +96,26 @@ def purge(
     plan = _plan(context, found)
     report = _told(context, found, plan, rewriter)
     _destroy(context, found, plan, rewriter, delete_backups=delete_backups)
+    if isinstance(context.refs, RepoObjectRefs):
+        # The newest backup is what repair begins with, and must name snapshots that exist.
+        context.refs.edit(lambda _: Edit(GCRan(), {}))
     return replace(
         report,
         applied=True,
         backups_deleted=delete_backups,
         verification=_verify(context, found, plan),
     )
+
+
+def _require_cleaned(storage: Storage) -> None:
+    """Refuse where files of an older generation are left, which are not looked into."""
+    for folder in LEFT_BY_UPGRADES:
+        if next(iter(storage.list(folder)), None) is not None:
+            raise SessionStateError(
+                f"an upgrade has left files of an older generation below {folder!r}, which may "
+                "hold what shall be erased; clean up after the upgrade first",
+                kind=ErrorKind.NOT_ALLOWED,
+            )
 
 
 def _plan(context: Context, found: Found) -> Erasure:

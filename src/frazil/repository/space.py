@@ -104,7 +104,8 @@ class Space(Handle):
             confirm: the path again, so that nobody does this by accident.
             dry_run: only tell what would be erased.
             delete_backups: also delete backups of the repo object, and with them the older part
-                of the operations log; they name old snapshots and hold no values.
+                of the operations log; they name old snapshots and hold no values. One of the
+                object as it is after all this stays.
 
         Raises:
             InvalidInputError: `confirm` is not the path, or the region does not fit.

@@ -216,16 +216,13 @@ class Converter:
         self, old: Snapshot, made: Snapshot, before: Snapshot | None, ids: NodeIds
     ) -> TransactionLog | None:
         """What a snapshot changed: as its log says, or as comparing it with its parent tells."""
-        if before is None and not old.nodes:
-            return TransactionLog(made.id) if self._target.initial_log else None
-        stored = self._stored_log(old.id)
-        if stored is not None and before is not None and not stored.moved_nodes:
-            assert old.parent_id is not None
-            return _renamed(stored, made.id, {**self.done[old.parent_id].ids, **ids})
-        self.logs_made += 1
         if before is None:
-            return derived_log(made.id, (), made.nodes, self._references)
+            return TransactionLog(made.id) if self._target.initial_log else None
         known = self.done[before.id].ids
+        stored = self._stored_log(old.id)
+        if stored is not None and not stored.moved_nodes:
+            return _renamed(stored, made.id, {**known, **ids})
+        self.logs_made += 1
         nodes, _ = self._nodes(before, known)
         return derived_log(made.id, nodes, made.nodes, self._references)
 

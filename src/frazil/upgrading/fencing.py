@@ -14,7 +14,7 @@ from frazil.formats.generation import Generation
 from frazil.formats.legacy.codec import encode_ref
 from frazil.formats.legacy.g1_state import move_away
 from frazil.formats.legacy.names import WIDE
-from frazil.formats.legacy.records import LegacyGeneration, RefRecord
+from frazil.formats.legacy.records import Dialect, LegacyGeneration, RefRecord
 from frazil.ids import SnapshotId, crockford
 from frazil.maintenance.upgrade import OldRefs
 from frazil.storage.base import LostRace
@@ -68,6 +68,8 @@ def _fence_branch(source: Source, name: str, expected: SnapshotId, target: Gener
     if tip.moved_to is not None:
         return True
     dialect = source.files.dialect
+    if not dialect.is_writable:
+        dialect = Dialect.G2_MSGPACK  # whose refs are the same
     record = RefRecord(
         snapshot=NOWHERE,
         name=crockford(bytes(WIDE)) if source.age is LegacyGeneration.G2 else None,

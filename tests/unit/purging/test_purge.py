@@ -21,11 +21,12 @@ from frazil.errors import (
     InvalidInputError,
     NodeNotFoundError,
     ReadOnlyError,
+    SessionStateError,
     StorageError,
 )
 from frazil.formats.envelope import FileKind, unseal
 from frazil.formats.snapshot_nodes import MANY_NODES
-from frazil.fsck import fsck
+from frazil.fsck import fsck, repair
 from frazil.ids import ManifestId, SnapshotId
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import Snapshot, TransactionLog
@@ -35,8 +36,11 @@ from frazil.repository import Repository
 from frazil.session.committing import Saved
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from frazil.upgrade import upgrade_older
 from tests.support.checks import check_repository
 from tests.support.faulty import Fault, FaultyStorage, Trouble
+from tests.support.generations import Spec
+from tests.support.old_repositories import make_small
 from tests.unit.maintenance.samples import Interrupted, Moment, keys, later, written_at
 
 SECRET = 0x5EC2E75EC2E7
@@ -346,9 +350,42 @@ def test_backups_stay_unless_they_shall_go(storage: MemoryStorage) -> None:
     newest, *older = repo.ops_log()
     assert isinstance(newest.kind, frazil.UpdateType.GCRan)
     assert len(older) > 5
+    old = keys(storage, "overwritten/")
     repo.purge("open", confirm="open", delete_backups=True)
-    assert keys(storage, "overwritten/") == set()
+    (fresh,) = keys(storage, "overwritten/") - old  # of the repository as it is now
+    assert keys(storage, "overwritten/") == {fresh}
     assert frazil.Repository.open(storage).list_branches() == {"main", "dev"}
+
+
+def test_the_repository_can_be_repaired_afterwards(storage: MemoryStorage) -> None:
+    make(storage, 2).purge("group/secret", confirm="group/secret")
+    storage.put("repo", b"garbage")
+    repair(storage, apply=True)
+    repo = Repository.open(storage)
+    assert_open_is_as_before(repo)
+    assert_whole(repo)
+
+
+def test_damaged_snapshots_that_repair_kept_go_too(storage: MemoryStorage) -> None:
+    repo = make(storage, 2)
+    key = f"snapshots/{repo.lookup_branch('main')}"
+    storage.put(key, b"damaged")
+    repair(storage, apply=True)
+    (kept,) = (key for key in keys(storage, "overwritten/") if "damaged" in key)
+    assert Repository.open(storage).purge("group/secret", confirm="group/secret").is_proved
+    assert kept not in keys(storage, "overwritten/")
+
+
+@pytest.mark.parametrize("old", ["g1", "g2", "g3"])
+def test_what_an_upgrade_left_must_be_cleaned_up_first(storage: MemoryStorage, old: Spec) -> None:
+    upgrade_older(make_small(storage, old), to=2)
+    repo = Repository.open(storage)
+    before = dict(blobs(storage))
+    with pytest.raises(SessionStateError, match="upgrade"):
+        repo.purge("x", confirm="x")
+    assert dict(blobs(storage)) == before
+    frazil.clean_upgrade(storage)
+    assert Repository.open(storage).purge("x", confirm="x").is_proved
 
 
 def share_a_manifest(repo: Repository) -> None:

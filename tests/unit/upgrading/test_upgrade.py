@@ -23,6 +23,7 @@ from frazil.errors import (
     ReadOnlyError,
     SessionStateError,
 )
+from frazil.formats.legacy.messages import pack_message, unpack_message
 from frazil.formats.legacy.records import Dialect
 from frazil.fsck import fsck
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
@@ -38,7 +39,15 @@ from frazil.upgrading.chunks import Move, Transfer, mover
 from frazil.upgrading.records import LEGACY_ID, ChunkMode
 from frazil.upgrading.source import Source
 from tests.support.faulty import FaultyStorage
-from tests.support.old_repositories import files_at, fill, make_old, put, told, with_colons
+from tests.support.old_repositories import (
+    files_at,
+    fill,
+    make_old,
+    put,
+    told,
+    values_of,
+    with_colons,
+)
 
 DIALECTS = ("g1", "g2", "g2-msgpack", *(d.value for d in Dialect if d.value.startswith("3")))
 SPECS = (1, 2)
@@ -415,3 +424,42 @@ def test_garbage_collection_leaves_the_way_back_open(to: int) -> None:
     Repository.open(place).expire_snapshots(datetime.now(UTC) + timedelta(days=1))
     with pytest.raises(SessionStateError, match="changed since"):
         frazil.undo_upgrade(place)
+
+
+@pytest.mark.parametrize("to", SPECS)
+def test_what_expiry_left(to: int) -> None:
+    """Expiry of G1 leaves tips that descend from nothing."""
+    place = MemoryStorage()
+    repo = make_old(place, "g1")
+    for name in ("start", "v1"):
+        repo.delete_tag(name)
+    assert len(repo.expire_snapshots(datetime.now(UTC) + timedelta(days=1))) == 2
+    before = told(Repository.open(place))
+    upgrade_older(place, to=to)
+    assert told(Repository.open(place)) == before
+    assert fsck(place, deep=True).is_sound
+
+
+@pytest.mark.parametrize("to", SPECS)
+def test_snapshots_without_history(to: int) -> None:
+    """For two days a library wrote nothing but nodes; such repositories can only be read."""
+    place = MemoryStorage()
+    repo = make_old(place, "g2-msgpack")
+    for item in [*place.list("s/")]:
+        *_, nodes = unpack_message(place.get(item.key) or b"", key=item.key)
+        place.put(item.key, pack_message([nodes]))
+    old = Repository.open(place)
+    assert old.context.generation.dialect is Dialect.G2_NODES
+    tips = {name: told_values(old, name) for name in ("main", "dev")}
+    upgrade_older(old, to=to)
+    new = Repository.open(place)
+    assert {name: told_values(new, name) for name in ("main", "dev")} == tips
+    assert new.lookup_branch("dev") == repo.lookup_branch("dev")
+    with new.transaction("main", message="goes on") as store:
+        put(store, "scalar", ..., 9)
+    assert fsck(place, deep=True).is_sound
+
+
+def told_values(repo: Repository, branch: str) -> dict[str, object]:
+    """All values at the tip of a branch."""
+    return values_of(repo, repo.lookup_branch(branch))
