@@ -42,7 +42,10 @@ class Blanker:
         keys = [(table.ref(row), tuple(table.coords[row].tolist()), encoding) for row in rows]
         fresh = [key for key in dict.fromkeys(keys) if key not in self.done]
         made = ahead(lambda key: self._blank_one(layout, key), fresh, AT_ONCE)
-        self.done.update(zip(fresh, made, strict=True))
+        for key, ref in zip(fresh, made, strict=True):
+            self.done[key] = ref
+            if ref is not None:  # somebody may have built upon it since, and need no other
+                self.done[ref, key[1], encoding] = ref
         changed = [(key[1], ref) for key in keys if (ref := self.done[key]) is not None]
         gone = [key[1] for key in keys if self.done[key] is None]
         self.dropped += len(gone)

@@ -289,6 +289,24 @@ def test_who_works_on_an_old_snapshot_cannot_commit(storage: MemoryStorage, spec
     assert_whole(repo)
 
 
+def test_a_commit_upon_what_was_just_erased_shares_its_chunks(storage: MemoryStorage) -> None:
+    make(storage, 1)
+
+    def commit() -> None:
+        session = Repository.open(storage).writable_session("dev")
+        write_region(session, "group/secret", slice(0, 2), SECRET)
+        session.commit("meanwhile")
+
+    # By then dev has moved already, and main has not.
+    moments = [Moment("put_if", "refs/branch.main", commit)]
+    slow = Repository.open(Interrupted(storage, moments))
+    assert slow.purge("group/secret", [slice(1, 7)], confirm="group/secret").is_proved
+    repo = Repository.open(storage)
+    assert read(repo, "group/secret", branch="dev").tolist() == [SECRET, *[0] * 6, SECRET]
+    assert next(iter(repo.ancestry(branch="dev"))).message == "meanwhile"
+    assert_whole(repo)
+
+
 def test_commits_made_meanwhile_are_looked_through_too(storage: MemoryStorage, spec: int) -> None:
     make(storage, spec)
 
