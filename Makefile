@@ -14,7 +14,7 @@ demo: venv ## NetCDF files to a repository, SQL, rechunking and a map, on embedd
 	@$(PY) examples/demo.py $(ARGS)
 
 test: lint peers ## ruff, mypy and all tests but the soak ones (WORKERS=2, ARGS=pytest arguments)
-	$(PY) -m pytest -m "not soak" -n $(WORKERS) $(ARGS)
+	$(PY) -m pytest -m "not soak" -n $(WORKERS) --dist worksteal $(ARGS)
 
 lint: venv ## ruff and mypy
 	$(PY) -m ruff check .
