@@ -7,6 +7,7 @@ repository is sound, and doing the job again gives what it should have given.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ import frazil
 from frazil.maintenance.verifying import verify_references
 from tests.support.archive import many
 from tests.support.spark import messages_of, opened, rows_of, weather, write_here
-from tests.support.spark_jobs import kill_at, run_job
+from tests.support.spark_jobs import kill_at, run_job, two_hosts
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -105,8 +106,9 @@ def test_killed_workers_are_replaced_and_the_job_commits_once(tmp_path: Path) ->
 SPECULATION = """
 import pyarrow as pa
 
-spark = session("local-cluster[2,1,700]", config={
-    "spark.executor.memory": "700m", "spark.speculation": "true",
+spark = session(sys.argv[2], config={
+    "spark.driver.host": "127.0.0.1", "spark.executor.memory": "700m", "spark.executor.cores": "2",
+    "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"], "spark.speculation": "true",
     "spark.speculation.interval": "100ms", "spark.speculation.multiplier": "1.1",
     "spark.speculation.quantile": "0.5", "spark.speculation.minTaskRuntime": "100ms",
 })
@@ -129,11 +131,14 @@ frame.mapInArrow(slow_once, frame.schema).write.format("frazil").mode("append").
 
 
 @pytest.mark.soak
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a second address of this machine")
 def test_a_speculative_duplicate_counts_once(tmp_path: Path) -> None:
     repo = tmp_path / "repo"
     zeros = pa.table({"x": np.arange(4000), "v": np.zeros(4000)})
     write_here(repo, zeros, dims=["x"], chunks={"x": 500})
-    assert run_job(tmp_path, SPECULATION) == 0, (tmp_path / "job.log").read_text()[-3000:]
+    with two_hosts(tmp_path) as url:
+        ended = run_job(tmp_path, SPECULATION, url, PYSPARK_PYTHON=sys.executable)
+    assert ended == 0, (tmp_path / "job.log").read_text()[-3000:]
     assert (tmp_path / "attempts").read_text() == "xx", "Spark has started a second attempt"
     assert len(messages_of(repo)) == 2
     assert sound(repo)

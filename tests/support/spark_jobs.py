@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+
+import pyspark
 
 import frazil
 
 PATIENCE_S = 420.0
+HOSTS = ("127.0.0.1", "127.0.0.2")
+DEPLOY = "org.apache.spark.deploy"
 
 COMMON = """
 import os, signal, sys, time
@@ -40,13 +45,15 @@ def once(name):
 
 
 @contextmanager
-def job(place: Path, code: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+def job(
+    place: Path, code: str, *arguments: str, **environment: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process that runs a job; it and all it started are killed at the end."""
     script = place / "job.py"
     script.write_text(COMMON + code)
     log = (place / "job.log").open("wb")
     process = subprocess.Popen(
-        [sys.executable, str(script), str(place)],
+        [sys.executable, str(script), str(place), *arguments],
         env={**os.environ, "PYTHONPATH": str(Path(frazil.__file__).parents[1]), **environment},
         stdout=log,
         stderr=subprocess.STDOUT,
@@ -61,9 +68,9 @@ def job(place: Path, code: str, **environment: str) -> Iterator[subprocess.Popen
         process.wait()
 
 
-def run_job(place: Path, code: str, **environment: str) -> int:
+def run_job(place: Path, code: str, *arguments: str, **environment: str) -> int:
     """Run a job to its end, whatever that is; tell how it ended."""
-    with job(place, code, **environment) as process:
+    with job(place, code, *arguments, **environment) as process:
         return process.wait(PATIENCE_S)
 
 
@@ -80,3 +87,40 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes], pl
         assert process.poll() is None, (place / "job.log").read_text()[-4000:]
         assert time.monotonic() < end, "the job takes too long"
         time.sleep(0.1)
+
+
+@contextmanager
+def two_hosts(place: Path) -> Iterator[str]:
+    """A cluster on two addresses, as two attempts at one task need them; gives its URL."""
+    with socket.socket() as probe:
+        probe.bind((HOSTS[0], 0))
+        port: int = probe.getsockname()[1]
+    url = f"spark://{HOSTS[0]}:{port}"
+    with ExitStack() as running:
+        master = ["--host", HOSTS[0], "--port", str(port), "--webui-port", "0"]
+        running.enter_context(_daemon(place, f"{DEPLOY}.master.Master", master))
+        for number, host in enumerate(HOSTS):
+            size = ["--cores", "2", "--memory", "1g", "--webui-port", "0"]
+            work = ["--work-dir", str(place / f"worker-{number}")]
+            arguments = ["--host", host, *size, *work, url]
+            running.enter_context(_daemon(place, f"{DEPLOY}.worker.Worker", arguments))
+        yield url
+
+
+@contextmanager
+def _daemon(place: Path, name: str, arguments: list[str]) -> Iterator[None]:
+    start = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    with (place / "cluster.log").open("ab") as log:
+        process = subprocess.Popen(
+            [str(start), name, *arguments],
+            env={**os.environ, "SPARK_DAEMON_MEMORY": "256m", "PYSPARK_PYTHON": sys.executable},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
