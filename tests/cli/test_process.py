@@ -72,7 +72,9 @@ def test_interruption_is_quiet(tmp_path: Path) -> None:
     place.mkdir()
     os.mkfifo(place / "waiting")
     program = (
-        "import sys\n"
+        "import signal, sys\n"
+        # Who runs tests in the background of a shell has made them deaf to this signal.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from frazil.cli import places\n"
         f"def slow(url): print('ready', flush=True); open({str(place / 'waiting')!r})\n"
         "places.open_place = slow\n"

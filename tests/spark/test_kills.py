@@ -42,7 +42,8 @@ fs.ingest(f"{{place}}/files/*.nc", f"{{place}}/repo", spark=session("local[2]"),
 
 
 @pytest.mark.parametrize(
-    ("step", "condition"), [("copying", "now.chunks > 0"), ("committing", "True")]
+    ("step", "condition"),
+    [pytest.param("copying", "now.chunks > 0", marks=pytest.mark.soak), ("committing", "True")],
 )
 def test_a_killed_ingest_leaves_the_branch(tmp_path: Path, step: str, condition: str) -> None:
     values = many(tmp_path / "files", 6, (40, 50))
@@ -66,6 +67,7 @@ fs.rechunk(f"{place}/repo", "v", {"x": 500}, spark=session("local[2]"), progress
 """
 
 
+@pytest.mark.soak
 def test_a_killed_rechunk_leaves_the_branch(tmp_path: Path) -> None:
     repo, values = tmp_path / "repo", np.random.default_rng(3).normal(size=4000)
     write_here(repo, pa.table({"x": np.arange(4000), "v": values}), dims=["x"], chunks={"x": 100})
