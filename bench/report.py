@@ -19,7 +19,7 @@ def write_report(results: dict[str, Any], docs: Path) -> None:
     lines = [
         "# Benchmarks",
         "",
-        "Frazil beside everything it can be compared with, on one machine, in one run.",
+        "Frazil beside everything it can be compared with, on one machine, side by side in each case.",
         "`make bench` measures it anew and writes this page; rows that Frazil loses stay in.",
         "",
         *_circumstances(results),
@@ -155,7 +155,7 @@ def _rates(figures: dict[str, Any], amounts: dict[str, float]) -> Iterator[str]:
 def _row(figures: dict[str, Any], unit: str, memory: bool, requests: bool) -> Iterator[str]:
     yield figures["name"]
     if figures["failure"] or "median" not in figures:
-        yield f"failed: {figures['failure']}".replace("|", "/").replace("\n", " ")
+        yield f"no figure: {figures['failure']}".replace("|", "/").replace("\n", " ")
     else:
         spread = f"{_value(figures['low'], unit)} - {_value(figures['high'], unit)}"
         yield f"{_value(figures['median'], unit)} ({spread})"
