@@ -19,7 +19,7 @@ def write_report(results: dict[str, Any], docs: Path) -> None:
     lines = [
         "# Benchmarks",
         "",
-        "Frazil beside everything it can be compared with, on one machine, side by side in each case.",
+        "Frazil beside all that it can be compared with, on one machine, case by case.",
         "`make bench` measures it anew and writes this page; rows that Frazil loses stay in.",
         "",
         *_circumstances(results),
