@@ -159,7 +159,7 @@ def _part_of(whole: slice, part: slice) -> slice:
     return slice(start + part.start * step, start + part.stop * step, step)
 
 
-def _merge_parts(parts: Any, axis: object = None, keepdims: object = None) -> ForkSession:  # noqa: ANN401
+def _merge_parts(parts: Any, axis: object = None, keepdims: object = None) -> ForkSession:  # noqa: ANN401 - lists of lists of forks
     return merge_sessions(parts)
 
 

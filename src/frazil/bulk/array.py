@@ -147,7 +147,7 @@ class BulkArray:
         """Selection of whole chunks by their numbers."""
         return Access(self, "blocks")
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:  # noqa: ANN401
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:  # noqa: ANN401 - what numpy takes
         if copy is False:
             raise ValueError("an array in storage cannot be used without a copy")
         found = self._read(..., "brackets")

@@ -137,7 +137,7 @@ def _java(*, is_needed: bool) -> Check:
 
     worst = Verdict.PROBLEM if is_needed else Verdict.ABSENT
     home = os.environ.get("JAVA_HOME")
-    program = shutil.which("java", path=os.path.join(home, "bin") if home else None)  # noqa: PTH118
+    program = shutil.which("java", path=os.path.join(home, "bin") if home else None)  # noqa: PTH118 - `which` takes text
     if program is None:
         where = "JAVA_HOME has no bin/java" if home else "no java on the PATH"
         need = f"; Spark needs Java {OLDEST_JAVA} or newer" if is_needed else ""

@@ -115,7 +115,7 @@ def plain(values: Values) -> Any:  # noqa: ANN401  (nested lists of JSON scalars
     return _nested(values.tolist(), _scalar)
 
 
-def _nested(value: Any, change: Any) -> Any:  # noqa: ANN401
+def _nested(value: Any, change: Any) -> Any:  # noqa: ANN401 - what JSON holds
     return [_nested(each, change) for each in value] if isinstance(value, list) else change(value)
 
 

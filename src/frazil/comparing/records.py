@@ -75,7 +75,7 @@ class Tally:
         )
 
 
-def _chosen(choose: Any, one: float | None, other: float | None) -> float | None:  # noqa: ANN401
+def _chosen(choose: Any, one: float | None, other: float | None) -> float | None:  # noqa: ANN401 - min or max
     if one is None or other is None:
         return other if one is None else one
     found: float = choose(one, other)

@@ -87,7 +87,7 @@ def _as_json(value: object) -> object:
     return value.item() if isinstance(value, np.generic) else str(value)
 
 
-def encoded_attributes(fill: Any, dtype: np.dtype[Any]) -> dict[str, Any]:  # noqa: ANN401
+def encoded_attributes(fill: Any, dtype: np.dtype[Any]) -> dict[str, Any]:  # noqa: ANN401 - a scalar of any type
     """The `_FillValue` attribute, spelled as xarray spells it for Zarr v3."""
     if dtype.kind == "O":
         return {"_FillValue": _attribute_text(fill)}
@@ -103,7 +103,7 @@ def _attribute_text(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def decoded_fill(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> Any:  # noqa: ANN401
+def decoded_fill(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a scalar of any type
     """The value that `_FillValue` stands for; None when there is none."""
     if "_FillValue" not in attrs:
         return None
@@ -146,13 +146,13 @@ def _dtype_of(data_type: str) -> np.dtype[Any]:
     return data_types.dtype_of(json.loads(data_type))
 
 
-def native_encoding(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> str:  # noqa: ANN401
+def native_encoding(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> str:  # noqa: ANN401 - a scalar of any type
     """The encoding of an array that is written here."""
     with quiet():
         return encoding_from(_native(dtype, fill, compressor))
 
 
-def _native(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> ArrayV3Metadata:  # noqa: ANN401
+def _native(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> ArrayV3Metadata:  # noqa: ANN401 - a scalar of any type
     import zarr
     from zarr.core.metadata import ArrayV3Metadata
 

@@ -53,7 +53,7 @@ def described(
 ) -> tuple[Message, dict[str, Any]]:
     """What a message says of itself, and the attributes of its variable."""
 
-    def get(key: str, default: Any = None) -> Any:  # noqa: ANN401
+    def get(key: str, default: Any = None) -> Any:  # noqa: ANN401 - whatever a key holds
         try:
             return eccodes.codes_get(handle, key)
         except eccodes.KeyValueNotFoundError:

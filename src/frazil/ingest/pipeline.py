@@ -148,7 +148,7 @@ class _Ingest:
             return self._finish(report, Status.PLANNED)
         return self._write(plan, report)
 
-    def _finish(self, report: IngestReport, status: Status, **facts: Any) -> IngestReport:  # noqa: ANN401
+    def _finish(self, report: IngestReport, status: Status, **facts: Any) -> IngestReport:  # noqa: ANN401 - fields of the report
         seconds = time.monotonic() - self.started
         return replace(
             report, status=status, findings=tuple(self.findings.found), seconds=seconds, **facts

@@ -142,7 +142,7 @@ def _look_local(path: str) -> Identity | None:
         raise StorageError(
             f"the file cannot be read: {error.strerror}", kind=ErrorKind.IO, file=path
         ) from None
-    if os.path.isdir(path):  # noqa: PTH112
+    if os.path.isdir(path):  # noqa: PTH112 - a path as the user wrote it
         return None
     # Readers other than we spell the tags of files differently; on times all agree.
     when = -(-status.st_mtime_ns // 1_000_000_000)
@@ -220,7 +220,7 @@ def expand(
 def _matches(pattern: str, options: Mapping[str, Any] | None) -> Iterator[str]:
     if "://" not in pattern or pattern.startswith(FILE):
         local = unquote(pattern.removeprefix(FILE)) if pattern.startswith(FILE) else pattern
-        yield from map(as_url, sorted(glob.glob(local, recursive=True)))  # noqa: PTH207
+        yield from map(as_url, sorted(glob.glob(local, recursive=True)))  # noqa: PTH207 - patterns of users may be absolute
         return
     root = root_of(pattern)
     wanted = pattern.removeprefix(root).lstrip("/")

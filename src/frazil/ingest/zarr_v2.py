@@ -56,7 +56,7 @@ def variable_of(
 
 def _dtype(text: object) -> str:
     if not isinstance(text, str):
-        raise ValueError("records with fields are not supported")  # noqa: TRY004
+        raise ValueError("records with fields are not supported")  # noqa: TRY004 - the file is wrong, not a type of ours
     if text in ("|O", "O"):
         raise ValueError("values of any length are not supported")
     return text
@@ -78,8 +78,7 @@ def _codecs(meta: Mapping[str, Any], dtype: np.dtype[Any]) -> list[dict[str, Any
     if meta.get("order") == "F" and len(meta["shape"]) > 1:
         order = [*range(len(meta["shape"]))][::-1]
         found.append({"name": "transpose", "configuration": {"order": order}})
-    for config in meta.get("filters") or ():
-        found.append(_numcodec(config))  # noqa: PERF401
+    found += [_numcodec(config) for config in meta.get("filters") or ()]
     compressor = meta.get("compressor")
     if compressor is not None:
         found.append(_compressor(compressor, dtype))

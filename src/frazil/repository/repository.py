@@ -56,7 +56,7 @@ def _chosen(version: SpecVersion | int | str | None) -> Generation:
     if named is not None and named.dialect is not None:
         return named
     if not isinstance(version, int):
-        raise ValueError(f"Couldn't parse a valid version from {version!r}")  # noqa: TRY004
+        raise ValueError(f"Couldn't parse a valid version from {version!r}")  # noqa: TRY004 - the official package's own error
     if version not in BY_NUMBER:
         raise ValueError(f"Unsupported version {version}")
     return BY_NUMBER[version]

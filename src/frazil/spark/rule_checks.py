@@ -220,7 +220,7 @@ def _coded(objects: DataFrame) -> DataFrame:
             chosen = chosen.when(f.col("trouble") == str(trouble), str(code))
         return chosen.otherwise(str(Code.SOURCE_UNREADABLE))
 
-    def levelled(code: Any) -> Any:  # noqa: ANN401
+    def levelled(code: Any) -> Any:  # noqa: ANN401 - a column
         chosen = f.when(f.lit(False), "")
         for each, rule in RULES.items():
             chosen = chosen.when(code == str(each), str(rule.level))

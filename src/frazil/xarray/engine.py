@@ -123,10 +123,10 @@ class FrazilBackend(BackendEntrypoint):
         mask_and_scale: bool = True,
         decode_times: Any = True,  # noqa: ANN401  (xarray's; a bool or a coder)
         concat_characters: bool = True,
-        decode_coords: Any = True,  # noqa: ANN401
+        decode_coords: Any = True,  # noqa: ANN401 - what xarray takes
         drop_variables: str | Iterable[str] | None = None,
         use_cftime: bool | None = None,
-        decode_timedelta: Any = None,  # noqa: ANN401
+        decode_timedelta: Any = None,  # noqa: ANN401 - what xarray takes
         group: str | None = None,
         branch: str | None = None,
         tag: str | None = None,

@@ -41,7 +41,7 @@ class Pending:
     eager: list[tuple[npt.ArrayLike, Any, Any]] = field(default_factory=list)
     lazy: list[tuple[Any, Any, Any]] = field(default_factory=list)
 
-    def add(self, source: Any, target: Any, region: Any = None) -> None:  # noqa: ANN401
+    def add(self, source: Any, target: Any, region: Any = None) -> None:  # noqa: ANN401 - arrays of numpy, dask or zarr
         """Take note of one array; called by xarray."""
         kind = self.lazy if _is_dask(source) else self.eager
         kind.append((source, target, region))

@@ -414,8 +414,8 @@ def test_a_process_forked_meanwhile_does_not_keep_the_lock(tmp_path: Path) -> No
     lock = RootLock(str(tmp_path), timeout_s=0.2)
     with lock.hold():
         child = Forked(time.sleep, 60)
-    with lock.hold():
-        pass
+    with lock.hold():  # it would give up after a moment
+        os.kill(child.pid, 0)  # the child is alive, and holds nothing
     child.kill()
 
 

@@ -326,7 +326,7 @@ def _coord_column(table: ChunkTable) -> Any:  # noqa: ANN401 - Arrow
     return made.cast(pa.binary())
 
 
-def _inline_column(table: ChunkTable, is_inline: npt.NDArray[np.bool_]) -> Any:  # noqa: ANN401
+def _inline_column(table: ChunkTable, is_inline: npt.NDArray[np.bool_]) -> Any:  # noqa: ANN401 - an Arrow array
     pa = arrow()
     if not is_inline.any():
         return pa.nulls(len(table), pa.binary())
