@@ -310,7 +310,7 @@ def cases(size: Size) -> tuple[Case, ...]:
         _small(size, "zstd", {THROUGH_ZARR: (5, 12), BULK: (8, 18), PACKED: None}),
         _one_chunk(size),
         _xarray(size),
-        _xarray(size, 16),
+        _xarray(size, 8),
         _xarray(size, 4),
         _tiny(size),
         _large(size, "raw", 4, 8),

@@ -48,8 +48,25 @@ class Envelope:
     body: bytes
 
 
+NOISE: Final = 100
+"""A level of our own, for bodies that are mostly random ids.
+
+Zstd's level 1 finds in them what a table of 4,096 places finds as well, in half the time: the
+table stays in the processor's nearest cache.
+"""
+
+
 def _compressor(level: int) -> zstandard.ZstdCompressor:
-    return zstandard.ZstdCompressor(level=level, write_content_size=True)
+    if level != NOISE:
+        return zstandard.ZstdCompressor(level=level, write_content_size=True)
+    parameters = zstandard.ZstdCompressionParameters.from_level(
+        1,
+        strategy=zstandard.STRATEGY_FAST,
+        hash_log=12,
+        min_match=6,
+        write_content_size=True,
+    )
+    return zstandard.ZstdCompressor(compression_params=parameters)
 
 
 class _SmallCompressors(threading.local):
@@ -70,7 +87,10 @@ _small: Final = _SmallCompressors()
 
 
 def seal(body: Body | Sequence[Body], kind: FileKind, *, spec: int, level: int = 3) -> bytes:
-    """Compress a body, given whole or in pieces, and put the header before it."""
+    """Compress a body, given whole or in pieces, and put the header before it.
+
+    `level` is one of zstd's, or `NOISE`.
+    """
     if not isinstance(body, bytes | memoryview):
         # zstd packs a tenth better what it gets whole.
         body = body[0] if len(body) == 1 else b"".join(body)

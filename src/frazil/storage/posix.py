@@ -111,7 +111,7 @@ def etag(status: os.stat_result) -> str:
 
 def version_of(status: os.stat_result, data: Bytes) -> Version:
     """A version that names the content as well, since inodes and clock ticks are reused."""
-    return Version(etag(status), hashlib.blake2b(data, digest_size=16).hexdigest())
+    return Version(etag(status), hashlib.sha256(data).hexdigest()[:32])
 
 
 def is_staging(name: str) -> bool:
