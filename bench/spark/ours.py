@@ -36,6 +36,17 @@ class Spark:
         found: float = frame.agg({"t2m": "avg"}).collect()[0][0]
         return found
 
+    def mean_of_lines(self, frame: DataFrame) -> float:
+        """The mean of a variable that comes as arrays."""
+        total = "sum(aggregate(t2m, 0D, (sum, each) -> sum + each))"
+        found: float = frame.selectExpr(f"{total} / sum(size(t2m))").collect()[0][0]
+        return found
+
+    def scan(self, frame: DataFrame) -> float:
+        """Make every row of a table, and use none."""
+        frame.write.format("noop").mode("overwrite").save()
+        return 1.0
+
     def by_month(self, frame: DataFrame) -> float:
         """Means by month; the first of them."""
         from pyspark.sql import functions as f
@@ -49,10 +60,14 @@ class Spark:
     def run(self, case: str, who: str) -> Any:
         """Do the work of a case once."""
         match case, who:
+            case "spark-scan", "frazil":
+                return self.scan(self.frazil())
+            case "spark-scan", _:
+                return self.scan(self.parquet())
             case "spark-mean", "frazil":
                 return self.mean(self.frazil(columns="t2m"))
-            case "spark-mean", "frazil, all columns":
-                return self.mean(self.frazil())
+            case "spark-mean", "frazil, lines":
+                return self.mean_of_lines(self.frazil(columns="t2m", layout="lines"))
             case "spark-mean", _:
                 return self.mean(self.parquet())
             case "spark-month", "frazil":

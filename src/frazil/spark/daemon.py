@@ -13,6 +13,8 @@ from typing import Final
 
 from pyspark.daemon import manager
 
+from frazil.spark.worker import keep
+
 LOADED: Final = (
     "pyspark.sql.datasource",
     "zarr.core.metadata.v3",
@@ -29,6 +31,7 @@ def load() -> None:
     with contextlib.redirect_stdout(sys.stderr):
         for name in LOADED:
             import_module(name)
+    keep()
 
 
 if __name__ == "__main__":

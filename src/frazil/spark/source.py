@@ -51,6 +51,7 @@ class FrazilSource(DataSource):
     def schema(self) -> StructType:
         """The columns of the table; the snapshot that is read is fixed here."""
         self._plan = self._planned(None)
+        _keep_imports()
         return self._plan.schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -115,6 +116,12 @@ class IcechunkSource(FrazilSource):
     def name(cls) -> str:
         """The word after `format`."""
         return "icechunk"
+
+
+def _keep_imports() -> None:
+    from frazil.spark.worker import keep
+
+    keep()
 
 
 def plan_read(
@@ -186,6 +193,7 @@ class RegionReader(DataSourceReader):
         from frazil.spark.planning import plan_ranges
 
         ranges = plan_ranges(self.scan, self.grid, self.scan.cell_bytes)
+        _keep_imports()
         return [InputPartition(each) for each in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
