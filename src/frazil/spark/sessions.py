@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,8 +29,6 @@ _PATH: Final = "PYTHONPATH"
 _WORKER_PYTHON: Final = "PYSPARK_PYTHON"
 NO_FRAZIL: Final = "No module named 'frazil"
 """What Python says where it is not installed."""
-_LONGEST_SOCKET_FOLDER: Final = 60
-"""The system takes 107 bytes, of which Spark needs some."""
 _DAEMON: Final = "frazil.spark.daemon"
 
 SETTINGS: Final = {
@@ -195,21 +191,8 @@ def _embedded_settings() -> dict[str, str]:
     """Workers of the embedded session run the same Python as we do, unless told otherwise."""
     python = os.environ.get(_WORKER_PYTHON, sys.executable)
     made = {"spark.pyspark.python": python, "spark.pyspark.driver.python": sys.executable}
-    made |= _socket_settings()
     # Another Python may have no Frazil, which it could not tell if it did not start.
     return {**made, "spark.python.daemon.module": _DAEMON} if python == sys.executable else made
-
-
-def _socket_settings() -> dict[str, str]:
-    """Let Spark and its workers talk through files instead of TCP: rows come a tenth faster."""
-    if sys.platform != "linux":
-        return {}
-    folder = tempfile.mkdtemp(prefix="frazil-spark-")  # nobody else may look into it
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    if len(folder) > _LONGEST_SOCKET_FOLDER:
-        return {}
-    name = "spark.python.unix.domain.socket"
-    return {f"{name}.enabled": "true", f"{name}.dir": folder}
 
 
 @contextlib.contextmanager
