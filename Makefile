@@ -1,6 +1,6 @@
 # Every target makes the environment it needs; nothing outside this folder is touched.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench peer soak lock clean venv peers
+.PHONY: help demo test lint format bench benchspark peer soak lock clean venv peers benchmarks
 
 PY := .venv/bin/python
 WORKERS ?= 2
@@ -25,9 +25,11 @@ format: venv ## put every file into ruff's layout
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
-bench: peers ## measure beside all peers, write docs/benchmarks.md (ARGS="--size small --only read")
-	@if [ -f .venv-peer2.missing ]; then cat .venv-peer2.missing; exit 1; fi
-	@PYTHONPATH=src:. .venv-peer2/bin/python -m bench $(ARGS)
+bench: peers benchmarks ## measure beside all peers, write docs/benchmarks.md (ARGS="--only read")
+	@PYTHONPATH=src:. .venv-bench/bin/python -m bench $(ARGS)
+
+benchspark: venv benchmarks ## the same for the pipeline on Spark (ARGS="--size small --only where")
+	@FRAZIL_BENCH_PEER=$(CURDIR)/.venv-bench/bin/python PYTHONPATH=src:. $(PY) -m bench.spark $(ARGS)
 
 peer: venv peers ## only the tests against the official packages, 1.1.21 and 2.3.0
 	$(PY) -m pytest -m peer -n $(WORKERS) $(ARGS)
@@ -39,7 +41,7 @@ lock: ## choose the newest versions that fit and write the lock files anew
 	@scripts/lock
 
 clean: ## remove environments, caches and build results
-	rm -rf .venv .venv-peer1 .venv-peer2 .venv-peer*.missing build dist
+	rm -rf .venv .venv-bench .venv-peer1 .venv-peer2 .venv-peer*.missing build dist
 	rm -rf .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -50,3 +52,6 @@ venv:
 peers:
 	@scripts/venv .venv-peer1 requirements-peer1.lock 3.11 3.11 --optional
 	@scripts/venv .venv-peer2 requirements-peer2.lock 3.12 3.14 --optional
+
+benchmarks:
+	@scripts/venv .venv-bench requirements-bench.lock 3.12 3.14

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from bench.model import Action, Case, Contestant, Dataset, Party, Place, Size, Target, Timed
@@ -14,8 +17,11 @@ from bench.seeds import link_copy, seeded
 THEME = "History and upkeep"
 PEER = Party.ICECHUNK2.value
 OLDER = Party.ICECHUNK1.value
+SYNCED = f"{PEER}, then fsync"
 COMMITS = 20
 """commits per measurement"""
+MANY_COMMITS = 300
+"""to a new repository"""
 CHUNKS = 1000
 PARTIES: tuple[tuple[str, Party, Durability], ...] = (
     ("frazil, durable", Party.FRAZIL, "commit"),
@@ -23,6 +29,14 @@ PARTIES: tuple[tuple[str, Party, Durability], ...] = (
     (PEER, Party.ICECHUNK2, "none"),
     (OLDER, Party.ICECHUNK1, "none"),
 )
+WRITERS: tuple[tuple[str, Party, Durability], ...] = (
+    *PARTIES[:3],
+    (SYNCED, Party.ICECHUNK2, "after"),
+    *PARTIES[3:],
+)
+"""The official package never syncs; with fsync after its commits it promises what Frazil does."""
+NEW_FILES = ("manifests", "snapshots", "transactions")
+"""the folders that get a file in each commit; the rest is the repo object or the branch"""
 
 
 def put(store: Any, key: str, data: bytes) -> None:
@@ -42,16 +56,50 @@ def declare(store: Any) -> None:
     )
 
 
-def commit_some(repository: Any, count: int, first: int = 0) -> float:
-    """Make commits of one chunk; return the seconds spent in `commit` alone."""
+def commit_some(
+    repository: Any,
+    count: int,
+    first: int = 0,
+    *,
+    whole: bool = False,
+    synced: Path | None = None,
+) -> float:
+    """Make commits of one chunk; return the seconds spent in `commit` alone.
+
+    With `whole` also those spent on the session and the chunk; with `synced`, the folder of the
+    repository, also those spent on getting the commits to the disk.
+    """
     spent = 0.0
+    known = _files(synced) if synced else set()
     for number in range(first, first + count):
+        begin = time.perf_counter()
         session = repository.writable_session("main")
         put(session.store, f"a/c/{number % CHUNKS}", (number + 1).to_bytes(4, "little"))
-        begin = time.perf_counter()
+        if not whole:
+            begin = time.perf_counter()
         session.commit(f"commit {number}")
         spent += time.perf_counter() - begin
+        if synced:
+            found = _files(synced)
+            begin = time.perf_counter()
+            _sync(synced, sorted(found - known))
+            spent += time.perf_counter() - begin
+            known = found
     return spent
+
+
+def _files(folder: Path) -> set[str]:
+    return {
+        str(file.relative_to(folder)) for kind in NEW_FILES for file in folder.glob(f"{kind}/*")
+    }
+
+
+def _sync(folder: Path, files: Sequence[str]) -> None:
+    """What a commit has to bring to the disk: its files and their names, then what names it."""
+    for name in (*files, *NEW_FILES, "repo", "."):
+        descriptor = os.open(folder / name, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
 
 
 def write_history(count: int, place: Place, *, spec: int = 2) -> None:
@@ -75,7 +123,19 @@ def small_commits(party: Party, durability: Durability, place: Place, scratch: P
     """Commit one chunk at a time to a long history; only `commit` counts."""
     repository = open_repository(party, place, durability)
     commit_some(repository, 1, first=500)
-    return lambda: Timed(commit_some(repository, COMMITS, first=600))
+    synced = place.folder if durability == "after" else None
+    return lambda: Timed(commit_some(repository, COMMITS, first=600, synced=synced))
+
+
+def first_commits(party: Party, durability: Durability, _: Place, scratch: Place) -> Action:
+    """Open a session, set one chunk and commit, again and again, in a new repository."""
+    repository = create(party, scratch, durability)
+    session = repository.writable_session("main")
+    declare(session.store)
+    session.commit("array")
+    synced = scratch.folder if durability == "after" else None
+
+    return lambda: Timed(commit_some(repository, MANY_COMMITS, whole=True, synced=synced))
 
 
 def ancestry(party: Party, count: int, place: Place, _: Place) -> Action:
@@ -161,7 +221,22 @@ def cases(size: Size) -> tuple[Case, ...]:
     readers = tuple(
         (name.split(",")[0], party) for name, party, durability in PARTIES if durability == "none"
     )
+    against = (
+        Target("frazil, no fsync", PEER, 1),
+        Target("frazil, durable", SYNCED, 1),
+        Target("frazil, durable", PEER),
+    )
     return (
+        Case(
+            key="first-commits",
+            title=f"{MANY_COMMITS} small commits to a new repository, sessions included",
+            theme=THEME,
+            contestants=tuple(
+                Contestant(name, party, partial(first_commits, party, durability))
+                for name, party, durability in WRITERS
+            ),
+            targets=against,
+        ),
         Case(
             key="small-commit",
             title=f"{COMMITS} small commits at {count:,} snapshots",
@@ -173,9 +248,10 @@ def cases(size: Size) -> tuple[Case, ...]:
                     partial(small_commits, party, durability),
                     history_data(party, count, f"-{durability}"),
                 )
-                for name, party, durability in PARTIES
+                for name, party, durability in WRITERS
             ),
             targets=(
+                Target("frazil, durable", SYNCED),
                 Target("frazil, durable", PEER, 0.8, 1.2),
                 Target("frazil, no fsync", PEER, 0.8, 1.2),
             ),

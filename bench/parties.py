@@ -14,7 +14,8 @@ from bench.model import Party, Place
 ACCESS = {"access_key_id": "frazil-bench", "secret_access_key": "only-for-bench"}
 REGION = "us-east-1"
 
-Durability = Literal["commit", "none"]
+Durability = Literal["commit", "none", "after"]
+"""who syncs files to the disk: Frazil as a part of each commit, nobody, or we when it has ended"""
 
 BATCHED = "zarr.core.codec_pipeline.BatchedCodecPipeline"
 """zarr's own pipeline, for everything that is not ours"""
@@ -42,7 +43,9 @@ def storage(party: Party, place: Place, durability: Durability = "none") -> Any:
         if party is Party.FRAZIL:
             from frazil.storage.local import LocalStorage
 
-            return LocalStorage(place.path, durability=durability)
+            return LocalStorage(
+                place.path, durability="commit" if durability == "commit" else "none"
+            )
         return api(party).local_filesystem_storage(place.path)
     return api(party).s3_storage(
         bucket=place.bucket,
