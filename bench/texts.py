@@ -23,7 +23,8 @@ count.
 - Reading always includes opening the repository, with nothing cached by the program. The page
   cache is warm.
 - *durable* is Frazil's default: everything that a commit names is on the disk before the branch
-  moves. *no fsync* is `durability="none"`, which is what all others do. Between runs the kernel
+  moves. *no fsync* is `durability="none"`, which is what all others do; *then fsync* adds to a
+  peer's commit what brings its files to the disk, without Frazil's order. Between runs the kernel
   writes out what it holds, so that nobody pays for another's data.
 - Memory is the peak of a fresh process during the work, with what it held before in brackets.
 - Requests are counted by the proxy that all S3 traffic passes; on disk nobody counts them.
@@ -52,9 +53,10 @@ single chunk in an unsplit manifest of millions costs it so much; splitting boun
 Point lookups search the raw file without decoding it.
 """,
     "History and upkeep": """\
-The time of a small commit is that of creating its files and, for the durable row, of waiting for
-the disk. The repo object holds the whole history and is rewritten by each
-commit on both sides. Garbage collection is bound by listing and unlinking.
+A small commit writes four files on both sides, one of them the repo object with the whole history.
+Frazil's part of it is interpreted and as fast as the peer's as long as nobody waits for the disk; a
+durable commit waits twice, for its files and then for the repo object. The fair comparison of the
+durable row is the peer *then fsync*. Garbage collection is bound by listing and unlinking.
 """,
     "S3 protocol on loopback": """\
 The server is written in Python and busy with each request, so that all who send one per chunk meet
@@ -67,10 +69,12 @@ fetched as a few large ranges.
 """,
     "Spark": """\
 Rows that a Python source gives to Spark pass a socket and are copied row by row in the JVM, which
-Parquet's own reader does not need: that copy, and not reading, is what a full scan costs, so it
-pays to name the columns that a query needs. A condition given as `where` is answered from
-coordinates, and only chunks that it touches are read. Sessions and clusters are running before the
-clock starts; every round loads the table anew. dask works on two processes.
+Parquet's own reader does not need: that copy, and not reading, is what a full scan costs. So it
+pays to name the columns that a query needs (Parquet is not told, and leaves the others out by
+itself), and to take whole lines as arrays (`layout=lines`) where a query can add them up itself. A
+condition given as `where` is answered from coordinates, and only chunks that it touches are read.
+Sessions and clusters are running before the clock starts, and all contestants run untimed until
+the JVM has compiled what it runs; every round loads the table anew. dask works on two processes.
 """,
 }
 

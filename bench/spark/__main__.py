@@ -1,6 +1,7 @@
 """Measure Frazil on Spark, and add the rows to docs/benchmarks.md.
 
-    python -m bench.spark --size small --no-report
+    make benchspark
+    make benchspark ARGS="--size small --only where --no-report"
 
 Needs the extras `spark`, `virtual` and `xarray`, and for the peers an environment with the official
 package, virtualizarr, dask and xarray-sql, whose Python FRAZIL_BENCH_PEER names.
