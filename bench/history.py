@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench.model import Action, Case, Contestant, Dataset, Party, Place, Size, Target, Timed
-from bench.parties import Durability, create, open_repository
+from bench.parties import SYNCED, Durability, create, open_repository, to_disk
 from bench.seeds import link_copy, seeded
 
 THEME = "History and upkeep"
 PEER = Party.ICECHUNK2.value
 OLDER = Party.ICECHUNK1.value
-SYNCED = f"{PEER}, then fsync"
 COMMITS = 20
 """commits per measurement"""
 MANY_COMMITS = 300
@@ -34,7 +31,6 @@ WRITERS: tuple[tuple[str, Party, Durability], ...] = (
     (SYNCED, Party.ICECHUNK2, "after"),
     *PARTIES[3:],
 )
-"""The official package never syncs; with fsync after its commits it promises what Frazil does."""
 NEW_FILES = ("manifests", "snapshots", "transactions")
 """the folders that get a file in each commit; the rest is the repo object or the branch"""
 
@@ -82,7 +78,8 @@ def commit_some(
         if synced:
             found = _files(synced)
             begin = time.perf_counter()
-            _sync(synced, sorted(found - known))
+            # Its files and their names, then what names the commit.
+            to_disk(synced / name for name in (*sorted(found - known), *NEW_FILES, "repo", "."))
             spent += time.perf_counter() - begin
             known = found
     return spent
@@ -92,14 +89,6 @@ def _files(folder: Path) -> set[str]:
     return {
         str(file.relative_to(folder)) for kind in NEW_FILES for file in folder.glob(f"{kind}/*")
     }
-
-
-def _sync(folder: Path, files: Sequence[str]) -> None:
-    """What a commit has to bring to the disk: its files and their names, then what names it."""
-    for name in (*files, *NEW_FILES, "repo", "."):
-        descriptor = os.open(folder / name, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.close(descriptor)
 
 
 def write_history(count: int, place: Place, *, spec: int = 2) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import importlib
 import logging
+import os
 import warnings
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Literal
 
 from bench.model import Party, Place
@@ -16,6 +19,9 @@ REGION = "us-east-1"
 
 Durability = Literal["commit", "none", "after"]
 """who syncs files to the disk: Frazil as a part of each commit, nobody, or we when it has ended"""
+
+SYNCED = f"{Party.ICECHUNK2.value}, then fsync"
+"""The official package never syncs; with this after a commit it promises what Frazil does."""
 
 BATCHED = "zarr.core.codec_pipeline.BatchedCodecPipeline"
 """zarr's own pipeline, for everything that is not ours"""
@@ -56,6 +62,14 @@ def storage(party: Party, place: Place, durability: Durability = "none") -> Any:
         force_path_style=True,
         **ACCESS,
     )
+
+
+def to_disk(paths: Iterable[Path]) -> None:
+    """Return once files, and the names in folders, would survive a power cut."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
 
 
 def pipeline(party: Party) -> AbstractContextManager[Any]:

@@ -2,7 +2,8 @@
 
 Frazil makes a commit durable before it moves the branch; the official package, zarr-python
 and tensorstore never ask the disk for that. So each row is there twice: as it is by default,
-and with `durability="none"`, which does what the others do.
+and with `durability="none"`, which does what the others do; large chunks, whose bytes take their
+time to the disk, also beside the official package with fsync after its commit.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import partial
 from bench import arrays
 from bench.arrays import Layout
 from bench.model import Action, Case, Contestant, Party, Place, Size, Target
-from bench.parties import Durability, create, pipeline
+from bench.parties import SYNCED, Durability, create, pipeline, to_disk
 
 THEME = "Writing to local disk, with commit"
 PEER = Party.ICECHUNK2.value
@@ -38,6 +39,8 @@ def through_zarr(
     def assign() -> None:
         array[...] = content
         session.commit("written")
+        if durability == "after":
+            to_disk(scratch.folder.rglob("*"))
 
     if not packed:
         return assign
@@ -192,8 +195,20 @@ def _large(size: Size, codec: str, must: float, goal: float) -> Case:
         key=f"write-4m-{codec}",
         title=f"write {layout.title} {codec} through zarr + commit",
         theme=THEME,
-        contestants=(*contestants, *_others(layout, codec)),
-        targets=tuple(Target(name, PEER, must, goal) for name in names.values()),
+        contestants=(
+            *contestants,
+            *_others(layout, codec),
+            Contestant(
+                SYNCED,
+                Party.ICECHUNK2,
+                partial(through_zarr, Party.ICECHUNK2, layout, codec, "after", False),
+            ),
+        ),
+        targets=(
+            Target(names[False, "none"], PEER, must, goal),
+            Target(names[False, "commit"], SYNCED, must, goal),
+            Target(names[False, "commit"], PEER),
+        ),
         warm_up=False,
         memory=codec == "raw",
     )

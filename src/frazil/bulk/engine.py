@@ -26,7 +26,7 @@ from frazil.errors import FormatError
 from frazil.model.chunks import ChunkRef
 from frazil.model.nodes import ArrayNode, Coordinates
 from frazil.session.working import WorkingState
-from frazil.storage.base import Storage, ahead
+from frazil.storage.base import Storage, shared
 
 Progress: TypeAlias = Callable[[int, int, int], None]
 """Called with the chunks done so far, all chunks, and the encoded bytes read so far."""
@@ -75,22 +75,29 @@ def pace_for(storage: Storage, chain: Chain, plan: Plan, max_in_flight: int | No
 
 
 class Scratch:
-    """Memory that batches use one after the other: fresh memory costs as much as reading."""
+    """Memory that batches use one after the other: fresh memory costs as much as reading.
+
+    Sizes are rounded up to powers of two, so that what one chunk has used fits the next. What is
+    never touched takes no memory.
+    """
 
     def __init__(self) -> None:
-        self._free: list[npt.NDArray[np.uint8]] = []
+        self._free: dict[int, list[npt.NDArray[np.uint8]]] = {}
         self._lock = threading.Lock()
 
     def take(self, size: int) -> npt.NDArray[np.uint8]:
         """Memory of at least this size."""
+        rounded = 1 << max(0, size - 1).bit_length()
         with self._lock:
-            found = self._free.pop() if self._free else None
-        return found if found is not None and len(found) >= size else np.empty(size, np.uint8)
+            free = self._free.get(rounded)
+            if free:
+                return free.pop()
+        return np.empty(rounded, np.uint8)
 
     def give(self, memory: npt.NDArray[np.uint8]) -> None:
         """Take memory back."""
         with self._lock:
-            self._free.append(memory)
+            self._free.setdefault(len(memory), []).append(memory)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +141,7 @@ def execute(
         exists[rows.start : rows.stop] = refs.kind != MISSING
         job = _Job(source, plan, out, refs, rows.start, scratch)
         width = pace.width if len(rows) > pace.rows else 1
-        with closing(ahead(job.run, spans(rows, pace.rows), width)) as batches:
+        with closing(shared(job.run, spans(rows, pace.rows), width)) as batches:
             for count, read in batches:
                 done, size = done + count, size + read
                 if progress is not None:

@@ -44,7 +44,7 @@ from frazil.bulk.read import (
 from frazil.bulk.selection import blocks_as_slices
 from frazil.errors import InvalidInputError
 from frazil.session.identical import skips_identical
-from frazil.storage.base import ahead
+from frazil.storage.base import ahead, shared
 
 LEAST_BYTES: Final = 1 << 10
 """A chunk is taken to be at least so large, for even a tiny one is some work."""
@@ -185,13 +185,15 @@ def write_chunks(
             encoded = composer.encoded(rows)
             if same is not None:
                 encoded = same.without(encoded)
-            return rows.stop, sum(len(data) for _, data in encoded), writer.put_large(encoded)
+            return len(rows), sum(len(data) for _, data in encoded), writer.put_large(encoded)
 
-        with closing(ahead(store, spans(range(count), pace.rows), pace.width)) as stored:
-            total = 0
-            for done, size, small in stored:
+        # Neighbours should be neighbours in a pack too; chunks with files of their own need not.
+        spread = shared if pace.rows == 1 else ahead
+        with closing(spread(store, spans(range(count), pace.rows), pace.width)) as stored:
+            done = total = 0
+            for rows, size, small in stored:
                 writer.add(small)
-                total += size
+                done, total = done + rows, total + size
                 if progress is not None:
                     progress(done, count, total)
         table = writer.table(source.coords)

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
+from queue import SimpleQueue
 from typing import Final, TypeAlias, TypeVar
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
@@ -432,6 +433,55 @@ def ahead(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[R
         for future in begun:
             future.cancel()
         wait(begun)
+
+
+def shared(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[R]:
+    """Yield `work` of every item, in any order; `width` threads help themselves to items.
+
+    Nobody waits for the order, nor for the caller before it is `width` results behind. When it
+    ends early, what has begun is waited for: it may use memory of the caller.
+    """
+    if width < 2 or getattr(_in_pool, "yes", False):
+        yield from map(work, items)
+        return
+    rest, turn, stopped = iter(items), threading.Lock(), threading.Event()
+    room = threading.Semaphore(2 * width)
+    told: SimpleQueue[tuple[R] | BaseException | None] = SimpleQueue()
+
+    def help_yourself() -> None:
+        while room.acquire() and not stopped.is_set():
+            with turn:
+                try:
+                    item = next(rest)
+                except StopIteration:
+                    return
+            told.put((work(item),))
+
+    def help() -> None:
+        try:
+            help_yourself()
+        except BaseException as error:
+            told.put(error)
+        else:
+            told.put(None)
+            room.release()  # for others to see that nothing is left
+
+    helpers = [pool().submit(help) for _ in range(width)]
+    try:
+        busy = width
+        while busy:
+            news = told.get()
+            if news is None:
+                busy -= 1
+            elif isinstance(news, BaseException):
+                raise news
+            else:
+                yield news[0]
+                room.release()
+    finally:
+        stopped.set()
+        room.release(width)
+        wait(helpers)
 
 
 def begin(work: Callable[[], R]) -> Future[R]:

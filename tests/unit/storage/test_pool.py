@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
-from frazil.storage.base import ahead, begin, fan_out
+from frazil.storage.base import ahead, begin, fan_out, shared
 
 
 def slow_square(number: int) -> int:
@@ -52,3 +53,58 @@ def test_work_in_the_pool_may_start_work() -> None:
         return sum(ahead(slow_square, range(number), 3)) + begin(lambda: number).result()
 
     assert fan_out(outer, range(40)) == [sum(k * k for k in range(n)) + n for n in range(40)]
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 40])
+def test_shared_work_is_done_once_each(width: int) -> None:
+    assert sorted(shared(slow_square, range(20), width)) == [n * n for n in range(20)]
+
+
+def test_shared_work_that_gives_nothing_is_done_too() -> None:
+    done: list[int] = []
+    assert [*shared(done.append, range(10), 3)] == [None] * 10
+    assert sorted(done) == [*range(10)]
+
+
+def test_shared_work_ends_early() -> None:
+    begun: list[int] = []
+    with closing(shared(begun.append, range(10_000), 4)) as results:
+        next(results)
+    count = len(begun)
+    time.sleep(0.05)
+    assert len(begun) == count
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_failure_of_shared_work_is_raised_when_the_rest_has_ended(width: int) -> None:
+    running: set[int] = set()
+
+    def work(number: int) -> int:
+        if number == 2:
+            raise ValueError("two")
+        running.add(number)
+        time.sleep(0.01)
+        running.remove(number)
+        return number
+
+    with pytest.raises(ValueError, match="two"):
+        list(shared(work, range(100), width))
+    assert not running
+
+
+def test_shared_work_waits_for_a_slow_caller() -> None:
+    begun: list[int] = []
+    with closing(shared(begun.append, range(100), 4)) as results:
+        next(results)
+        time.sleep(0.05)
+        assert len(begun) <= 8
+    assert len(begun) <= 8
+
+
+def test_a_failure_of_the_items_is_raised() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        list(shared(slow_square, items(), 2))
