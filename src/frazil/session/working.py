@@ -429,7 +429,7 @@ class WorkingState:
             if len(numbers) == len(texts) and (np.diff(numbers, prepend=-1) == 1).all():
                 found.extend(texts)
             else:
-                found.extend(map(texts.__getitem__, numbers.tolist()))
+                found += np.array(texts, object)[numbers].tolist()
         return found
 
 
