@@ -59,10 +59,14 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
 def _circumstances(results: dict[str, Any]) -> Iterator[str]:
     machine = results["machine"]
     memory = machine["memory_bytes"] / 2**30
+    counts = [len(each["values"]) for case in results["cases"] for each in case["contestants"]]
+    rounds = sorted({count for count in counts if count} or {results["rounds"]})
+    said = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
     yield (
-        f"Measured {results['time']}, size *{results['size']}*, {results['rounds']} rounds, on "
+        f"Last measured {results['time']}, size *{results['size']}*, {said} rounds, on "
         f"{machine['processor'] or machine['system']}, {machine['cores']} cores, "
-        f"{memory:.0f} GiB, {machine['system']}; load before the run {machine['load_before']}."
+        f"{memory:.0f} GiB, {machine['system']}; load before the run {machine['load_before']}. "
+        "A case keeps its figures until it is measured again; all contestants of a case ran together."
     )
     yield ""
     here = ", ".join(f"{name} {version}" for name, version in results["versions"].items())

@@ -66,11 +66,12 @@ def _target(case: Case, target: Target, figures: dict[str, Figures]) -> dict[str
     each = [a / b for a, b in zip(above, below, strict=False)]
     ratio = statistics.median(above) / statistics.median(below)
     found |= {"ratio": ratio, "low": min(*each, ratio), "high": max(*each, ratio)}
-    if target.must is not None and target.goal is not None:
-        holds = [
-            ratio <= bound if sizes else ratio >= bound for bound in (target.must, target.goal)
-        ]
-        found |= {"holds": holds[0], "reached": holds[1]}
+    if target.must is not None:
+        holds, reached = (
+            bound is not None and (ratio <= bound if sizes else ratio >= bound)
+            for bound in (target.must, target.goal)
+        )
+        found |= {"holds": holds, "reached": reached}
     return found
 
 
