@@ -66,7 +66,7 @@ def _circumstances(results: dict[str, Any]) -> Iterator[str]:
         f"Last measured {results['time']}, size *{results['size']}*, {said} rounds, on "
         f"{machine['processor'] or machine['system']}, {machine['cores']} cores, "
         f"{memory:.0f} GiB, {machine['system']}; load before the run {machine['load_before']}. "
-        "A case keeps its figures until it is measured again; all contestants of a case ran together."
+        "A case keeps its figures until it is measured again; all its contestants ran together."
     )
     yield ""
     here = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
