@@ -211,8 +211,8 @@ def cases(size: Size) -> tuple[Case, ...]:
         (name.split(",")[0], party) for name, party, durability in PARTIES if durability == "none"
     )
     against = (
-        Target("frazil, no fsync", PEER, 1),
-        Target("frazil, durable", SYNCED, 1),
+        Target("frazil, no fsync", PEER, 1, 1.2),
+        Target("frazil, durable", SYNCED, 1, 1.2),
         Target("frazil, durable", PEER),
     )
     return (
