@@ -61,7 +61,7 @@ class PromptReader(io.RawIOBase):
         """The number that the system has for it."""
         return self._connection.fileno()
 
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # Buffer is of 3.12
         """Read what is there; 0 says that it has ended."""
         count = self._connection.recv_into(buffer)
         # The system forgets this with what it sends next.
