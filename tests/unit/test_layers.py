@@ -28,6 +28,7 @@ LAYERS: Final = (
     ("store",),
     ("codec_pipeline",),
     ("session.session",),  # what users hold; it hands out a store over the parts below
+    ("session.tip",),
     ("maintenance",),
     ("merging",),
     ("comparing", "purging"),

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from frazil.errors import (
-    ErrorKind,
-    ReadOnlyError,
-)
 from frazil.formats.config_codec import config_to_map
 from frazil.ids import SnapshotId
 from frazil.model.config import Attribution, RepositoryConfig
@@ -17,6 +13,7 @@ from frazil.model.values import (
     SpecVersion,
 )
 from frazil.session.context import Context
+from frazil.session.tip import require_writable
 from frazil.storage.base import Storage
 
 
@@ -114,9 +111,4 @@ class Handle(Shown):
 
     def require_writable(self) -> None:
         """Refuse changes of a place that can only be read."""
-        if not self.context.storage.can_write:
-            raise ReadOnlyError(
-                "this storage is read-only",
-                kind=ErrorKind.READ_ONLY_STORAGE,
-                url=self._storage.url,
-            )
+        require_writable(self.context)

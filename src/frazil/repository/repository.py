@@ -104,6 +104,7 @@ def _as_storage(storage: Storage | str | Path) -> Storage:
     "squash",
     "fast_forward",
     "readonly_session",
+    "tip",
     "writable_session",
     "rearrange_session",
     "expire_snapshots",

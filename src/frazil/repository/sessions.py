@@ -26,6 +26,7 @@ from frazil.model.values import (
 from frazil.repository.handle import Handle
 from frazil.session.preload import start_preload
 from frazil.session.session import Session
+from frazil.session.tip import Tip
 
 if TYPE_CHECKING:
     from frazil.store import FrazilStore
@@ -56,6 +57,26 @@ class Sessions(Handle):
         session = Session(self.context, found)
         start_preload(session.state)
         return session
+
+    def tip(self, branch: str, *, snapshot_id: str | None = None) -> Tip:
+        """Where a branch is now, for work that looks first and changes later.
+
+        Plan with its `readonly_session` and write with its `writable_session`: both are at the
+        same snapshot, so that the commit notices what others committed in between. With
+        `writable_session(branch)` after planning it could not.
+
+        Args:
+            branch: the branch to look at and to commit to.
+            snapshot_id: where it was, for a plan that was made elsewhere.
+
+        Raises:
+            RefNotFoundError: there is no such branch.
+        """
+        if snapshot_id is None:
+            found = self.context.refs.branch_tip(branch)
+        else:
+            found = SnapshotId.parse(snapshot_id)
+        return Tip(branch, str(found), self.context)
 
     def writable_session(self, branch: str) -> Session:
         """A session to change a branch."""
