@@ -4,6 +4,7 @@
 
 PY := .venv/bin/python
 WORKERS ?= 2
+SOAK ?= 30m
 ARGS ?=
 
 help: ## show this list
@@ -34,8 +35,8 @@ benchspark: venv benchmarks ## the same for the pipeline on Spark (ARGS="--size 
 peer: venv peers ## only the tests against the official packages, 1.1.21 and 2.3.0
 	$(PY) -m pytest -m peer -n $(WORKERS) $(ARGS)
 
-soak: venv peers ## the long races, crashes and state machines
-	FRAZIL_HYPOTHESIS=thorough $(PY) -m pytest -m soak $(ARGS)
+soak: venv peers ## long races, crashes and state machines (SOAK=30m, ARGS="--only machines --seed 7")
+	@$(PY) -m tests.soak $(SOAK) --workers $(WORKERS) $(ARGS)
 
 lock: ## choose the newest versions that fit and write the lock files anew
 	@scripts/lock

@@ -7,10 +7,17 @@ import os
 import pytest
 from hypothesis import settings
 
+from tests.support.soaking import SoakPlugin
+
 # Two busy cores make single examples slow; the number of examples bounds the time instead.
 settings.register_profile("quick", deadline=None, max_examples=50)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("FRAZIL_HYPOTHESIS", "quick"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests marked `soak` share the time that `make soak` has."""
+    config.pluginmanager.register(SoakPlugin(), "frazil-soak")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -32,6 +32,7 @@ from frazil.session.keyspace import KeySpace
 from frazil.storage.memory import MemoryStorage
 from tests.property.merge_model import Clash, History, ModelNode, State, merge
 from tests.support.nodes import array_document, contents
+from tests.support.soaking import Soak, run_seeded
 
 BRANCHES = ("main", "one", "two")
 GROUPS = ("g", "g/h")
@@ -415,9 +416,7 @@ def test_branches_behave_like_dictionaries(machine: type[MergeMachine]) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(0)
 @pytest.mark.parametrize("machine", [MergeMachine, OldMergeMachine], ids=["v2", "v1"])
-def test_and_do_so_for_thousands_of_steps(machine: type[MergeMachine]) -> None:
-    run_state_machine_as_test(
-        machine, settings=settings(max_examples=400, stateful_step_count=60, deadline=None)
-    )
+def test_and_do_so_as_long_as_there_is_time(machine: type[MergeMachine], soak: Soak) -> None:
+    soak.run(soak.seeds(), lambda seed: run_seeded(machine, int(seed), steps=60))

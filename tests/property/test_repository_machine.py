@@ -36,6 +36,7 @@ from frazil.session.keyspace import KeySpace
 from frazil.session.session import Session
 from frazil.storage.memory import MemoryStorage
 from tests.support.nodes import array_document, contents, group_document
+from tests.support.soaking import Soak, run_seeded
 
 WRITERS = ("one", "two")
 GROUPS = ("g", "g/h", "k")
@@ -331,3 +332,10 @@ def test_repository_behaves_like_its_model(machine: type[RepositoryMachine]) -> 
     run_state_machine_as_test(
         machine, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
     )
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("machine", [RepositoryMachine, OldRepositoryMachine])
+def test_and_does_so_as_long_as_there_is_time(machine: type[RepositoryMachine], soak: Soak) -> None:
+    soak.run(soak.seeds(), lambda seed: run_seeded(machine, int(seed), steps=80))

@@ -1,0 +1,1 @@
+"""The long suites under one clock: `make soak SOAK=30m`."""

@@ -1,0 +1,136 @@
+"""Run all long suites within a time, two at once, and tell what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from tests.soak.sharing import Failure, Result, as_time, seconds_of, share, table
+from tests.soak.suites import SUITES, Suite
+
+FOLDER: Final = Path(".cache") / "soak"
+GRACE_S: Final = 120
+"""A suite that is so much over its time is ended: a test of it hangs, or heeds no time."""
+NOTHING_RAN: Final = 5
+"""pytest's answer when a selection has no tests"""
+
+
+class Soak:
+    """Suites that wait, those that run and those that have ended."""
+
+    def __init__(self, suites: Sequence[Suite], seconds: float, workers: int, seed: int) -> None:
+        self.waiting = [*suites]
+        self.end = time.monotonic() + seconds
+        self.workers = workers
+        self.seed = seed
+        self._ends: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def run(self) -> list[Result]:
+        """Run them all."""
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        with ThreadPoolExecutor(self.workers) as pool:
+            parts = [pool.submit(self._work) for _ in range(self.workers)]
+            return [result for part in parts for result in part.result()]
+
+    def _work(self) -> list[Result]:
+        done = []
+        while (begun := self._begin()) is not None:
+            done.append(self._run(*begun))
+        return done
+
+    def _begin(self) -> tuple[Suite, float] | None:
+        with self._lock:
+            if not self.waiting:
+                return None
+            suite, now = self.waiting.pop(0), time.monotonic()
+            busy = sum(max(0.0, end - now) for end in self._ends.values())
+            left = max(0.0, self.end - now)
+            seconds = share(suite, self.waiting, left_s=left, workers=self.workers, busy_s=busy)
+            self._ends[suite.name] = now + seconds
+            print(f"{suite.name}: begins, {as_time(seconds)}", flush=True)
+            return suite, seconds
+
+    def _run(self, suite: Suite, seconds: float) -> Result:
+        file = suite.name.replace(" ", "-")
+        report, log = FOLDER / f"{file}.json", FOLDER / f"{file}.log"
+        report.unlink(missing_ok=True)
+        begun = time.monotonic()
+        trouble = self._process(suite, seconds, report, log)
+        result = read(suite, time.monotonic() - begun, report, trouble)
+        with self._lock:
+            del self._ends[suite.name]
+            print(f"{suite.name}: {'ended' if result.is_good else 'FAILED'}, {log}", flush=True)
+        return result
+
+    def _process(self, suite: Suite, seconds: float, report: Path, log: Path) -> str:
+        seed = random.Random(f"{self.seed} {suite.name}").randrange(1 << 32)
+        environment = {
+            **os.environ,
+            "FRAZIL_SOAK_SECONDS": str(seconds),
+            "FRAZIL_SOAK_SEED": str(seed),
+            "FRAZIL_SOAK_REPORT": str(report.resolve()),
+        }
+        command = [sys.executable, "-m", "pytest", "-m", "soak", *suite.paths]
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [*command, "-p", "no:cacheprovider", f"--hypothesis-seed={seed}"],
+                env=environment,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                code = process.wait(seconds + GRACE_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                return "ended by force: over its time"
+        if code in (0, 1):
+            return ""
+        return "has no tests" if code == NOTHING_RAN else f"pytest ended with {code}"
+
+
+def read(suite: Suite, seconds: float, report: Path, trouble: str) -> Result:
+    """What the tests of a suite have noted; see tests/support/soaking.py."""
+    lines = report.read_text(encoding="utf-8").splitlines() if report.exists() else []
+    notes = [json.loads(line) for line in lines]
+    ran = [note for note in notes if note["outcome"] != "skipped"]
+    failures = tuple(
+        Failure(note["test"], case, why) for note in ran for case, why in note["failures"]
+    )
+    cases = sum(note["cases"] for note in ran)
+    return Result(suite.name, seconds, len(ran), len(notes) - len(ran), cases, failures, trouble)
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="make soak")
+    parser.add_argument("time", type=seconds_of, help="for all suites together, as 30m")
+    parser.add_argument("--workers", type=int, default=2, help="suites at once")
+    parser.add_argument("--seed", type=int, default=None, help="of everything that is random")
+    parser.add_argument("--only", action="append", metavar="SUITE", help="instead of all")
+    asked = parser.parse_args()
+    chosen = [suite for suite in SUITES if not asked.only or suite.name in asked.only]
+    if asked.only and len(chosen) < len(set(asked.only)):
+        parser.error(f"suites are {', '.join(suite.name for suite in SUITES)}")
+    seed = random.SystemRandom().randrange(1 << 32) if asked.seed is None else asked.seed
+    print(f"{as_time(asked.time)} for {len(chosen)} suites, seed {seed}", flush=True)
+    results = Soak(chosen, asked.time, asked.workers, seed).run()
+    print(f"\n{table(results)}\n\nseed {seed}")
+    return 0 if all(result.is_good for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

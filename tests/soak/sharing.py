@@ -1,0 +1,105 @@
+"""How time is told, shared among suites, and reported; rules without I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tests.soak.suites import Suite
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
+_TIME: Final = re.compile(r"(\d+)([smh])")
+SHOWN: Final = 5
+"""So many failures of a suite are told in the table; the rest is in its log."""
+
+
+def seconds_of(text: str) -> int:
+    """`90s`, `30m`, `2h` or `1h30m` in seconds.
+
+    Raises:
+        ValueError: it is no time.
+    """
+    parts = _TIME.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text!r} is no time such as 90s, 30m or 1h30m")
+    return sum(int(number) * _UNITS[unit] for number, unit in parts)
+
+
+def as_time(seconds: float) -> str:
+    """Minutes and seconds."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+def share(
+    suite: Suite,
+    waiting: Iterable[Suite],
+    *,
+    left_s: float,
+    workers: int,
+    busy_s: float,
+) -> float:
+    """How long a suite may run that begins now.
+
+    Args:
+        suite: the one that begins.
+        waiting: those that have not begun.
+        left_s: until the end of all.
+        workers: how many suites run at once.
+        busy_s: what the suites that run now may still take, together.
+    """
+    free = max(0.0, left_s * workers - busy_s)
+    shares = suite.share + sum(one.share for one in waiting)
+    return min(left_s, free * suite.share / shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One case that failed, and how to see it again."""
+
+    test: str
+    case: str
+    why: str
+
+    def replay(self) -> str:
+        """The command that runs this case alone."""
+        case = f"FRAZIL_SOAK_CASE='{self.case}' " if self.case else ""
+        return f"{case}.venv/bin/python -m pytest -m soak '{self.test}'"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a suite."""
+
+    suite: str
+    seconds: float
+    tests: int
+    skipped: int
+    cases: int
+    failures: tuple[Failure, ...]
+    trouble: str = ""
+    """why the suite itself did not end well"""
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it ran, and nothing failed."""
+        return not self.failures and not self.trouble
+
+
+def table(results: Sequence[Result]) -> str:
+    """What ran, how many cases, and what failed."""
+    lines = [f"{'suite':<16}{'tests':>7}{'skipped':>9}{'cases':>10}{'time':>8}  outcome"]
+    for one in results:
+        outcome = one.trouble or (f"{len(one.failures)} failed" if one.failures else "good")
+        lines.append(
+            f"{one.suite:<16}{one.tests:>7,}{one.skipped:>9,}{one.cases:>10,}"
+            f"{as_time(one.seconds):>8}  {outcome}"
+        )
+    for one in results:
+        for failure in one.failures[:SHOWN]:
+            lines += ["", f"{one.suite}: {failure.case or failure.test}", f"  {failure.why}"]
+            lines.append(f"  {failure.replay()}")
+        if len(one.failures) > SHOWN:
+            lines.append(f"  and {len(one.failures) - SHOWN} more")
+    return "\n".join(lines)

@@ -1,0 +1,118 @@
+"""`make soak` shares its time, forgets no suite and tells what failed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.soak.__main__ import read
+from tests.soak.sharing import Failure, Result, seconds_of, share, table
+from tests.soak.suites import SUITES, Suite
+from tests.support.soaking import CASE, REPORT, SECONDS, SEED, Soak
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+A, B = Suite("a", ("x",)), Suite("b", ("y",), share=3)
+
+
+def test_times_are_told_as_people_tell_them() -> None:
+    assert seconds_of("90s") == 90
+    assert seconds_of("1h30m") == 5400
+    for text in ("", "30", "m", "3m 4s", "-5m"):
+        with pytest.raises(ValueError, match="is no time"):
+            seconds_of(text)
+
+
+def test_time_is_shared_by_weight_and_on_all_cores() -> None:
+    assert share(A, [B], left_s=100, workers=2, busy_s=0) == 50
+    assert share(A, [], left_s=100, workers=2, busy_s=0) == 100, "no longer than to the end"
+    assert share(A, [A], left_s=100, workers=2, busy_s=100) == 50
+    assert share(A, [], left_s=0, workers=2, busy_s=40) == 0
+
+
+def test_every_soak_test_is_in_one_suite() -> None:
+    marked = {
+        str(file.relative_to(ROOT))
+        for file in (ROOT / "tests").rglob("test_*.py")
+        if "mark.soak" in file.read_text(encoding="utf-8") and file != Path(__file__).resolve()
+    }
+    for file in marked:
+        holding = [
+            suite.name
+            for suite in SUITES
+            if any(file == path or file.startswith(f"{path}/") for path in suite.paths)
+        ]
+        assert len(holding) == 1, f"{file} is in {holding}; see tests/soak/suites.py"
+
+
+def test_cases_go_on_after_a_failure_and_are_run_again_by_name() -> None:
+    def check(case: str) -> None:
+        assert int(case) % 3, "a multiple of three"
+
+    soak = Soak(seconds=60, seed=1)
+    with pytest.raises(pytest.fail.Exception, match=r"2 of 6 cases failed\n--- 3"):
+        soak.run(map(str, range(1, 7)), check)
+    assert [case for case, _ in soak.failures] == ["3", "6"]
+    again = Soak(seconds=0, seed=1, only="6")
+    with pytest.raises(pytest.fail.Exception, match="1 of 1"):
+        again.run(again.seeds(), check)
+
+
+def test_seeds_end_with_the_time() -> None:
+    soak = Soak(seconds=0.05, seed=7)
+    seen: list[str] = []
+    soak.run(soak.seeds(), seen.append)
+    assert seen[0] == "7"
+    assert soak.cases == len(seen) > 1
+
+
+def test_the_table_tells_how_to_see_a_failure_again() -> None:
+    bad = Result("races", 61, 2, 0, 40, (Failure("tests/x.py::t", "17", "lost"),))
+    told = table([Result("kills", 5, 3, 1, 3, ()), bad])
+    assert "kills                 3        1         3    0:05  good" in told
+    assert "races                 2        0        40    1:01  1 failed" in told
+    assert "FRAZIL_SOAK_CASE='17' .venv/bin/python -m pytest -m soak 'tests/x.py::t'" in told
+
+
+SAMPLE = """
+import time
+import pytest
+
+@pytest.mark.soak
+def test_with_an_end():
+    time.sleep(0.3)
+
+@pytest.mark.soak
+def test_that_goes_on(soak):
+    def check(seed):
+        assert seed != "12", "twelve"
+    soak.run(soak.seeds(), check)
+
+@pytest.mark.soak
+def test_that_is_too_late():
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_tests_note_what_they_did(tmp_path: Path) -> None:
+    file, report = tmp_path / "test_sample.py", tmp_path / "report.json"
+    file.write_text(SAMPLE, encoding="utf-8")
+    environment = {**os.environ, SECONDS: "0.8", SEED: "10", REPORT: str(report)}
+    environment.pop(CASE, None)
+    program = [sys.executable, "-m", "pytest", "-q", "-m", "soak", "--rootdir", str(tmp_path)]
+    options = ["-p", "tests.conftest", "-p", "no:cacheprovider", "-o", "markers=soak"]
+    done = subprocess.run(
+        [*program, *options, str(file)], cwd=ROOT, env=environment, capture_output=True, check=False
+    )
+    assert done.returncode == 1, done.stdout.decode()
+    result = read(Suite("sample", (str(file),)), 1.0, report, "")
+    assert (result.tests, result.skipped) == (2, 1), done.stdout.decode()
+    assert result.cases > 3
+    (failure,) = result.failures
+    assert failure.case == "12"
+    assert "twelve" in failure.why
