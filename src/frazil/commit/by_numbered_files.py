@@ -1,8 +1,10 @@
 """Commit protocol of G2 and G3: a branch is a row of numbered files, each created once.
 
 The newest file says where the branch is. A commit creates the next number, which only one of
-several writers can; nothing is ever replaced. An upgrade fences a branch with a last file that
-names no snapshot of it.
+several writers can; nothing is ever replaced. A deletion takes the next number too, for a file
+that says so: were the numbers free again, a writer who looked before the deletion could create a
+number above those of a new branch of the same name, and hide its commits. An upgrade fences a
+branch with a last file that names no snapshot of it.
 """
 
 from __future__ import annotations
@@ -56,6 +58,8 @@ class Tip:
     target: SnapshotId
     moved_to: str | None = None
     """the branch is fenced off: it lives on in that spec"""
+    is_deleted: bool = False
+    """there is no branch; one of this name would go on with the next number"""
 
 
 class NumberedRefs(FileRefs):
@@ -121,6 +125,11 @@ class NumberedRefs(FileRefs):
 
     def tip(self, name: str) -> Tip | None:
         """Where a branch is; None when there is no such branch."""
+        found = self._last_of(name)
+        return None if found is None or found.is_deleted else found
+
+    def _last_of(self, name: str) -> Tip | None:
+        """The end of a branch, be it there or deleted; None when there never was one."""
         for _ in range(FAR_BACK):
             newest: int | None = None
             fence: str | None = None
@@ -131,7 +140,7 @@ class NumberedRefs(FileRefs):
                 newest = step.number if newest is None else newest
                 if record.moved_to is None:
                     self._known[name] = step.number
-                    return Tip(newest, record.snapshot, fence)
+                    return Tip(newest, record.snapshot, fence, record.is_deleted)
                 fence = record.moved_to
             else:
                 return None
@@ -211,11 +220,12 @@ class NumberedRefs(FileRefs):
             if not isinstance(outcome, LostRace):
                 return
 
-    def _content(self, target: SnapshotId) -> bytes:
+    def _content(self, target: SnapshotId, *, is_deleted: bool = False) -> bytes:
         record = RefRecord(
             snapshot=target,
             name=self._names.name("snapshots", target),
             timestamp=now_micros() * 1000,
+            is_deleted=is_deleted,
         )
         return encode_ref(record, self._dialect)
 
@@ -231,8 +241,9 @@ class NumberedRefs(FileRefs):
     def create_branch(self, name: str, target: SnapshotId) -> None:
         self.require_online()
         self._require_snapshot(target)
-        there = self.tip(name)
-        if there is not None or not self._create(self.layout.branch_key(name, 0), target):
+        last = self._last_of(name)
+        key = self.layout.branch_key(name, 0 if last is None else last.number + 1)
+        if (last is not None and not last.is_deleted) or not self._create(key, target):
             raise ConflictError(
                 message=f"branch update conflict: branch {name!r} already exists",
                 kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
@@ -256,11 +267,19 @@ class NumberedRefs(FileRefs):
     def delete_branch(self, name: str) -> None:
         self.require_online()
         refuse_main(name)
-        self._existing(name)
-        newest, *older = [step.key for step in self.steps(name)]
-        # The newest goes last, so that nobody ever takes an older one for it.
-        self._storage.delete_many(older[::-1])
-        self._storage.delete_many([newest])
+        for _ in attempts(self._retries):
+            tip = self._existing(name)
+            self._refuse_fenced(tip)
+            key = self.layout.branch_key(name, tip.number + 1)
+            content = self._content(tip.target, is_deleted=True)
+            if not isinstance(create_object(self._storage, key, content, JSON_FILE), LostRace):
+                return
+
+    def deleted_branch_keys(self) -> list[str]:
+        """The files of branches that were deleted."""
+        found = [(text, key.name) for text, key in self._keys() if key.kind == "branch"]
+        live = {name for name in {name for _, name in found} if self.tip(name) is not None}
+        return [text for text, name in found if name not in live]
 
     def create_tag(self, name: str, target: SnapshotId) -> None:
         self.require_online()

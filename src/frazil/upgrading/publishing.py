@@ -119,9 +119,11 @@ def hide_old_refs(source: Source, target: Generation) -> None:
     refs = source.refs
     if target.repo_object or not isinstance(refs, NumberedRefs) or not source.shares_folders:
         return
-    if refs.layout.prefix is not RefPrefix.COLON:
-        return
-    keys = [item.key for item in source.place.list(REFS) if item.key.startswith(COLON_REFS)]
+    if refs.layout.prefix is RefPrefix.COLON:
+        keys = [item.key for item in source.place.list(REFS) if item.key.startswith(COLON_REFS)]
+    else:
+        # Whatever is in the folder of a branch makes readers of spec 1 list the branch.
+        keys = refs.deleted_branch_keys()
     for key in keys:
         keep_once(source.place, key)
     source.place.delete_many(keys)

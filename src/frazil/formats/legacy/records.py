@@ -242,6 +242,8 @@ class RefRecord:
     properties: Metadata = field(default_factory=dict)
     moved_to: str | None = None
     """set by an upgrade: the spec the branch lives on in"""
+    is_deleted: bool = False
+    """the branch ends here; a later file makes it again"""
 
 
 def references_of(

@@ -17,6 +17,7 @@ from frazil.formats.ref_files import MAX_SIZE
 from frazil.ids import SnapshotId
 
 MOVED: Final = "moved_to"
+DELETED: Final = "deleted"
 
 
 def decode_ref(blob: bytes, *, key: str, generation: LegacyGeneration) -> RefRecord:
@@ -46,6 +47,7 @@ def decode_ref(blob: bytes, *, key: str, generation: LegacyGeneration) -> RefRec
         timestamp=None if when is None else document.time(when, "timestamp"),
         properties={} if properties is None else document.metadata(properties, "properties"),
         moved_to=None if moved_to is None else document.text(moved_to, MOVED),
+        is_deleted=value.get(DELETED) is True,
     )
 
 
@@ -58,6 +60,8 @@ def encode_ref(record: RefRecord, dialect: Dialect) -> bytes:
     value: dict[str, object] = {"snapshot": write_id(form, record.snapshot, name)}
     if record.moved_to is not None:
         value[MOVED] = record.moved_to
+    if record.is_deleted:
+        value[DELETED] = True
     if dialect is Dialect.G2_JSON:
         value["properties"] = dict(record.properties)
         value["timestamp"] = format_time(record.timestamp or 0)
