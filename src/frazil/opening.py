@@ -18,7 +18,7 @@ from frazil.errors import (
     RepositoryNotFoundError,
 )
 from frazil.formats.config_codec import config_from_map, config_to_map
-from frazil.formats.generation import V1, Generation, generation_of
+from frazil.formats.generation import V1, Generation, Protocol, generation_of
 from frazil.formats.ref_files import branch_key
 from frazil.formats.repo_info import decode_repo_info, snapshot_table
 from frazil.ids import INITIAL_SNAPSHOT_ID
@@ -84,10 +84,16 @@ def open_context(
     config: RepositoryConfig | None,
     authorized: Mapping[str, AnyCredential | None] | None,
     made_as: Generation | None = None,
+    store_root: Storage | None = None,
 ) -> Context:
     """The parts of the repository at a place; `config` goes over what is stored there.
 
     `made_as` is what it was just created as: an empty one does not tell all of that.
+    `store_root` is where the files of a G1 repository are, if its state file is elsewhere.
+
+    Raises:
+        RepositoryNotFoundError: there is none.
+        InvalidInputError: `store_root` is not what the repository names, or is needed.
     """
     found = require(storage)
     effective = _trusted(stored_config(storage, found) or RepositoryConfig())
@@ -96,7 +102,13 @@ def open_context(
     generation = found.generation
     if made_as is not None and made_as.name == generation.name:
         generation = made_as
-    return make_context(storage, generation, effective, authorized, found.repo)
+    if store_root is not None and generation.protocol is not Protocol.STATE_FILE:
+        raise InvalidInputError(
+            f"store_root is for repositories of generation g1, and this is {generation.title}",
+            kind=ErrorKind.NOT_ALLOWED,
+            url=storage.url,
+        )
+    return make_context(storage, generation, effective, authorized, found.repo, store_root)
 
 
 def _trusted(stored: RepositoryConfig) -> RepositoryConfig:

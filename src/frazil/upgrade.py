@@ -94,24 +94,34 @@ def plan_upgrade(
 
 
 def undo_upgrade(
-    place: Storage | str | Path, *, dry_run: bool = False, force: bool = False
+    place: Storage | str | Path,
+    *,
+    dry_run: bool = False,
+    force: bool = False,
+    store_root: Storage | None = None,
 ) -> TidyReport:
     """Go back to the repository of an older generation that was upgraded, or was about to be.
+
+    `store_root` is where its files are if its state file says that they are elsewhere.
 
     Raises:
         SessionStateError: its files were cleaned up, or the new repository has been changed
             since, and `force` does not say that this may be lost.
     """
-    return undo(_storage(place), dry_run=dry_run, force=force)
+    return undo(_storage(place), dry_run=dry_run, force=force, store_root=store_root)
 
 
-def clean_upgrade(place: Storage | str | Path, *, dry_run: bool = False) -> TidyReport:
+def clean_upgrade(
+    place: Storage | str | Path, *, dry_run: bool = False, store_root: Storage | None = None
+) -> TidyReport:
     """Delete what an upgrade left of the older generation; old writers stay locked out.
+
+    `store_root` is where its files are if its state file says that they are elsewhere.
 
     Raises:
         SessionStateError: there is nothing left, or the upgrade is not finished.
     """
-    return clean(_storage(place), dry_run=dry_run)
+    return clean(_storage(place), dry_run=dry_run, store_root=store_root)
 
 
 def _storage(place: Storage | str | Path) -> Storage:

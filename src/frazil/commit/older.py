@@ -25,10 +25,11 @@ class OldParts:
     config: RepositoryConfig
     names: NameBook
     state: StateFile
+    store_root: Storage | None = None
 
     def objects(self) -> Storage:
         """The objects of the repository in the form of a spec."""
-        return objects_of(self.storage, self.generation, self.names, self.state)
+        return objects_of(self.storage, self.generation, self.names, self.state, self.store_root)
 
     def refs(self, assets: Assets) -> FileRefs:
         """Its branches and tags, and how they move."""
@@ -37,10 +38,16 @@ class OldParts:
         return NumberedRefs(self.storage, assets, self.config, self.generation, self.names)
 
 
-def old_parts(storage: Storage, generation: Generation, config: RepositoryConfig) -> OldParts:
+def old_parts(
+    storage: Storage,
+    generation: Generation,
+    config: RepositoryConfig,
+    store_root: Storage | None = None,
+) -> OldParts:
     """The parts of a repository at a place; `storage` has the settings of `config`."""
     # What a backend says by default is for the official package, whose disks replace nothing
     # conditionally; ours do.
     asked = None if config.storage is None else config.storage.unsafe_use_conditional_update
     replaces = asked is not False
-    return OldParts(storage, generation, config, NameBook(), StateFile(storage, replaces=replaces))
+    state = StateFile(storage, replaces=replaces)
+    return OldParts(storage, generation, config, NameBook(), state, store_root)

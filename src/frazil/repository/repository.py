@@ -155,15 +155,23 @@ class Repository(Branching, Comparing, Staging, Sessions, History, Refs, Attribu
         config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: Authorized | None = None,
         attribution: Attribution | None = None,
+        *,
+        store_root: Storage | None = None,
     ) -> Repository:
         """Open the repository at a place.
 
+        The state file of a G1 repository may put all other files somewhere else. They are used
+        there only if you open that place yourself and pass it as `store_root`.
+
         Raises:
             RepositoryNotFoundError: there is none.
+            InvalidInputError: the other files are elsewhere, and `store_root` is not that place.
         """
         place = _as_storage(storage)
         labelled = place.with_attribution(attribution or Attribution())
-        context = open_context(labelled, config, authorize_virtual_chunk_access)
+        context = open_context(
+            labelled, config, authorize_virtual_chunk_access, store_root=store_root
+        )
         return cls(context, place, attribution)
 
     @classmethod
@@ -231,7 +239,9 @@ class Repository(Branching, Comparing, Staging, Sessions, History, Refs, Attribu
             else authorize_virtual_chunk_access
         )
         labelled = self.storage.with_attribution(self.attribution)
-        context = make_context(labelled, old.generation, effective, authorized)
+        context = make_context(
+            labelled, old.generation, effective, authorized, store_root=old.store_root
+        )
         context.default_commit_metadata.update(old.default_commit_metadata)
         return type(self)(context, self.storage, self.attribution)
 

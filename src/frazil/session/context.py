@@ -42,6 +42,8 @@ class Context:
     assets: Assets
     containers: Containers
     authorized: Mapping[str, AnyCredential | None]
+    store_root: Storage | None = None
+    """where the caller says the files of a G1 repository are, if not beside its state file"""
     default_commit_metadata: dict[str, Any] = field(default_factory=dict)
 
     def each_manifest(
@@ -74,6 +76,7 @@ class Context:
             self.config,
             dict(self.authorized),
             self.default_commit_metadata,
+            self.store_root,
         )
 
 
@@ -83,11 +86,12 @@ def make_context(
     config: RepositoryConfig,
     authorized: Mapping[str, AnyCredential | None] | None,
     known: tuple[Version, RepoInfo] | None = None,
+    store_root: Storage | None = None,
 ) -> Context:
     """Put together the parts of a repository; `known` is its repo object, if just read."""
     settings = config.storage_settings(storage.default_settings())
     tuned = storage.with_settings(settings).with_request_limit(config.request_limit())
-    objects, refs_of = _parts(tuned, generation, config, known)
+    objects, refs_of = _parts(tuned, generation, config, known, store_root)
     near = with_disk_cache(objects, rewrites_snapshots=generation.stores_parent)
     assets = Assets(near, generation, config)
     return Context(
@@ -99,6 +103,7 @@ def make_context(
         assets=assets,
         containers=Containers(config, authorized or {}),
         authorized=dict(authorized or {}),
+        store_root=store_root,
     )
 
 
@@ -107,6 +112,7 @@ def _parts(
     generation: Generation,
     config: RepositoryConfig,
     known: tuple[Version, RepoInfo] | None,
+    store_root: Storage | None,
 ) -> tuple[Storage, Callable[[Assets], RefStore]]:
     """The objects of a repository in the form of a spec, and its refs once there are assets."""
     match generation.protocol:
@@ -118,7 +124,7 @@ def _parts(
             # Few repositories are that old, and all others need not wait for the modules.
             from frazil.commit.older import old_parts
 
-            parts = old_parts(storage, generation, config)
+            parts = old_parts(storage, generation, config, store_root)
             return parts.objects(), parts.refs
 
 
@@ -128,7 +134,8 @@ def _rebuild(
     config: RepositoryConfig,
     authorized: Mapping[str, AnyCredential | None],
     metadata: dict[str, Any],
+    store_root: Storage | None,
 ) -> Context:
-    context = make_context(storage, generation, config, authorized)
+    context = make_context(storage, generation, config, authorized, store_root=store_root)
     context.default_commit_metadata.update(metadata)
     return context

@@ -29,7 +29,9 @@ from frazil.upgrading.source import Source
 ORDER: Final[tuple[Kind, ...]] = ("snapshots", "manifests", "attributes", "chunks")
 
 
-def clean(place: Storage, *, dry_run: bool = False) -> TidyReport:
+def clean(
+    place: Storage, *, dry_run: bool = False, store_root: Storage | None = None
+) -> TidyReport:
     """Delete the files of the older generation after an upgrade; it cannot be undone then.
 
     Raises:
@@ -45,7 +47,7 @@ def clean(place: Storage, *, dry_run: bool = False) -> TidyReport:
         name, found = "g3", [*_preserved(place)]
         storage = place
     else:
-        source = left_at(place, new).source
+        source = left_at(place, new, store_root).source
         name, found = source.context.generation.name, [*_old_files(source, new)]
         storage = source.files.storage
     if not dry_run:

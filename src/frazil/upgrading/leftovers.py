@@ -97,7 +97,7 @@ def show_hidden_refs(place: Storage) -> None:
         put_back(place, key)
 
 
-def left_at(place: Storage, new: Context | None) -> Left:
+def left_at(place: Storage, new: Context | None, store_root: Storage | None = None) -> Left:
     """The old repository at a place.
 
     Raises:
@@ -107,7 +107,7 @@ def left_at(place: Storage, new: Context | None) -> Left:
     if old is None:
         raise cannot("there are no files of an older generation here, or they were cleaned up")
     config = RepositoryConfig() if new is None else new.config
-    return Left(source_of(make_context(place, old, config, None)), new)
+    return Left(source_of(make_context(place, old, config, None, store_root=store_root)), new)
 
 
 def delete_all(place: Storage, keys: Iterable[str]) -> None:

@@ -39,7 +39,13 @@ NEW_FOLDERS: Final = (SNAPSHOTS, MANIFESTS, LOGS, CHUNKS, REFS, OVERWRITTEN)
 """What only spec 1 and 2 have, beside a repository of G1 or G2."""
 
 
-def undo(place: Storage, *, dry_run: bool = False, force: bool = False) -> TidyReport:
+def undo(
+    place: Storage,
+    *,
+    dry_run: bool = False,
+    force: bool = False,
+    store_root: Storage | None = None,
+) -> TidyReport:
     """Let a place be what it was before its upgrade, whether that was finished or interrupted.
 
     Raises:
@@ -52,7 +58,7 @@ def undo(place: Storage, *, dry_run: bool = False, force: bool = False) -> TidyR
     if hidden and dry_run:
         kept = preserved_keys(place)
         return TidyReport(place.url, "g3", len(kept), 0, 0, applied=False)
-    left = _checked(place, hidden, force=force)
+    left = _checked(place, hidden, store_root, force=force)
     kept = preserved_keys(place)
     made = [*_made(left.source, kept)]
     if not dry_run:
@@ -67,14 +73,16 @@ def undo(place: Storage, *, dry_run: bool = False, force: bool = False) -> TidyR
     )
 
 
-def _checked(place: Storage, hidden: Sequence[str], *, force: bool) -> Left:
+def _checked(
+    place: Storage, hidden: Sequence[str], store_root: Storage | None, *, force: bool
+) -> Left:
     """The old repository, if it is whole and may take the place of the new one."""
     new = new_at(place)
     # Readers of spec 1 stumble over refs that were put aside: ask before those are back.
     now = None if new is None or force else seen_in(new)
     show_hidden_refs(place)
     try:
-        left = left_at(place, new)
+        left = left_at(place, new, store_root)
         expected = left.require_readable()
         if now is not None and now != expected:
             raise cannot(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
@@ -16,6 +17,7 @@ from frazil.errors import (
     FormatError,
     InvalidInputError,
     RefNotFoundError,
+    SnapshotNotFoundError,
     StorageError,
 )
 from frazil.repository import Repository
@@ -66,7 +68,7 @@ def test_refs_of_the_seed_have_times_and_properties(storage: MemoryStorage) -> N
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_a_branch_made_again_counts_from_zero(storage: MemoryStorage, spec: Spec) -> None:
+def test_a_branch_made_again_goes_on_counting(storage: MemoryStorage, spec: Spec) -> None:
     repository = Repository.create(storage, spec_version=spec)
     first = commit(repository, 1)
     repository.create_branch("dev", first)
@@ -84,6 +86,28 @@ def test_a_branch_made_again_counts_from_zero(storage: MemoryStorage, spec: Spec
     other = Repository.open(storage)
     assert other.lookup_branch("dev") == repository.lookup_branch("dev")
     assert next(iter(other.ancestry(branch="dev"))).message.startswith("late")
+    refs = repository.context.refs
+    assert isinstance(refs, NumberedRefs)
+    # Made, three commits, deleted, made again, one commit: no number was used twice.
+    assert [step.number for step in refs.steps("dev")] == [6, 5, 4, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_deleted_branch_is_gone_for_everybody(storage: MemoryStorage, spec: Spec) -> None:
+    repository = Repository.create(storage, spec_version=spec)
+    first = commit(repository, 1)
+    repository.create_branch("dev", first)
+    lost = commit(repository, 2, "dev")
+    repository.delete_branch("dev")
+    for handle in (repository, Repository.open(storage)):
+        assert handle.list_branches() == {"main"}
+        for use in (handle.lookup_branch, handle.delete_branch, handle.writable_session):
+            with pytest.raises(RefNotFoundError):
+                use("dev")
+    report = repository.garbage_collect(datetime.now(UTC) + timedelta(days=1))
+    assert report.snapshots_deleted == 1
+    with pytest.raises(SnapshotNotFoundError):
+        Repository.open(storage).readonly_session(snapshot_id=lost)
 
 
 @pytest.mark.parametrize("spec", SPECS)

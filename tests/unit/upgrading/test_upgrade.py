@@ -292,6 +292,25 @@ def move_array(repo: Repository, source: str, target: str, seconds: float = 1) -
     return str(made.id)
 
 
+@pytest.mark.parametrize("to", [1, 2])
+@pytest.mark.parametrize("spec", ["g2", "g3"])
+def test_deleted_branches_stay_deleted(spec: str, to: int) -> None:
+    place = MemoryStorage()
+    repo = make_old(place, spec)
+    repo.delete_branch("dev")
+    before = told(repo)
+    upgrade_older(place, to=to)
+    new = Repository.open(place)
+    assert new.list_branches() == {"main"}
+    # Official readers of spec 1 list whatever has a file in the folder of refs.
+    assert to == 2 or not [*place.list("refs/branch.dev/")]
+    frazil.undo_upgrade(place)
+    old = Repository.open(place)
+    assert told(old) == before
+    old.create_branch("dev", old.lookup_branch("main"))
+    assert old.list_branches() == {"main", "dev"}
+
+
 def test_what_is_refused(tmp_path: Path) -> None:
     new = MemoryStorage()
     Repository.create(new)
@@ -364,10 +383,14 @@ def test_files_elsewhere_come_to_the_state_file(store_root: str, tmp_path: Path)
     state = tmp_path / "here" / "state.json"
     named = "data" if store_root == "data" else other.as_uri()
     state.write_text(json.dumps(json.loads(state.read_text()) | {"store_root": named}))
+    root = None if store_root == "data" else LocalStorage(str(other))
+    old = Repository.open(place, store_root=root)
+    assert told(old) == before
+    upgrade_older(old)
     assert told(Repository.open(place)) == before
-    upgrade_older(place)
-    assert told(Repository.open(place)) == before
-    frazil.clean_upgrade(place)
+    frazil.undo_upgrade(place, store_root=root)
+    upgrade_older(Repository.open(place, store_root=root))
+    frazil.clean_upgrade(place, store_root=root)
     assert told(Repository.open(place)) == before
     assert not [path for folder in "saic" for path in (other / folder).glob("*")]
     assert state.exists()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
+from urllib.parse import quote, unquote
 
-from frazil.errors import ErrorKind, FormatError
+from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats.generation import G1, OLD, Generation, Protocol
 from frazil.formats.legacy.codec import decode_ref
 from frazil.formats.legacy.g1_state import STATE_FILES
 from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.ref_names import MAIN, RefLayout
 from frazil.storage.base import Storage
-from frazil.storage.constructors import storage_from_url
 from frazil.storage.older.bodies import BodyFiles
 from frazil.storage.older.name_book import NameBook
 from frazil.storage.older.objects import OldObjects
@@ -92,13 +93,18 @@ def _numbered(storage: Storage, layout: RefLayout) -> OldRepository:
 
 
 def objects_of(
-    storage: Storage, generation: Generation, names: NameBook, state: StateFile
+    storage: Storage,
+    generation: Generation,
+    names: NameBook,
+    state: StateFile,
+    store_root: Storage | None = None,
 ) -> Storage:
     """The objects of a repository in the form of a spec: the storage itself, unless it is old."""
     match generation.protocol:
         case Protocol.STATE_FILE:
             held = state.find()
-            root, below = _root(storage, None if held is None else held.state.store_root)
+            named = None if held is None else held.state.store_root
+            root, below = _root(storage, named, store_root)
             return OldObjects(root, StructureFiles(root, generation, names, state, below))
         case Protocol.NUMBERED_FILES:
             return OldObjects(storage, BodyFiles(storage, generation, names))
@@ -106,23 +112,54 @@ def objects_of(
             return storage
 
 
-def _root(storage: Storage, store_root: str | None) -> tuple[Storage, str]:
+def _root(storage: Storage, named: str | None, given: Storage | None) -> tuple[Storage, str]:
     """Where a state file says that the other files are: a storage, and a folder in it.
 
+    Whoever can write a state file could send readers, their credentials and their deletions
+    anywhere. So a place that is not below its own is used only if the caller hands it over,
+    and then as the caller opened it: nothing of the URL in the file is ever opened.
+
     Raises:
-        FormatError: that is outside of what a relative path can reach.
+        InvalidInputError: the files are elsewhere, and the caller has not named that place.
     """
-    if not store_root:
-        return storage, ""
-    if "://" in store_root:
-        own = storage.url.rstrip("/") + "/"
-        if not store_root.startswith(own):
-            return storage_from_url(store_root), ""
-        store_root = store_root[len(own) :]
-    parts = [part for part in store_root.split("/") if part not in ("", ".")]
-    if ".." in parts or store_root.startswith("/"):
-        raise FormatError(
-            "the state file puts the other files outside of its folder; open the folder above",
-            store_root=store_root,
+    below = _folder_below(storage.url, named or "")
+    if below is not None and given is None:
+        return storage, below
+    where = _full(storage.url, named or "")
+    if given is None:
+        raise InvalidInputError(
+            f"the state file puts all other files outside of its own folder, at {where};"
+            " if you trust it, open that place yourself and pass it as store_root",
+            kind=ErrorKind.NOT_ALLOWED,
+            url=storage.url,
         )
-    return storage, "".join(f"{part}/" for part in parts)
+    if _full(given.url, "") != where:
+        raise InvalidInputError(
+            f"store_root is another place than the state file names, which is {where}",
+            kind=ErrorKind.NOT_ALLOWED,
+            url=storage.url,
+            store_root=given.url,
+        )
+    return given, ""
+
+
+def _full(own: str, named: str) -> str:
+    """The URL that a state file means, without options and without its final slash."""
+    if named.startswith("/"):
+        named = f"file://{quote(named)}"
+    elif "://" not in named:
+        named = f"{own.rstrip('/')}/{quote(named)}"
+    scheme, _, rest = named.partition("://")
+    host, _, path = rest.partition("?")[0].partition("#")[0].partition("/")
+    clean = posixpath.normpath(f"/{unquote(path)}").strip("/")
+    return f"{scheme.lower()}://{host}/{clean}".rstrip("/")
+
+
+def _folder_below(own: str, named: str) -> str | None:
+    """The folder that a state file names, relative to its own; None if it is outside."""
+    above, whole = _full(own, ""), _full(own, named)
+    if whole == above:
+        return ""
+    if not whole.startswith(f"{above}/"):
+        return None
+    return f"{whole.removeprefix(f'{above}/')}/"
