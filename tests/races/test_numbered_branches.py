@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import pytest
@@ -111,6 +112,10 @@ def test_a_branch_made_again_is_not_buried_by_who_wrote_to_the_one_before(
         call += 1
 
 
+def meanwhile(repository: Repository) -> None:
+    commit(repository, "meanwhile")
+
+
 @pytest.mark.parametrize("spec", ["g2", "g3"])
 def test_a_commit_is_not_swallowed_by_a_deletion_that_does_not_know_it(spec: Spec) -> None:
     """Whoever deletes a branch deletes all of it: no half of it stays or comes back."""
@@ -122,7 +127,7 @@ def test_a_commit_is_not_swallowed_by_a_deletion_that_does_not_know_it(spec: Spe
         slow.forget_calls()
         slow.call = call
         other = Repository.open(storage)
-        slow.act = lambda other=other: commit(other, "meanwhile") and None  # type: ignore[misc]
+        slow.act = partial(meanwhile, other)
         deleting.delete_branch("dev")
         if not slow.has_happened:
             break

@@ -157,9 +157,12 @@ def _full(own: str, named: str) -> str:
 
 def _folder_below(own: str, named: str) -> str | None:
     """The folder that a state file names, relative to its own; None if it is outside."""
-    above, whole = _full(own, ""), _full(own, named)
-    if whole == above:
-        return ""
-    if not whole.startswith(f"{above}/"):
+    if "://" in named or named.startswith("/"):
+        above, whole = _full(own, ""), _full(own, named)
+        if whole != above and not whole.startswith(f"{above}/"):
+            return None
+        named = whole.removeprefix(above).lstrip("/")
+    inside = posixpath.normpath(named)
+    if inside == ".." or inside.startswith("../"):
         return None
-    return f"{whole.removeprefix(f'{above}/')}/"
+    return "" if inside == "." else f"{inside}/"
