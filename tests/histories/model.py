@@ -1,0 +1,203 @@
+"""Checks a recorded history against what a repository promises.
+
+- Refs behave as if operations happened one after the other (`registers`).
+- Each acknowledged commit is in the history once, and nothing else is (`graph`).
+- Each read gives what the commits of its history wrote (`contents`).
+- Nothing that a ref points to is unreadable.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tests.histories.contents import Contents
+from tests.histories.field import Content
+from tests.histories.graph import Graph
+from tests.histories.records import Operation
+from tests.histories.registers import (
+    ABSENT,
+    GONE,
+    State,
+    Step,
+    first_unexplained,
+    is_at,
+    is_there,
+)
+
+COMMITS = frozenset({"write", "append", "replace", "note", "rewrite", "compact", "pick", "revert"})
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a check has found, and how much it has looked at."""
+
+    problems: tuple[str, ...]
+    operations: Counter[str]
+    """by kind and outcome"""
+    snapshots: int
+    compared: int
+    """reads whose every value was known beforehand"""
+
+
+def check(history: Sequence[Operation], empty: Content) -> Verdict:
+    """Check everything that processes have recorded; `empty` is what the first commit holds."""
+    graph = Graph(history)
+    contents = Contents(graph, empty)
+    problems = [*graph.problems, *_failures(history), *_ref_problems(history, graph)]
+    compared, wrong = _compare_reads(history, contents)
+    problems += [*_label_problems(history), *wrong, *contents.problems]
+    counts = Counter(f"{one.kind} {one.outcome}" for one in history)
+    return Verdict(tuple(problems), counts, len(graph.snapshots), compared)
+
+
+def _failures(history: Iterable[Operation]) -> Iterator[str]:
+    for one in history:
+        if one.outcome in ("broken", "unreadable"):
+            yield f"{one.outcome}: {one}"
+
+
+def _compare_reads(history: Iterable[Operation], contents: Contents) -> tuple[int, list[str]]:
+    compared, wrong = 0, []
+    for one in history:
+        if one.kind != "read" or not one.is_done:
+            continue
+        snapshot, found = one.result["id"], one.result["content"]
+        wanted = contents.of(snapshot)
+        if wanted is None:
+            contents.adopt(snapshot, found)
+            continue
+        compared += 1
+        differing = {
+            key: (wanted.get(key), found.get(key))
+            for key in sorted(wanted.keys() | found.keys())
+            if wanted.get(key) != found.get(key)
+        }
+        if differing:
+            wrong.append(f"read: wanted and found differ in {differing}: {one}")
+    return compared, wrong
+
+
+# --- refs ---
+
+
+def _ref_problems(history: Sequence[Operation], graph: Graph) -> Iterator[str]:
+    steps: dict[tuple[str, str], list[Step]] = defaultdict(list)
+    names = {("branch", one.args["branch"]) for one in history if "branch" in one.args}
+    names |= {("tag", one.args["tag"]) for one in history if "tag" in one.args}
+    for one in history:
+        for kind, name, step in [*_steps(one, graph), *_listed(one, names)]:
+            steps[kind, name].append(step)
+    for (kind, name), found in sorted(steps.items()):
+        initial = _first_of(graph) if (kind, name) in FIRST else ABSENT
+        if problem := first_unexplained(found, initial):
+            known = [graph.snapshots[each].token for each in problem.states if each in graph.snapshots]
+            yield (
+                f"{kind} {name} cannot have been where this needs it; it was at one of "
+                f"{problem.states} (made by {known}): {problem.step.operation}"
+            )
+
+
+FIRST = frozenset({("branch", "main"), ("branch", "dev")})
+
+
+def _first_of(graph: Graph) -> State:
+    """The commit that made the arrays, where all branches begin."""
+    return next((id_ for id_, seen in graph.snapshots.items() if seen.token == 0), "unknown")
+
+
+def _steps(one: Operation, graph: Graph) -> Iterator[tuple[str, str, Step]]:
+    """What an operation asks of the one ref that it names."""
+    for kind in ("branch", "tag"):
+        name = one.args.get(kind)
+        if name is None:
+            continue
+        step = _refused(one) if one.outcome == "refused" else _step(one, graph)
+        if step is not None:
+            yield kind, name, step
+
+
+def _refused(one: Operation) -> Step | None:
+    """Some refusals say where a ref was."""
+    if one.result.get("error") == "RefNotFoundError":
+        return Step(one, is_at(ABSENT, GONE))
+    if one.kind == "branch" and one.result.get("error") == "AlreadyExistsError":
+        return Step(one, is_there)
+    return None
+
+
+def _step(one: Operation, graph: Graph) -> Step | None:
+    match one.kind:
+        case "look" if one.is_done:
+            return Step(one, is_at(one.result["entries"][0][0]))
+        case "read" if one.is_done:
+            return Step(one, is_at(one.result["id"]))
+        case "tag":
+            return Step(one, is_at(ABSENT), one.args["target"])
+        case "untag":
+            return Step(one, is_there, GONE)
+        case "branch":
+            return Step(one, is_at(ABSENT), one.args["target"])
+        case "drop":
+            return Step(one, is_there, ABSENT)
+        case "reset":
+            return Step(one, is_at(one.args["from"]), one.args["target"])
+        case _ if one.may_be_done:
+            return _commit_step(one, graph)
+    return None
+
+
+def _commit_step(one: Operation, graph: Graph) -> Step | None:
+    """A commit moves a branch from its parent, and from nowhere else."""
+    status = one.result.get("status")
+    if status in ("up-to-date", "conflicts"):
+        return None
+    if one.kind == "merge" and one.args["ff"] and status != "committed":
+        made = graph.id_of(one)
+        if one.is_done or made is None:
+            allowed = frozenset(graph.ancestors(one.args["source"]))
+            before = one.result.get("previous")
+            fits = is_at(before) if before else allowed.__contains__
+            return Step(one, fits, one.args["source"])
+    made = graph.id_of(one)
+    if made is None:
+        return None  # nobody has ever seen it
+    if one.kind == "amend":
+        return Step(one, is_at(one.notes["base"]), made)
+    before = one.result.get("previous") or (None if one.kind == "squash" else graph.parent(made))
+    return Step(one, is_there if before is None else is_at(before), made)
+
+
+def _listed(
+    one: Operation, names: Iterable[tuple[str, str]]
+) -> Iterator[tuple[str, str, Step]]:
+    """A list of names says of each ref whether it was there."""
+    if one.kind != "refs" or not one.is_done:
+        return
+    for kind, name in names:
+        listed = one.result["branches" if kind == "branch" else "tags"]
+        yield kind, name, Step(one, is_there if name in listed else is_at(ABSENT, GONE))
+
+
+# --- metadata of the repository ---
+
+
+def _label_problems(history: Sequence[Operation]) -> Iterator[str]:
+    names = {one.args["name"] for one in history if one.kind == "label"}
+    read = {
+        str(value)
+        for one in history
+        for value in one.result.get("labels", {}).values()
+    }
+    for name in sorted(names):
+        steps = []
+        for one in history:
+            if one.kind == "label" and one.args["name"] == name and one.may_be_done:
+                # What nobody has read need not have happened, if it was not acknowledged.
+                if one.is_done or str(one.token) in read:
+                    steps.append(Step(one, lambda _: True, str(one.token)))
+            elif one.is_done and "labels" in one.result:
+                steps.append(Step(one, is_at(str(one.result["labels"].get(name)))))
+        if problem := first_unexplained(steps, str(None)):
+            yield f"label {name} was one of {problem.states}: {problem.step.operation}"
