@@ -74,7 +74,7 @@ class Actor:
     number: int
     party: str
     module: str
-    field: Field
+    ground: Field
     journal: Journal
     rng: random.Random
     icechunk: Any = None
@@ -95,7 +95,7 @@ class Actor:
     def repo(self) -> Any:
         """A handle, sometimes one that has not been used for a while."""
         if self._handle is None or self.rng.random() < 0.4:
-            self._handle = self.field.open(self.icechunk, 0 if self.number % 2 else 512)
+            self._handle = self.ground.open(self.icechunk, 0 if self.number % 2 else 512)
         return self._handle
 
     def do(self, kind: str, args: Facts, run: Callable[[int], Facts]) -> Facts | None:
@@ -133,7 +133,7 @@ class Actor:
 
     def read(self, session: Any) -> Content:
         """All values of a session's snapshot."""
-        return self.field.read(session)
+        return self.ground.read(session)
 
     def read_ref(self, **selector: str) -> tuple[str, Content]:
         """Values of a branch or tag; failures are passed on unless the data is gone for good."""
@@ -162,7 +162,7 @@ class Actor:
             UnreadableError: it has not, and another look does not find the data either.
         """
         for _ in range(TRIES):
-            fresh = self.field.open(self.icechunk)
+            fresh = self.ground.open(self.icechunk)
             session = fresh.readonly_session(**selector)
             if session.snapshot_id != wanted:
                 return

@@ -169,8 +169,6 @@ def from_chunks(values: Values) -> Content:
         assert isinstance(part, tuple)
         log += [*part, *[EMPTY] * LOG_CHUNK][:LOG_CHUNK]
     cells = {
-        key: value
-        for key, value in values.items()
-        if isinstance(value, int) and key != "length"
+        key: value for key, value in values.items() if isinstance(value, int) and key != "length"
     }
     return {**cells, "log": log[:length]}

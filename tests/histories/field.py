@@ -99,7 +99,7 @@ class Field:
 
     def read(self, session: Any) -> Content:
         """All values of a snapshot."""
-        root = zarr.open_group(session.store, mode="r")
+        root: Any = zarr.open_group(session.store, mode="r")
         found: Content = {}
         for name in self.arrays():
             values = root[name][:].tolist()

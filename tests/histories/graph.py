@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tests.histories.field import token_of
 from tests.histories.records import LATE_S, Operation
@@ -51,7 +52,7 @@ class Graph:
             if token is not None:
                 self.by_token[token].add(id_)
             seen.parents.append((parent, look))
-        for (id_, parent, *_), (following, *_) in zip(entries, entries[1:], strict=False):
+        for (id_, parent, *_), (following, *_) in pairwise(entries):
             if parent != following:
                 self.problems.append(f"{id_} says its parent is {parent}, not {following}: {look}")
 

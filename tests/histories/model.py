@@ -92,7 +92,9 @@ def _ref_problems(history: Sequence[Operation], graph: Graph) -> Iterator[str]:
     for (kind, name), found in sorted(steps.items()):
         initial = _first_of(graph) if (kind, name) in FIRST else ABSENT
         if problem := first_unexplained(found, initial):
-            known = [graph.snapshots[each].token for each in problem.states if each in graph.snapshots]
+            known = [
+                graph.snapshots[each].token for each in problem.states if each in graph.snapshots
+            ]
             yield (
                 f"{kind} {name} cannot have been where this needs it; it was at one of "
                 f"{problem.states} (made by {known}): {problem.step.operation}"
@@ -169,9 +171,7 @@ def _commit_step(one: Operation, graph: Graph) -> Step | None:
     return Step(one, is_there if before is None else is_at(before), made)
 
 
-def _listed(
-    one: Operation, names: Iterable[tuple[str, str]]
-) -> Iterator[tuple[str, str, Step]]:
+def _listed(one: Operation, names: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, Step]]:
     """A list of names says of each ref whether it was there."""
     if one.kind != "refs" or not one.is_done:
         return
@@ -185,11 +185,7 @@ def _listed(
 
 def _label_problems(history: Sequence[Operation]) -> Iterator[str]:
     names = {one.args["name"] for one in history if one.kind == "label"}
-    read = {
-        str(value)
-        for one in history
-        for value in one.result.get("labels", {}).values()
-    }
+    read = {str(value) for one in history for value in one.result.get("labels", {}).values()}
     for name in sorted(names):
         steps = []
         for one in history:

@@ -260,9 +260,7 @@ def merge(actor: Actor) -> None:
     source, into = actor.memory.branches[actor.rng.choice(names)], actor.pick_branch()
     ff = actor.rng.random() < 0.3
     args = {"source": source, "branch": into, "ff": ff}
-    combine(
-        actor, "merge", args, lambda repo, text: repo.merge(source, into, message=text, ff=ff)
-    )
+    combine(actor, "merge", args, lambda repo, text: repo.merge(source, into, message=text, ff=ff))
 
 
 def pick(actor: Actor) -> None:
@@ -314,7 +312,10 @@ def tag(actor: Actor) -> None:
         rng = actor.rng
         name = f"t{rng.randrange(40)}" if rng.random() < 0.5 else f"t-{rng.getrandbits(40):x}"
         if simple(
-            actor, "tag", {"tag": name, "target": target}, lambda repo: repo.create_tag(name, target)
+            actor,
+            "tag",
+            {"tag": name, "target": target},
+            lambda repo: repo.create_tag(name, target),
         ):
             actor.memory.tags.append(name)
 
@@ -449,7 +450,7 @@ OPERATIONS: Final = (
 
 def choices_for(actor: Actor) -> list[Choice]:
     """What a process can do on its repository."""
-    spec = actor.field.spec if isinstance(actor.field.spec, int) else 0
+    spec = actor.ground.spec if isinstance(actor.ground.spec, int) else 0
     return [
         each
         for each in OPERATIONS

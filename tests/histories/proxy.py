@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -35,8 +37,10 @@ LOSSY: Final[Mapping[str, float]] = {
 }
 """How often what happens to a request."""
 CAREFUL: Final[Mapping[str, float]] = {"delay": 0.08, "refuse": 0.02}
+FORGETFUL: Final[Mapping[str, float]] = {"delay": 0.08, "forget condition": 0.2}
 SWAPS: Final = 3.0
 """How much more often faults meet the writes that move refs."""
+_CONDITION: Final = re.compile(rb"(?i)if-(none-)?match:[^\r]*\r\n")
 ERROR: Final = (
     b"<?xml version='1.0'?><Error><Code>%s</Code><Message>a fault of the test</Message></Error>"
 )
@@ -51,6 +55,8 @@ class Settings:
     seed: int
     rate: float = 1.0
     """times the usual number of faults"""
+    forgets_conditions: bool = False
+    """to see that a run notices: the server then overwrites what others have changed"""
 
 
 @dataclass(slots=True)
@@ -140,6 +146,8 @@ class Proxy:
             case "hold and do":
                 await asyncio.sleep(HELD_S * rng.uniform(0.5, 1.0))
                 return await upstream.ask(request)
+            case "forget condition":
+                return await upstream.ask(Message(_CONDITION.sub(b"", request.head), request.body))
             case "cut reply":
                 reply = await upstream.ask(request)
                 raise CutError(reply[: rng.randrange(max(1, len(reply)))])
@@ -177,9 +185,7 @@ class Upstream:
         return reply.whole
 
 
-async def read_message(
-    reader: asyncio.StreamReader, answers_head: bool = False
-) -> Message | None:
+async def read_message(reader: asyncio.StreamReader, answers_head: bool = False) -> Message | None:
     """The next message of a stream; None at its end."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -216,9 +222,10 @@ def refusal(status: int) -> bytes:
 async def run(settings: Settings) -> None:
     """Serve until the input is closed; then print how often what has happened."""
     rng = random.Random(settings.seed)
+    kinds = (FORGETFUL, FORGETFUL) if settings.forgets_conditions else (LOSSY, CAREFUL)
     proxies = [
         Proxy(settings.target, Faults(rates, random.Random(rng.random()), settings.rate))
-        for rates in (LOSSY, CAREFUL)
+        for rates in kinds
     ]
     servers = [await asyncio.start_server(each.serve, HOST, 0, limit=1 << 20) for each in proxies]
     ports = [each.sockets[0].getsockname()[1] for each in servers]
@@ -226,8 +233,7 @@ async def run(settings: Settings) -> None:
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     seen = sum((each.faults.seen for each in proxies), Counter[str]())
     print(json.dumps(seen), flush=True)
-    for each in servers:
-        each.close()
+    os._exit(0)  # some requests are held, and nobody waits for them any more
 
 
 def command(settings: Settings) -> list[str]:

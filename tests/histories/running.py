@@ -94,7 +94,9 @@ def play_on_disk(plan: Plan, folder: Path) -> Outcome:
     return _play(plan, folder, place, {party.name: place for party in plan.parties}, Counter())
 
 
-def play_on_s3(plan: Plan, folder: Path, server: S3Server, rate: float = 1.0) -> Outcome:
+def play_on_s3(
+    plan: Plan, folder: Path, server: S3Server, *, forgets_conditions: bool = False
+) -> Outcome:
     """A run on an S3 server, through a proxy with faults."""
     place = {
         "endpoint": server.endpoint,
@@ -104,7 +106,8 @@ def play_on_s3(plan: Plan, folder: Path, server: S3Server, rate: float = 1.0) ->
         "secret": server.secret_access_key,
     }
     faults: Counter[str] = Counter()
-    with _proxy(proxy.Settings(server.port, plan.seed, rate), faults) as (lossy, careful):
+    settings = proxy.Settings(server.port, plan.seed, forgets_conditions=forgets_conditions)
+    with _proxy(settings, faults) as (lossy, careful):
         ports = {party.name: lossy if party.module == OURS else careful for party in plan.parties}
         places = {
             name: {**place, "endpoint": f"http://{proxy.HOST}:{port}"}

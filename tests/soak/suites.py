@@ -26,4 +26,5 @@ SUITES: Final = (
     Suite("upgrade kills", ("tests/races/test_upgrade_kills.py", "tests/unit/upgrading")),
     Suite("commit races", ("tests/races/test_commit_races.py",)),
     Suite("machines", ("tests/property",)),
+    Suite("histories", ("tests/histories",), share=2.0),
 )
