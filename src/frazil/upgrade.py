@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 from frazil.maintenance.upgrade import upgrade_v1_to_v2
@@ -55,7 +56,9 @@ def upgrade_repository(
     if dry_run:
         return repository.reopen()
     old = repository.context
-    fresh = Repository.open(repository.storage, old.config, old.authorized, repository.attribution)
+    fresh = type(repository).open(
+        repository.storage, old.config, old.authorized, repository.attribution
+    )
     repository.retire()
     return fresh
 
@@ -112,16 +115,26 @@ def undo_upgrade(
 
 
 def clean_upgrade(
-    place: Storage | str | Path, *, dry_run: bool = False, store_root: Storage | None = None
+    place: Storage | str | Path,
+    *,
+    dry_run: bool = False,
+    store_root: Storage | None = None,
+    unsafe_minimum_age: timedelta | None = None,
 ) -> TidyReport:
     """Delete what an upgrade left of the older generation; old writers stay locked out.
 
     `store_root` is where its files are if its state file says that they are elsewhere.
 
     Raises:
-        SessionStateError: there is nothing left, or the upgrade is not finished.
+        SessionStateError: there is nothing left, or the upgrade is not finished, or some of it
+            was written less than a day ago (or `unsafe_minimum_age`).
     """
-    return clean(_storage(place), dry_run=dry_run, store_root=store_root)
+    return clean(
+        _storage(place),
+        dry_run=dry_run,
+        store_root=store_root,
+        unsafe_minimum_age=unsafe_minimum_age,
+    )
 
 
 def _storage(place: Storage | str | Path) -> Storage:

@@ -12,7 +12,8 @@ import frazil
 from tests.cli.conftest import Frazil, Ocean, make_ocean
 from tests.cli.test_nodes import make_virtual
 
-ALL = ("--older-than", "2100-01-01", "--allow-young")
+YOUNG = ("--unsafe-minimum-age", "0h")
+ALL = ("--older-than", "2100-01-01", *YOUNG)
 
 
 def test_gc_takes_only_what_expired_snapshots_left(frazil_command: Frazil, ocean: Ocean) -> None:
@@ -35,9 +36,7 @@ def test_gc_saves_a_plan_and_carries_it_out_later(
     ocean.open().create_branch("again", ocean.third)
     shown = frazil_command("gc", ocean.url, "--plan", place, "--json").data
     assert shown["chunks"] == 2
-    spared = frazil_command(
-        "gc", ocean.url, "--plan", place, "--allow-young", "--apply", "--json"
-    ).data
+    spared = frazil_command("gc", ocean.url, "--plan", place, *YOUNG, "--apply", "--json").data
     assert (spared["chunks"], spared["snapshots"]) == (0, 0)
     assert ocean.open().lookup_branch("again") == ocean.third
     wrong = frazil_command("gc", ocean.url, "--plan", place, "--incremental")
@@ -64,8 +63,10 @@ def test_garbage_is_put_aside_brought_back_and_deleted(
     young = frazil_command("trash", "empty", ocean.url, "--apply", "--json").data
     assert young["objects"] == 0
     old = ("trash", "empty", ocean.url, "--older-than", "2100-01-01")
-    assert frazil_command(*old).out.startswith("Would delete 5 objects")
-    assert frazil_command(*old, "--apply", "--json").data["objects"] == 5
+    assert frazil_command(*old, "--apply", "--json").data["objects"] == 0
+    young_too = (*old, *YOUNG)
+    assert frazil_command(*young_too).out.startswith("Would delete 5 objects")
+    assert frazil_command(*young_too, "--apply", "--json").data["objects"] == 5
     assert frazil_command("trash", "list", ocean.url, "--json").data == {"batches": []}
     assert frazil_command("verify", ocean.url, "--all").code == 0
 
@@ -81,7 +82,11 @@ def test_purge_tells_first_needs_a_word_and_proves_it(
     refused = frazil_command("purge", ocean.url, "sst", "--apply")
     assert refused.code == 2
     assert "confirm='/sst'" in refused.err
-    done = frazil_command("purge", ocean.url, "sst", "--apply", "--confirm", "sst", "--json").data
+    arguments = ("purge", ocean.url, "sst", "--apply", "--confirm", "sst", "--json")
+    young = frazil_command(*arguments)
+    assert young.code == 5
+    assert "unsafe_minimum_age" in young.err
+    done = frazil_command(*arguments, *YOUNG).data
     assert done["proved"]
     assert done["objects_deleted"] == told["objects_deleted"] == 4
     assert done["verification"]["leftovers"] == []
@@ -92,7 +97,7 @@ def test_purge_tells_first_needs_a_word_and_proves_it(
 
 
 def test_purge_of_a_region_leaves_the_rest(frazil_command: Frazil, ocean: Ocean) -> None:
-    arguments = ("purge", ocean.url, "/sst", "--region", "0, 0:2, :")
+    arguments = ("purge", ocean.url, "/sst", "--region", "0, 0:2, :", *YOUNG)
     assert "Would purge" in frazil_command(*arguments).out
     said = frazil_command(*arguments, "--apply", "--confirm", "/sst")
     assert said.code == 0

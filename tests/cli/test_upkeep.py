@@ -42,17 +42,18 @@ def test_expire_needs_a_time_it_can_read(frazil_command: Frazil, ocean: Ocean) -
 
 def test_gc_counts_first_and_deletes_when_told_so(frazil_command: Frazil, ocean: Ocean) -> None:
     ocean.open().delete_branch("dev")
-    plan = frazil_command("gc", ocean.url, "--older-than", "2100-01-01", "--json").data
+    old = ("gc", ocean.url, "--older-than", "2100-01-01")
+    assert frazil_command(*old, "--json").data["chunks"] == 0
+    young = (*old, "--unsafe-minimum-age", "0h")
+    plan = frazil_command(*young, "--json").data
     assert (plan["snapshots"], plan["chunks"], plan["applied"]) == (1, 2, False)
     assert plan["bytes"] >= 120
     objects = len(list((ocean.path / "chunks").iterdir()))
-    refused = frazil_command("gc", ocean.url, "--older-than", "2100-01-01", "--apply")
+    refused = frazil_command(*old, "--apply")
     assert refused.code == 5
-    assert "--allow-young" in refused.err
+    assert "--unsafe-minimum-age" in refused.err
     assert len(list((ocean.path / "chunks").iterdir())) == objects
-    done = frazil_command(
-        "gc", ocean.url, "--older-than", "2100-01-01", "--allow-young", "--apply", "--json"
-    ).data
+    done = frazil_command(*young, "--apply", "--json").data
     assert done == {**plan, "applied": True}
     assert len(list((ocean.path / "chunks").iterdir())) == objects - 2
 
@@ -152,7 +153,9 @@ def test_upgrade_from_before_version_1(frazil_command: Frazil, tmp_path: Path) -
     assert frazil_command("upgrade", url, "--clean").code == 5
     assert frazil_command("upgrade", url, "--apply", "--chunks", "copy").code == 0
     assert frazil_command("upgrade", url, "--clean", "--undo").code == 2
-    data = frazil_command("upgrade", url, "--clean", "--apply", "--json").data
+    assert frazil_command("upgrade", url, "--clean", "--apply").code == 5
+    clean = ("upgrade", url, "--clean", "--unsafe-minimum-age", "0h", "--apply", "--json")
+    data = frazil_command(*clean).data
     assert (data["action"], data["generation"], data["applied"]) == ("clean", "g2", True)
     assert frazil_command("upgrade", url, "--undo").code == 5
     assert "smaller" in frazil_command("log", url).out

@@ -14,6 +14,7 @@ from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.object import ObjectStorage
 from tests.contract.test_s3 import place_on
+from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
 from tests.support.servers import S3Server
 
@@ -35,14 +36,18 @@ def test_space_is_freed_and_data_erased(s3_server: S3Server, spec: int) -> None:
         last = session.commit(f"{value}")
     repo.expire_snapshots(repo.lookup_snapshot(last).written_at)
     later = datetime.now(UTC) + timedelta(hours=1)
-    plan = repo.plan_garbage(later, incremental=True)
-    assert set(plan.keys()) == set(repo.plan_garbage(later).keys())
-    assert repo.collect_planned(plan, quarantine=True).chunks_deleted == 1
+    plan = repo.plan_garbage(later, incremental=True, unsafe_minimum_age=AT_ONCE)
+    assert set(plan.keys()) == set(repo.plan_garbage(later, unsafe_minimum_age=AT_ONCE).keys())
+    assert (
+        repo.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE).chunks_deleted == 1
+    )
     assert garbage_of(repo) == set()
     assert repo.restore_trash().objects == plan.objects
-    repo.collect_planned(repo.plan_garbage(later))
-    assert repo.purge("open", [slice(6, 7)], confirm="open").is_proved
-    assert repo.purge("secret", confirm="secret").is_proved
+    repo.collect_planned(
+        repo.plan_garbage(later, unsafe_minimum_age=AT_ONCE), unsafe_minimum_age=AT_ONCE
+    )
+    assert repo.purge("open", [slice(6, 7)], confirm="open", unsafe_minimum_age=AT_ONCE).is_proved
+    assert repo.purge("secret", confirm="secret", unsafe_minimum_age=AT_ONCE).is_proved
     assert np.asarray(repo.readonly_session("main").array("open")[:]).tolist() == [
         *[20] * 4,
         *[5, 6, 0, 8],

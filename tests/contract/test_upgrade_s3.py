@@ -11,6 +11,7 @@ from frazil.storage.credentials import containers_credentials, s3_static_credent
 from frazil.storage.object import ObjectStorage
 from frazil.upgrade import clean_upgrade, undo_upgrade, upgrade_older
 from tests.contract.test_s3 import place_on
+from tests.support.ages import AT_ONCE
 from tests.support.old_repositories import files_at, make_small, told
 from tests.support.servers import S3Server
 
@@ -27,7 +28,7 @@ def test_upgrade_undo_and_cleaning(s3_server: S3Server, spec: str, to: int) -> N
     undo_upgrade(storage)
     assert {**files_at(storage), "state.json": None} == {**files, "state.json": None}
     upgrade_older(storage, to=to)
-    clean_upgrade(storage)
+    clean_upgrade(storage, unsafe_minimum_age=AT_ONCE)
     assert told(Repository.open(storage)) == before
 
 

@@ -17,6 +17,7 @@ from frazil.bulk.write import write_region
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from tests.peer.conftest import PEERS, PartyOf
+from tests.support.ages import AT_ONCE
 from tests.support.peer import Party, official
 
 pytestmark = pytest.mark.peer
@@ -103,7 +104,7 @@ def test_the_peer_reads_what_was_compacted(place: tuple[Party, Path]) -> None:
     expected[::1000] = -1
     assert peer.call("values", path, array="line") == expected.tolist()
     repo.expire_snapshots(datetime.fromisoformat(soon()))
-    repo.garbage_collect(datetime.fromisoformat(soon()))
+    repo.garbage_collect(datetime.fromisoformat(soon()), unsafe_minimum_age=AT_ONCE)
     assert len(objects(path)) == 3
     assert peer.call("values", path, array="line") == expected.tolist()
     assert peer.call("values", path, array="raw") == numbers().tolist()

@@ -20,6 +20,7 @@ from frazil.repository import Repository
 from frazil.session.session import Session
 from frazil.storage.local import LocalStorage
 from tests.peer.conftest import PEERS, PartyOf, assert_healthy
+from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
 from tests.support.peer import Party, assert_same, official, ours
 
@@ -99,13 +100,15 @@ def soon() -> datetime:
 
 def test_after_a_purge(parties: tuple[Party, Party, Repository]) -> None:
     repo = parties[2]
-    assert repo.purge("group/secret", confirm="group/secret").is_proved
+    assert repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE).is_proved
     agree(parties, {"main": {"line": line(_0_3=60)}, "dev": {"line": line(_4_6=50)}})
 
 
 def test_after_a_purge_of_a_region(parties: tuple[Party, Party, Repository]) -> None:
     repo = parties[2]
-    report = repo.purge("group/secret", [slice(1, 4)], confirm="group/secret")
+    report = repo.purge(
+        "group/secret", [slice(1, 4)], confirm="group/secret", unsafe_minimum_age=AT_ONCE
+    )
     assert report.is_proved
     assert report.objects_overwritten == 2
     blank = [SECRET, 0, 0, 0, SECRET, *range(6, LENGTH + 1)]
@@ -127,9 +130,12 @@ def test_after_an_incremental_collection(
         write(repo, "line", slice(0, 3), value)
     repo.delete_branch("dev")
     repo.expire_snapshots(soon(), delete_expired_tags=True)
-    plan = repo.plan_garbage(soon(), incremental=True)
-    assert set(plan.keys()) == set(repo.plan_garbage(soon()).keys())
-    assert repo.collect_planned(plan, quarantine=quarantine).chunks_deleted > 0
+    plan = repo.plan_garbage(soon(), incremental=True, unsafe_minimum_age=AT_ONCE)
+    assert set(plan.keys()) == set(repo.plan_garbage(soon(), unsafe_minimum_age=AT_ONCE).keys())
+    assert (
+        repo.collect_planned(plan, quarantine=quarantine, unsafe_minimum_age=AT_ONCE).chunks_deleted
+        > 0
+    )
     agree(parties, {"main": {"line": line(_0_3=80), "group/secret": line(_0_5=SECRET)}})
 
 

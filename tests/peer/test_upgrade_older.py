@@ -12,6 +12,7 @@ from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from frazil.upgrade import clean_upgrade, upgrade_older
 from tests.peer.conftest import PEERS, PartyOf
+from tests.support.ages import AT_ONCE
 from tests.support.old_repositories import make_old, told, with_colons
 from tests.support.peer import assert_same, official, ours
 
@@ -41,7 +42,7 @@ def test_upgraded_repositories_are_read_and_continued(
     theirs.call("put", tmp_path / "repo", array="line", index=1, value=5, message="on top")
     us.call("put", tmp_path / "repo", array="line", index=2, value=6, message="and ours")
     if older in ("g1", "g2", "3a"):
-        clean_upgrade(place)
+        clean_upgrade(place, unsafe_minimum_age=AT_ONCE)
     both = [party.call("describe", tmp_path / "repo") for party in (us, theirs)]
     assert_same(*both)
     messages = [info["message"] for info in both[0]["history"]["branch main"]]

@@ -29,6 +29,7 @@ from tests.support.actions import (
     edited,
     state_of,
 )
+from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
 from tests.support.faulty import Fault, FaultyStorage, Trouble
 from tests.support.nodes import contents, group_document, write_keys
@@ -114,7 +115,7 @@ def test_a_failed_commit_leaves_garbage_only(spec: int, trouble: Trouble, tmp_pa
         after = made.run()
         repository = Repository.open(storage)
         assert garbage_of(repository)
-        repository.garbage_collect(datetime.now(UTC) + LATER)
+        repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
         assert garbage_of(repository) == set()
         assert state_of(storage) == after
         if not made.is_hit:

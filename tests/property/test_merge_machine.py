@@ -31,6 +31,7 @@ from frazil.repository import Repository
 from frazil.session.keyspace import KeySpace
 from frazil.storage.memory import MemoryStorage
 from tests.property.merge_model import Clash, History, ModelNode, State, merge
+from tests.support.ages import AT_ONCE
 from tests.support.nodes import array_document, contents
 from tests.support.soaking import Soak, run_seeded
 
@@ -347,7 +348,9 @@ class MergeMachine(RuleBasedStateMachine):
             self.has_gaps = True
 
     def collect(self) -> None:
-        done = self.repository.garbage_collect(datetime.now(UTC) + LATER)
+        done = self.repository.garbage_collect(
+            datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE
+        )
         self.has_gaps |= bool(done.snapshots_deleted)
 
     def rewrite_manifests(self, branch: str) -> None:

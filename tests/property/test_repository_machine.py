@@ -35,6 +35,7 @@ from frazil.repository import Repository
 from frazil.session.keyspace import KeySpace
 from frazil.session.session import Session
 from frazil.storage.memory import MemoryStorage
+from tests.support.ages import AT_ONCE
 from tests.support.nodes import array_document, contents, group_document
 from tests.support.soaking import Soak, run_seeded
 
@@ -261,7 +262,9 @@ class RepositoryMachine(RuleBasedStateMachine):
     def collect_garbage(self) -> None:
         """With a cutoff in the future everything unreachable goes; nothing reachable may."""
         self.writers = {}
-        self.repository.garbage_collect(datetime.now(UTC) + timedelta(days=1))
+        self.repository.garbage_collect(
+            datetime.now(UTC) + timedelta(days=1), unsafe_minimum_age=AT_ONCE
+        )
         reachable = set()
         for tip in [*self.branches.values(), *self.tags.values()]:
             at: str | None = tip

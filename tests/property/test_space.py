@@ -15,6 +15,7 @@ from frazil.bulk.write import write_region
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
+from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
 
 pytestmark = pytest.mark.slow
@@ -105,7 +106,7 @@ def test_a_purged_array_is_missing_everywhere_and_all_else_is_there(
 ) -> None:
     if expires:
         expire_some(known, choice)
-    report = known.repo.purge(name, confirm=name)
+    report = known.repo.purge(name, confirm=name, unsafe_minimum_age=AT_ONCE)
     assert report.is_proved
     known.states = {
         message: {key: each for key, each in values.items() if key != name}
@@ -125,7 +126,9 @@ def test_a_purged_region_is_blank_everywhere(
     known: Known, name: str, region: tuple[int, int]
 ) -> None:
     start, stop = region[0], max(region[0] + 1, region[1])
-    assert known.repo.purge(name, [slice(start, stop)], confirm=name).is_proved
+    assert known.repo.purge(
+        name, [slice(start, stop)], confirm=name, unsafe_minimum_age=AT_ONCE
+    ).is_proved
     for message, values in known.states.items():
         blank = [0 if start <= at < stop else one for at, one in enumerate(values[name])]
         known.states[message] = {**values, name: blank}
@@ -143,9 +146,9 @@ def test_an_incremental_collection_finds_what_a_full_one_finds(
         repo.delete_branch("dev")
     expire_some(known, choice)
     total = repo.storage_shares("snapshot").total.referenced_bytes
-    plan = repo.plan_garbage(later(), incremental=True)
-    assert set(plan.keys()) == set(repo.plan_garbage(later()).keys())
-    repo.collect_planned(plan, quarantine=quarantine)
+    plan = repo.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE)
+    assert set(plan.keys()) == set(repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE).keys())
+    repo.collect_planned(plan, quarantine=quarantine, unsafe_minimum_age=AT_ONCE)
     assert garbage_of(repo) == set()
     assert repo.storage_shares("snapshot").total.referenced_bytes == total
     known.check()
@@ -166,6 +169,6 @@ def test_shares_add_up_and_expiry_frees_what_was_told(known: Known, choice: int)
     assert sum(each.new_native_bytes for each in repo.growth()) == stats.native_bytes
     before = sum(item.size_bytes for item in repo.storage.list("chunks/"))
     repo.expire_snapshots(cutoff)
-    repo.garbage_collect(later())
+    repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     after = sum(item.size_bytes for item in repo.storage.list("chunks/"))
     assert before - after == found.total.reclaimable_bytes

@@ -14,6 +14,7 @@ import pytest
 from frazil.repository import Repository
 from frazil.storage.local import Durability, LocalStorage
 from tests.support.actions import CASES, HISTORY, LATER, Prepare, base_of, state_of
+from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
 from tests.support.forkserver import start
 from tests.support.killing import act_and_die, create_and_die
@@ -83,7 +84,7 @@ def clean_up(storage: LocalStorage) -> None:
     """Collect what the dead have left, which is nothing but garbage."""
     state = state_of(storage)
     repository = Repository.open(storage)
-    repository.garbage_collect(datetime.now(UTC) + LATER)
+    repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
     storage.remove_staging(datetime.now(UTC) + LATER)
     assert garbage_of(repository) == set()
     assert staging_files(storage) == []

@@ -20,6 +20,7 @@ from frazil.storage.credentials import s3_static_credentials
 from frazil.storage.local import LocalStorage
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import S3Place
+from tests.support.ages import AT_ONCE
 from tests.support.checks import garbage_of
 from tests.support.committers import Field, Journal, check_field, write_all
 from tests.support.forkserver import start
@@ -131,7 +132,7 @@ def check_after_kills(writers: Writers) -> None:
     lost = len(journal.commits("began")) - len(journal.commits("acknowledged"))
     assert lost <= writers.deaths
     repository = Repository.open(field.storage)
-    repository.garbage_collect(datetime.now(UTC) + timedelta(days=1))
+    repository.garbage_collect(datetime.now(UTC) + timedelta(days=1), unsafe_minimum_age=AT_ONCE)
     assert garbage_of(repository) == set()
     check_field(field, journal)
 

@@ -22,6 +22,7 @@ from frazil.spark import (
     storage,
     verify,
 )
+from tests.support.ages import AT_ONCE
 
 SOON = timedelta(minutes=5)
 
@@ -53,8 +54,10 @@ def later() -> datetime:
 
 def test_garbage_is_what_the_driver_finds(spark: SparkSession, made: Path) -> None:
     repository = frazil.Repository.open(made)
-    expected = repository.garbage_collect(later(), dry_run=True)
-    found = find_garbage(str(made), later(), spark=spark).frame.collect()
+    expected = repository.garbage_collect(later(), dry_run=True, unsafe_minimum_age=AT_ONCE)
+    found = find_garbage(
+        str(made), later(), spark=spark, unsafe_minimum_age=AT_ONCE
+    ).frame.collect()
     kinds = [row["key"].partition("/")[0] for row in found]
     assert kinds.count("chunks") == expected.chunks_deleted == 8
     assert kinds.count("manifests") == expected.manifests_deleted == 1
@@ -62,20 +65,24 @@ def test_garbage_is_what_the_driver_finds(spark: SparkSession, made: Path) -> No
     assert sum(row["size_bytes"] for row in found) == expected.bytes_deleted
     assert all((made / row["key"]).exists() for row in found)
     assert {row["reason"].rpartition(": ")[2] for row in found} >= {"chunks", "manifests"}
-    young = find_garbage(str(made), datetime.now(UTC) - SOON, spark=spark).frame
+    young = find_garbage(
+        str(made), datetime.now(UTC) - SOON, spark=spark, unsafe_minimum_age=AT_ONCE
+    ).frame
     assert young.count() == 0
 
 
 def test_garbage_is_collected_when_told(spark: SparkSession, made: Path) -> None:
     before = sorted(made.rglob("*"))
-    planned = collect_garbage(str(made), later(), spark=spark)
+    planned = collect_garbage(str(made), later(), spark=spark, unsafe_minimum_age=AT_ONCE)
     assert planned.chunks_deleted == 8
     assert sorted(made.rglob("*")) == before
-    done = collect_garbage(str(made), later(), spark=spark, dry_run=False)
+    done = collect_garbage(
+        str(made), later(), spark=spark, dry_run=False, unsafe_minimum_age=AT_ONCE
+    )
     assert (done.chunks_deleted, done.bytes_deleted) == (8, planned.bytes_deleted)
     assert len(list((made / "chunks").iterdir())) == 16
     assert verify(str(made), spark=spark, all_history=True).count() == 0
-    again = collect_garbage(str(made), later(), spark=spark)
+    again = collect_garbage(str(made), later(), spark=spark, unsafe_minimum_age=AT_ONCE)
     assert again.chunks_deleted == 0
 
 
@@ -84,9 +91,9 @@ def test_expiry_by_executors(
 ) -> None:
     monkeypatch.setattr("frazil.spark.table.LARGE", 0)
     table = FrazilTable.for_path(spark, str(made))
-    (planned,) = table.expire_snapshots(later(), dry_run=True).collect()
+    (planned,) = table.expire_snapshots(later(), dry_run=True, unsafe_minimum_age=AT_ONCE).collect()
     assert len(list((made / "chunks").iterdir())) == 24
-    (done,) = table.expire_snapshots(later()).collect()
+    (done,) = table.expire_snapshots(later(), unsafe_minimum_age="0h").collect()
     assert done == planned
     assert (done.deleted_data_files_count, done.deleted_manifest_files_count) == (16, 2)
     assert len(list((made / "chunks").iterdir())) == 8
@@ -105,15 +112,25 @@ def test_garbage_by_an_inventory(spark: SparkSession, made: Path) -> None:
             }
         )
     )
-    found = find_garbage(str(made), later(), spark=spark, inventory=listed).frame.collect()
+    found = find_garbage(
+        str(made), later(), spark=spark, inventory=listed, unsafe_minimum_age=AT_ONCE
+    ).frame.collect()
     chunks = [row for row in found if row["key"].startswith("chunks/")]
     assert len(chunks) == 8
     assert all(row["age_seconds"] >= 30 * 86_400 for row in chunks)
     with pytest.raises(InvalidInputError, match="no column"):
-        find_garbage(str(made), later(), spark=spark, inventory=listed.drop("length"))
+        find_garbage(
+            str(made),
+            later(),
+            spark=spark,
+            inventory=listed.drop("length"),
+            unsafe_minimum_age=AT_ONCE,
+        )
     fresh = listed.withColumn("modificationTime", f.lit(young))
     table = FrazilTable.for_path(spark, str(made))
-    removed = table.remove_orphan_files(later(), dry_run=True, inventory=fresh).collect()
+    removed = table.remove_orphan_files(
+        later(), dry_run=True, inventory=fresh, unsafe_minimum_age=AT_ONCE
+    ).collect()
     assert {row["orphan_file_location"].rpartition("/")[2] for row in removed} == {
         row["key"].rpartition("/")[2] for row in found if row not in chunks
     }

@@ -16,6 +16,7 @@ from frazil.maintenance.verifying import verify_references
 from frazil.spark.calls import PROCEDURES, call, call_by_sql
 
 Made = tuple[str, frazil.Repository, list[str]]
+YOUNG: dict[str, Any] = {"unsafe_minimum_age": "0h"}
 
 
 @pytest.fixture
@@ -107,12 +108,13 @@ def test_expire_then_remove_orphans(made: Made) -> None:
     released = run("expire_snapshots", url, older_than=now, delete_files=False)
     assert released[0]["expired_snapshots_count"] == 2
     assert released[0]["deleted_data_files_count"] == 0
-    listed = run("remove_orphan_files", url, older_than=now, dry_run=True)
+    listed = run("remove_orphan_files", url, older_than=now, dry_run=True, **YOUNG)
     assert any("/chunks/" in row["orphan_file_location"] for row in listed)
     assert all(
         Path(row["orphan_file_location"].removeprefix("file://")).is_file() for row in listed
     )
-    removed = run("remove_orphan_files", url, older_than=now)
+    assert run("remove_orphan_files", url, older_than=now) == []
+    removed = run("remove_orphan_files", url, older_than=now, **YOUNG)
     assert removed == listed
     assert not any(
         Path(row["orphan_file_location"].removeprefix("file://")).exists() for row in removed
@@ -130,9 +132,9 @@ def test_expiry_deletes_what_only_old_snapshots_need(made: Made) -> None:
     run("drop_branch", url, branch="dev")
     now = datetime.now(UTC) + timedelta(hours=1)
     before = files_below(url)
-    (dry,) = run("expire_snapshots", url, older_than=now, dry_run=True)
+    (dry,) = run("expire_snapshots", url, older_than=now, dry_run=True, **YOUNG)
     assert files_below(url) == before
-    (done,) = run("expire_snapshots", url, older_than=now)
+    (done,) = run("expire_snapshots", url, older_than=now, **YOUNG)
     assert dry == done
     gone = before - files_below(url)
     assert {
@@ -143,7 +145,7 @@ def test_expiry_deletes_what_only_old_snapshots_need(made: Made) -> None:
     }.items() <= done.items()
     assert done["deleted_data_files_count"] > 0
     assert done["deleted_manifest_lists_count"] == 2
-    assert run("remove_orphan_files", url, older_than=now, dry_run=True) == []
+    assert run("remove_orphan_files", url, older_than=now, dry_run=True, **YOUNG) == []
     assert verify_references(repository.context).is_sound
     session = repository.readonly_session("main")
     assert session.snapshot_id == ids[2]
@@ -155,7 +157,7 @@ def test_expiry_spares_what_tags_need(made: Made) -> None:
     run("fast_forward", url, branch="main", to="dev")
     run("create_tag", url, tag="old", snapshot_id=ids[0])
     now = datetime.now(UTC) + timedelta(hours=1)
-    (done,) = run("expire_snapshots", url, older_than=now)
+    (done,) = run("expire_snapshots", url, older_than=now, **YOUNG)
     assert done["expired_snapshots_count"] == 1
     assert verify_references(repository.context).is_sound
     store = frazil.Repository.open(url).readonly_session(tag="old").store

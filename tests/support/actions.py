@@ -14,6 +14,7 @@ from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
 from frazil.session.session import Session
 from frazil.storage.base import Storage
+from tests.support.ages import AT_ONCE
 from tests.support.nodes import array_document, contents, group_document, write_keys
 
 Act: TypeAlias = Callable[[], object]
@@ -156,7 +157,7 @@ def expire(repository: Repository) -> Act:
 def collect(repository: Repository) -> Act:
     """Garbage collection, with a snapshot among the garbage."""
     drop_old(repository)
-    return lambda: repository.garbage_collect(datetime.now(UTC) + LATER)
+    return lambda: repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
 
 
 ACTIONS = (

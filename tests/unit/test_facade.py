@@ -93,8 +93,9 @@ def test_async_names_are_coroutines_or_async_iterators(name: str) -> None:
 def test_our_names_are_the_facade_names() -> None:
     assert icechunk.IcechunkError is frazil.FrazilError
     assert icechunk.IcechunkStore is frazil.FrazilStore
-    for name in set(NAMES[""]) & set(OURS) - {"__version__", "Storage"}:
+    for name in set(NAMES[""]) & set(OURS) - {"__version__", "Storage", "Repository"}:
         assert getattr(icechunk, name) is getattr(frazil, name)
+    assert issubclass(icechunk.Repository, frazil.Repository)  # which deletes more cautiously
 
 
 def test_every_storage_is_a_facade_storage() -> None:

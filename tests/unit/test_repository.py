@@ -37,6 +37,7 @@ from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.upgrade import upgrade_repository
+from tests.support.ages import AT_ONCE
 from tests.support.generations import (
     ALL,
     IDS,
@@ -389,7 +390,7 @@ def test_read_only_status_refuses_every_change(newest: Repository) -> None:
         lambda: newest.create_branch("dev", first),
         lambda: newest.create_tag("v1", first),
         lambda: newest.set_metadata({"x": 1}),
-        lambda: newest.garbage_collect(datetime.now(UTC)),
+        lambda: newest.garbage_collect(datetime.now(UTC), unsafe_minimum_age=AT_ONCE),
         lambda: newest.expire_snapshots(datetime.now(UTC)),
     ):
         with pytest.raises(ReadOnlyError, match="audit"):

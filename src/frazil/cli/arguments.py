@@ -29,6 +29,16 @@ OlderThan = Annotated[
     str,
     typer.Option(metavar="TIME", help="A time, 2024-05-01T12:00Z, or an age: 30d, 12h, 2w."),
 ]
+UnsafeAge = Annotated[
+    str | None,
+    typer.Option(
+        "--unsafe-minimum-age",
+        metavar="AGE",
+        help="Delete what is younger than a day too, if it has this age: 0h, 12h. It may be what "
+        "somebody's open session has written.",
+        show_default=False,
+    ),
+]
 Limit = Annotated[
     int, typer.Option("--limit", "-n", min=0, help="Show at most so many; 0 shows all.")
 ]
@@ -65,6 +75,17 @@ def parse_time(text: str, now: datetime | None = None) -> datetime:
             f"{text!r} is no time; write 2024-05-01, 2024-05-01T12:00:00Z, or an age such as 30d"
         ) from error
     return when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+
+
+def parse_unsafe_age(text: str | None) -> timedelta | None:
+    """Read an age such as `30d`, `12h` or `0h`; none was given where there is no text.
+
+    Raises:
+        InvalidInputError: it is none.
+    """
+    from frazil.maintenance.ages import parse_age
+
+    return None if text is None else parse_age(text)
 
 
 def parse_region(text: str, shape: tuple[int, ...]) -> tuple[slice, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from frazil.cli.answers import Answer, Screen, styled, tell_dry_run, working
-from frazil.cli.arguments import Apply, OlderThan, WholeUrl, parse_time
+from frazil.cli.arguments import Apply, OlderThan, UnsafeAge, WholeUrl, parse_time, parse_unsafe_age
 from frazil.cli.commands import add_command
 from frazil.cli.exits import Exit
 from frazil.cli.text import counted, exact, moment, size
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 Described = dict[str, Any]
 PANEL: Final = "Maintain"
-YOUNGEST_GARBAGE: Final = timedelta(days=1)
-"""What is younger may belong to a session that is still open."""
 KINDS: Final = ("snapshots", "transaction_logs", "manifests", "chunks")
 Batch = Annotated[
     str | None,
@@ -47,10 +45,7 @@ def add_commands(app: typer.Typer) -> None:
 def gc(
     url: WholeUrl,
     older_than: OlderThan = "7d",
-    allow_young: Annotated[
-        bool,
-        typer.Option("--allow-young", help="Delete even what is younger than a day."),
-    ] = False,
+    unsafe_minimum_age: UnsafeAge = None,
     incremental: Annotated[
         bool,
         typer.Option(
@@ -73,10 +68,12 @@ def gc(
     """Delete files that no branch or tag needs and that are old enough.
 
     What an open session has written is garbage until it is committed: choose a time before the
-    beginning of every session that may still commit. A saved plan is checked again before
-    anything is deleted.
+    beginning of every session that may still commit. What is younger than a day by the clock of
+    the store is never deleted, unless --unsafe-minimum-age says so. A saved plan is checked again
+    before anything is deleted.
     """
     from frazil.cli.places import open_whole
+    from frazil.maintenance.ages import MINIMUM_AGE
     from frazil.maintenance.garbage_plan import GarbagePlan, carry_out, make_plan
 
     repository = open_whole(url)
@@ -84,21 +81,28 @@ def gc(
     if plan is not None and (incremental or save_plan is not None):
         raise InvalidInputError("--plan is a plan already: leave out --incremental and --save-plan")
     made = None if plan is None else GarbagePlan.load(plan)
+    age = parse_unsafe_age(unsafe_minimum_age)
     cutoff = parse_time(older_than) if made is None else made.older_than
-    if apply and not allow_young and datetime.now(UTC) - cutoff < YOUNGEST_GARBAGE:
+    if apply and age is None and datetime.now(UTC) - cutoff < MINIMUM_AGE:
         raise SessionStateError(
             "files younger than a day may belong to somebody's open session; choose another "
-            "--older-than, or --allow-young if you know that nobody is writing",
+            "--older-than, or --unsafe-minimum-age 0h if you know that nobody is writing",
         )
     batch: str | None = None
     with working("Collecting garbage"):
         if made is None:
-            made = make_plan(context, cutoff, how="incremental" if incremental else "full")
+            made = make_plan(
+                context,
+                cutoff,
+                how="incremental" if incremental else "full",
+                unsafe_minimum_age=age,
+            )
+            cutoff = made.older_than
         if save_plan is not None:
             made.save(save_plan)
         summary = made.summary
         if apply:
-            summary, batch = carry_out(context, made, quarantine=quarantine)
+            summary, batch = carry_out(context, made, quarantine=quarantine, unsafe_minimum_age=age)
     data = {
         "older_than": exact(cutoff),
         "how": made.how,
@@ -187,7 +191,11 @@ def restore(url: WholeUrl, batch: Batch = None, apply: Apply = True) -> Answer:
 
 
 def empty(
-    url: WholeUrl, batch: Batch = None, older_than: OlderThan = "7d", apply: Apply = False
+    url: WholeUrl,
+    batch: Batch = None,
+    older_than: OlderThan = "7d",
+    unsafe_minimum_age: UnsafeAge = None,
+    apply: Apply = False,
 ) -> Answer:
     """Delete for good what was put aside long enough ago."""
     from frazil.cli.places import open_whole
@@ -195,7 +203,13 @@ def empty(
 
     cutoff = parse_time(older_than)
     with working("Emptying the trash"):
-        done = empty_trash(open_whole(url).context, cutoff, batch, dry_run=not apply)
+        done = empty_trash(
+            open_whole(url).context,
+            cutoff,
+            batch,
+            dry_run=not apply,
+            unsafe_minimum_age=parse_unsafe_age(unsafe_minimum_age),
+        )
     data = {
         "batch": batch,
         "older_than": exact(cutoff),
@@ -235,6 +249,7 @@ def purge(
         bool,
         typer.Option("--delete-backups", help="Delete the older part of the operations log too."),
     ] = False,
+    unsafe_minimum_age: UnsafeAge = None,
     apply: Apply = False,
 ) -> Answer:
     """Erase an array, a group or a region from all of history; it cannot be undone.
@@ -254,6 +269,7 @@ def purge(
             confirm=confirm,
             dry_run=not apply,
             delete_backups=delete_backups,
+            unsafe_minimum_age=parse_unsafe_age(unsafe_minimum_age),
         )
     code = Exit.OK if not apply or report.is_proved else Exit.FINDINGS
     return Answer(purge_data(report), lambda screen: _show_purge(screen, report), code)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frazil.cli.answers import Answer, Screen, tell_dry_run, working
-from frazil.cli.arguments import Apply, WholeUrl
+from frazil.cli.arguments import Apply, UnsafeAge, WholeUrl, parse_unsafe_age
 from frazil.cli.commands import add_command
 from frazil.cli.text import counted, size
 from frazil.errors import ErrorKind, InvalidInputError
@@ -45,6 +45,7 @@ def upgrade(
     force: Annotated[
         bool, typer.Option("--force", help="Undo, though there were changes since.")
     ] = False,
+    unsafe_minimum_age: UnsafeAge = None,
     apply: Apply = False,
 ) -> Answer:
     """Make a repository one of a newer version; history, branches and tags are kept.
@@ -66,7 +67,11 @@ def upgrade(
             tidied = (
                 go_back(repository.storage, dry_run=not apply, force=force)
                 if undo
-                else clean_up(repository.storage, dry_run=not apply)
+                else clean_up(
+                    repository.storage,
+                    dry_run=not apply,
+                    unsafe_minimum_age=parse_unsafe_age(unsafe_minimum_age),
+                )
             )
         return _tidied(tidied, undo=undo)
     context = repository.context

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import ClassVar
+
 from frazil.model.history import (
     RepoAvailability,
 )
@@ -9,7 +12,7 @@ from frazil.model.values import (
     RepoStatus,
 )
 from frazil.repository import (
-    Repository,
+    Repository as OurRepository,
 )
 
 __all__ = [
@@ -17,3 +20,13 @@ __all__ = [
     "RepoStatus",
     "Repository",
 ]
+
+
+class Repository(OurRepository):
+    """The same repository, which deletes by the caller's time alone, as the official package does.
+
+    Programs written for that package collect what they have just released, and expect it to be
+    gone. They must know that no session is open which began before the time they give.
+    """
+
+    minimum_age: ClassVar[timedelta | None] = timedelta(0)

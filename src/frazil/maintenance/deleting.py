@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from frazil.errors import ErrorKind, StorageError
 from frazil.maintenance.listing import Objects
@@ -17,6 +18,14 @@ BATCH: Final = 1000
 DISK_BATCH: Final = 1 << 16
 """On a disk a request is a call of ours, which spreads its work over threads by itself."""
 MAX_MESSAGES: Final = 10
+
+
+Told: TypeAlias = Callable[[list[str]], None]
+"""Is given the keys of what was deleted."""
+
+
+def nobody(_: list[str]) -> None:
+    """Has no use for the keys of what was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,8 @@ class DeleteReport:
     throttled: int = 0
     errors: list[str] = field(default_factory=list)
     """different messages, the first few"""
+    left: set[str] = field(default_factory=set)
+    """keys of objects that would not go"""
 
     def record_error(self, message: str) -> None:
         """Keep a message if it is new and there are not many."""
@@ -50,8 +61,8 @@ class DeleteReport:
 @dataclass(frozen=True, slots=True)
 class _Outcome:
     batch: Objects
-    failed: int
-    """objects that are still there"""
+    failed: frozenset[str] = frozenset()
+    """keys of objects that are still there"""
     failed_bytes: int = 0
     message: str = ""
     is_throttled: bool = False
@@ -98,18 +109,19 @@ def _delete_batch(storage: Storage, batch: Objects) -> _Outcome:
         done = storage.delete_many(keys)
     except StorageError as error:
         is_throttled = error.kind == ErrorKind.THROTTLED
-        return _Outcome(batch, len(batch), batch.size_bytes, str(error), is_throttled)
+        return _Outcome(batch, frozenset(keys), batch.size_bytes, str(error), is_throttled)
     if not done.failed:
-        return _Outcome(batch, 0)
+        return _Outcome(batch)
     sizes = dict(zip(keys, batch.sizes.tolist(), strict=True))
     left = sum(sizes.get(key, 0) for key, _ in done.failed)
-    return _Outcome(batch, len(done.failed), left, f"{done.failed[0][1]}")
+    return _Outcome(batch, frozenset(key for key, _ in done.failed), left, f"{done.failed[0][1]}")
 
 
 def _record(report: DeleteReport, outcome: _Outcome) -> None:
-    report.objects += len(outcome.batch) - outcome.failed
+    report.objects += len(outcome.batch) - len(outcome.failed)
     report.bytes += outcome.batch.size_bytes - outcome.failed_bytes
-    report.failed += outcome.failed
+    report.failed += len(outcome.failed)
+    report.left |= outcome.failed
     if outcome.failed:
         report.record_error(outcome.message)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import filterfalse
 from typing import Final, TypeAlias
 
 from frazil.commit.base import attempts
@@ -20,14 +21,21 @@ from frazil.commit.file_refs import FileRefs
 from frazil.errors import ErrorKind, InternalError
 from frazil.ids import SnapshotId
 from frazil.maintenance.access import require_writable
+from frazil.maintenance.ages import safe_cutoff
 from frazil.maintenance.attribute_files import collect_attribute_files, old_attribute_files
-from frazil.maintenance.deleting import DeleteLimits, DeleteReport, delete_objects
+from frazil.maintenance.deleting import (
+    DeleteLimits,
+    DeleteReport,
+    Told,
+    delete_objects,
+    nobody,
+)
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.lineage import cut, ids_where, pruned_logs, reachable, rows_of, table_ids
 from frazil.maintenance.listing import Objects, list_candidates, list_older
 from frazil.maintenance.walk import WalkLimits, manifests_of, native_chunks
-from frazil.model.history import GCRan, ManifestFile, RepoInfo, to_micros
+from frazil.model.history import GCRan, ManifestFile, RepoInfo
 from frazil.model.values import GCSummary
 from frazil.session.context import Context
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
@@ -81,6 +89,7 @@ def garbage_collect(
     delete_object_older_than: datetime,
     *,
     dry_run: bool = False,
+    unsafe_minimum_age: timedelta | None = None,
     max_snapshots_in_memory: int = 50,
     max_compressed_manifest_mem_bytes: int = 512 * 1024 * 1024,
     max_decoded_manifest_mem_bytes: int = 4 * 1024 * 1024 * 1024,
@@ -91,14 +100,18 @@ def garbage_collect(
 ) -> GCSummary:
     """Delete objects that no branch or tag needs and that were written before a time.
 
-    The time must be earlier than the beginning of every session that is still open: what a
-    session has written is garbage until it is committed.
+    What a session has written is garbage until it is committed, so nothing younger than a day, by
+    the clock of the store, is deleted, whatever the time. `unsafe_minimum_age` is another age;
+    with zero the time alone counts, which then must be earlier than the beginning of every
+    session that is still open.
 
     Raises:
         StorageError: too many deletes in a row have failed.
     """
     require_writable(context, "collect garbage")
-    to_micros(delete_object_older_than)  # refuses a time without zone even if nothing is there
+    cutoff = safe_cutoff(
+        context.place, delete_object_older_than, unsafe_minimum_age, dry_run=dry_run
+    )
     walk = WalkLimits(
         max_snapshots_in_memory,
         max_compressed_manifest_mem_bytes,
@@ -107,14 +120,14 @@ def garbage_collect(
     )
     deleting = DeleteLimits(max_concurrent_deletes, max_consecutive_delete_failures)
     for _ in attempts(context.config.update_retries()):
-        attributes = old_attribute_files(context, delete_object_older_than)
-        old = list_phases(context, delete_object_older_than, max_concurrent_listings)
-        plan = plan_collection(context, old, walk).older(context.storage, delete_object_older_than)
+        attributes = old_attribute_files(context, cutoff)
+        old = list_phases(context, cutoff, max_concurrent_listings)
+        plan = plan_collection(context, old, walk).older(context.storage, cutoff)
         if dry_run:
             return collect_attribute_files(context, attributes, counted(plan), dry_run=True)
         final = settle(context, plan, walk)
         if final is not None:
-            swept = begin(partial(sweep, context.place, delete_object_older_than))
+            swept = begin(partial(sweep, context.place, cutoff))
             summary = apply_plan(context, final, deleting)
             swept.result()
             return collect_attribute_files(context, attributes, summary)
@@ -263,7 +276,11 @@ def _settle_repo_object(
 
 
 def apply_plan(
-    context: Context, plan: Plan, limits: DeleteLimits, remove: Remove = delete_objects
+    context: Context,
+    plan: Plan,
+    limits: DeleteLimits,
+    remove: Remove = delete_objects,
+    told: Told = nobody,
 ) -> GCSummary:
     """Delete phase by phase; a failure in one leaves the following ones to another day."""
     reports: dict[str, DeleteReport] = {}
@@ -276,6 +293,8 @@ def apply_plan(
                 skipped.append(phase)
                 continue
             reports[phase] = remove(context.storage, part, limits)
+            if told is not nobody:
+                told([*filterfalse(reports[phase].left.__contains__, part.keys())])
             has_failed = reports[phase].failed > 0
     finally:
         context.assets.forget()

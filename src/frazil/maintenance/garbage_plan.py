@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias
 
@@ -19,7 +19,8 @@ from frazil.commit.base import attempts
 from frazil.errors import ErrorKind, FormatError, InternalError, InvalidInputError
 from frazil.ids import SnapshotId, crockford_many
 from frazil.maintenance.access import require_writable
-from frazil.maintenance.deleting import DeleteLimits, delete_objects
+from frazil.maintenance.ages import deletable_before, safe_cutoff
+from frazil.maintenance.deleting import DeleteLimits, Told, delete_objects, nobody
 from frazil.maintenance.garbage import (
     PHASES,
     Plan,
@@ -30,11 +31,10 @@ from frazil.maintenance.garbage import (
     settle,
     sweep,
 )
-from frazil.maintenance.incremental import plan_incremental
+from frazil.maintenance.incremental import measured, plan_incremental
 from frazil.maintenance.listing import ID_NAME, Objects, parse_names
 from frazil.maintenance.trash import batch_name, moving_to
 from frazil.maintenance.walk import WalkLimits
-from frazil.model.history import to_micros
 from frazil.model.values import GCSummary
 from frazil.session.context import Context
 
@@ -193,9 +193,13 @@ def make_plan(
     how: How = "full",
     snapshots: Iterable[SnapshotId] | None = None,
     limits: WalkLimits | None = None,
+    unsafe_minimum_age: timedelta | None = None,
 ) -> GarbagePlan:
-    """Work out what is garbage and was written before a time, changing nothing."""
-    to_micros(older_than)  # refuses a time without zone
+    """Work out what is garbage and was written before a time, changing nothing.
+
+    What is younger than a day, or than `unsafe_minimum_age`, is no part of it.
+    """
+    older_than = safe_cutoff(context.place, older_than, unsafe_minimum_age, dry_run=True)
     if how == "incremental":
         plan = plan_incremental(context, older_than, limits, snapshots)
     else:
@@ -213,8 +217,13 @@ def carry_out(
     quarantine: bool = False,
     limits: WalkLimits | None = None,
     deleting: DeleteLimits | None = None,
+    unsafe_minimum_age: timedelta | None = None,
+    told: Told = nobody,
 ) -> tuple[GCSummary, str | None]:
     """Delete what is still garbage of a plan, or put it aside; then also tell the batch's name.
+
+    What is younger than a day by the clock of the store, or than `unsafe_minimum_age`, stays
+    even if the plan names it. `told` gets the keys of what was deleted.
 
     Raises:
         InvalidInputError: the plan is that of another repository.
@@ -228,13 +237,20 @@ def carry_out(
     walk = limits or WalkLimits()
     batch = batch_name() if quarantine else None
     remove = delete_objects if batch is None else moving_to(batch)
-    made = plan.made
+    made, candidates = plan.made, plan.garbage
+    limit = deletable_before(context.place, unsafe_minimum_age)
+    if limit is not None and plan.older_than > limit:
+        # Made with another minimum age, or by a machine whose clock is ahead.
+        made = None
+        candidates = tuple(
+            measured(context.storage, part.prefix, part.ids, limit) for part in candidates
+        )
     for _ in attempts(context.config.update_retries()):
         # A plan that knows what was kept needs only a look at what was published since.
-        final = settle(context, made or plan_collection(context, plan.garbage, walk), walk)
+        final = settle(context, made or plan_collection(context, candidates, walk), walk)
         made = None
         if final is not None:
-            done = apply_plan(context, final, deleting or DeleteLimits(), remove)
+            done = apply_plan(context, final, deleting or DeleteLimits(), remove, told)
             sweep(context.storage, plan.older_than)
             return done, batch
     raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)

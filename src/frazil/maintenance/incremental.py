@@ -10,7 +10,7 @@ Uploads of sessions that never committed are in no snapshot: only a full collect
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 import numpy as np
@@ -35,6 +35,7 @@ from frazil.storage.base import Storage, fan_out
 from frazil.storage.local import LocalStorage
 
 HEADS_AT_ONCE: Final = 4096
+END_OF_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def plan_incremental(
@@ -162,8 +163,9 @@ def _present(storage: Storage, files: list[ManifestFile]) -> list[ManifestFile]:
     return [file for file, item in zip(files, found, strict=True) if item is not None]
 
 
-def measured(storage: Storage, prefix: str, ids: U8, cutoff: datetime) -> Objects:
+def measured(storage: Storage, prefix: str, ids: U8, cutoff: datetime | None) -> Objects:
     """Those of some objects that are there and were written before a time, with their sizes."""
+    cutoff = cutoff or END_OF_TIME
     objects = Objects(prefix, ids, np.zeros(len(ids), np.uint64), is_measured=False)
     if not len(ids) or isinstance(storage, LocalStorage):
         return objects.older(storage, cutoff)

@@ -1,19 +1,20 @@
 """Files that only expired snapshots need: found without a listing, deleted with the expiry.
 
 What released snapshots refer to is a short list of candidates; what any other snapshot refers to
-is taken off it. Ages do not matter, since a file that was in the history is no unfinished work.
+is taken off it. What is younger than the floor of all deletions stays for a garbage collection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.ids import SnapshotId
+from frazil.maintenance.ages import deletable_before
 from frazil.maintenance.deleting import DeleteLimits
 from frazil.maintenance.expire import ExpiryPlan, expire_snapshots, plan_expiry
 from frazil.maintenance.garbage import (
@@ -26,6 +27,7 @@ from frazil.maintenance.garbage import (
     settle,
 )
 from frazil.maintenance.id_sets import U8, RowSet, id_rows
+from frazil.maintenance.incremental import measured
 from frazil.maintenance.lineage import cut, pruned_logs, rows_of
 from frazil.maintenance.listing import Objects
 from frazil.maintenance.walk import WalkLimits, manifests_of, native_chunks
@@ -54,20 +56,26 @@ def expire_with_files(
     delete_expired_branches: bool = False,
     delete_expired_tags: bool = False,
     dry_run: bool = False,
+    unsafe_minimum_age: timedelta | None = None,
     find_chunks: FindChunks = native_chunks,
     deleting: DeleteLimits | None = None,
 ) -> Expired:
     """Release the snapshots written before a time, and delete the files that only they need.
 
-    `find_chunks` tells what manifests refer to.
+    Files younger than a day by the clock of the store, or than `unsafe_minimum_age`, stay until a
+    garbage collection finds them. `find_chunks` tells what manifests refer to.
     """
     limits = WalkLimits()
+    cutoff = deletable_before(context.place, unsafe_minimum_age, dry_run=dry_run)
     lost = {
         "delete_expired_branches": delete_expired_branches,
         "delete_expired_tags": delete_expired_tags,
     }
     planned = plan_expiry(context, older_than, **lost)
-    candidates = _needed_by(context, planned.released, limits, find_chunks)
+    candidates = tuple(
+        measured(context.storage, part.prefix, part.ids, cutoff)
+        for part in _needed_by(context, planned.released, limits, find_chunks)
+    )
     if dry_run:
         plan = _without_kept(context, planned, candidates, limits, find_chunks)
         return Expired(frozenset(map(str, planned.released)), counted(plan))

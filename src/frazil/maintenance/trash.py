@@ -9,12 +9,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
 from frazil.errors import ErrorKind, NotFoundError, StorageError
 from frazil.maintenance.access import require_writable
+from frazil.maintenance.ages import safe_cutoff
 from frazil.maintenance.deleting import DeleteLimits, DeleteReport
 from frazil.maintenance.garbage import PHASES, Remove
 from frazil.maintenance.listing import Objects, is_older
@@ -57,9 +58,12 @@ def _put_aside(
     keys, sizes = garbage.keys(), garbage.sizes.tolist()
     for group in _within_memory(zip(keys, sizes, strict=True)):
         move = partial(_move, storage, above=f"{TRASH}{batch}/")
-        for (_, size), trouble in zip(group, fan_out(move, [key for key, _ in group]), strict=True):
+        for (key, size), trouble in zip(
+            group, fan_out(move, [key for key, _ in group]), strict=True
+        ):
             if trouble:
                 report.failed += 1
+                report.left.add(key)
                 report.record_error(trouble)
             else:
                 report.objects += 1
@@ -158,10 +162,19 @@ def _put_back(storage: Storage, above: str, key: str) -> None:
 
 
 def empty_trash(
-    context: Context, older_than: datetime, batch: str | None = None, *, dry_run: bool = False
+    context: Context,
+    older_than: datetime,
+    batch: str | None = None,
+    *,
+    dry_run: bool = False,
+    unsafe_minimum_age: timedelta | None = None,
 ) -> TrashBatch:
-    """Delete for good what was put aside before a time; tell how much it was."""
+    """Delete for good what was put aside before a time; tell how much it was.
+
+    What has been there for less than a day, or than `unsafe_minimum_age`, stays.
+    """
     require_writable(context, "empty the trash")
+    older_than = safe_cutoff(context.place, older_than, unsafe_minimum_age, dry_run=dry_run)
     above = f"{TRASH}{batch}/" if batch else TRASH
     old = [item for item in context.storage.list(above) if is_older(item.created_at, older_than)]
     if not dry_run:

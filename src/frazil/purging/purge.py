@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Final
 
 from frazil.commit.base import OVERWRITTEN, attempts
@@ -23,8 +24,9 @@ from frazil.errors import (
 )
 from frazil.formats.legacy.names import FOLDERS
 from frazil.formats.legacy.records import LegacyGeneration
-from frazil.ids import node_path
+from frazil.ids import crockford_many, node_path
 from frazil.maintenance.access import require_writable
+from frazil.maintenance.ages import deletable_before, require_old
 from frazil.maintenance.id_sets import ID_WIDTH, RowSet
 from frazil.model.history import GCRan, RepoInfo, SnapshotTable
 from frazil.purging import erasing
@@ -41,8 +43,8 @@ from frazil.purging.records import PurgeReport, Target, Verification, parse_regi
 from frazil.purging.rewriting import Rewriter
 from frazil.purging.traces import holds_ids
 from frazil.session.context import Context
-from frazil.storage.assets import log_key, snapshot_key
-from frazil.storage.base import Storage
+from frazil.storage.assets import CHUNKS, log_key, snapshot_key
+from frazil.storage.base import Storage, fan_out
 from frazil.storage.locations import without_user
 from frazil.storage.older.bodies import PRESERVED
 
@@ -70,13 +72,15 @@ def purge(
     confirm: str | None = None,
     dry_run: bool = False,
     delete_backups: bool = False,
+    unsafe_minimum_age: timedelta | None = None,
 ) -> PurgeReport:
     """Erase a node, or a region of an array, from all of history; a dry run tells what it is.
 
     Raises:
         InvalidInputError: `confirm` is not the path again, or the region does not fit.
         NodeNotFoundError: no snapshot has, or had, a node there.
-        SessionStateError: an upgrade has left files that hold it as well.
+        SessionStateError: an upgrade has left files that hold it as well, or a file that holds
+            it is younger than a day by the clock of the store, or than `unsafe_minimum_age`.
     """
     wanted = Target(node_path("/" + path.strip("/")), parse_region(region))
     if not dry_run:
@@ -91,9 +95,12 @@ def purge(
     found = find(context, wanted)
     if dry_run:
         return _told(context, found, _plan(context, found), None)
+    limit = deletable_before(context.place, unsafe_minimum_age)
+    _require_old(context, found, _plan(context, found), limit)
     rewriter = Rewriter.of(context, found)
     found = _rewrite(context, found, rewriter)
     plan = _plan(context, found)
+    _require_old(context, found, plan, limit)
     report = _told(context, found, plan, rewriter)
     _destroy(context, found, plan, rewriter, delete_backups=delete_backups)
     if isinstance(context.refs, RepoObjectRefs):
@@ -116,6 +123,21 @@ def _require_cleaned(storage: Storage) -> None:
                 "hold what shall be erased; clean up after the upgrade first",
                 kind=ErrorKind.NOT_ALLOWED,
             )
+
+
+def _require_old(context: Context, found: Found, plan: Erasure, limit: datetime | None) -> None:
+    """Refuse to erase what may belong to somebody who is still at work."""
+    if limit is None:
+        return
+    keys = [
+        *(CHUNKS + name for name in crockford_many(plan.deleted)),
+        *map(erasing.key_of, plan.overwritten),
+        *found.tainted,
+        *found.loose,
+        *map(snapshot_key, found.affected),
+    ]
+    there = fan_out(context.storage.head, keys)
+    require_old([item for item in there if item is not None], limit, "purge")
 
 
 def _plan(context: Context, found: Found) -> Erasure:

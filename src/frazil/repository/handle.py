@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from datetime import timedelta
+from typing import Any, ClassVar
 
 from frazil.formats.config_codec import config_to_map
 from frazil.ids import SnapshotId
@@ -21,6 +22,8 @@ class Handle(Shown):
     """An open repository."""
 
     shown_name = "Repository"
+    minimum_age: ClassVar[timedelta | None] = None
+    """how old something must be to be deleted, unless a call says otherwise; None: a day"""
 
     def __init__(
         self, context: Context, storage: Storage, attribution: Attribution | None = None
@@ -95,6 +98,10 @@ class Handle(Shown):
         return dict(self.context.default_commit_metadata)
 
     # --- rules ---
+
+    def age_floor(self, asked: timedelta | None) -> timedelta | None:
+        """How old something must be to be deleted; None: as old as everywhere."""
+        return self.minimum_age if asked is None else asked
 
     def resolve_selector(
         self, branch: str | None, tag: str | None, snapshot_id: str | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from frazil.ids import SnapshotId
 from frazil.maintenance import garbage_plan, sharing, space, trash
@@ -41,12 +41,13 @@ class Space(Handle):
         *,
         incremental: bool = False,
         snapshots: Iterable[str] | None = None,
+        unsafe_minimum_age: timedelta | None = None,
     ) -> GarbagePlan:
         """What a collection would delete, as a plan to print, to save and to carry out.
 
         An incremental one looks at what expired snapshots (all, or `snapshots`) referred to and
         lists neither chunks nor manifests; uploads that were never committed are left to a full
-        one.
+        one. Nothing younger than a day, or than `unsafe_minimum_age`, is planned.
         """
         chosen = None if snapshots is None else [SnapshotId.parse(one) for one in snapshots]
         return garbage_plan.make_plan(
@@ -54,16 +55,30 @@ class Space(Handle):
             older_than,
             how="incremental" if incremental else "full",
             snapshots=chosen,
+            unsafe_minimum_age=self.age_floor(unsafe_minimum_age),
         )
 
-    def collect_planned(self, plan: GarbagePlan, *, quarantine: bool = False) -> GCSummary:
+    def collect_planned(
+        self,
+        plan: GarbagePlan,
+        *,
+        quarantine: bool = False,
+        unsafe_minimum_age: timedelta | None = None,
+    ) -> GCSummary:
         """Delete what is still garbage of a plan, or put it aside below `trash/`.
+
+        What is younger than a day by the clock of the store, or than `unsafe_minimum_age`, stays.
 
         Raises:
             InvalidInputError: the plan is that of another repository.
         """
         self.require_writable()
-        return garbage_plan.carry_out(self.context, plan, quarantine=quarantine)[0]
+        return garbage_plan.carry_out(
+            self.context,
+            plan,
+            quarantine=quarantine,
+            unsafe_minimum_age=self.age_floor(unsafe_minimum_age),
+        )[0]
 
     def list_trash(self) -> list[TrashBatch]:
         """What collections put aside, oldest first."""
@@ -75,11 +90,25 @@ class Space(Handle):
         return trash.restore_trash(self.context, batch, dry_run=dry_run)
 
     def empty_trash(
-        self, older_than: datetime, batch: str | None = None, *, dry_run: bool = False
+        self,
+        older_than: datetime,
+        batch: str | None = None,
+        *,
+        dry_run: bool = False,
+        unsafe_minimum_age: timedelta | None = None,
     ) -> TrashBatch:
-        """Delete for good what was put aside before a time."""
+        """Delete for good what was put aside before a time, and at least a day ago.
+
+        `unsafe_minimum_age` is another age.
+        """
         self.require_writable()
-        return trash.empty_trash(self.context, older_than, batch, dry_run=dry_run)
+        return trash.empty_trash(
+            self.context,
+            older_than,
+            batch,
+            dry_run=dry_run,
+            unsafe_minimum_age=self.age_floor(unsafe_minimum_age),
+        )
 
     # --- erasure ---
 
@@ -91,6 +120,7 @@ class Space(Handle):
         confirm: str | None = None,
         dry_run: bool = False,
         delete_backups: bool = False,
+        unsafe_minimum_age: timedelta | None = None,
     ) -> PurgeReport:
         """Erase a node, or a region of an array, from all of history; it cannot be undone.
 
@@ -106,9 +136,12 @@ class Space(Handle):
             delete_backups: also delete backups of the repo object, and with them the older part
                 of the operations log; they name old snapshots and hold no values. One of the
                 object as it is after all this stays.
+            unsafe_minimum_age: how old files must be to be erased, instead of a day by the clock
+                of the store.
 
         Raises:
             InvalidInputError: `confirm` is not the path, or the region does not fit.
+            SessionStateError: a file that holds it is too young.
             NodeNotFoundError: no snapshot has, or had, a node there.
         """
         if not dry_run:
@@ -120,4 +153,5 @@ class Space(Handle):
             confirm=confirm,
             dry_run=dry_run,
             delete_backups=delete_backups,
+            unsafe_minimum_age=self.age_floor(unsafe_minimum_age),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from frazil.bulk.pack import Packing
@@ -54,13 +54,19 @@ class Upkeep(Handle):
         max_concurrent_deletes: int = 10,
         max_consecutive_delete_failures: int = 50,
         max_concurrent_listings: int | None = None,
+        unsafe_minimum_age: timedelta | None = None,
     ) -> GCSummary:
-        """Delete objects that nothing refers to and that are older than a time."""
+        """Delete objects that nothing refers to and that are older than a time.
+
+        Objects younger than a day, by the clock of the store, stay whatever the time is: they may
+        be what an open session has written. `unsafe_minimum_age` is another age.
+        """
         self.require_writable()
         return garbage.garbage_collect(
             self.context,
             delete_object_older_than,
             dry_run=dry_run,
+            unsafe_minimum_age=self.age_floor(unsafe_minimum_age),
             max_snapshots_in_memory=max_snapshots_in_memory,
             max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
             max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,

@@ -173,6 +173,7 @@ PROCEDURES: Final[dict[str, Procedure]] = {
             "delete_expired_tags": False,
             "delete_files": True,
             "max_concurrent_deletes": 10,
+            "unsafe_minimum_age": None,
         },
         _struct(
             deleted_data_files_count=_LONG,
@@ -187,7 +188,12 @@ PROCEDURES: Final[dict[str, Procedure]] = {
         "release old snapshots, and delete what only they need",
     ),
     "remove_orphan_files": Procedure(
-        {"older_than": None, "dry_run": False, "max_concurrent_deletes": 10},
+        {
+            "older_than": None,
+            "dry_run": False,
+            "max_concurrent_deletes": 10,
+            "unsafe_minimum_age": None,
+        },
         _struct(orphan_file_location=_TEXT),
         procedures.remove_orphan_files,
         "delete files that nothing needs",

@@ -9,7 +9,8 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,7 +19,8 @@ import pyarrow as pa
 from frazil.errors import SessionStateError
 from frazil.formats.links import native_chunk_ids
 from frazil.ids import ALPHABET, crockford_many
-from frazil.maintenance.deleting import DeleteLimits
+from frazil.maintenance.ages import safe_cutoff
+from frazil.maintenance.deleting import DeleteLimits, Told, nobody
 from frazil.maintenance.garbage import (
     PHASES,
     FindChunks,
@@ -162,6 +164,7 @@ def find_garbage(
     spark: SparkSession | None = None,
     inventory: DataFrame | None = None,
     options: Options | None = None,
+    unsafe_minimum_age: timedelta | None = None,
 ) -> Garbage:
     """Find objects that no branch or tag needs and that were written before a time.
 
@@ -172,6 +175,7 @@ def find_garbage(
         spark: the session to use; the active or an embedded one by default.
         inventory: a list of the chunk objects, instead of listing them; see `inventory_listing`.
         options: options of the data source, such as `storage.region`.
+        unsafe_minimum_age: how old an object must be in any case, instead of a day.
     """
     from pyspark.sql import functions as f
 
@@ -179,9 +183,10 @@ def find_garbage(
     target = jobs.target_of(url, options)
     if target.ref is not None:
         raise invalid_option("garbage is that of a whole repository: leave out the version")
-    cutoff = as_time(older_than, datetime.now(UTC))
     repository = target.location.open()
     context, limits = repository.context, WalkLimits()
+    asked = as_time(older_than, datetime.now(UTC))
+    cutoff = safe_cutoff(context.place, asked, unsafe_minimum_age)
     storage = context.storage
     small = [prefix for prefix in PHASES if prefix != CHUNKS]
     listed = {item.key: item for prefix in small for item in storage.list(prefix)}
@@ -261,8 +266,10 @@ def collect_garbage(
     inventory: DataFrame | None = None,
     options: Options | None = None,
     max_concurrent_deletes: int = 10,
+    unsafe_minimum_age: timedelta | None = None,
+    told: Told = nobody,
 ) -> GCSummary:
-    """Delete what `find_garbage` finds, or count it.
+    """Delete what `find_garbage` finds, or count it; `told` gets the keys.
 
     What is published meanwhile is looked through before anything is deleted, and objects go in
     the order in which they refer to each other.
@@ -270,7 +277,14 @@ def collect_garbage(
     Raises:
         SessionStateError: the history has changed so that another plan is needed; run it again.
     """
-    found = find_garbage(url, older_than, spark=spark, inventory=inventory, options=options)
+    found = find_garbage(
+        url,
+        older_than,
+        spark=spark,
+        inventory=inventory,
+        options=options,
+        unsafe_minimum_age=unsafe_minimum_age,
+    )
     rows = jobs.collect(found.chunks.select("key", "size_bytes"))
     names = [key[len(CHUNKS) :] for key in rows.column("key").to_pylist()]
     ids = parse_names(names) if names else np.zeros((0, 12), np.uint8)
@@ -278,9 +292,10 @@ def collect_garbage(
     chunks = Objects(CHUNKS, ids, sizes)
     plan = replace(found.plan, garbage=(*found.plan.garbage[:-1], chunks))
     if dry_run:
+        told([*chain.from_iterable(map(Objects.keys, plan.garbage))])
         return counted(plan)
     context = jobs.target_of(url, options).location.open().context
     final = settle(context, plan, WalkLimits())
     if final is None:
         raise SessionStateError("the history has changed meanwhile: run the collection again")
-    return apply_plan(context, final, DeleteLimits(max_concurrent_deletes))
+    return apply_plan(context, final, DeleteLimits(max_concurrent_deletes), told=told)

@@ -12,12 +12,13 @@ from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
+from frazil.maintenance.ages import parse_age
 from frazil.maintenance.deleting import DeleteLimits
 from frazil.maintenance.expire import plan_expiry
-from frazil.maintenance.garbage import FindChunks, list_phases, plan_collection
-from frazil.maintenance.listing import Objects
+from frazil.maintenance.garbage import FindChunks
+from frazil.maintenance.garbage_plan import carry_out, make_plan
 from frazil.maintenance.released import expire_with_files
-from frazil.maintenance.walk import WalkLimits, native_chunks
+from frazil.maintenance.walk import native_chunks
 from frazil.repository import Repository
 from frazil.spark import repo_tables
 from frazil.spark.option_texts import moment
@@ -57,6 +58,11 @@ def as_time(value: datetime | str | None, default: datetime) -> datetime:
                 return moment(str(value))
             except ValueError as error:
                 raise bad_argument(f"{value!r} is no time: {error}") from None
+
+
+def as_age(value: timedelta | str | None) -> timedelta | None:
+    """An age as text, such as `12h`, or as a timedelta."""
+    return parse_age(value) if isinstance(value, str) else value
 
 
 # --- moving branches ---
@@ -144,8 +150,11 @@ def expire_snapshots(
     delete_expired_tags: bool = False,
     delete_files: bool = True,
     max_concurrent_deletes: int = 10,
+    unsafe_minimum_age: timedelta | str | None = None,
 ) -> list[Row]:
     """Release old snapshots from the history, and delete the files that only they need.
+
+    Files younger than a day, or than `unsafe_minimum_age`, stay.
 
     Without `delete_files` these stay for remove_orphan_files.
     """
@@ -162,6 +171,7 @@ def expire_snapshots(
             cutoff,
             **lost,
             dry_run=dry_run,
+            unsafe_minimum_age=as_age(unsafe_minimum_age),
             find_chunks=place.find_chunks,
             deleting=DeleteLimits(max_concurrent_deletes),
         )
@@ -191,18 +201,27 @@ def remove_orphan_files(
     older_than: datetime | str | None = None,
     dry_run: bool = False,
     max_concurrent_deletes: int = 10,
+    unsafe_minimum_age: timedelta | str | None = None,
 ) -> list[Row]:
-    """Delete old files that no snapshot needs, and name them."""
+    """Delete old files that no snapshot needs, and name those that were deleted.
+
+    Files younger than a day, or than `unsafe_minimum_age`, stay.
+    """
+    repository, age = place.repository, as_age(unsafe_minimum_age)
     cutoff = as_time(older_than, datetime.now(UTC) - ORPHAN_AGE)
-    repository = place.repository
-    context = repository.context
-    plan = plan_collection(context, list_phases(context, cutoff), WalkLimits())
-    garbage = plan.older(context.storage, cutoff).garbage
-    doomed = [key for keys in map(Objects.keys, garbage) for key in keys]
+    plan = make_plan(repository.context, cutoff, unsafe_minimum_age=age)
+    gone = [*plan.keys()]
     if not dry_run:
-        repository.garbage_collect(cutoff, max_concurrent_deletes=max_concurrent_deletes)
+        gone = []
+        carry_out(
+            repository.context,
+            plan,
+            deleting=DeleteLimits(max_concurrent_deletes),
+            unsafe_minimum_age=age,
+            told=gone.extend,
+        )
     url = repository.storage.url.rstrip("/")
-    return [(f"{url}/{key}",) for key in sorted(doomed)]
+    return [(f"{url}/{key}",) for key in sorted(gone)]
 
 
 def rewrite_manifests(place: Place, message: str = "rewrite manifests") -> list[Row]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from frazil.maintenance.garbage import FindChunks
 from frazil.maintenance.walk import native_chunks
 from frazil.spark.calls import PROCEDURES, call
 from frazil.spark.checking import storage, verify
-from frazil.spark.jobs import collect
 from frazil.spark.known_options import STORAGE
 from frazil.spark.location import location_of
-from frazil.spark.maintain import chunks_by_tasks, collect_garbage, find_garbage
+from frazil.spark.maintain import chunks_by_tasks, collect_garbage
 from frazil.spark.packing import compact_chunks
-from frazil.spark.procedures import ORPHAN_AGE, as_time
+from frazil.spark.procedures import ORPHAN_AGE, as_age, as_time
 from frazil.spark.reading import as_text, read
 from frazil.spark.rule_checks import fsck
 from frazil.spark.sessions import session
@@ -202,11 +201,13 @@ class FrazilTable:
         delete_expired_tags: bool = False,
         delete_files: bool = True,
         max_concurrent_deletes: int = 10,
+        unsafe_minimum_age: timedelta | str | None = None,
     ) -> DataFrame:
         """Release snapshots older than a time, five days ago by default, from the history.
 
-        The files that only they need are deleted too, unless `delete_files` is false; executors
-        look for them when there are very many.
+        The files that only they need are deleted too, unless `delete_files` is false or they are
+        younger than a day (or `unsafe_minimum_age`); executors look for them when there are very
+        many.
         """
         return self.call(
             "expire_snapshots",
@@ -217,6 +218,7 @@ class FrazilTable:
             delete_expired_tags=delete_expired_tags,
             delete_files=delete_files,
             max_concurrent_deletes=max_concurrent_deletes,
+            unsafe_minimum_age=unsafe_minimum_age,
         )
 
     def remove_orphan_files(
@@ -226,19 +228,25 @@ class FrazilTable:
         dry_run: bool = False,
         max_concurrent_deletes: int = 10,
         inventory: DataFrame | None = None,
+        unsafe_minimum_age: timedelta | str | None = None,
     ) -> DataFrame:
         """Delete files that nothing needs and that are older than a time, three days by default.
+
+        What is younger than a day by the clock of the store, or than `unsafe_minimum_age`, stays.
 
         Executors look for them when an `inventory` is given (see `maintain.inventory_listing`),
         or when there are very many.
         """
         if inventory is not None or self._is_large():
-            return self._remove_by_tasks(older_than, dry_run, max_concurrent_deletes, inventory)
+            return self._remove_by_tasks(
+                older_than, dry_run, max_concurrent_deletes, inventory, as_age(unsafe_minimum_age)
+            )
         return self.call(
             "remove_orphan_files",
             older_than=older_than,
             dry_run=dry_run,
             max_concurrent_deletes=max_concurrent_deletes,
+            unsafe_minimum_age=unsafe_minimum_age,
         )
 
     def rewrite_manifests(self, message: str = "rewrite manifests") -> DataFrame:
@@ -307,23 +315,21 @@ class FrazilTable:
         dry_run: bool,
         max_concurrent_deletes: int,
         inventory: DataFrame | None,
+        unsafe_minimum_age: timedelta | None,
     ) -> DataFrame:
         cutoff = as_time(older_than, datetime.now(UTC) - ORPHAN_AGE)
-        found = find_garbage(
-            self._url, cutoff, spark=self._spark, inventory=inventory, options=self._options
+        keys: list[str] = []
+        collect_garbage(
+            self._url,
+            cutoff,
+            dry_run=dry_run,
+            spark=self._spark,
+            inventory=inventory,
+            options=self._options,
+            max_concurrent_deletes=max_concurrent_deletes,
+            unsafe_minimum_age=unsafe_minimum_age,
+            told=keys.extend,
         )
-        # The frame is made anew whenever it is looked at, and later there is nothing to find.
-        keys = collect(found.frame.select("key")).column("key").to_pylist()
-        if not dry_run:
-            collect_garbage(
-                self._url,
-                cutoff,
-                dry_run=False,
-                spark=self._spark,
-                inventory=inventory,
-                options=self._options,
-                max_concurrent_deletes=max_concurrent_deletes,
-            )
         place = location_of(self._url, self._options).location.storage().url.rstrip("/")
         rows = [(f"{place}/{key}",) for key in sorted(keys)]
         return self._spark.createDataFrame(rows, PROCEDURES["remove_orphan_files"].returns)

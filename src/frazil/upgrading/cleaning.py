@@ -7,6 +7,7 @@ cleaning is finished by the next one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Final
 
 from frazil.commit.base import MAIN
@@ -16,6 +17,7 @@ from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.names import FOLDERS, Kind
 from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.ref_names import parse_ref_key
+from frazil.maintenance.ages import deletable_before, require_old
 from frazil.session.context import Context
 from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage
@@ -30,12 +32,17 @@ ORDER: Final[tuple[Kind, ...]] = ("snapshots", "manifests", "attributes", "chunk
 
 
 def clean(
-    place: Storage, *, dry_run: bool = False, store_root: Storage | None = None
+    place: Storage,
+    *,
+    dry_run: bool = False,
+    store_root: Storage | None = None,
+    unsafe_minimum_age: timedelta | None = None,
 ) -> TidyReport:
     """Delete the files of the older generation after an upgrade; it cannot be undone then.
 
     Raises:
-        SessionStateError: there is no finished upgrade, or nothing is left of what came before.
+        SessionStateError: there is no finished upgrade, or nothing is left of what came before,
+            or some of it is younger than a day, or than `unsafe_minimum_age`.
     """
     if not dry_run:
         require_writable(place, "clean up after an upgrade")
@@ -51,6 +58,8 @@ def clean(
         name, found = source.context.generation.name, [*_old_files(source, new)]
         storage = source.files.storage
     if not dry_run:
+        limit = deletable_before(place, unsafe_minimum_age)
+        require_old(found, limit, "clean up after an upgrade")
         delete_all(storage, [item.key for item in found])
     return TidyReport(
         url=place.url,

@@ -13,6 +13,7 @@ from frazil.model.history import JSON
 from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
+from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
 from tests.support.nodes import array_document, contents, group_document, write_keys
 
@@ -160,11 +161,11 @@ def test_large_attributes_have_a_file_and_unchanged_ones_keep_it(storage: Memory
     found = contents(Repository.open(storage).readonly_session("main"))
     assert json.loads(found["zarr.json"])["attributes"] == large
     soon = datetime.now(UTC) + timedelta(days=1)
-    assert repository.garbage_collect(soon).attributes_deleted == 0
+    assert repository.garbage_collect(soon, unsafe_minimum_age=AT_ONCE).attributes_deleted == 0
     session = repository.writable_session("main")
     write_keys(session, {"zarr.json": group_document()})
     session.commit("small")
     repository.expire_snapshots(soon)
-    assert repository.garbage_collect(soon).attributes_deleted == 1
+    assert repository.garbage_collect(soon, unsafe_minimum_age=AT_ONCE).attributes_deleted == 1
     assert not garbage_of(repository)
     check_repository(repository)

@@ -15,6 +15,7 @@ from frazil.bulk.layout import layout_of
 from frazil.comparing.records import ArrayChange, FoundBy, Sample
 from frazil.errors import NodeNotFoundError, RefNotFoundError
 from frazil.session.keyspace import KeySpace
+from tests.support.ages import AT_ONCE
 from tests.unit.codec_pipeline.test_dispatch import Mirror
 
 
@@ -322,5 +323,5 @@ def test_codecs_that_only_zarr_knows_are_read_by_zarr(repo: frazil.Repository) -
     [found] = repo.diff_values(first, last).arrays
     assert found.samples == (Sample((3,), 4, 8), Sample((4,), 5, 9))
     with pytest.raises(frazil.InvalidInputError, match="purge the whole array"):
-        repo.purge("m", [slice(0, 1)], confirm="m")
-    assert repo.purge("m", confirm="m").is_proved
+        repo.purge("m", [slice(0, 1)], confirm="m", unsafe_minimum_age=AT_ONCE)
+    assert repo.purge("m", confirm="m", unsafe_minimum_age=AT_ONCE).is_proved

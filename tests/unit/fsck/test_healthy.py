@@ -16,6 +16,7 @@ from frazil.fsck import Code, Report, fsck, repair
 from frazil.storage.memory import MemoryStorage
 from frazil.upgrade import upgrade_repository
 from tests.support.actions import CASES, Prepare, base_of
+from tests.support.ages import AT_ONCE
 from tests.support.generations import OLD
 from tests.support.nodes import array_document, group_document
 from tests.unit.fsck.samples import commit, make
@@ -42,7 +43,7 @@ def test_nothing_is_found_after_expiry_and_collection(spec: int) -> None:
     middle = list(repository.ancestry(branch="main"))[2].written_at
     repository.expire_snapshots(middle + timedelta(microseconds=1))
     assert_clean(fsck(storage))
-    repository.garbage_collect(datetime.now(UTC) + AWAY)
+    repository.garbage_collect(datetime.now(UTC) + AWAY, unsafe_minimum_age=AT_ONCE)
     assert_clean(fsck(storage))
     commit(repository, "goes on", a__c__0=b"another!")
     report = fsck(storage, deep=True)

@@ -17,6 +17,7 @@ from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
 from tests.support.faulty import Fault, FaultyStorage, Trouble
 from tests.unit.maintenance.samples import Interrupted, Moment, keys, later
@@ -76,7 +77,7 @@ def test_space_is_free_once_the_past_has_expired(storage: MemoryStorage, spec: i
     repo.compact_chunks()
     assert len(keys(storage, "chunks/")) == 202
     repo.expire_snapshots(later())
-    repo.garbage_collect(later())
+    repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     left = list(storage.list("chunks/"))
     assert [item.size_bytes for item in left] == [WHOLE, WHOLE]
     assert repo.chunk_storage_stats().native_bytes == 2 * WHOLE
@@ -132,7 +133,7 @@ def test_packs_with_dead_space_are_written_anew(storage: MemoryStorage, spec: in
     expected[:8] = 0
     assert (values(repo, "a") == expected).all()
     repo.expire_snapshots(later())
-    repo.garbage_collect(later())
+    repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     assert sum(item.size_bytes for item in storage.list("chunks/")) == (
         repo.chunk_storage_stats().native_bytes
     )
@@ -146,7 +147,7 @@ def test_a_pack_stays_while_a_single_chunk_is_used(storage: MemoryStorage, spec:
     write_region(session, "a", np.s_[36:, 4:], 0.0)
     session.commit("all but one")
     repo.expire_snapshots(later())
-    repo.garbage_collect(later())
+    repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     expected = np.zeros(SHAPE)
     expected[36:, :4] = numbers()[36:, :4]
     assert (values(repo, "a") == expected).all()

@@ -14,6 +14,7 @@ from frazil.model.history import RepoAvailability
 from frazil.model.values import RepoStatus
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
+from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
 from tests.support.generations import ALL, IDS, Spec, generation_of
 from tests.unit.maintenance.samples import (
@@ -195,4 +196,4 @@ def test_times_need_a_zone(storage: MemoryStorage, spec: Spec) -> None:
     with pytest.raises(TypeError):
         repo.expire_snapshots(naive)
     with pytest.raises(TypeError):
-        repo.garbage_collect(naive)
+        repo.garbage_collect(naive, unsafe_minimum_age=AT_ONCE)

@@ -21,6 +21,7 @@ from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
 from tests.support.faulty import Fault, FaultyStorage, Trouble
 from tests.support.generations import ALL, IDS, Spec, folder, has_logs, keeps_config
@@ -62,9 +63,9 @@ def test_only_garbage_is_deleted(storage: MemoryStorage, spec: Spec) -> None:
     repo = littered(storage, spec)
     before, garbage = keys(storage), garbage_of(repo)
     sizes = {item.key: item.size_bytes for item in storage.list("")}
-    planned = repo.garbage_collect(later(), dry_run=True)
+    planned = repo.garbage_collect(later(), dry_run=True, unsafe_minimum_age=AT_ONCE)
     assert keys(storage) == before
-    done = repo.garbage_collect(later())
+    done = repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     assert done == planned
     gone = before - keys(storage)
     assert {repo.context.key_in_place(key) for key in garbage} <= gone
@@ -81,16 +82,16 @@ def test_only_garbage_is_deleted(storage: MemoryStorage, spec: Spec) -> None:
 def test_young_objects_stay(storage: MemoryStorage, spec: Spec) -> None:
     repo = littered(storage, spec)
     before = keys(storage)
-    done = repo.garbage_collect(datetime.now(UTC) - timedelta(hours=1))
+    done = repo.garbage_collect(datetime.now(UTC) - timedelta(hours=1), unsafe_minimum_age=AT_ONCE)
     assert done.snapshots_deleted == done.chunks_deleted == done.bytes_deleted == 0
     assert before <= keys(storage)
 
 
 def test_a_collection_is_recorded_even_if_nothing_was_found(storage: MemoryStorage) -> None:
     repo = make(storage, 2)
-    repo.garbage_collect(later(), dry_run=True)
+    repo.garbage_collect(later(), dry_run=True, unsafe_minimum_age=AT_ONCE)
     assert type(next(iter(repo.ops_log())).kind).__name__ == "NewCommit"
-    repo.garbage_collect(later())
+    repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     assert type(next(iter(repo.ops_log())).kind).__name__ == "GCRan"
 
 
@@ -98,7 +99,7 @@ def test_expired_snapshots_go_and_logs_that_were_taken_over_stay(storage: Memory
     repo = make(storage, 2)
     commits = [put(repo, index, index + 1) for index in range(4)]
     repo.expire_snapshots(written_at(repo, commits[3]))
-    done = repo.garbage_collect(later())
+    done = repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     assert (done.snapshots_deleted, done.transaction_logs_deleted) == (4, 0)
     log = repo.inspect_transaction_log(commits[3])
     assert log["updated_chunks"][0]["chunks"] == [[0], [1], [2], [3]]
@@ -111,7 +112,7 @@ def test_logs_of_expired_snapshots_go_where_nothing_takes_them_over(
     repo = make(storage, 1)
     commits = [put(repo, index, index + 1) for index in range(4)]
     repo.expire_snapshots(written_at(repo, commits[3]))
-    done = repo.garbage_collect(later())
+    done = repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     assert (done.snapshots_deleted, done.transaction_logs_deleted) == (4, 4)
     assert values(repo) == [1, 2, 3, 4, 0, 0, 0, 0]
 
@@ -124,7 +125,7 @@ def test_backups_and_strange_names_are_never_touched(storage: MemoryStorage, spe
     for key in ("chunks/notes.txt", "snapshots/x", "overwritten/mine", "elsewhere/1"):
         storage.put(key, b"?")
     kept = {key for key in keys(storage) if key.startswith("overwritten/")}
-    repo.garbage_collect(later())
+    repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     assert kept
     assert kept <= keys(storage)
     assert {"chunks/notes.txt", "snapshots/x", "elsewhere/1"} <= keys(storage)
@@ -142,7 +143,7 @@ def test_an_object_lives_while_one_reference_to_it_lives(
     commit_refs(repo, {**full, (3,): NativeRef(lonely, 0, 30)})
     commit_refs(repo, {(1,): NativeRef(pack, 10, 10), (2,): InlineRef(b"in")})
     repo.expire_snapshots(later())
-    done = repo.garbage_collect(later())
+    done = repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     assert done.chunks_deleted == 1
     assert keys(objects, "chunks/") == {f"chunks/{pack}"}
 
@@ -150,7 +151,7 @@ def test_an_object_lives_while_one_reference_to_it_lives(
 def test_foreign_chunks_are_left_alone(storage: MemoryStorage, spec: Spec) -> None:
     repo = make(storage, spec)
     commit_refs(repo, {(0,): VirtualRef("s3://bucket/file", 0, 10)})
-    assert repo.garbage_collect(later()).chunks_deleted == 0
+    assert repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE).chunks_deleted == 0
 
 
 class TestAges:
@@ -175,14 +176,14 @@ class TestAges:
             if flushed not in key:
                 self.age(tmp_path, key)
         week = datetime.now(UTC) - timedelta(days=7)
-        done = repo.garbage_collect(week)
+        done = repo.garbage_collect(week, unsafe_minimum_age=AT_ONCE)
         assert done.snapshots_deleted == done.chunks_deleted == done.manifests_deleted == 0
         line = zarr.open_array(
             repo.readonly_session(snapshot_id=flushed).store, path="line", mode="r"
         )
         assert int(np.asarray(line[0])) == 4
         self.age(tmp_path, f"snapshots/{flushed}")
-        assert repo.garbage_collect(week).snapshots_deleted == 1
+        assert repo.garbage_collect(week, unsafe_minimum_age=AT_ONCE).snapshots_deleted == 1
 
     def test_a_young_snapshot_survives_its_old_parent(
         self, repo: Repository, tmp_path: Path
@@ -194,7 +195,9 @@ class TestAges:
         for key in keys(repo.storage):
             if young not in key:
                 self.age(tmp_path, key)
-        done = repo.garbage_collect(datetime.now(UTC) - timedelta(days=7))
+        done = repo.garbage_collect(
+            datetime.now(UTC) - timedelta(days=7), unsafe_minimum_age=AT_ONCE
+        )
         assert (done.snapshots_deleted, done.transaction_logs_deleted) == (1, 0)
         assert repo.lookup_snapshot(young).parent_id == first
         assert old not in str([info.id for info in repo.ancestry(snapshot_id=young)])
@@ -207,7 +210,7 @@ class TestAges:
         dead.write_bytes(b"torn")
         alive.write_bytes(b"torn")
         self.age(tmp_path, "snapshots/x#1")
-        repo.garbage_collect(later())
+        repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
         assert not dead.exists()
         assert alive.exists()
 
@@ -235,7 +238,9 @@ class TestMeanwhile:
             pytest.skip("snapshots of generation g1 are no garbage before they expire")
         place = folder(spec, prefix)
         race = Interrupted(storage, [Moment(operation, place, lambda: put(repo, 6, 60))])
-        Repository.open(race).garbage_collect(later(), max_concurrent_listings=1)
+        Repository.open(race).garbage_collect(
+            later(), max_concurrent_listings=1, unsafe_minimum_age=AT_ONCE
+        )
         assert not race.moments
         assert messages(repo)[0] == "6=60"
         assert values(repo) == [1, 2, 0, 0, 0, 0, 60, 0]
@@ -252,7 +257,7 @@ class TestMeanwhile:
         collector = Repository.open(race)
         operation, key = prefix.split()
         race.moments.append(Moment(operation, key, lambda: session.commit("late")))
-        collector.garbage_collect(later())
+        collector.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
         assert not race.moments
         assert values(repo)[6] == 60
         check_repository(repo)
@@ -271,7 +276,7 @@ class TestMeanwhile:
         collector = Repository.open(race)
         kind, key = operation.split()
         race.moments.append(Moment(kind, key, lambda: repo.create_branch("saved", rescued)))
-        done = collector.garbage_collect(later())
+        done = collector.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
         assert not race.moments
         assert done.snapshots_deleted == 1
         assert values(repo, "saved") == [100, 101, 0, 0, 0, 0, 0, 0]
@@ -285,7 +290,7 @@ class TestMeanwhile:
         collector = Repository.open(race)
         repo.create_branch("rest", tip)
         race.moments[:] = [Moment("get", "manifests/", lambda: repo.create_tag("saved", tip))]
-        collector.garbage_collect(later())
+        collector.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
         repo.delete_branch("rest")
         assert repo.lookup_tag("saved") == tip
         check_repository(repo)
@@ -302,7 +307,7 @@ class TestFailures:
         repo = littered(storage, spec)
         before = keys(storage)
         faulty = FaultyStorage(storage, [Fault(Trouble.FAIL, "delete_many")])
-        done = Repository.open(faulty).garbage_collect(later())
+        done = Repository.open(faulty).garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
         if spec == "g1":
             pytest.skip("snapshots of generation g1 are no garbage before they expire")
         assert (done.snapshots_deleted, done.objects_failed_to_delete) == (1, 2)
@@ -310,14 +315,14 @@ class TestFailures:
         assert "planned failure" in done.delete_errors[0]
         assert len(before - keys(storage) - {"repo"}) == 1
         check_repository(repo)
-        again = repo.garbage_collect(later())
+        again = repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
         assert (again.snapshots_deleted, again.chunks_deleted) == (2, 4)
         assert not garbage_of(repo)
 
     def test_failures_in_the_last_phase_skip_nothing(self, storage: MemoryStorage) -> None:
         littered(storage, 2)
         faulty = FaultyStorage(storage, [Fault(Trouble.FAIL, "delete_many", call=7)])
-        done = Repository.open(faulty).garbage_collect(later())
+        done = Repository.open(faulty).garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
         assert (done.manifests_deleted, done.chunks_deleted) == (3, 2)
         assert (done.objects_failed_to_delete, done.skipped_phases) == (2, [])
 
@@ -325,7 +330,9 @@ class TestFailures:
         repo = littered(storage, 2)
         faulty = FaultyStorage(storage, [Fault(Trouble.FAIL, "delete_many", times=100)])
         with pytest.raises(StorageError) as raised:
-            Repository.open(faulty).garbage_collect(later(), max_consecutive_delete_failures=1)
+            Repository.open(faulty).garbage_collect(
+                later(), max_consecutive_delete_failures=1, unsafe_minimum_age=AT_ONCE
+            )
         assert raised.value.kind == ErrorKind.GC_DELETES_FAILING
         check_repository(repo)
 
@@ -339,9 +346,9 @@ class TestFailures:
         faulty.forget_calls()
         faulty.plan = (Fault(Trouble.FAIL, operation, call=1, times=3),)
         with pytest.raises(StorageError):
-            collector.garbage_collect(later())
+            collector.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
         check_repository(repo)
-        repo.garbage_collect(later())
+        repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
         assert not garbage_of(repo)
 
     def test_a_lost_manifest_stops_it(self, storage: MemoryStorage, spec: Spec) -> None:
@@ -351,7 +358,7 @@ class TestFailures:
         storage.delete_many([repo.context.key_in_place(key)])
         before = keys(storage)
         with pytest.raises(StorageError):
-            Repository.open(storage).garbage_collect(later())
+            Repository.open(storage).garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
         assert keys(storage) == before
 
     def test_a_damaged_manifest_stops_it(self, storage: MemoryStorage, spec: Spec) -> None:
@@ -363,7 +370,7 @@ class TestFailures:
         storage.put(key, blob[:-4])
         before = keys(storage)
         with pytest.raises(FormatError):
-            Repository.open(storage).garbage_collect(later())
+            Repository.open(storage).garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
         assert keys(storage) == before
 
 
@@ -371,7 +378,7 @@ def test_damaged_garbage_is_no_hindrance(storage: MemoryStorage, spec: Spec) -> 
     repo = littered(storage, spec)
     for kind in ("snapshots", "manifests"):
         storage.put(repo.context.key_in_place(f"{kind}/{ChunkId.random()}"), b"torn")
-    done = repo.garbage_collect(later())
+    done = repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     torn = 1 if spec == "g1" else 4
     assert (done.snapshots_deleted, done.manifests_deleted) == (torn, torn)
 
@@ -380,12 +387,12 @@ def test_a_repository_that_takes_no_changes_refuses(storage: MemoryStorage) -> N
     repo = littered(storage, 2)
     repo.set_status(RepoStatus(RepoAvailability.read_only))
     with pytest.raises(ReadOnlyError):
-        repo.garbage_collect(later(), dry_run=True)
+        repo.garbage_collect(later(), dry_run=True, unsafe_minimum_age=AT_ONCE)
 
 
 def test_small_limits_change_nothing(storage: MemoryStorage, spec: Spec) -> None:
     repo = littered(storage, spec)
-    full = repo.garbage_collect(later(), dry_run=True)
+    full = repo.garbage_collect(later(), dry_run=True, unsafe_minimum_age=AT_ONCE)
     tight = repo.garbage_collect(
         later(),
         dry_run=True,
@@ -394,5 +401,6 @@ def test_small_limits_change_nothing(storage: MemoryStorage, spec: Spec) -> None
         max_decoded_manifest_mem_bytes=1,
         max_concurrent_manifest_fetches=1,
         max_concurrent_listings=1,
+        unsafe_minimum_age=AT_ONCE,
     )
     assert tight == full

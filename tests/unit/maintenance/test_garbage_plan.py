@@ -19,6 +19,7 @@ from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
 from tests.support.faulty import FaultyStorage
 from tests.support.generations import SAME_KEYS, Spec, spec_id
@@ -69,24 +70,24 @@ def test_what_expired_snapshots_left_is_found_without_listing_chunks(
     expired(storage, spec)
     watched = Counting(storage)
     repo = Repository.open(watched)
-    full = set(repo.plan_garbage(later()).keys())
+    full = set(repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE).keys())
     watched.listed.clear()
-    plan = repo.plan_garbage(later(), incremental=True)
+    plan = repo.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE)
     assert set(plan.keys()) == full
     assert plan.how == "incremental"
     assert plan.summary.chunks_deleted == 2
     assert not {"chunks/", "manifests/", "transactions/"} & set(watched.listed)
-    done = repo.collect_planned(plan)
+    done = repo.collect_planned(plan, unsafe_minimum_age=AT_ONCE)
     assert done.chunks_deleted == 2
     assert values(repo)[:2] == [3, 7]
     assert garbage_of(repo) == set()
-    assert repo.plan_garbage(later(), incremental=True).objects == 0
+    assert repo.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE).objects == 0
 
 
 def test_nothing_expired_costs_no_manifest(storage: MemoryStorage, spec: Spec) -> None:
     repo = make(storage, spec)
     put(repo, 0, 1)
-    assert repo.plan_garbage(later(), incremental=True).objects == 0
+    assert repo.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE).objects == 0
 
 
 def test_branches_that_are_gone_leave_garbage_too(storage: MemoryStorage, spec: Spec) -> None:
@@ -94,8 +95,8 @@ def test_branches_that_are_gone_leave_garbage_too(storage: MemoryStorage, spec: 
     repo.create_branch("dev", repo.lookup_branch("main"))
     put(repo, 0, 5, "dev")
     repo.delete_branch("dev")
-    plan = repo.plan_garbage(later(), incremental=True)
-    assert set(plan.keys()) == set(repo.plan_garbage(later()).keys())
+    plan = repo.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE)
+    assert set(plan.keys()) == set(repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE).keys())
     assert (plan.summary.snapshots_deleted, plan.summary.chunks_deleted) == (1, 1)
 
 
@@ -106,17 +107,17 @@ def test_expired_tips_are_found_in_backups(storage: MemoryStorage) -> None:
     last = put(repo, 0, 6)
     repo.expire_snapshots(written_at(repo, last), delete_expired_branches=True)
     assert repo.list_branches() == {"main"}
-    assert set(repo.plan_garbage(later(), incremental=True).keys()) == set(
-        repo.plan_garbage(later()).keys()
-    )
+    assert set(
+        repo.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE).keys()
+    ) == set(repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE).keys())
 
 
 def test_young_files_stay(storage: MemoryStorage, spec: Spec) -> None:
     repo = expired(storage, spec)
     before = datetime.now(UTC) - timedelta(days=1)
-    assert repo.plan_garbage(before, incremental=True).objects == 0
+    assert repo.plan_garbage(before, incremental=True, unsafe_minimum_age=AT_ONCE).objects == 0
     with pytest.raises(TypeError):
-        repo.plan_garbage(datetime(2024, 1, 1), incremental=True)
+        repo.plan_garbage(datetime(2024, 1, 1), incremental=True, unsafe_minimum_age=AT_ONCE)
 
 
 def test_only_some_snapshots_may_be_looked_at(storage: MemoryStorage, spec: Spec) -> None:
@@ -124,11 +125,18 @@ def test_only_some_snapshots_may_be_looked_at(storage: MemoryStorage, spec: Spec
     ids = [put(repo, 0, value) for value in (1, 2, 3)]
     put(repo, 1, 7)
     repo.expire_snapshots(written_at(repo, ids[2]))
-    plan = repo.plan_garbage(later(), incremental=True, snapshots=[ids[0]])
+    plan = repo.plan_garbage(
+        later(), incremental=True, snapshots=[ids[0]], unsafe_minimum_age=AT_ONCE
+    )
     assert f"snapshots/{ids[0]}" in set(plan.keys())
     assert f"snapshots/{ids[1]}" not in set(plan.keys())
     tip = repo.lookup_branch("main")
-    assert repo.plan_garbage(later(), incremental=True, snapshots=[tip]).objects == 0
+    assert (
+        repo.plan_garbage(
+            later(), incremental=True, snapshots=[tip], unsafe_minimum_age=AT_ONCE
+        ).objects
+        == 0
+    )
 
 
 def test_a_pack_stays_while_one_of_its_chunks_is_needed(storage: MemoryStorage, spec: Spec) -> None:
@@ -146,16 +154,16 @@ def test_a_pack_stays_while_one_of_its_chunks_is_needed(storage: MemoryStorage, 
         last = session.commit("most of it")
     repo.expire_snapshots(written_at(repo, last))
     assert len(keys(storage, "chunks/")) == 3
-    plan = repo.plan_garbage(later(), incremental=True)
+    plan = repo.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE)
     assert plan.summary.chunks_deleted == 1
-    repo.collect_planned(plan)
+    repo.collect_planned(plan, unsafe_minimum_age=AT_ONCE)
     assert np.asarray(repo.readonly_session("main").array("a")[:]).tolist() == [30] * 7 + [8]
     check_repository(repo)
 
 
 def test_a_plan_survives_a_file(storage: MemoryStorage, spec: Spec, tmp_path: Path) -> None:
     repo = expired(storage, spec)
-    plan = repo.plan_garbage(later())
+    plan = repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
     plan.save(tmp_path / "plan.json")
     again = GarbagePlan.load(tmp_path / "plan.json")
     assert list(again.keys()) == list(plan.keys())
@@ -166,7 +174,7 @@ def test_a_plan_survives_a_file(storage: MemoryStorage, spec: Spec, tmp_path: Pa
         plan.size_bytes,
     )
     assert "chunks" in str(again)
-    assert repo.collect_planned(again).chunks_deleted == 2
+    assert repo.collect_planned(again, unsafe_minimum_age=AT_ONCE).chunks_deleted == 2
     assert garbage_of(repo) == set()
 
 
@@ -178,22 +186,22 @@ def test_what_became_needed_since_is_spared(
     repo.create_branch("dev", repo.lookup_branch("main"))
     dev = put(repo, 0, 5, "dev")
     repo.delete_branch("dev")
-    plan = repo.plan_garbage(later())
+    plan = repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
     assert plan.summary.chunks_deleted == 1
     if is_saved:
         plan = GarbagePlan.from_dict(plan.to_dict())
     repo.create_branch("saved", dev)
-    done = repo.collect_planned(plan)
+    done = repo.collect_planned(plan, unsafe_minimum_age=AT_ONCE)
     assert (done.snapshots_deleted, done.chunks_deleted, done.manifests_deleted) == (0, 0, 0)
     assert values(repo, "saved")[0] == 5
     check_repository(repo)
 
 
 def test_plans_of_other_repositories_are_refused(storage: MemoryStorage, tmp_path: Path) -> None:
-    plan = expired(storage, 2).plan_garbage(later())
+    plan = expired(storage, 2).plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
     other = make(LocalStorage(tmp_path), 2)
     with pytest.raises(InvalidInputError, match="was made for"):
-        other.collect_planned(plan)
+        other.collect_planned(plan, unsafe_minimum_age=AT_ONCE)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +221,7 @@ def test_plans_of_other_repositories_are_refused(storage: MemoryStorage, tmp_pat
 def test_damaged_plans_are_refused(
     storage: MemoryStorage, tmp_path: Path, damage: dict[str, object]
 ) -> None:
-    data = expired(storage, 2).plan_garbage(later()).to_dict()
+    data = expired(storage, 2).plan_garbage(later(), unsafe_minimum_age=AT_ONCE).to_dict()
     if isinstance(damage.get("objects"), dict) and damage["objects"]:
         damage = {"objects": {**data["objects"], **damage["objects"]}}  # type: ignore[dict-item]
     place = tmp_path / "plan.json"
@@ -233,8 +241,8 @@ def test_files_that_are_no_plans_are_refused(tmp_path: Path) -> None:
 def test_garbage_can_be_put_aside_and_brought_back(storage: MemoryStorage, spec: Spec) -> None:
     repo = expired(storage, spec)
     before = keys(storage) - keys(storage, "overwritten/")
-    plan = repo.plan_garbage(later())
-    done = repo.collect_planned(plan, quarantine=True)
+    plan = repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    done = repo.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE)
     assert done.chunks_deleted == 2
     assert garbage_of(repo) == set()
     [batch] = repo.list_trash()
@@ -253,12 +261,16 @@ def test_garbage_can_be_put_aside_and_brought_back(storage: MemoryStorage, spec:
 
 def test_the_trash_is_emptied_by_age(storage: MemoryStorage, spec: Spec) -> None:
     repo = expired(storage, spec)
-    repo.collect_planned(repo.plan_garbage(later()), quarantine=True)
+    repo.collect_planned(
+        repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE),
+        quarantine=True,
+        unsafe_minimum_age=AT_ONCE,
+    )
     early = datetime.now(UTC) - timedelta(days=7)
-    assert repo.empty_trash(early).objects == 0
+    assert repo.empty_trash(early, unsafe_minimum_age=AT_ONCE).objects == 0
     count = repo.list_trash()[0].objects
-    assert repo.empty_trash(later(), dry_run=True).objects == count
-    assert repo.empty_trash(later()).objects == count
+    assert repo.empty_trash(later(), dry_run=True, unsafe_minimum_age=AT_ONCE).objects == count
+    assert repo.empty_trash(later(), unsafe_minimum_age=AT_ONCE).objects == count
     assert keys(storage, TRASH) == set()
     check_repository(repo)
 
@@ -278,9 +290,9 @@ def test_what_becomes_needed_meanwhile_is_spared(
     operation, prefix = ("copy_if", "repo") if spec == 2 else ("list", "refs/")
     watched = Interrupted(storage)
     raced = Repository.open(watched)
-    plan = raced.plan_garbage(later(), incremental=incremental)
+    plan = raced.plan_garbage(later(), incremental=incremental, unsafe_minimum_age=AT_ONCE)
     watched.moments.append(Moment(operation, prefix, save))
-    assert raced.collect_planned(plan).chunks_deleted == 0
+    assert raced.collect_planned(plan, unsafe_minimum_age=AT_ONCE).chunks_deleted == 0
     assert values(repo, "saved")[0] == 5
     check_repository(repo)
 
@@ -292,6 +304,7 @@ def test_commits_made_meanwhile_keep_what_they_wrote(storage: MemoryStorage, spe
         put(Repository.open(storage), 2, 9)
 
     repo = Repository.open(Interrupted(storage, [Moment("delete_many", "snapshots/", commit)]))
-    assert repo.collect_planned(repo.plan_garbage(later())).chunks_deleted == 2
+    plan = repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    assert repo.collect_planned(plan, unsafe_minimum_age=AT_ONCE).chunks_deleted == 2
     assert values(Repository.open(storage))[:3] == [3, 7, 9]
     assert garbage_of(Repository.open(storage)) == set()

@@ -12,6 +12,7 @@ from frazil.maintenance.sharing import Share
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
+from tests.support.ages import AT_ONCE
 from tests.support.generations import SAME_KEYS, Spec, spec_id
 from tests.unit.maintenance.samples import keys, later, written_at
 
@@ -90,7 +91,7 @@ def test_expiry_frees_what_only_old_snapshots_hold(storage: MemoryStorage, spec:
     assert found.total.reclaimable_bytes == CHUNK
     before = len(keys(storage, "chunks/"))
     repo.expire_snapshots(cutoff)
-    repo.garbage_collect(later())
+    repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     assert before - len(keys(storage, "chunks/")) == 1
     assert repo.storage_shares("array").total.reclaimable_bytes == 0
 

@@ -9,6 +9,7 @@ from frazil.model.chunks import ChunkRef, InlineRef, NativeRef, VirtualRef
 from frazil.model.nodes import Coordinates
 from frazil.model.values import ChunkStorageStats
 from frazil.storage.memory import MemoryStorage
+from tests.support.ages import AT_ONCE
 from tests.unit.maintenance.samples import commit_refs, later, make, put
 
 PACK, OTHER = ChunkId(bytes(range(12))), ChunkId(bytes(12))
@@ -70,7 +71,7 @@ def test_only_what_refs_reach_counts(storage: MemoryStorage, spec: int) -> None:
     assert repo.chunk_storage_stats().native_bytes == 2 * full
     repo.delete_tag("kept")
     assert repo.chunk_storage_stats().native_bytes == 0
-    repo.garbage_collect(later())
+    repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     assert repo.chunk_storage_stats().native_bytes == 0
 
 

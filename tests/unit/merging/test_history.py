@@ -27,6 +27,7 @@ from frazil.merging.records import MergeReport, MergeStatus
 from frazil.model.history import RepoAvailability
 from frazil.model.values import RepoStatus
 from frazil.repository import Repository
+from tests.support.ages import AT_ONCE
 from tests.support.branches import Branches, Edits
 from tests.support.nodes import array_document
 
@@ -246,7 +247,7 @@ class TestExpired:
     def expire(self, repo: Branches, *, collect: bool) -> None:
         repo.repository.expire_snapshots(datetime.now(UTC) + LATER)
         if collect:
-            repo.repository.garbage_collect(datetime.now(UTC) + LATER)
+            repo.repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
 
     def test_merge_is_refused_when_nobody_can_tell_who_changed_what(self, repo: Branches) -> None:
         repo.commit("main", {"a/c/0": b"x"})
@@ -287,7 +288,7 @@ class TestExpired:
         repo.commit("dev", {"a/c/1": b"y"})
         repo.repository.merge("dev", "main")
         repo.repository.delete_branch("dev")
-        repo.repository.garbage_collect(datetime.now(UTC) + LATER)
+        repo.repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
         repo.commit("other", {"a/c/2": b"z"})
         repo.repository.merge("other", "main")
         assert repo.chunks("main", "a") == {"0": b"x", "1": b"y", "2": b"z"}
@@ -304,7 +305,7 @@ class TestExpired:
             repo.repository.merge("feature", branch)
         repo.commit("dev", {"n/zarr.json": None})
         repo.repository.delete_branch("feature")
-        repo.repository.garbage_collect(datetime.now(UTC) + LATER)
+        repo.repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
         with pytest.raises(SessionStateError) as caught:
             repo.repository.merge("dev", "main")
         assert caught.value.kind == ErrorKind.MERGE_BASE_EXPIRED
@@ -329,7 +330,7 @@ class TestExpired:
             repo.repository.merge("dev", "main")
         repo.commit("main", {"n/zarr.json": None})
         repo.repository.delete_branch("dev")
-        repo.repository.garbage_collect(datetime.now(UTC) + LATER)
+        repo.repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
         before = repo.keys("main")
         if commits == 1:
             repo.repository.merge("other", "main")
@@ -351,7 +352,7 @@ class TestExpired:
         repo.commit("main", {"n/zarr.json": None})
         repo.repository.squash("main", start)
         repo.repository.delete_branch("dev")
-        repo.repository.garbage_collect(datetime.now(UTC) + LATER)
+        repo.repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
         repo.repository.merge("other", "main")
         assert "n" not in repo.nodes("main")
         assert repo.chunks("main", "a")["3"] == b"y"

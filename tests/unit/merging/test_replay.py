@@ -10,6 +10,7 @@ from frazil.errors import ConflictError, ErrorKind, FrazilError, MergeConflictEr
 from frazil.merging import squash as squashing
 from frazil.merging.lineage import CHERRY_PICKED_FROM, REVERTS, SQUASHED
 from frazil.merging.records import MergeStatus
+from tests.support.ages import AT_ONCE
 from tests.support.branches import Branches
 from tests.support.nodes import array_document, group_document
 
@@ -60,7 +61,7 @@ class TestCherryPick:
         wanted = repo.commit("dev", {"a/c/3": b"3"})
         repo.commit("main", {"a/c/5": b"5"})
         repo.repository.expire_snapshots(datetime.now(UTC) + LATER)
-        repo.repository.garbage_collect(datetime.now(UTC) + LATER)
+        repo.repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
         before = repo.tip("main")
         for work in (repo.repository.cherry_pick, repo.repository.revert):
             with pytest.raises(FrazilError) as caught:
@@ -184,7 +185,7 @@ class TestSquash:
         repo.commit("main", {"a/c/0": b"x"})
         repo.repository.merge("dev", "main")
         repo.repository.squash("main", start)
-        repo.repository.garbage_collect(datetime.now(UTC) + LATER)
+        repo.repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
         assert repo.repository.merge("dev", "main").status == MergeStatus.UP_TO_DATE
 
     def test_of_one_commit_does_nothing(self, repo: Branches) -> None:
@@ -236,7 +237,7 @@ class TestSquash:
         before = repo.keys("main")
         repo.repository.squash("main", start)
         repo.repository.delete_branch("dev")
-        repo.repository.garbage_collect(datetime.now(UTC) + LATER)
+        repo.repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
         assert repo.keys("main") == before
         for gone in old:
             with pytest.raises(FrazilError):

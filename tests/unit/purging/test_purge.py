@@ -37,6 +37,7 @@ from frazil.session.committing import Saved
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.upgrade import upgrade_older
+from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
 from tests.support.faulty import Fault, FaultyStorage, Trouble
 from tests.support.generations import Spec
@@ -111,7 +112,7 @@ def test_an_array_is_gone_from_every_snapshot(
     before = [info.message for info in repo.ancestry(branch="main")]
     old = {info.id for info in repo.ancestry(branch="main")}
     node_id = repo.readonly_session("main").get_node_id("/group/secret")
-    report = repo.purge("group/secret", confirm="group/secret")
+    report = repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     assert report.is_proved
     assert report.paths == ("/group/secret",)
     assert len(report.snapshots) == 5
@@ -135,7 +136,7 @@ def test_metadata_that_names_old_snapshots_names_the_new_ones(
     storage: MemoryStorage, spec: int
 ) -> None:
     repo = make(storage, spec)
-    repo.purge("/group/secret", confirm="/group/secret")
+    repo.purge("/group/secret", confirm="/group/secret", unsafe_minimum_age=AT_ONCE)
     newest = next(iter(repo.ancestry(branch="dev")))
     assert newest.metadata["from"] == repo.lookup_tag("v1") == newest.parent_id
 
@@ -146,7 +147,7 @@ def test_a_dry_run_changes_nothing(storage: MemoryStorage, spec: int) -> None:
     told = repo.purge("group", dry_run=True)
     assert dict(blobs(storage)) == before
     assert (told.applied, told.is_proved) == (False, False)
-    done = repo.purge("group", confirm="/group")
+    done = repo.purge("group", confirm="/group", unsafe_minimum_age=AT_ONCE)
     assert done.paths == told.paths == ("/group", "/group/secret")
     assert set(done.snapshots) == set(told.snapshots)
     assert (done.objects_deleted, done.bytes_erased) == (told.objects_deleted, told.bytes_erased)
@@ -158,7 +159,7 @@ def test_it_must_be_confirmed(storage: MemoryStorage, spec: int, confirm: str | 
     repo = make(storage, spec)
     before = dict(blobs(storage))
     with pytest.raises(InvalidInputError, match="cannot be undone") as caught:
-        repo.purge("group/secret", confirm=confirm)
+        repo.purge("group/secret", confirm=confirm, unsafe_minimum_age=AT_ONCE)
     assert caught.value.kind == ErrorKind.NOT_CONFIRMED
     assert dict(blobs(storage)) == before
 
@@ -175,7 +176,7 @@ def test_objects_that_hold_other_chunks_are_overwritten(storage: MemoryStorage, 
     write_region(session, "a", slice(2, 4), [5, 6], packing=True)
     session.commit("half of it")
     [pack, *_] = sorted(keys(storage, "chunks/"), key=lambda key: -len(storage.get(key) or b""))
-    report = repo.purge("a", [slice(0, 2)], confirm="a")
+    report = repo.purge("a", [slice(0, 2)], confirm="a", unsafe_minimum_age=AT_ONCE)
     assert report.is_proved
     assert (report.objects_overwritten, report.bytes_erased) == (1, 16)
     assert storage.get(pack) == bytes(16) + np.array([3, 4], "<i8").tobytes()
@@ -201,7 +202,9 @@ def test_a_region_is_blank_in_every_snapshot(
     session = repo.writable_session("main")
     write_region(session, "a", (0, slice(None)), 50, packing=packing)
     second = session.commit("second")
-    report = repo.purge("/a", (slice(1, 2), slice(2, None)), confirm="/a")
+    report = repo.purge(
+        "/a", (slice(1, 2), slice(2, None)), confirm="/a", unsafe_minimum_age=AT_ONCE
+    )
     assert report.is_proved
     assert report.chunks_blanked > 0
     for old, base in ((first, start), (second, np.where(np.arange(4)[:, None] == 0, 50, start))):
@@ -211,7 +214,9 @@ def test_a_region_is_blank_in_every_snapshot(
         assert new is not None
         assert read(repo, "a", snapshot_id=new).tolist() == expected.tolist()
     assert_whole(repo)
-    again = repo.purge("/a", (slice(1, 2), slice(2, None)), confirm="/a")
+    again = repo.purge(
+        "/a", (slice(1, 2), slice(2, None)), confirm="/a", unsafe_minimum_age=AT_ONCE
+    )
     assert again.is_proved
 
 
@@ -224,7 +229,7 @@ def test_regions_that_make_no_sense_are_refused(
     repo = make(storage, 2)
     before = dict(blobs(storage))
     with pytest.raises(InvalidInputError):
-        repo.purge("open", region, confirm="open")
+        repo.purge("open", region, confirm="open", unsafe_minimum_age=AT_ONCE)
     assert dict(blobs(storage)) == before
 
 
@@ -236,7 +241,7 @@ def test_arrays_that_were_deleted_or_moved_are_found(storage: MemoryStorage) -> 
     session = repo.writable_session("main")
     zarr.open_group(session.store, mode="r+").__delitem__("hidden")
     session.commit("delete")
-    report = repo.purge("/hidden", confirm="/hidden")
+    report = repo.purge("/hidden", confirm="/hidden", unsafe_minimum_age=AT_ONCE)
     assert report.is_proved
     assert report.paths == ("/group/secret", "/hidden")
     for key, data in blobs(storage):
@@ -252,10 +257,10 @@ def test_expired_snapshots_and_what_was_put_aside_are_searched(
     last = repo.lookup_branch("main")
     gone = {"delete_expired_tags": True, "delete_expired_branches": True}
     repo.expire_snapshots(written_at(repo, last), **gone)
-    plan = repo.plan_garbage(later())
-    repo.collect_planned(plan, quarantine=True)
+    plan = repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    repo.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE)
     assert any(NEEDLE in data for key, data in blobs(storage) if key.startswith("trash/"))
-    report = repo.purge("group/secret", confirm="group/secret")
+    report = repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     assert report.is_proved
     for key, data in blobs(storage):
         assert NEEDLE not in data, key
@@ -266,7 +271,7 @@ def test_snapshots_outside_of_history_go_with_it(storage: MemoryStorage, spec: i
     repo = make(storage, spec)
     last = repo.lookup_branch("main")
     repo.expire_snapshots(written_at(repo, last), delete_expired_tags=True)
-    report = repo.purge("group/secret", confirm="group/secret")
+    report = repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     assert report.is_proved
     assert report.loose_snapshots > 0
     for key, data in blobs(storage):
@@ -278,7 +283,7 @@ def test_who_works_on_an_old_snapshot_cannot_commit(storage: MemoryStorage, spec
     repo = make(storage, spec)
     session = Repository.open(storage).writable_session("main")
     write_region(session, "open", 0, 5)
-    repo.purge("group/secret", confirm="group/secret")
+    repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     with pytest.raises(ConflictError):
         session.commit("late")
     with pytest.raises(ConflictError):
@@ -300,7 +305,9 @@ def test_a_commit_upon_what_was_just_erased_shares_its_chunks(storage: MemorySto
     # By then dev has moved already, and main has not.
     moments = [Moment("put_if", "refs/branch.main", commit)]
     slow = Repository.open(Interrupted(storage, moments))
-    assert slow.purge("group/secret", [slice(1, 7)], confirm="group/secret").is_proved
+    assert slow.purge(
+        "group/secret", [slice(1, 7)], confirm="group/secret", unsafe_minimum_age=AT_ONCE
+    ).is_proved
     repo = Repository.open(storage)
     assert read(repo, "group/secret", branch="dev").tolist() == [SECRET, *[0] * 6, SECRET]
     assert next(iter(repo.ancestry(branch="dev"))).message == "meanwhile"
@@ -318,7 +325,7 @@ def test_commits_made_meanwhile_are_looked_through_too(storage: MemoryStorage, s
     operation, prefix = ("copy_if", "repo") if spec == 2 else ("put_if", "refs/branch.main")
     moments = [Moment(operation, prefix, commit)]
     repo = Repository.open(Interrupted(storage, moments))
-    report = repo.purge("group/secret", confirm="group/secret")
+    report = repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     assert report.is_proved
     after = Repository.open(storage)
     assert next(iter(after.ancestry(branch="main"))).message == "meanwhile"
@@ -333,14 +340,18 @@ def test_a_purge_that_dies_can_be_made_again(storage: MemoryStorage, spec: int, 
     for operation in ("put", "copy_if", "put_if", "delete_many"):
         faulty = FaultyStorage(storage, [Fault(Trouble.FAIL, operation, call=call + 1)])
         try:
-            Repository.open(faulty).purge("group/secret", confirm="group/secret")
+            Repository.open(faulty).purge(
+                "group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE
+            )
         except StorageError:
             assert_open_is_as_before(Repository.open(storage))
         except NodeNotFoundError:
             break
     repo = Repository.open(storage)
     with contextlib.suppress(NodeNotFoundError):  # if it was done before
-        assert repo.purge("group/secret", confirm="group/secret").is_proved
+        assert repo.purge(
+            "group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE
+        ).is_proved
     for key, data in blobs(storage):
         assert NEEDLE not in data, key
     assert_open_is_as_before(repo)
@@ -354,7 +365,7 @@ def test_others_that_refer_to_the_same_bytes_are_told(storage: MemoryStorage, sp
     state = session.state
     state.set_table(state.array("/copy"), state.table(state.array("/group/secret")))
     session.commit("a copy by reference")
-    told = repo.purge("group/secret", confirm="group/secret")
+    told = repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     assert told.still_referenced == ("/copy",)
     assert read(repo, "copy").tolist() == [SECRET] * 8
     assert_whole(repo)
@@ -362,21 +373,21 @@ def test_others_that_refer_to_the_same_bytes_are_told(storage: MemoryStorage, sp
 
 def test_backups_stay_unless_they_shall_go(storage: MemoryStorage) -> None:
     repo = make(storage, 2)
-    report = repo.purge("group/secret", confirm="group/secret")
+    report = repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     assert report.backups > 0
     assert keys(storage, "overwritten/")
     newest, *older = repo.ops_log()
     assert isinstance(newest.kind, frazil.UpdateType.GCRan)
     assert len(older) > 5
     old = keys(storage, "overwritten/")
-    repo.purge("open", confirm="open", delete_backups=True)
+    repo.purge("open", confirm="open", delete_backups=True, unsafe_minimum_age=AT_ONCE)
     (fresh,) = keys(storage, "overwritten/") - old  # of the repository as it is now
     assert keys(storage, "overwritten/") == {fresh}
     assert frazil.Repository.open(storage).list_branches() == {"main", "dev"}
 
 
 def test_the_repository_can_be_repaired_afterwards(storage: MemoryStorage) -> None:
-    make(storage, 2).purge("group/secret", confirm="group/secret")
+    make(storage, 2).purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     storage.put("repo", b"garbage")
     repair(storage, apply=True)
     repo = Repository.open(storage)
@@ -391,8 +402,8 @@ def test_damaged_snapshots_that_repair_kept_go_too(storage: MemoryStorage) -> No
     repair(storage, apply=True)
     (kept,) = (key for key in keys(storage, "overwritten/") if "damaged" in key)
     repo = Repository.open(storage)
-    repo.garbage_collect(later())
-    assert repo.purge("group/secret", confirm="group/secret").is_proved
+    repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
+    assert repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE).is_proved
     assert kept not in keys(storage, "overwritten/")
 
 
@@ -402,10 +413,10 @@ def test_what_an_upgrade_left_must_be_cleaned_up_first(storage: MemoryStorage, o
     repo = Repository.open(storage)
     before = dict(blobs(storage))
     with pytest.raises(SessionStateError, match="upgrade"):
-        repo.purge("x", confirm="x")
+        repo.purge("x", confirm="x", unsafe_minimum_age=AT_ONCE)
     assert dict(blobs(storage)) == before
-    frazil.clean_upgrade(storage)
-    assert Repository.open(storage).purge("x", confirm="x").is_proved
+    frazil.clean_upgrade(storage, unsafe_minimum_age=AT_ONCE)
+    assert Repository.open(storage).purge("x", confirm="x", unsafe_minimum_age=AT_ONCE).is_proved
 
 
 def share_a_manifest(repo: Repository) -> None:
@@ -458,7 +469,7 @@ def telling(storage: Storage) -> list[str]:
 @pytest.mark.parametrize("path", ["s/x", "s"])
 def test_bytes_that_a_later_snapshot_took_over_go_too(spec: int, path: str) -> None:
     repo, storage = make_large(spec)
-    assert repo.purge(path, confirm=path).is_proved
+    assert repo.purge(path, confirm=path, unsafe_minimum_age=AT_ONCE).is_proved
     assert not telling(storage)
     assert_whole(repo)
     with pytest.raises(NodeNotFoundError):
@@ -468,12 +479,12 @@ def test_bytes_that_a_later_snapshot_took_over_go_too(spec: int, path: str) -> N
 def test_bytes_of_a_node_that_only_expired_snapshots_had_go_too() -> None:
     repo, storage = make_large(2)
     repo.expire_snapshots(later())
-    repo.garbage_collect(later())
+    repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     assert len(telling(storage)) == 1
     before = dict(blobs(storage))
     assert len(repo.purge("s/x", dry_run=True).snapshots) == 1
     assert dict(blobs(storage)) == before
-    assert repo.purge("s/x", confirm="s/x").is_proved
+    assert repo.purge("s/x", confirm="s/x", unsafe_minimum_age=AT_ONCE).is_proved
     assert not telling(storage)
     assert_whole(repo)
 
@@ -493,7 +504,7 @@ def test_what_was_merged_stays_merged(storage: MemoryStorage, spec: int) -> None
     session = repo.writable_session("main")
     del zarr.open_group(session.store, mode="r+")["merged"]
     session.commit("deleted what was merged")
-    assert repo.purge("passing", confirm="passing").is_proved
+    assert repo.purge("passing", confirm="passing", unsafe_minimum_age=AT_ONCE).is_proved
     assert repo.merge("other", "main").status == "up-to-date"
     assert "merged" not in zarr.open_group(repo.readonly_session("main").store, mode="r")
     assert_whole(repo)
@@ -510,7 +521,9 @@ def test_a_manifest_of_several_arrays_keeps_the_others(
         del zarr.open_group(session.store, mode="r+")["group/secret"]
         session.commit("deleted")
     for region in ([slice(0, 8)], None):
-        assert repo.purge("group/secret", region, confirm="group/secret").is_proved
+        assert repo.purge(
+            "group/secret", region, confirm="group/secret", unsafe_minimum_age=AT_ONCE
+        ).is_proved
         for key, data in blobs(storage):
             assert NEEDLE not in data, key
         assert_open_is_as_before(repo)
@@ -523,7 +536,7 @@ def test_a_closed_repository_is_left_alone(storage: MemoryStorage) -> None:
     before = dict(blobs(storage))
     assert len(repo.purge("group/secret", dry_run=True).snapshots) == 5
     with pytest.raises(ReadOnlyError):
-        repo.purge("group/secret", confirm="group/secret")
+        repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     with pytest.raises(ReadOnlyError), repo.staged("main"):
         pass
     assert dict(blobs(storage)) == before
@@ -547,13 +560,13 @@ def test_virtual_chunks_lose_their_references_and_keep_their_sources(tmp_path: P
         place = f"{prefix}source"
         session.store.set_virtual_ref(f"v/c/{chunk}", place, offset=16 * chunk, length=16)
     session.commit("virtual")
-    report = repo.purge("v", [slice(1, 2)], confirm="v")
+    report = repo.purge("v", [slice(1, 2)], confirm="v", unsafe_minimum_age=AT_ONCE)
     assert report.is_proved
     assert report.virtual_sources == (f"{prefix}source",)
     assert read(repo, "v").tolist() == [1, 0, 3, 4]
     session = repo.readonly_session("main")
     assert session.chunk_type("/v", [0]) != frazil.ChunkType.virtual
     assert session.chunk_type("/v", [1]) == frazil.ChunkType.virtual
-    assert repo.purge("v", confirm="v").is_proved
+    assert repo.purge("v", confirm="v", unsafe_minimum_age=AT_ONCE).is_proved
     assert NEEDLE in source.read_bytes()
     check_repository(repo)

@@ -14,6 +14,7 @@ from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.upgrade import clean_upgrade, undo_upgrade, upgrade_older
+from tests.support.ages import AT_ONCE
 from tests.support.faulty import FaultyStorage
 from tests.support.old_repositories import files_at, make_small, put, told
 
@@ -154,15 +155,15 @@ def test_cleaning_killed_at_any_write_is_finished_by_the_next(spec: str, to: int
 
     whole = upgraded()
     plan = clean_upgrade(whole, dry_run=True)
-    done = clean_upgrade(whole)
+    done = clean_upgrade(whole, unsafe_minimum_age=AT_ONCE)
     assert (plan.deleted, plan.applied, done.applied) == (done.deleted, False, True)
     place = upgraded()
     with pytest.raises(StorageError):
-        clean_upgrade(Dying(place, 1, after=True))
+        clean_upgrade(Dying(place, 1, after=True), unsafe_minimum_age=AT_ONCE)
     with_rest = files_at(place)
     assert told(Repository.open(place)) == before
     if with_rest.keys() != files_at(whole).keys():
-        clean_upgrade(place)
+        clean_upgrade(place, unsafe_minimum_age=AT_ONCE)
     assert files_at(place).keys() == files_at(whole).keys()
     with pytest.raises(SessionStateError):
         undo_upgrade(place, force=True)
@@ -177,7 +178,7 @@ def test_cleaned_up_places_still_keep_old_writers_out(spec: str, to: int) -> Non
     session = old.writable_session("main")
     put(session.store, "scalar", ..., 1)
     upgrade_older(place, to=to)
-    clean_upgrade(place)
+    clean_upgrade(place, unsafe_minimum_age=AT_ONCE)
     with pytest.raises(frazil.FrazilError):
         session.commit("too late")
     assert last_message(place) == "one"
@@ -221,4 +222,4 @@ def test_there_is_nothing_to_undo_or_clean() -> None:
         with pytest.raises(SessionStateError, match="no files of an older generation"):
             tidy(place)
     with pytest.raises(SessionStateError, match="finish the upgrade"):
-        clean_upgrade(place_of("g3"))
+        clean_upgrade(place_of("g3"), unsafe_minimum_age=AT_ONCE)

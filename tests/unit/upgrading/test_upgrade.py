@@ -38,6 +38,7 @@ from frazil.upgrade import plan_upgrade, upgrade_older, upgrade_repository
 from frazil.upgrading.chunks import Move, Transfer, mover
 from frazil.upgrading.records import LEGACY_ID, ChunkMode
 from frazil.upgrading.source import Source
+from tests.support.ages import AT_ONCE
 from tests.support.faulty import FaultyStorage
 from tests.support.old_repositories import (
     files_at,
@@ -138,7 +139,7 @@ def test_refs_of_the_first_releases(to: int) -> None:
     frazil.undo_upgrade(place)
     assert files_at(place) == files
     upgrade_older(Repository.open(place), to=to)
-    frazil.clean_upgrade(place)
+    frazil.clean_upgrade(place, unsafe_minimum_age=AT_ONCE)
     assert told(Repository.open(place)) == before
 
 
@@ -198,7 +199,7 @@ def test_virtual_chunks_stay(spec: str, to: int, tmp_path: Path) -> None:
     assert prefix == f"{place.url}/c/"
     new = Repository.open(place, authorize_virtual_chunk_access={prefix: LocalFileSystemAccess})
     assert told(new) == before
-    frazil.clean_upgrade(place)
+    frazil.clean_upgrade(place, unsafe_minimum_age=AT_ONCE)
     assert told(new.reopen()) == before
 
 
@@ -390,7 +391,7 @@ def test_files_elsewhere_come_to_the_state_file(store_root: str, tmp_path: Path)
     assert told(Repository.open(place)) == before
     frazil.undo_upgrade(place, store_root=root)
     upgrade_older(Repository.open(place, store_root=root))
-    frazil.clean_upgrade(place, store_root=root)
+    frazil.clean_upgrade(place, store_root=root, unsafe_minimum_age=AT_ONCE)
     assert told(Repository.open(place)) == before
     assert not [path for folder in "saic" for path in (other / folder).glob("*")]
     assert state.exists()
@@ -427,7 +428,7 @@ def test_from_one_generation_to_the_next_and_the_next() -> None:
     upgrade_older(place, to=1)
     upgrade_repository(Repository.open(place))
     assert Repository.open(place).spec_version == 2
-    assert frazil.clean_upgrade(place).deleted > 0
+    assert frazil.clean_upgrade(place, unsafe_minimum_age=AT_ONCE).deleted > 0
     assert not [*place.list("legacy-g3/")]
     assert told(Repository.open(place)) == before
     assert_sound(place)
@@ -439,7 +440,9 @@ def test_garbage_collection_leaves_the_way_back_open(to: int) -> None:
     move_array(make_old(place, "3e"), "/grid/x", "/grid/z")
     before, files = told(Repository.open(place)), files_at(place)
     upgrade_older(place, to=to)
-    Repository.open(place).garbage_collect(datetime.now(UTC) + timedelta(days=1))
+    Repository.open(place).garbage_collect(
+        datetime.now(UTC) + timedelta(days=1), unsafe_minimum_age=AT_ONCE
+    )
     assert told(Repository.open(place)) == before
     frazil.undo_upgrade(place)
     assert files_at(place) == files

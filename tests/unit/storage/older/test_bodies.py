@@ -24,6 +24,7 @@ from frazil.model.chunks import ChunkTable, InlineRef
 from frazil.model.history import JSON
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
+from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
 from tests.support.generations import Spec
 from tests.support.nodes import array_document, contents, group_document, write_keys
@@ -87,7 +88,7 @@ def test_ids_that_others_made_are_followed_and_kept() -> None:
     repository = Repository.open(storage)
     assert contents(repository.readonly_session("main")) == {**expected, "a/c/2": bytes(700)}
     assert [one.message for one in repository.ancestry(branch="main")][:2] == ["ours", "first"]
-    repository.garbage_collect(datetime.now(UTC) + timedelta(days=1))
+    repository.garbage_collect(datetime.now(UTC) + timedelta(days=1), unsafe_minimum_age=AT_ONCE)
     assert before <= {item.key for item in storage.list("")}
     check_repository(repository)
 
@@ -133,7 +134,7 @@ def test_a_first_snapshot_under_another_name_is_the_root(spec: Spec) -> None:
     session = again.writable_session("main")
     write_keys(session, {"a/c/2": b"more"})
     session.commit("second")
-    again.garbage_collect(datetime.now(UTC) + timedelta(days=1))
+    again.garbage_collect(datetime.now(UTC) + timedelta(days=1), unsafe_minimum_age=AT_ONCE)
     assert contents(Repository.open(storage).readonly_session("main"))["a/c/2"] == b"more"
 
 
@@ -185,13 +186,15 @@ def test_attributes_in_a_file_of_their_own_are_read_and_kept(spec: Spec) -> None
     found = decode_snapshot(blob, key=key, generation=dialect.generation, id=second)
     assert found.attributes == {"/a": AttributeRef(file, 1)}
     old = datetime.now(UTC) + timedelta(days=1)
-    assert again.garbage_collect(old).attributes_deleted == 0
+    assert again.garbage_collect(old, unsafe_minimum_age=AT_ONCE).attributes_deleted == 0
     session = again.writable_session("main")
     write_keys(session, {"a/zarr.json": array_document(3, chunks=(1,))})
     session.commit("without")
     again.expire_snapshots(old)
-    assert again.garbage_collect(old, dry_run=True).attributes_deleted == 1
-    assert again.garbage_collect(old).attributes_deleted == 1
+    assert (
+        again.garbage_collect(old, dry_run=True, unsafe_minimum_age=AT_ONCE).attributes_deleted == 1
+    )
+    assert again.garbage_collect(old, unsafe_minimum_age=AT_ONCE).attributes_deleted == 1
     check_repository(again)
 
 
