@@ -74,6 +74,7 @@ class ConflictType(NamedInt):
     DeleteOfUpdatedArray = 9
     DeleteOfUpdatedGroup = 10
     MoveOperationCannotBeRebased = 11
+    ReliedUponChanged = 100  # of our own: what a plan had read was changed by somebody else
 
     def __repr__(self) -> str:
         return self.name

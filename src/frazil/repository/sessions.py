@@ -26,7 +26,7 @@ from frazil.model.values import (
 from frazil.repository.handle import Handle
 from frazil.session.preload import start_preload
 from frazil.session.session import Session
-from frazil.session.tip import Tip
+from frazil.session.tip import Tip, tip_of
 
 if TYPE_CHECKING:
     from frazil.store import FrazilStore
@@ -72,11 +72,7 @@ class Sessions(Handle):
         Raises:
             RefNotFoundError: there is no such branch.
         """
-        if snapshot_id is None:
-            found = self.context.refs.branch_tip(branch)
-        else:
-            found = SnapshotId.parse(snapshot_id)
-        return Tip(branch, str(found), self.context)
+        return tip_of(self.context, branch, snapshot_id)
 
     def writable_session(self, branch: str) -> Session:
         """A session to change a branch."""

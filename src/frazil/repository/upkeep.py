@@ -16,11 +16,10 @@ from frazil.model.values import (
     BasicConflictSolver,
     ChunkStorageStats,
     GCSummary,
-    SessionMode,
     VersionSelection,
 )
 from frazil.repository.handle import Handle
-from frazil.session.session import Session
+from frazil.session.tip import tip_of
 
 
 class Upkeep(Handle):
@@ -158,8 +157,7 @@ class Upkeep(Handle):
             NodeNotFoundError: there is no node at `path`.
         """
         self.require_writable()
-        tip = self.context.refs.branch_tip(branch)
-        session = Session(self.context, tip, branch=branch, mode=SessionMode.writable)
+        session = tip_of(self.context, branch).writable_session()
         done = compaction.compact_chunks(
             session.state, path, packing=packing, min_dead_share=min_dead_share, dry_run=dry_run
         )

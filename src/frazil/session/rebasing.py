@@ -16,8 +16,9 @@ from frazil.errors import (
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import SnapshotEntry, TransactionLog
 from frazil.model.nodes import Node
-from frazil.model.values import ConflictSolver
+from frazil.model.values import Conflict, ConflictSolver
 from frazil.session.conflicts import Theirs, detect, solve
+from frazil.session.reliance import broken
 from frazil.session.tree import Tree
 from frazil.session.working import WorkingState
 
@@ -105,21 +106,27 @@ def _pass(
         return paths().get(node_id, str(node_id))
 
     with state.lock:
+        if state.reliance:
+            base = _Nodes(lambda: state.base.nodes)
+            _refuse(snapshot_id, broken(state.reliance, base, nodes, logs))
         # What was solved for one log must not stay when a later one cannot be.
         changes = state.changes if len(logs) < 2 else copy.deepcopy(state.changes)
         for log in logs:
             theirs = Theirs(log, nodes)
             conflicts = detect(changes, theirs, path_of)
-            unsolved = solve(solver, changes, theirs, conflicts)
-            if unsolved:
-                raise RebaseFailedError(
-                    str(snapshot_id),
-                    unsolved,
-                    message=f"rebase failed: the changes of this session conflict with snapshot "
-                    f"{snapshot_id} ({len(unsolved)} conflicts)",
-                )
+            _refuse(snapshot_id, solve(solver, changes, theirs, conflicts))
         state.changes = changes
         state.move_base(snapshot_id)
+
+
+def _refuse(snapshot_id: SnapshotId, unsolved: list[Conflict]) -> None:
+    if unsolved:
+        raise RebaseFailedError(
+            str(snapshot_id),
+            unsolved,
+            message=f"rebase failed: the changes of this session conflict with snapshot "
+            f"{snapshot_id} ({len(unsolved)} conflicts)",
+        )
 
 
 class _Nodes(Mapping[str, Node]):

@@ -37,6 +37,7 @@ from frazil.session.numbering import NodeIds
 from frazil.session.preload import prefetch
 from frazil.session.rebasing import rebase
 from frazil.session.reindex import reindex_array, shift_array
+from frazil.session.reliance import Reliance
 from frazil.session.working import WorkingState
 
 # Stores bring zarr along, which whoever only looks at a snapshot need not wait for.
@@ -200,6 +201,7 @@ class Session(Shown):
             "changes": self.state.changes,
             "pack_writes": self.state.pack_writes,
             "skip_identical": self.state.skip_identical,
+            "reliance": self.state.reliance,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -217,6 +219,7 @@ class Session(Shown):
         )
         self.state.pack_writes = state["pack_writes"]
         self.state.skip_identical = state["skip_identical"]
+        self.state.reliance = state["reliance"]
 
     # --- looking ---
 
@@ -324,6 +327,32 @@ class Session(Shown):
         """Move all chunks of an array to where `forward` says; no data is copied."""
         node = self.state.array(node_path(_absolute(array_path)))
         reindex_array(self.state, node, forward, backward)
+
+    def rely_on(self, *paths: str, values: bool = True) -> None:
+        """Say that changes of this session were planned by nodes that must stay as they are.
+
+        A rebase then takes it for a conflict when somebody else has changed, deleted or made a
+        node at one of these paths, although this session does not write it.
+
+        Args:
+            paths: of arrays or groups, or where there is nothing yet.
+            values: whether the chunks of arrays matter, and not only their metadata.
+        """
+        chosen = frozenset(node_path(_absolute(path)) for path in paths)
+        relied = Reliance(values=chosen) if values else Reliance(nodes=chosen)
+        self.state.reliance |= relied
+
+    def rely_on_dimensions(self, group: str, *dims: str, members: bool = False) -> None:
+        """The same for dimensions of a group, which must stay as long as they are.
+
+        Args:
+            group: path of the group.
+            dims: names of dimensions.
+            members: whether no array may get or lose one of the dimensions either, as for a
+                change of its length.
+        """
+        pairs = frozenset((node_path(_absolute(group)), dim) for dim in dims)
+        self.state.reliance |= Reliance(members=pairs) if members else Reliance(lengths=pairs)
 
     # --- finishing ---
 
@@ -535,6 +564,7 @@ class Session(Shown):
                 changes = other.state.changes
                 origins = other.origins if isinstance(other, ForkSession) else NO_NUMBERS
                 self.state.changes.merge(changes.renamed(origins) if origins else changes)
+                self.state.reliance |= other.state.reliance
                 self.state.move_base(self.state.base_id)
 
     def _require_mergeable(self, other: Session) -> None:

@@ -49,6 +49,17 @@ class Tip:
         return session
 
 
+def tip_of(context: Context, branch: str, snapshot_id: str | None = None) -> Tip:
+    """Where a branch is now, or was when somebody else looked.
+
+    Raises:
+        RefNotFoundError: there is no such branch.
+    """
+    if snapshot_id is None:
+        return Tip(branch, str(context.refs.branch_tip(branch)), context)
+    return Tip(branch, str(SnapshotId.parse(snapshot_id)), context)
+
+
 def require_writable(context: Context) -> None:
     """Refuse changes of a place that can only be read.
 

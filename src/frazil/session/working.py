@@ -39,6 +39,7 @@ from frazil.model.nodes import ArrayNode, Coordinates, GroupNode, ManifestRef, N
 from frazil.session.changeset import ArrayData, ChangeSet, GroupData, ReadyManifests, Unset
 from frazil.session.context import Context
 from frazil.session.draft import in_grid
+from frazil.session.reliance import Reliance
 from frazil.session.tree import Tree, array_node, build_tree, updated_array
 from frazil.storage.base import Bytes
 
@@ -57,6 +58,8 @@ class WorkingState:
         """whether several chunks written at once share objects; None: as configured"""
         self.skip_identical: bool | None = None
         """whether chunks written with the bytes they have are left alone; None: as configured"""
+        self.reliance = Reliance()
+        """what the changes were planned by, which must not change before they are committed"""
         self._freezers = 0
         self._is_closed = False
         self.inline_limit = context.config.inline_chunk_threshold()
@@ -263,6 +266,7 @@ class WorkingState:
         with self.lock:
             self._require_thawed()
             self.changes = ChangeSet()
+            self.reliance = Reliance()
             self.move_base(self.base_id)
 
     def set_metadata(self, path: str, document: bytes) -> None:

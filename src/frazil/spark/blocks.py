@@ -19,7 +19,7 @@ from frazil.spark import jobs
 from frazil.spark.block_outputs import Output, make_arrays, plan_outputs
 from frazil.spark.block_tasks import PARTIALS, Blocks, Function, Made, bad_blocks, opened
 from frazil.spark.jobs import Gathered, JobReport, Options, Progress
-from frazil.spark.location import open_pinned
+from frazil.spark.location import Pinned
 from frazil.spark.options import nearest
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.variables import listed
@@ -144,13 +144,18 @@ class _Run:
         target, group, place = job.get("target"), job.get("group"), job.get("output_group")
         self._goal = source if target is None else jobs.target_of(target, job.get("target_options"))
         self._is_elsewhere = target is not None
-        repository = source.location.open()
-        self._pinned = source.pin(repository)
-        self._session = open_pinned(self._pinned, repository)
-        self._group = jobs.path_of(group if group is not None else source.node, "")
-        self._place = jobs.path_of(self._group if place is None else place, "")
         branch = job.get("branch")
         self._branch = self._goal.branch if branch is None else branch
+        repository = source.location.open()
+        self._tip = None if self._is_elsewhere else repository.tip(self._branch)
+        self._is_same = self._tip is not None and source.is_tip_of(self._branch)
+        if self._tip is not None and self._is_same:
+            self._pinned = Pinned(source.location, self._tip.snapshot_id)
+        else:
+            self._pinned = source.pin(repository)
+        self._group = jobs.path_of(group if group is not None else source.node, "")
+        self._place = jobs.path_of(self._group if place is None else place, "")
+        self._read: tuple[str, ...] = ()
 
     def blocks(
         self,
@@ -173,6 +178,7 @@ class _Run:
                     f"no variable {name!r}{nearest(name, known)} (there are {listed(known)})"
                 )
         chosen = view[list(names)]
+        self._read = tuple(jobs.path_of(self._group, str(name)) for name in chosen.variables)
         sizes = {str(dim): int(n) for dim, n in chosen.sizes.items()}
         lengths = _lengths(chosen, names, sizes, self._job.get("blocks") or {})
         return Blocks(
@@ -182,13 +188,14 @@ class _Run:
     def write(self, work: Blocks, plan: Sequence[Output], name: str, message: str) -> JobReport:
         """Make the arrays, let tasks fill them, and commit."""
         spark, goal, progress = self._spark, self._goal, self._job.get("progress")
-        repository = (
-            jobs.open_or_create(goal.location) if self._is_elsewhere else goal.location.open()
-        )
-        writing = repository.writable_session(self._branch)
+        tip = self._tip or jobs.open_or_create(goal.location).tip(self._branch)
+        writing = tip.writable_session()
+        if self._is_same:  # else a version was chosen, whatever becomes of the branch
+            writing.rely_on(*self._read)
         jobs.copy_groups(writing.state, writing.state, self._place)
         kept = _kept(writing, self._place, plan, self._job.get("overwrite", False))
         make_arrays(writing, self._place, kept)
+        writing.rely_on_dimensions(self._place, *{dim for each in plan for dim in each.dims})
         filling = replace(work, fork=writing.fork(), place=self._place, outputs=tuple(kept))
         tasks = max(1, min(work.count, jobs.MOST_TASKS))
         if work.over:

@@ -13,6 +13,7 @@ from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many
 from frazil.maintenance.needs import NativeNeeds, native_needs
 from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository
+from frazil.session.tip import Tip
 from frazil.spark import jobs
 from frazil.spark.jobs import JobReport, Options, Progress
 from frazil.spark.location import Location, open_pinned
@@ -73,7 +74,7 @@ def clone(
     repository = source.location.open()
     pinned = source.pin(repository)
     session = open_pinned(pinned, repository)
-    made = _empty_repository(goal.location, repository)
+    tip = _empty_repository(goal.location, repository)
     tables = {node.path: session.state.table(node) for node in session.state.arrays()}
     needs = NativeNeeds()
     for table in tables.values():
@@ -82,7 +83,7 @@ def clone(
     keys = [CHUNKS + name for name in crockford_many(ids)]
     work = Copied(source.location, goal.location)
     size_bytes = _copy(chosen, work, keys, ends.tolist(), progress)
-    writing = made.writable_session("main")
+    writing = tip.writable_session()
     for node in sorted(session.state.tree, key=lambda each: each.path):
         writing.state.set_metadata(node.path, node.user_data)
         if isinstance(node, ArrayNode):
@@ -96,20 +97,23 @@ def clone(
     return JobReport(snapshot, tuple(tables), sum(map(len, tables.values())), size_bytes, len(keys))
 
 
-def _empty_repository(location: Location, like: Repository) -> Repository:
-    """A new repository with the settings of another; an empty one that is there will do."""
+def _empty_repository(location: Location, like: Repository) -> Tip:
+    """The first snapshot of a new repository with the settings of another.
+
+    An empty one that is there will do.
+    """
     storage = location.storage()
     if not Repository.exists(storage):
         config = Repository.fetch_config(like.storage)
         Repository.create(storage, config=config, spec_version=like.spec_version)
-    made = location.open()
-    if made.lookup_branch("main") != str(INITIAL_SNAPSHOT_ID):
+    tip = location.open().tip("main")
+    if tip.snapshot_id != str(INITIAL_SNAPSHOT_ID):
         raise AlreadyExistsError(
             "there is a repository with commits at the target",
             kind=ErrorKind.PARENT_DIRECTORY_NOT_CLEAN,
             url=shown_url(location.url),
         )
-    return made
+    return tip
 
 
 def _clone_all(

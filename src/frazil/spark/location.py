@@ -131,6 +131,16 @@ class Target:
             case ref:
                 return resolve(ref, repository)
 
+    def is_tip_of(self, branch: str) -> bool:
+        """Whether the version that is meant is where a branch, which exists, is now."""
+        match self.ref:
+            case None:
+                return branch == MAIN
+            case BranchTip(name) | Named(name):
+                return name == branch
+            case _:
+                return False
+
     @property
     def branch(self) -> str:
         """The branch that is meant, for what changes it.

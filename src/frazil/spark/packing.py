@@ -65,7 +65,7 @@ def compact_chunks(
     chosen = spark or spark_session()
     target = jobs.target_of(url, options)
     repository = target.location.open()
-    writing = repository.writable_session(target.branch if branch is None else branch)
+    writing = repository.tip(target.branch if branch is None else branch).writable_session()
     state = writing.state
     wanted = chosen_packing(packing, default=True) or Packing()
     done = Compaction()

@@ -38,7 +38,6 @@ from frazil.spark.options import nearest
 from frazil.spark.rechunk_plan import SHARE, Box, Chunks, Plan, plan_array
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.variables import listed
-from frazil.urls import Named
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,18 +100,20 @@ def rechunk(
     goal = source if target is None else jobs.target_of(target, target_options)
     into = goal.branch if branch is None else branch
     read_from = source.location.open()
-    pinned = source.pin(read_from)
+    repository = read_from if target is None else jobs.open_or_create(goal.location)
+    tip = repository.tip(into)
+    if target is None and (source.ref is None or source.is_tip_of(into)):
+        # What is replaced must be what was read, also when somebody commits just now.
+        pinned = Pinned(source.location, tip.snapshot_id)
+    else:
+        pinned = source.pin(read_from)
     session = open_pinned(pinned, read_from)
     top = group if group is not None else source.node
     plans = [
         plan_array(_array(session, jobs.path_of(top, name)), chunks, compressor, limit)
         for name in _names(session, top, variables, chunks)
     ]
-    repository = read_from if target is None else jobs.open_or_create(goal.location)
-    writing = repository.writable_session(into)
-    if target is None and source.ref in (None, Named(into)):
-        # What is replaced must be what was read, also when somebody commits just now.
-        pinned = Pinned(source.location, writing.snapshot_id)
+    writing = tip.writable_session()
     gathered, tasks = Gathered(), 0
     for number, plan in enumerate(plans):
         work = Rechunked(number, pinned, goal.location, plan, limit)
@@ -177,6 +178,8 @@ def _put(writing: Session, source: Session | None, plan: Plan, table: ChunkTable
     if state.tree.get(plan.path) is not None:
         state.delete_node(plan.path)
     state.set_metadata(plan.path, plan.document)
+    named = [dim for dim in state.array(plan.path).dimension_names or () if dim]
+    writing.rely_on_dimensions(parent_path(plan.path), *named)
     state.set_table(state.array(plan.path), table)
     if source is not None:
         _copy_coordinates(source, writing, plan.path)

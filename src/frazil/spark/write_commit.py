@@ -15,14 +15,12 @@ import numpy as np
 from frazil.bulk.layout import layout_of
 from frazil.bulk.write import write_region
 from frazil.errors import ConflictError, ErrorKind, InvalidInputError
-from frazil.ids import SnapshotId
 from frazil.model.chunks import concat
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import (
     BasicConflictSolver,
     ConflictDetector,
     ConflictSolver,
-    SessionMode,
     VersionSelection,
 )
 from frazil.repository import Repository
@@ -105,8 +103,9 @@ def commit_write(
         ConflictError: the branch has moved in a way that the write does not go with.
     """
     repository = plan.pinned.location.open()
-    base = SnapshotId.parse(plan.pinned.snapshot_id)
-    session = Session(repository.context, base, branch=plan.branch, mode=SessionMode.writable)
+    tip = repository.tip(plan.branch, snapshot_id=plan.pinned.snapshot_id)
+    session = tip.writable_session()
+    _rely(plan, session)
     paths = tuple(array.path for array in plan.arrays)
     if plan.is_void or (txn is not None and txn.is_in(repository, plan.branch)):
         return WriteReport(None, paths)
@@ -146,10 +145,26 @@ def _commit(
         except ConflictError as conflict:
             if solver is None or conflict.kind != ErrorKind.COMMIT_CONFLICT:
                 raise
+            # Looked for again in what the next try builds upon, so that nothing comes between.
+            try:
+                session.rebase(solver)
+            except ConflictError:
+                if txn is not None and txn.is_in(repository, plan.branch):
+                    return None  # the same write, by somebody who was quicker
+                raise
             if txn is not None and txn.is_in(repository, plan.branch):
-                return None  # the same write, by somebody who was quicker
-            session.rebase(solver)
+                return None
     return session.commit(message, metadata, rebase_with=solver)
+
+
+def _rely(plan: WritePlan, session: Session) -> None:
+    """Say what the plan was made by: labels, lengths, and the arrays that must grow or go along."""
+    session.rely_on(*(axis.path for axis in plan.axes))
+    dims = [axis.name for axis in plan.axes]
+    if plan.deleted or any(axis.size > axis.old_size for axis in plan.axes):
+        session.rely_on_dimensions(plan.group, *dims, members=True)
+    elif plan.has_new_arrays:
+        session.rely_on_dimensions(plan.group, *dims)
 
 
 # --- what a session gets ---

@@ -78,7 +78,7 @@ def make_plan(
         raise invalid_option(f"metadata tables such as {target.table!r} cannot be written")
     repository = open_or_create(target.location)
     branch = target.branch
-    pinned = Pinned(target.location, base or repository.lookup_branch(branch))
+    pinned = Pinned(target.location, base or repository.tip(branch).snapshot_id)
     session = open_pinned(pinned, repository)
     region = _region_option(options, overwrite=overwrite)
     draft = _Draft(

@@ -71,7 +71,7 @@ def import_zarr(
     goal = jobs.target_of(url, options)
     found = read_store(source.storage(), source)
     repository = jobs.open_or_create(goal.location)
-    writing = repository.writable_session(goal.branch if branch is None else branch)
+    writing = repository.tip(goal.branch if branch is None else branch).writable_session()
     top = jobs.path_of(group if group is not None else goal.node, "")
     _make_nodes(writing, found, top)
     arrays = sorted(found.chunks)

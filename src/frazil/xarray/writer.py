@@ -100,12 +100,24 @@ def to_icechunk(
         "consolidate_on_close": False,
     }
     with _Warned(session):
+        _rely(session, dataset, options)
         store = ZarrStore.open_group(session.store, **options)
         pending = _write_metadata(dataset, store, encoding or {})
         for source, target, part in pending.eager:
             target[part or ...] = source
         if pending.lazy:
             _write_lazy(pending, session, dict(chunkmanager_store_kwargs or {}), split_every)
+
+
+def _rely(session: Session, dataset: xr.Dataset, options: Mapping[str, Any]) -> None:
+    """Say what decides where the values go, so that nobody changes it before the commit."""
+    group, region = options["group"] or "", options["write_region"]
+    if options["append_dim"] is not None:
+        session.rely_on_dimensions(group, str(options["append_dim"]), members=True)
+    if region == "auto":
+        region = dict.fromkeys(dataset.dims, "auto")
+    found = [dim for dim, part in (region or {}).items() if isinstance(part, str)]
+    session.rely_on(*(f"{group.strip('/')}/{dim}" for dim in found))
 
 
 @dataclass(frozen=True, slots=True)
