@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from frazil.commit.base import MAIN, now_micros
-from frazil.commit.by_ref_file import CONFIG_KEY, read_config
 from frazil.commit.by_repo_object import REPO_KEY, create_repo_object, first_repo_info
+from frazil.commit.config_file import CONFIG_KEY, read_config
 from frazil.commit.file_refs import FileRefs
 from frazil.errors import (
     ConflictError,
@@ -96,9 +96,8 @@ def open_context(
         InvalidInputError: `store_root` is not what the repository names, or is needed.
     """
     found = require(storage)
-    effective = _trusted(stored_config(storage, found) or RepositoryConfig())
-    if config is not None:
-        effective = effective.merge(config)
+    stored = _trusted(stored_config(storage, found) or RepositoryConfig())
+    effective = stored if config is None else stored.merge(config)
     generation = found.generation
     if made_as is not None and made_as.name == generation.name:
         generation = made_as
@@ -108,7 +107,9 @@ def open_context(
             kind=ErrorKind.NOT_ALLOWED,
             url=storage.url,
         )
-    return make_context(storage, generation, effective, authorized, found.repo, store_root)
+    context = make_context(storage, generation, effective, authorized, found.repo, store_root)
+    context.loaded_config.update(config_to_map(stored))
+    return context
 
 
 def _trusted(stored: RepositoryConfig) -> RepositoryConfig:
@@ -190,7 +191,7 @@ def _publish_first(context: Context, first: Snapshot, config: JSON | None) -> bo
     if isinstance(context.refs, FileRefs):
         # The configuration first: once the branch is there, the repository is complete.
         if config is not None and context.generation.keeps_config:
-            context.refs.save_config(config)
+            context.refs.edit_config(lambda _: config)
         return context.refs.create_main(entry)
     info = first_repo_info(entry, snapshot_table([entry]), config)
     outcome = create_repo_object(context.storage, info, context.config.compression_level())

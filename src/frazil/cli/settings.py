@@ -88,16 +88,23 @@ def set_values(
 
     repository = _open(url)
     repository.require_writable()
-    config = _stored(repository)
+    values: dict[str, Any] = {}
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
             raise InvalidInputError(f"{change!r} is not like KEY=VALUE")
-        _look_up(config, key)
-        _put(config, key.split("."), _value(text, key))
-    checked = config_to_map(config_from_map(_set_only(config)))
-    repository.context.refs.save_config(checked)
-    data = {"config": masked(_set_only(checked)), "changed": [c.partition("=")[0] for c in changes]}
+        values[key] = _value(text, key)
+
+    def changed(stored: Config | None) -> Config:
+        config = _as_map(stored)
+        for key, value in values.items():
+            _look_up(config, key)
+            _put(config, key.split("."), value)
+        return config_to_map(config_from_map(_set_only(config)))
+
+    repository.edit_stored_config(changed)
+    checked = _as_map(repository.context.loaded_config)
+    data = {"config": masked(_set_only(checked)), "changed": [*values]}
 
     def draw(screen: Screen) -> None:
         screen.line(f"Set {', '.join(data['changed'])}")
@@ -113,9 +120,12 @@ def _open(url: str) -> Opened:
 
 def _stored(repository: Opened) -> Config:
     """The stored configuration as a map with all keys."""
+    return _as_map(repository.context.refs.stored_config())
+
+
+def _as_map(stored: Config | None) -> Config:
     from frazil.formats.config_codec import config_from_map, config_to_map
 
-    stored = repository.context.refs.stored_config()
     return _with_keys(config_to_map(config_from_map(stored or {})))
 
 

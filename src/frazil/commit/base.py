@@ -164,8 +164,15 @@ class RefStore(ABC):
         """Delete a tag; its name cannot be used again."""
 
     @abstractmethod
-    def save_config(self, config: JSON) -> None:
-        """Replace the stored configuration."""
+    def edit_config(self, change: Callable[[JSON | None], JSON]) -> None:
+        """Replace the stored configuration by what a pure function makes of it.
+
+        It is written only if it still is what the function has seen, else the function gets
+        the newer one.
+
+        Raises:
+            FormatError: this generation keeps no configuration.
+        """
 
     # --- abilities of the repo object; others refuse ---
 

@@ -23,7 +23,8 @@ from frazil.commit.base import (
     now_micros,
     refuse_main,
 )
-from frazil.commit.by_ref_file import CONFIG_KEY, JSON_FILE, YAML_FILE, read_config
+from frazil.commit.by_ref_file import JSON_FILE
+from frazil.commit.config_file import edit_config_file, read_config
 from frazil.commit.file_refs import FileRefs
 from frazil.errors import (
     AlreadyExistsError,
@@ -33,7 +34,6 @@ from frazil.errors import (
     RefNotFoundError,
     StorageError,
 )
-from frazil.formats.config_codec import config_map_to_yaml
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.codec import decode_ref, encode_ref
 from frazil.formats.legacy.records import LegacyGeneration, RefRecord
@@ -42,7 +42,7 @@ from frazil.ids import SnapshotId
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, SnapshotEntry
 from frazil.storage.assets import Assets
-from frazil.storage.base import PLAIN, Fetched, LostRace, Storage
+from frazil.storage.base import PLAIN, LostRace, Storage
 from frazil.storage.older.name_book import NameBook
 from frazil.storage.older.steps import Step, layout_at, steps_of
 
@@ -313,19 +313,13 @@ class NumberedRefs(FileRefs):
     def register_detached(self, entry: SnapshotEntry) -> None:
         """There is no list of snapshots; the file is enough."""
 
-    def save_config(self, config: JSON) -> None:
+    def edit_config(self, change: Callable[[JSON | None], JSON]) -> None:
         if not self.generation.keeps_config:
             raise FormatError(
                 f"repositories of {self.generation.title} cannot keep a configuration; "
                 "give it whenever you open this one",
                 kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,
             )
-        self.require_online()
-        found = self._storage.fetch(CONFIG_KEY)
-        version = found.version if isinstance(found, Fetched) else None
-        blob = config_map_to_yaml(config)
-        if isinstance(self._storage.put_if(CONFIG_KEY, blob, version, YAML_FILE), LostRace):
-            raise ConflictError(
-                message="somebody else changed the stored configuration; reopen and save again",
-                kind=ErrorKind.CONFIG_UPDATED,
-            )
+        edit_config_file(
+            self._storage, change, self._retries, require=self.require_online, keeps_backup=False
+        )

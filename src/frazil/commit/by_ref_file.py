@@ -7,16 +7,14 @@ from typing import Final
 
 from frazil.commit.base import (
     MAIN,
-    OVERWRITTEN,
     Publication,
     attempts,
-    backup_name,
     create_object,
     moved,
-    now_micros,
     refuse_main,
 )
 from frazil.commit.by_repo_object import REPO_KEY
+from frazil.commit.config_file import edit_config_file, read_config
 from frazil.commit.file_refs import FileRefs
 from frazil.errors import (
     AlreadyExistsError,
@@ -26,7 +24,6 @@ from frazil.errors import (
     RefNotFoundError,
     StorageError,
 )
-from frazil.formats.config_codec import config_map_from_yaml, config_map_to_yaml
 from frazil.formats.generation import V1
 from frazil.formats.ref_files import (
     REFS,
@@ -43,9 +40,7 @@ from frazil.model.history import JSON, SnapshotEntry
 from frazil.storage.assets import Assets
 from frazil.storage.base import PLAIN, Attributes, Fetched, LostRace, Storage
 
-CONFIG_KEY: Final = "config.yaml"
 JSON_FILE: Final = Attributes(content_type="application/json")
-YAML_FILE: Final = Attributes(content_type="application/yaml")
 
 
 class RefFileRefs(FileRefs):
@@ -236,25 +231,10 @@ class RefFileRefs(FileRefs):
     def _create(self, key: str, data: bytes) -> bool:
         return not isinstance(create_object(self._storage, key, data, JSON_FILE), LostRace)
 
-    def save_config(self, config: JSON) -> None:
-        self._refuse_upgraded()
-        blob = config_map_to_yaml(config)
-        found = self._storage.fetch(CONFIG_KEY)
-        version = found.version if isinstance(found, Fetched) else None
-        if version is not None:
-            backup = OVERWRITTEN + backup_name(CONFIG_KEY, now_micros())
-            self._storage.copy_if(CONFIG_KEY, backup, version)
-        if isinstance(self._storage.put_if(CONFIG_KEY, blob, version, YAML_FILE), LostRace):
-            raise ConflictError(
-                message="somebody else changed the stored configuration; reopen and save again",
-                kind=ErrorKind.CONFIG_UPDATED,
-            )
-
-
-def read_config(storage: Storage) -> JSON | None:
-    """The stored configuration as a plain map."""
-    blob = storage.get(CONFIG_KEY)
-    return None if blob is None else config_map_from_yaml(blob, key=CONFIG_KEY)
+    def edit_config(self, change: Callable[[JSON | None], JSON]) -> None:
+        edit_config_file(
+            self._storage, change, self._retries, require=self._refuse_upgraded, keeps_backup=True
+        )
 
 
 def _check_name(name: str) -> None:

@@ -369,8 +369,8 @@ class RepoObjectRefs(RefStore):
 
         self.edit(change)
 
-    def save_config(self, config: JSON) -> None:
-        self.edit(lambda _: Edit(history.ConfigChanged(), {"config": config}))
+    def edit_config(self, change: Callable[[JSON | None], JSON]) -> None:
+        self.edit(lambda info: Edit(history.ConfigChanged(), {"config": change(info.config)}))
 
     # --- abilities of the repo object ---
 

@@ -203,7 +203,7 @@ class StateFileRefs(FileRefs):
 
         self._edit(change)
 
-    def save_config(self, config: JSON) -> NoReturn:
+    def edit_config(self, change: Callable[[JSON | None], JSON]) -> NoReturn:
         raise FormatError(
             f"repositories of {self.generation.title} cannot keep a configuration; "
             "give it whenever you open this one",

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from frazil.commit.base import OVERWRITTEN
-from frazil.commit.by_ref_file import CONFIG_KEY
 from frazil.commit.by_repo_object import REPO_KEY
+from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import FrazilError
 from frazil.formats.config_codec import config_from_yaml
 from frazil.fsck.plans import Action, Step

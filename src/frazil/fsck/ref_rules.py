@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from frazil.commit.base import MAIN
-from frazil.commit.by_ref_file import CONFIG_KEY, read_config
+from frazil.commit.config_file import CONFIG_KEY, read_config
 from frazil.errors import FormatError, FrazilError, InvalidInputError
 from frazil.formats.ref_files import (
     FILE,

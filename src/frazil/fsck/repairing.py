@@ -15,8 +15,9 @@ from frazil.commit.base import (
     YEAR_3000_MS,
     now_micros,
 )
-from frazil.commit.by_ref_file import CONFIG_KEY, JSON_FILE, YAML_FILE
+from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_repo_object import REPO_KEY, Edit, RepoObjectRefs
+from frazil.commit.config_file import CONFIG_KEY, YAML_FILE
 from frazil.errors import (
     ConflictError,
     ErrorKind,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
+from frazil.errors import ConflictError, ErrorKind
 from frazil.ingest import containers, provenance, writing
 from frazil.ingest.copying import Copied, copies, copy
 from frazil.ingest.encoding import quiet
@@ -21,16 +22,15 @@ from frazil.ingest.planning import make_plan
 from frazil.ingest.plans import Kind, Plan, Planned, Wanted
 from frazil.ingest.records import Failure, FileScan, Outcome, Skipped, Task, origin_of
 from frazil.ingest.reports import IngestReport, Progress, Status, refused
-from frazil.ingest.scan import scan
+from frazil.ingest.scan import scan, unless_known
 from frazil.ingest.sources import expand, shown
 from frazil.ingest.tables import part_of, table_of
+from frazil.ingest.target import Target
 from frazil.ingest.values import digest
-from frazil.model.config import RepositoryConfig
 from frazil.model.nodes import ArrayNode
-from frazil.repository import Repository
+from frazil.model.values import ConflictDetector
 from frazil.session.session import Session
 from frazil.storage.base import Storage
-from frazil.urls import MAIN
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -39,6 +39,13 @@ REFS_BY_TASKS: Final = 1_000_000
 """Arrays with so many references have their manifests written by tasks."""
 FAIL: Final = "fail"
 SKIP: Final = "skip"
+PLANS: Final = 10
+"""How often an ingest plans while others keep committing what it relied on."""
+_OVERTAKEN: Final = (
+    ErrorKind.COMMIT_CONFLICT,
+    ErrorKind.REBASE_FAILED,
+    ErrorKind.REPO_INFO_UPDATED,
+)
 
 
 class Runner(Protocol):
@@ -116,15 +123,32 @@ class _Ingest:
         self.started = time.monotonic()
         self.findings = Findings()
         self.group = "/" + request.group.strip("/") if request.group.strip("/") else ""
-        self.repository = Repository.open(storage) if Repository.exists(storage) else None
 
     # --- the steps ---
 
     def run(self) -> IngestReport:
-        """Do it."""
+        """Do it, planning again when others committed what the plan does not go with."""
+        urls = expand(self.request.files, self.request.source_options)
+        target = self._target()
+        outcomes = self._scan(urls, target.known())
+        for attempt in range(1, PLANS + 1):
+            try:
+                return self._carried_out(outcomes, target)
+            except ConflictError as conflict:
+                if conflict.kind not in _OVERTAKEN or attempt == PLANS:
+                    raise
+            target = self._target()
+            known = target.known()
+            outcomes = [unless_known(each, known) for each in outcomes]
+            self.findings = Findings()
+        raise AssertionError("the last attempt returns or raises")
+
+    def _target(self) -> Target:
+        return Target(self.storage, self.request.branch, self.group)
+
+    def _carried_out(self, outcomes: Sequence[Outcome], target: Target) -> IngestReport:
+        """Plan for what the target is now, and write it."""
         request = self.request
-        urls = expand(request.files, request.source_options)
-        outcomes = self._scan(urls)
         scans = [each for each in outcomes if isinstance(each, FileScan)]
         failures = tuple(each for each in outcomes if isinstance(each, Failure))
         skipped = tuple(each.url for each in outcomes if isinstance(each, Skipped))
@@ -140,13 +164,16 @@ class _Ingest:
             if failures:
                 raise refused(self._finish(report, Status.REFUSED))
             return self._finish(report, Status.UNCHANGED)
-        plan = self._plan(scans)
+        plan, base = self._plan(scans, target)
         report = replace(report, arrays=tuple(plan.arrays), axes=_axes(plan))
         if self.findings.errors:
             raise refused(self._finish(report, Status.REFUSED))
         if request.dry_run:
             return self._finish(report, Status.PLANNED)
-        return self._write(plan, report)
+        prefixes = self._prefixes(plan)
+        session, added = target.writing(plan, base, prefixes, request.source_options)
+        report = replace(report, added_containers=tuple(added))
+        return self._write(session, plan, report, prefixes)
 
     def _finish(self, report: IngestReport, status: Status, **facts: Any) -> IngestReport:  # noqa: ANN401 - fields of the report
         seconds = time.monotonic() - self.started
@@ -154,9 +181,8 @@ class _Ingest:
             report, status=status, findings=tuple(self.findings.found), seconds=seconds, **facts
         )
 
-    def _scan(self, urls: Sequence[str]) -> list[Outcome]:
+    def _scan(self, urls: Sequence[str], known: Mapping[bytes, bytes]) -> list[Outcome]:
         request = self.request
-        known = self._known()
         tasks = [
             Task(
                 url,
@@ -179,23 +205,10 @@ class _Ingest:
             self.tell(state)
         return [each for each in found if each is not None]
 
-    def _known(self) -> dict[bytes, bytes]:
-        """Files that the branch holds already."""
-        if self.repository is None:
-            return {}
-        history = self.repository.ancestry(branch=self._present())
-        return provenance.known_files((entry.metadata for entry in history), self.group)
-
-    def _present(self) -> str:
-        """The branch that is asked for or, where there is none yet, the one it begins at."""
-        assert self.repository is not None
-        branch = self.request.branch
-        return branch if branch in self.repository.list_branches() else MAIN
-
-    def _plan(self, scans: Sequence[FileScan]) -> Plan:
+    def _plan(self, scans: Sequence[FileScan], target: Target) -> tuple[Plan, FileScan | None]:
         base, wanted = None, self.request.wanted
-        if self.repository is not None:
-            session = self.repository.readonly_session(self._present())
+        session = target.reading()
+        if session is not None:
             found = writing.read_base(session, self.group)
             if found is not None and not self.request.append:
                 self.findings.error(
@@ -208,7 +221,7 @@ class _Ingest:
                 wanted = replace(wanted, native_arrays=found[1])
         plan = make_plan(scans, wanted, self.findings, base)
         self._compare_static(plan)
-        return plan
+        return plan, base
 
     def _compare_static(self, plan: Plan) -> None:
         """Compare by value what is not joined and was not loaded."""
@@ -233,16 +246,11 @@ class _Ingest:
                     array.name,
                 )
 
-    def _session(self) -> Session:
-        assert self.repository is not None
-        return self.repository.writable_session(self.request.branch)
-
     # --- writing ---
 
-    def _write(self, plan: Plan, report: IngestReport) -> IngestReport:
-        prefixes = self._prefixes(plan)
-        added = self._open(prefixes, plan.scans)
-        session = self._session()
+    def _write(
+        self, session: Session, plan: Plan, report: IngestReport, prefixes: Sequence[str]
+    ) -> IngestReport:
         is_new = not plan.has_base
         writing.make_groups(session, self.group, plan.attributes if is_new else None)
         for array in plan.arrays:
@@ -276,7 +284,6 @@ class _Ingest:
             referenced_bytes=nbytes[Kind.VIRTUAL],
             copied_bytes=nbytes[Kind.NATIVE] + nbytes[Kind.LOADED],
             containers=tuple(containers.covering(session.config, prefixes)),
-            added_containers=tuple(added),
         )
 
     def _commit(self, session: Session, plan: Plan, facts: Mapping[str, object]) -> str:
@@ -287,7 +294,7 @@ class _Ingest:
         where = f" into {self.group}" if self.group else ""
         named = shown(scans[0].url).rpartition("/")[2] if len(scans) == 1 else f"{len(scans)} files"
         message = self.request.message or f"Ingest {named}{where}"
-        return session.commit(message, metadata)
+        return session.commit(message, metadata, rebase_with=ConflictDetector())
 
     def _path(self, array: Planned) -> str:
         return f"{self.group}/{array.name}"
@@ -305,35 +312,6 @@ class _Ingest:
             for location in refs.locations
         )
         return containers.prefixes_of(locations)
-
-    def _open(self, prefixes: Sequence[str], scans: Sequence[FileScan]) -> list[str]:
-        """Open or make the repository, with the containers that references need."""
-        config = RepositoryConfig.default()
-        if self.repository is None:
-            fresh = containers.missing_containers(config, prefixes, self.request.source_options)
-            for container in fresh:
-                config.set_virtual_chunk_container(container)
-            self.repository = Repository.create(self.storage, config)
-            if fresh:
-                self.repository.save_config()
-        else:
-            config = self.repository.config
-            fresh = containers.missing_containers(config, prefixes, self.request.source_options)
-            if fresh:
-                for container in fresh:
-                    config.set_virtual_chunk_container(container)
-                self.repository = self.repository.reopen(config)
-                self.repository.save_config()
-        # A copy behind references begins with the chunk that they end in.
-        urls = [each.url for each in scans]
-        reached = containers.covering(self.repository.config, urls)
-        if reached:
-            allowed = containers.access(reached, self.request.source_options)
-            self.repository = self.repository.reopen(authorize_virtual_chunk_access=allowed)
-        if (present := self._present()) != self.request.branch:
-            tip = self.repository.lookup_branch(present)
-            self.repository.create_branch(self.request.branch, tip)
-        return [container.url_prefix for container in fresh]
 
     def _refer(self, session: Session, plan: Plan, array: Planned) -> tuple[int, int]:
         """Put the references of an array into the session; tell their number and bytes."""

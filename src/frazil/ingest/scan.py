@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError
 from frazil.ingest.formats import Format, detect_format, parse_format
 from frazil.ingest.loading import Wish
 from frazil.ingest.parsed import settled
-from frazil.ingest.provenance import state_mark
-from frazil.ingest.records import Failure, FileScan, Outcome, Skipped, Task, Variable
+from frazil.ingest.provenance import name_mark, state_mark
+from frazil.ingest.records import Failure, FileScan, Identity, Outcome, Skipped, Task, Variable
 from frazil.ingest.sources import look, shown
 
 
@@ -29,13 +31,8 @@ def scan_file(task: Task) -> FileScan | Skipped:
     """
     identity = look(task.url, task.options)
     if task.known is not None and identity is not None:
-        if task.known == state_mark(identity):
-            return Skipped(task.url)
-        raise InvalidInputError(
-            "the file was ingested before and has changed since",
-            kind=ErrorKind.UNSUITABLE_DATA,
-            file=shown(task.url),
-        )
+        _require_unchanged(task.url, identity, task.known)
+        return Skipped(task.url)
     chosen = parse_format(task.format) if task.format else None
     found = chosen or detect_format(task.url, identity, task.options)
     wish = Wish(frozenset(task.load), frozenset(task.drop))
@@ -56,6 +53,29 @@ def scan_file(task: Task) -> FileScan | Skipped:
     return FileScan(
         task.url, found, identity, tuple(variables), attributes, notes, group=task.group
     )
+
+
+def unless_known(outcome: Outcome, known: Mapping[bytes, bytes]) -> Outcome:
+    """What was scanned, unless the repository has it by now."""
+    if not isinstance(outcome, FileScan):
+        return outcome
+    mark = known.get(name_mark(outcome.url))
+    if mark is None:
+        return outcome
+    try:
+        _require_unchanged(outcome.url, outcome.identity, mark)
+    except InvalidInputError as error:
+        return Failure(outcome.url, str(error), str(error.kind))
+    return Skipped(outcome.url)
+
+
+def _require_unchanged(url: str, identity: Identity, mark: bytes) -> None:
+    if mark != state_mark(identity):
+        raise InvalidInputError(
+            "the file was ingested before and has changed since",
+            kind=ErrorKind.UNSUITABLE_DATA,
+            file=shown(url),
+        )
 
 
 def _require_content(task: Task, variables: list[Variable]) -> None:

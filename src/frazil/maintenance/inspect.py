@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Final
 
-from frazil.commit.by_ref_file import CONFIG_KEY
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs
+from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import ErrorKind, FormatError, StorageError
 from frazil.formats.config_codec import config_map_from_yaml
 from frazil.formats.envelope import FileKind, unseal

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from frazil.commit.base import MAIN, attempts, later_than
-from frazil.commit.by_ref_file import CONFIG_KEY, RefFileRefs
+from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs, create_repo_object
+from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import (
     ConflictError,
     ErrorKind,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from frazil.formats.config_codec import config_to_map
+from frazil.formats.config_codec import config_from_map, config_to_map
+from frazil.formats.config_merging import merged_config
 from frazil.ids import SnapshotId
 from frazil.model.config import Attribution, RepositoryConfig
 from frazil.model.display import Field, Literal, Shown
+from frazil.model.history import JSON
 from frazil.model.values import (
     SpecVersion,
 )
@@ -85,8 +87,36 @@ class Handle(Shown):
         yield Field("config", Literal("<RepositoryConfig ...>"))
 
     def save_config(self) -> None:
-        """Store the configuration in force, for everybody who opens the repository later."""
-        self.context.refs.save_config(config_to_map(self.context.config))
+        """Store the configuration in force, for everybody who opens the repository later.
+
+        What this handle changed since it was opened is changed in what is stored now, so that
+        settings that others saved meanwhile stay.
+
+        Raises:
+            ConflictError: others have given another value to the same setting.
+        """
+        loaded, ours = self.context.loaded_config, config_to_map(self.context.config)
+
+        def change(stored: JSON | None) -> JSON:
+            return merged_config(loaded, ours, config_to_map(config_from_map(stored)))
+
+        self.edit_stored_config(change)
+
+    def edit_stored_config(self, change: Callable[[JSON | None], JSON]) -> None:
+        """Replace the stored configuration by what a pure function of the stored one gives.
+
+        The function may be asked several times, when others change the configuration meanwhile.
+        """
+        self.require_writable()
+        saved: list[JSON] = []
+
+        def noted(stored: JSON | None) -> JSON:
+            saved[:] = [change(stored)]
+            return saved[0]
+
+        self.context.refs.edit_config(noted)
+        self.context.loaded_config.clear()
+        self.context.loaded_config.update(saved[0])
 
     def set_default_commit_metadata(self, metadata: dict[str, Any]) -> None:
         """Set metadata that each commit of this handle carries."""

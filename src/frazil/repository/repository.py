@@ -243,6 +243,7 @@ class Repository(Branching, Comparing, Staging, Sessions, History, Refs, Attribu
             labelled, old.generation, effective, authorized, store_root=old.store_root
         )
         context.default_commit_metadata.update(old.default_commit_metadata)
+        context.loaded_config.update(old.loaded_config)
         return type(self)(context, self.storage, self.attribution)
 
     @staticmethod

@@ -45,6 +45,8 @@ class Context:
     store_root: Storage | None = None
     """where the caller says the files of a G1 repository are, if not beside its state file"""
     default_commit_metadata: dict[str, Any] = field(default_factory=dict)
+    loaded_config: dict[str, JSON] = field(default_factory=dict)
+    """the stored configuration as it was read or saved last, to tell what has changed since"""
 
     def each_manifest(
         self, work: Callable[[T], R], items: Sequence[T], references: int
@@ -77,6 +79,7 @@ class Context:
             dict(self.authorized),
             self.default_commit_metadata,
             self.store_root,
+            self.loaded_config,
         )
 
 
@@ -135,7 +138,9 @@ def _rebuild(
     authorized: Mapping[str, AnyCredential | None],
     metadata: dict[str, Any],
     store_root: Storage | None,
+    loaded: dict[str, JSON],
 ) -> Context:
     context = make_context(storage, generation, config, authorized, store_root=store_root)
     context.default_commit_metadata.update(metadata)
+    context.loaded_config.update(loaded)
     return context

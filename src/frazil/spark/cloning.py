@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from frazil.commit.by_ref_file import CONFIG_KEY
 from frazil.commit.by_repo_object import REPO_KEY
+from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import AlreadyExistsError, ErrorKind
 from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many
 from frazil.maintenance.needs import NativeNeeds, native_needs

@@ -12,7 +12,7 @@ from typing import Final
 
 from frazil.commit.base import MAIN
 from frazil.commit.by_numbered_files import NumberedRefs
-from frazil.commit.by_ref_file import CONFIG_KEY
+from frazil.commit.config_file import CONFIG_KEY
 from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.names import FOLDERS, Kind
 from frazil.formats.legacy.records import LegacyGeneration

@@ -11,8 +11,8 @@ from typing import Final
 
 from frazil.commit.base import MAIN, OVERWRITTEN
 from frazil.commit.by_numbered_files import NumberedRefs
-from frazil.commit.by_ref_file import CONFIG_KEY
 from frazil.commit.by_repo_object import REPO_KEY
+from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import FrazilError
 from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.ref_names import RefPrefix
