@@ -11,9 +11,17 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
-from frazil.errors import ConflictError, ErrorKind, FormatError, SessionStateError, StorageError
+from frazil.errors import (
+    ConflictError,
+    ErrorKind,
+    FormatError,
+    SessionStateError,
+    SnapshotNotFoundError,
+    StorageError,
+)
 from frazil.formats.generation import Generation
 from frazil.ids import ObjectId, SnapshotId
 from frazil.model.config import StorageRetriesSettings
@@ -24,6 +32,7 @@ from frazil.model.history import (
     SnapshotEntry,
     Status,
     UpdateEntry,
+    to_datetime,
 )
 from frazil.model.values import SnapshotInfo, snapshot_info
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Written
@@ -32,8 +41,8 @@ MAIN: Final = "main"
 OVERWRITTEN: Final = "overwritten/"
 YEAR_3000_MS: Final = 32_503_680_000_000
 IMMEDIATE_RETRIES: Final = 5
-CLOCK_PATIENCE_MICROS: Final = 2_000_000
-"""How far another writer's clock may be ahead before we refuse instead of waiting."""
+CLOCK_TOLERANCE_S: Final = 600
+"""How much a writer's clock may differ from the store's, as in the official package."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,8 @@ class Publication:
     """the tip the session started from"""
     entry: SnapshotEntry
     amends: bool = False
+    requires: frozenset[SnapshotId] = frozenset()
+    """snapshots whose chunks the new one refers to, which must not have been collected"""
 
 
 class RefStore(ABC):
@@ -137,6 +148,7 @@ class RefStore(ABC):
 
         Raises:
             ConflictError: the branch has moved since the session began.
+            SnapshotNotFoundError: a snapshot that the publication requires is gone.
         """
 
     @abstractmethod
@@ -148,8 +160,19 @@ class RefStore(ABC):
         """Make a branch."""
 
     @abstractmethod
-    def reset_branch(self, name: str, target: SnapshotId, expected: SnapshotId | None) -> None:
-        """Point a branch to another snapshot, if it still is at `expected`."""
+    def reset_branch(
+        self,
+        name: str,
+        target: SnapshotId,
+        expected: SnapshotId | None,
+        requires: frozenset[SnapshotId] = frozenset(),
+    ) -> None:
+        """Point a branch to another snapshot, if it still is at `expected`.
+
+        Raises:
+            ConflictError: it is somewhere else.
+            SnapshotNotFoundError: the target, or a snapshot that it `requires`, is gone.
+        """
 
     @abstractmethod
     def delete_branch(self, name: str) -> None:
@@ -259,26 +282,32 @@ def create_object(
         raise
 
 
-def later_than(previous: Micros, what: str) -> Micros:
-    """The present time, strictly after `previous`.
+def later_than(previous: Micros) -> Micros:
+    """The present time or, where somebody's clock ran ahead, the next moment after `previous`.
 
-    A clock that is a little behind is waited for; one that is far behind is an error, because
-    others rely on times that increase.
+    Times of snapshots and updates must increase strictly. Nobody waits for a clock that is
+    ahead: writers whose own clock is wrong are refused by comparing it with the store's.
+    """
+    return max(now_micros(), previous + 1)
+
+
+def check_clock(seen: datetime, now: Micros) -> None:
+    """Refuse to go on when the clock of this machine, `now`, differs much from the store's.
+
+    A wrong time in the repository would stop writers that wait for time to pass it, the
+    official ones among them.
 
     Raises:
-        FormatError: `previous` lies too far in the future.
+        FormatError: it differs.
     """
-    now = now_micros()
-    if previous - now > CLOCK_PATIENCE_MICROS:
+    drift = abs((seen.astimezone(UTC) - to_datetime(now)).total_seconds())
+    if drift > CLOCK_TOLERANCE_S:
         raise FormatError(
-            f"the clock of this machine is behind the time of {what}; correct the clock",
+            "the clock of this machine differs too much from that of the store; correct it",
             kind=ErrorKind.SNAPSHOT_TIMESTAMP,
-            behind_s=round((previous - now) / 1e6, 1),
+            drift_s=round(drift),
+            now=to_datetime(now).isoformat(),
         )
-    while now <= previous:
-        time.sleep((previous - now + 1) / 1e6)
-        now = now_micros()
-    return now
 
 
 def now_micros() -> Micros:
@@ -298,6 +327,15 @@ def moved(base: SnapshotId, found: SnapshotId | None, branch: str) -> ConflictEr
         f"expected parent {base}, actual parent {found}; rebase the session and commit again",
         expected_parent=str(base),
         actual_parent=str(found) if found is not None else None,
+    )
+
+
+def gone(snapshot_id: SnapshotId) -> SnapshotNotFoundError:
+    """The error for a snapshot that was collected while something was built upon its chunks."""
+    return SnapshotNotFoundError(
+        "a snapshot that this change refers to was expired or deleted meanwhile; "
+        "nothing was published",
+        snapshot=snapshot_id,
     )
 
 

@@ -190,14 +190,16 @@ class NumberedRefs(FileRefs):
     def publish(self, publication: Publication, ready: Callable[[], None] = lambda: None) -> None:
         if publication.amends:
             raise self._unsupported("amend")
-        branch = publication.branch
+        branch, base, new = publication.branch, publication.base, publication.entry.id
+        self._require_kept(publication.requires)
         try:
-            self._step(branch, publication.base, publication.entry.id, ready)
+            self._step(branch, base, new, ready)
         except (ConflictError, StorageError) as error:
             if not self._landed_all_the_same(
                 publication, error, lambda: [step.key for step in self.steps(branch)]
             ):
                 raise
+        self._confirm(publication.requires, lambda: self._step(branch, new, base))
 
     def _step(
         self,
@@ -250,9 +252,16 @@ class NumberedRefs(FileRefs):
                 actual_parent=str(self.branch_tip(name)),
             )
 
-    def reset_branch(self, name: str, target: SnapshotId, expected: SnapshotId | None) -> None:
+    def reset_branch(
+        self,
+        name: str,
+        target: SnapshotId,
+        expected: SnapshotId | None,
+        requires: frozenset[SnapshotId] = frozenset(),
+    ) -> None:
         self.require_online()
         self._require_snapshot(target)
+        self._require_kept(requires)
         tip = self.branch_tip(name)
         if expected is not None and tip != expected:
             raise ConflictError(
@@ -263,6 +272,7 @@ class NumberedRefs(FileRefs):
             )
         if tip != target:
             self._step(name, tip, target)
+            self._confirm(requires | {target}, lambda: self._step(name, target, tip))
 
     def delete_branch(self, name: str) -> None:
         self.require_online()

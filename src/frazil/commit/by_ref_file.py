@@ -117,11 +117,14 @@ class RefFileRefs(FileRefs):
         if publication.amends:
             raise self._unsupported("amend")
         key = self._branch_key(publication.branch)
+        base, new = publication.base, publication.entry.id
+        self._require_kept(publication.requires)
         try:
-            self._swap(publication.branch, publication.base, publication.entry.id, ready)
+            self._swap(publication.branch, base, new, ready)
         except (ConflictError, StorageError) as error:
             if not self._landed_all_the_same(publication, error, lambda: [key]):
                 raise
+        self._confirm(publication.requires, lambda: self._swap(publication.branch, new, base))
 
     def _swap(
         self,
@@ -173,8 +176,15 @@ class RefFileRefs(FileRefs):
                 actual_parent=str(self.branch_tip(name)),
             )
 
-    def reset_branch(self, name: str, target: SnapshotId, expected: SnapshotId | None) -> None:
+    def reset_branch(
+        self,
+        name: str,
+        target: SnapshotId,
+        expected: SnapshotId | None,
+        requires: frozenset[SnapshotId] = frozenset(),
+    ) -> None:
         self._require_snapshot(target)
+        self._require_kept(requires)
         tip = self.branch_tip(name)
         if expected is not None and tip != expected:
             raise ConflictError(
@@ -185,6 +195,7 @@ class RefFileRefs(FileRefs):
             )
         if tip != target:
             self._swap(name, tip, target)
+            self._confirm(requires | {target}, lambda: self._swap(name, target, tip))
 
     def delete_branch(self, name: str) -> None:
         self._refuse_upgraded()

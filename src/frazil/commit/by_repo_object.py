@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final
 
 from frazil.commit.base import (
@@ -17,7 +18,9 @@ from frazil.commit.base import (
     RefStore,
     attempts,
     backup_name,
+    check_clock,
     create_object,
+    gone,
     later_than,
     moved,
     now_micros,
@@ -142,13 +145,14 @@ class RepoObjectRefs(RefStore):
         change: Callable[[RepoInfo], Edit | None],
         *,
         any_status: bool = False,
-        ready: Callable[[], None] = lambda: None,
+        ready: Callable[[], None] | None = None,
         trusts_known: bool = False,
     ) -> None:
         """Apply a pure change until it wins; the change may run many times.
 
-        Nothing is written to the object before `ready` has returned. With `trusts_known` the
-        object is taken to be as it was when it was last read, until the write is refused.
+        Nothing is written to the object before `ready` has returned; who gives it has compared
+        the clock of this machine with the store's. With `trusts_known` the object is taken to be
+        as it was when it was last read, until the write is refused.
 
         `change` gets the present state and returns None when there is nothing to do. It takes
         effect once, also when the reply to a write is lost and others have written since.
@@ -170,11 +174,12 @@ class RepoObjectRefs(RefStore):
                 return
 
     def _replace(
-        self, version: Version, info: RepoInfo, edit: Edit, ready: Callable[[], None]
+        self, version: Version, info: RepoInfo, edit: Edit, ready: Callable[[], None] | None
     ) -> _Replacement | None:
         """Write the changed object; None says that it is there."""
+        began = now_micros()
         newest = info.latest_updates[0].updated_at if info.latest_updates else 0
-        now = later_than(newest, "the last repository update")
+        now = later_than(newest)
         ours = _Replacement(backup_name(REPO_KEY, now), now)
         new = with_update(info, edit.kind, now, ours.backup, self._log_limit, **edit.fields)
         blob = encode_repo_info(new, level=self._level)
@@ -183,9 +188,11 @@ class RepoObjectRefs(RefStore):
         ):
             self._known = None
             return ours
+        if ready is None:
+            check_clock(self._time_at(OVERWRITTEN + ours.backup), began)
         try:
             outcome = self._storage.put_when(
-                REPO_KEY, blob, version, ready, file_attributes("repo-info", 2)
+                REPO_KEY, blob, version, ready or _nothing, file_attributes("repo-info", 2)
             )
         except StorageError as error:
             self._known = None
@@ -199,6 +206,12 @@ class RepoObjectRefs(RefStore):
             case LostRace():
                 self._known = None
                 return ours
+
+    def _time_at(self, fresh: str) -> datetime:
+        """The store's time; an object that was just copied tells it with one request."""
+        # On local disk a copy is a second name, which has the time of the first.
+        seen = None if self._storage.answers_inline else self._storage.head(fresh)
+        return self._storage.clock() if seen is None else seen.created_at
 
     def _has_landed(self, ours: _Replacement, error: StorageError) -> bool:
         """See whether a write that failed has taken effect all the same."""
@@ -274,6 +287,7 @@ class RepoObjectRefs(RefStore):
                 return None  # an earlier attempt landed; only its reply was lost
             if tip != publication.base:
                 raise moved(publication.base, tip, branch)
+            _require(info, publication.requires)
             kind: UpdateKind = (
                 history.CommitAmended(branch, tip, entry.id)
                 if publication.amends
@@ -311,10 +325,17 @@ class RepoObjectRefs(RefStore):
 
         self.edit(change)
 
-    def reset_branch(self, name: str, target: SnapshotId, expected: SnapshotId | None) -> None:
+    def reset_branch(
+        self,
+        name: str,
+        target: SnapshotId,
+        expected: SnapshotId | None,
+        requires: frozenset[SnapshotId] = frozenset(),
+    ) -> None:
         def change(info: RepoInfo) -> Edit:
             tip = _branch(info, name)
             _entry(info, target)
+            _require(info, requires)
             if expected is not None and tip != expected:
                 raise ConflictError(
                     message=f"branch update conflict: expected {name!r} at {expected}, found {tip}",
@@ -435,6 +456,10 @@ class RepoObjectRefs(RefStore):
             info = older
 
 
+def _nothing() -> None:
+    """What a write waits for when there is nothing to wait for."""
+
+
 def _branch(info: RepoInfo, name: str) -> SnapshotId:
     found = info.branches.get(name)
     if found is None:
@@ -447,6 +472,13 @@ def _entry(info: RepoInfo, snapshot_id: SnapshotId) -> SnapshotEntry:
     if found is None:
         raise _no_snapshot(snapshot_id)
     return found
+
+
+def _require(info: RepoInfo, snapshots: Set[SnapshotId]) -> None:
+    """Refuse unless all these snapshots are still known."""
+    for snapshot_id in snapshots:
+        if snapshot_id not in info.snapshots:
+            raise gone(snapshot_id)
 
 
 def _no_snapshot(snapshot_id: SnapshotId) -> SnapshotNotFoundError:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NoReturn
 
-from frazil.commit.base import MAIN, Publication, attempts, moved, refuse_main
+from frazil.commit.base import MAIN, Publication, attempts, gone, moved, refuse_main
 from frazil.commit.file_refs import Expired, FileRefs
 from frazil.errors import (
     AlreadyExistsError,
@@ -112,6 +112,7 @@ class StateFileRefs(FileRefs):
                 return None  # an earlier attempt landed; only its reply was lost
             if tip != base:
                 raise moved(base, tip, branch)
+            _require(state, publication.requires)
             return g1_state.add_snapshot(state, _item(state, entry), branch)
 
         try:
@@ -174,9 +175,16 @@ class StateFileRefs(FileRefs):
             lambda state: g1_state.create_ref(state, name, kind, _listed(state, target).name)
         )
 
-    def reset_branch(self, name: str, target: SnapshotId, expected: SnapshotId | None) -> None:
+    def reset_branch(
+        self,
+        name: str,
+        target: SnapshotId,
+        expected: SnapshotId | None,
+        requires: frozenset[SnapshotId] = frozenset(),
+    ) -> None:
         def change(state: State) -> State | None:
             wanted = _listed(state, target)
+            _require(state, requires)
             tip = self._target(state, name, "branch")
             if expected is not None and tip != expected:
                 raise ConflictError(
@@ -260,6 +268,13 @@ def _listed(state: State, snapshot_id: SnapshotId) -> StateSnapshot:
     if found is None:
         raise SnapshotNotFoundError("snapshot not found in this repository", snapshot=snapshot_id)
     return found
+
+
+def _require(state: State, snapshots: Iterable[SnapshotId]) -> None:
+    """Refuse unless all these snapshots are still listed."""
+    for snapshot_id in snapshots:
+        if state.find(snapshot_id) is None:
+            raise gone(snapshot_id)
 
 
 def _item(state: State, entry: SnapshotEntry) -> StateSnapshot:

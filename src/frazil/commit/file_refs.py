@@ -6,8 +6,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from frazil.commit.base import Publication, RefStore, has_landed
+from frazil.commit.base import Publication, RefStore, gone, has_landed
 from frazil.errors import (
+    ConflictError,
     ErrorKind,
     FormatError,
     FrazilError,
@@ -118,6 +119,35 @@ class FileRefs(RefStore):
         except (StorageError, RefNotFoundError):
             raise error from None
         return landed
+
+    def _require_kept(self, snapshots: Iterable[SnapshotId]) -> None:
+        """Refuse unless storage, not only a cache, still has the files of these snapshots.
+
+        Without a list of snapshots that is replaced as a whole, this is asked before a branch
+        moves and again after: collection deletes snapshot files before the chunks they refer
+        to, and looks at the refs in between, so that one of the two sees the other.
+
+        Raises:
+            SnapshotNotFoundError: one is gone.
+        """
+        for snapshot_id in snapshots:
+            if not self._assets.has_snapshot(snapshot_id):
+                raise gone(snapshot_id)
+
+    def _confirm(self, snapshots: Iterable[SnapshotId], take_back: Callable[[], None]) -> None:
+        """Look again after a ref was moved or made, and take that back if it came too late.
+
+        Raises:
+            SnapshotNotFoundError: one of these snapshots was collected meanwhile.
+        """
+        try:
+            self._require_kept(snapshots)
+        except SnapshotNotFoundError as error:
+            try:
+                take_back()
+            except (ConflictError, RefNotFoundError, StorageError) as failure:
+                error.add_note(f"what was published could not be taken back: {failure}")
+            raise
 
     def _require_snapshot(self, snapshot_id: SnapshotId) -> None:
         try:

@@ -37,7 +37,7 @@ def commit_rewrite(context: Context, rewrite: Rewrite) -> SnapshotId:
         id=snapshot_id,
         parent_id=base.id,
         nodes=nodes,
-        flushed_at=later_than(base.flushed_at, "the snapshot that is repaired"),
+        flushed_at=later_than(base.flushed_at),
         message=MESSAGE,
         metadata={METADATA: rewrite.step().facts},
         manifest_files=tuple(files[one] for one in sorted(used)),

@@ -142,7 +142,7 @@ def migrated(
         times={one: entry.flushed_at for one, entry in entries.items()},
     )
     updates = synthetic_log(past)
-    now = later_than(updates[-1].updated_at, "the last commit")
+    now = later_than(updates[-1].updated_at)
     updates.append(UpdateEntry(RepoMigrated(V1.spec, V2.spec), now))
     return RepoInfo(
         spec_version=V2.spec,

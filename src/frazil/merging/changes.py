@@ -20,7 +20,7 @@ def change_set(merged: Merged, theirs: StoredState, *, spec: int) -> ChangeSet:
     Raises:
         InvalidInputError: a document of theirs cannot be stored with this spec.
     """
-    changes = ChangeSet()
+    changes = ChangeSet(sources={theirs.snapshot_id})
     for node in merged.gone:
         _delete(changes, node)
     for each in merged.nodes:

@@ -62,7 +62,7 @@ def squash(
     made = _write(context, after, log, _united(context, squashed, chosen))
     for entry in reversed(later):
         made = _repeat(context, made, entry)
-    context.refs.reset_branch(branch, made, tip)
+    context.refs.reset_branch(branch, made, tip, frozenset((after,)))
     return replace(report, snapshot_id=str(made))
 
 
@@ -135,7 +135,7 @@ def _write(
         like,
         id=made,
         parent_id=parent if context.generation.stores_parent else None,
-        flushed_at=later_than(before.flushed_at, "the parent snapshot"),
+        flushed_at=later_than(before.flushed_at),
     )
     files: list[Snapshot | TransactionLog] = [snapshot, replace(log, id=made)]
     context.storage.each(context.assets.save_file, files)

@@ -167,7 +167,7 @@ def _labelled(context: Context, branch: str, tip: SnapshotId, metadata: Metadata
     new = replace(
         old,
         id=SnapshotId.random(),
-        flushed_at=later_than(old.flushed_at, "the audited snapshot"),
+        flushed_at=later_than(old.flushed_at),
         metadata={**old.metadata, **metadata},
     )
     log = context.assets.log(tip)

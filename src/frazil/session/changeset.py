@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import ErrorKind, SessionStateError
-from frazil.ids import NodeId
+from frazil.ids import NodeId, SnapshotId
 from frazil.model.chunks import ChunkRef, ChunkTable, overlay
 from frazil.model.history import ManifestFile, Move
 from frazil.model.nodes import Coordinates, Dimension, ManifestRef
@@ -229,6 +229,8 @@ class ChangeSet:
     """net moves of a rearrange session"""
     touched: bool = False
     """set by chunk writes and moves, even if they cancelled out since"""
+    sources: set[SnapshotId] = field(default_factory=set)
+    """snapshots whose chunks are referred to here, and which a commit therefore requires"""
 
     @property
     def is_empty(self) -> bool:
@@ -350,6 +352,7 @@ class ChangeSet:
             deleted_arrays=by_id(self.deleted_arrays),
             moves={new(one): replace(move, node_id=new(one)) for one, move in self.moves.items()},
             touched=self.touched,
+            sources=set(self.sources),
         )
 
     def merge(self, other: ChangeSet) -> None:
@@ -376,6 +379,7 @@ class ChangeSet:
         for node_id, changes in other.chunks.items():
             self.chunk_changes(node_id, changes.ndim).update(changes)
         self.touched |= other.touched
+        self.sources |= other.sources
 
 
 def _take_updates(made: dict[str, N], updates: Mapping[NodeId, N]) -> None:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from math import prod
-from typing import Final
 
 import numpy as np
 
-from frazil.commit.base import later_than
+from frazil.commit.base import check_clock, later_than, now_micros
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.manifest import Manifest
 from frazil.formats.snapshot_nodes import NodeTable
@@ -24,10 +22,10 @@ from frazil.model.chunks import ChunkType
 from frazil.model.history import (
     ManifestFile,
     Metadata,
+    Micros,
     Snapshot,
     SnapshotEntry,
     TransactionLog,
-    to_datetime,
 )
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef
 from frazil.model.splitting import automatic_sizes
@@ -38,8 +36,6 @@ from frazil.session.numbering import NodeIds, numbered
 from frazil.session.working import WorkingState
 from frazil.storage.assets import CHUNKS, log_key, manifest_key, snapshot_key
 from frazil.storage.base import begin
-
-CLOCK_TOLERANCE_S: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +110,7 @@ def start_save(
         ),
         rewrite=rewrite_manifests,
     )
-    snapshot_id = SnapshotId.random()
+    snapshot_id, began = SnapshotId.random(), now_micros()
     log = summarise(state.changes, snapshot_id)
     if earlier is not None:
         log = unite(earlier, log)
@@ -123,7 +119,7 @@ def start_save(
         id=snapshot_id,
         parent_id=parent if context.generation.stores_parent else None,
         nodes=plan.nodes,
-        flushed_at=later_than(state.base.flushed_at, "the parent snapshot"),
+        flushed_at=later_than(state.base.flushed_at),
         message=message,
         metadata=metadata,
         manifest_files=_manifest_files(plan, state.manifest_files, written),
@@ -132,9 +128,9 @@ def start_save(
     context.storage.each(lambda put: put(), puts)
     wait = context.assets.start_durable(_keys(plan, snapshot_id, state.changes))
     if context.storage.answers_inline:
-        _check_clock(state, snapshot)
+        _check_clock(state, snapshot_id, began)
         return Saved(snapshot, log, numbers), wait
-    clock = begin(partial(_check_clock, state, snapshot))
+    clock = begin(partial(_check_clock, state, snapshot_id, began))
 
     def ready() -> None:
         clock.result()
@@ -237,18 +233,8 @@ def _keys(plan: Draft, snapshot_id: SnapshotId, changes: ChangeSet) -> Iterator[
     yield snapshot_key(snapshot_id)
 
 
-def _check_clock(state: WorkingState, snapshot: Snapshot) -> None:
-    """Refuse a commit whose time differs much from the store's own."""
-    seen = state.context.storage.head(snapshot_key(snapshot.id))
-    if seen is None:
-        return
-    drift = abs(
-        (seen.created_at.astimezone(UTC) - to_datetime(snapshot.flushed_at)).total_seconds()
-    )
-    if drift > CLOCK_TOLERANCE_S:
-        raise FormatError(
-            "the clock of this machine differs too much from that of the store; correct it",
-            kind=ErrorKind.SNAPSHOT_TIMESTAMP,
-            drift_s=round(drift),
-            now=datetime.now(UTC).isoformat(),
-        )
+def _check_clock(state: WorkingState, snapshot_id: SnapshotId, began: Micros) -> None:
+    """Compare the clock of this machine with the time the store gave to a new snapshot."""
+    seen = state.context.storage.head(snapshot_key(snapshot_id))
+    if seen is not None:
+        check_clock(seen.created_at, began)

@@ -36,6 +36,16 @@ def rebase(state: WorkingState, branch: str, solver: ConflictSolver) -> int:
         tip = state.context.refs.branch_tip(branch)
     except RefNotFoundError:
         return 0
+    return rebase_to(state, tip, solver)
+
+
+def rebase_to(state: WorkingState, tip: SnapshotId, solver: ConflictSolver) -> int:
+    """The same, up to a snapshot that descends from the base.
+
+    Raises:
+        RebaseFailedError: a conflict the solver does not solve.
+        ConflictError: it does not descend from the base.
+    """
     if tip == state.base_id:
         return 0
     newer = _newer(state, tip)

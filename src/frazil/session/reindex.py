@@ -34,6 +34,7 @@ def shift_array(state: WorkingState, node: ArrayNode, offset: Sequence[int]) -> 
     kept = replace(table.take(inside), coords=moved[inside].astype(np.uint32))
     state.delete_chunks(node, table.coords)
     state.set_table(node, kept)
+    state.refer_to_base()
 
 
 def reindex_array(
@@ -60,6 +61,7 @@ def reindex_array(
             state.delete_chunk(node, coords)
     for place, ref in new.items():
         state.set_chunk(node, place, ref)
+    state.refer_to_base()
 
 
 def _require_regular(node: ArrayNode) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -16,8 +17,9 @@ from frazil.errors import (
     ConflictError,
     ErrorKind,
     NodeNotFoundError,
+    RefNotFoundError,
     SessionStateError,
-    StorageError,
+    SnapshotNotFoundError,
 )
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, is_below, node_path, parent_path
 from frazil.model.chunks import ChunkType, InlineRef, NativeRef, VirtualRef
@@ -26,7 +28,7 @@ from frazil.model.display import Field, Literal, Shown
 from frazil.model.flags import MOVE_NODE
 from frazil.model.history import SnapshotEntry
 from frazil.model.nodes import GroupNode
-from frazil.model.values import ConflictSolver, Diff, SessionMode
+from frazil.model.values import ConflictDetector, ConflictSolver, Diff, SessionMode
 from frazil.session.changeset import ChangeSet
 from frazil.session.committing import Saved, save, start_save
 from frazil.session.context import Context
@@ -35,7 +37,7 @@ from frazil.session.doubt import Doubts
 from frazil.session.draft import summarise
 from frazil.session.numbering import NodeIds
 from frazil.session.preload import prefetch
-from frazil.session.rebasing import rebase
+from frazil.session.rebasing import rebase, rebase_to
 from frazil.session.reindex import reindex_array, shift_array
 from frazil.session.reliance import Reliance
 from frazil.session.working import WorkingState
@@ -202,6 +204,7 @@ class Session(Shown):
             "pack_writes": self.state.pack_writes,
             "skip_identical": self.state.skip_identical,
             "reliance": self.state.reliance,
+            "origin": self.state.origin_id,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -220,6 +223,7 @@ class Session(Shown):
         self.state.pack_writes = state["pack_writes"]
         self.state.skip_identical = state["skip_identical"]
         self.state.reliance = state["reliance"]
+        self.state.origin_id = state["origin"]
 
     # --- looking ---
 
@@ -372,6 +376,8 @@ class Session(Shown):
             RebaseFailedError: it has moved, and the changes conflict.
             SessionStateError: there is nothing to commit, or this session cannot commit.
         """
+        if earlier := self._landed():
+            return self._finish(earlier)
         self._require_commit(allow_empty=allow_empty)
         if rebase_with is None:
             return self._commit_once(message, metadata)
@@ -402,19 +408,33 @@ class Session(Shown):
         with self.state.closing():
             own_metadata = self._metadata(metadata, own)
             saved, wait = start_save(self.state, message, own_metadata, parent=base)
-            return self._publish(Publication(branch, base, saved.entry(base)), saved, wait)
+            return self._publish(self._publication(branch, saved.entry(base)), saved, wait)
+
+    def _publication(
+        self, branch: str, entry: SnapshotEntry, *, amends: bool = False
+    ) -> Publication:
+        """What is asked of the repository: a new tip, if all that it builds upon is there."""
+        requires = frozenset(self.state.changes.sources)
+        return Publication(branch, self.state.base_id, entry, amends=amends, requires=requires)
 
     def _publish(self, publication: Publication, saved: Saved, wait: Callable[[], None]) -> str:
+        changes = self.state.changes
+        self._doubts.begin(publication, saved)
         try:
             self.state.context.refs.publish(publication, wait)
-        except StorageError:
-            self._doubts.add(publication, saved, self.state.changes)
+            return self._finish(saved)
+        except (ConflictError, SnapshotNotFoundError, RefNotFoundError):
+            self._doubts.drop()  # the repository has said no
             raise
-        return self._finish(saved)
+        except BaseException:
+            # An interrupt tells as little as a lost reply does: the commit may have landed.
+            self._doubts.keep(changes)
+            raise
 
     def _landed(self) -> Saved | None:
         """A commit of these changes that seemed to fail and is in the history all the same."""
-        return self._doubts.landed(self.state.context.refs, self.state.changes)
+        changes = None if self.state.is_closed else self.state.changes
+        return self._doubts.landed(self.state.context.refs, changes)
 
     def amend(
         self,
@@ -428,6 +448,8 @@ class Session(Shown):
         Raises:
             ConflictError: the branch has moved.
         """
+        if earlier := self._landed():
+            return self._finish(earlier)
         self._require_commit(allow_empty=allow_empty)
         return self._amend(message, metadata, {})
 
@@ -463,7 +485,7 @@ class Session(Shown):
                 rewrite_manifests=rewrite_manifests,
             )
             entry = saved.entry(replaced.parent_id, replaced.pruned_ancestor_tx_logs)
-            return self._publish(Publication(branch, base, entry, amends=True), saved, wait)
+            return self._publish(self._publication(branch, entry, amends=True), saved, wait)
 
     def _replaceable(self, entry: SnapshotEntry) -> SnapshotEntry:
         if entry.parent_id is None or entry.id == INITIAL_SNAPSHOT_ID:
@@ -500,7 +522,7 @@ class Session(Shown):
                 parent=base,
                 rewrite_manifests=True,
             )
-            return self._publish(Publication(branch, base, saved.entry(base)), saved, wait)
+            return self._publish(self._publication(branch, saved.entry(base)), saved, wait)
 
     def rebase(self, solver: ConflictSolver) -> None:
         """Put the changes on top of the newest snapshot of the branch.
@@ -542,14 +564,19 @@ class Session(Shown):
         forked.pack_writes = self.pack_writes
         forked.skip_identical = self.skip_identical
         forked.origins = {number: node_id for node_id, number in numbers.items()}
+        forked.state.origin_id = self.state.known_base
         return forked
 
     def merge(self, *others: Session) -> None:
         """Take over the changes of forks, or of other sessions that began at the same snapshot.
 
+        A session may have been rebased since it was forked: the fork's changes are then put on
+        top of the same commits, which must not conflict with them.
+
         Raises:
             ReadOnlyError: this session takes no changes.
             SessionStateError: the changes do not go together.
+            RebaseFailedError: the fork changed what a commit since then has changed.
         """
         for session in (self, *others):
             if session._mode == SessionMode.rearrange:
@@ -560,12 +587,26 @@ class Session(Shown):
         for other in others:
             if other is self:
                 continue
+            changes = other.state.changes
+            if isinstance(other, ForkSession):
+                changes = self._caught_up(other)
             with self.state.editing():
-                changes = other.state.changes
-                origins = other.origins if isinstance(other, ForkSession) else NO_NUMBERS
-                self.state.changes.merge(changes.renamed(origins) if origins else changes)
+                self.state.changes.merge(changes)
                 self.state.reliance |= other.state.reliance
                 self.state.move_base(self.state.base_id)
+
+    def _caught_up(self, fork: ForkSession) -> ChangeSet:
+        """The changes of a fork, on top of the commits that this session has been rebased to."""
+        changes = fork.state.changes
+        if fork.origins:
+            changes = changes.renamed(fork.origins)
+        began, now = fork.state.known_base, self.state.known_base
+        if began == now or changes.is_empty:
+            return changes
+        behind = WorkingState(self.state.context, began, copy.deepcopy(changes))
+        behind.reliance = fork.state.reliance
+        rebase_to(behind, now, ConflictDetector())
+        return behind.changes
 
     def _require_mergeable(self, other: Session) -> None:
         if isinstance(other, ForkSession) or other is self or not other.has_uncommitted_changes:
@@ -589,6 +630,7 @@ class Session(Shown):
         self.state.close(saved.snapshot.id)
         self._mode = SessionMode.readonly
         self._branch = None
+        self._doubts.clear()  # last: an interrupt above leaves what tells that this was done
         return str(saved.snapshot.id)
 
     def _metadata(self, given: dict[str, Any] | None, own: dict[str, Any]) -> dict[str, Any]:

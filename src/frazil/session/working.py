@@ -60,11 +60,23 @@ class WorkingState:
         """whether chunks written with the bytes they have are left alone; None: as configured"""
         self.reliance = Reliance()
         """what the changes were planned by, which must not change before they are committed"""
+        self.origin_id: SnapshotId | None = None
+        """the snapshot that a base stands for which history does not know, as that of a fork"""
         self._freezers = 0
         self._is_closed = False
         self.inline_limit = context.config.inline_chunk_threshold()
         self._keeps_checksums = context.generation.keeps_checksums
         self.move_base(base_id)
+
+    def refer_to_base(self) -> None:
+        """Note that changes refer to chunks of the base, wherever they are committed later."""
+        with self.lock:
+            self.changes.sources.add(self.known_base)
+
+    @property
+    def known_base(self) -> SnapshotId:
+        """The snapshot of the history that the changes are based on."""
+        return self.origin_id or self.base_id
 
     def move_base(self, base_id: SnapshotId) -> None:
         """Put the changes on top of another snapshot, which is loaded when it is needed."""
@@ -252,6 +264,11 @@ class WorkingState:
         finally:
             with self.lock:
                 self._freezers -= 1
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a commit was made of this state."""
+        return self._is_closed
 
     def close(self, base_id: SnapshotId) -> None:
         """Become a view of the snapshot that was made of this state."""

@@ -163,6 +163,10 @@ class Assets:
         self._snapshots.put(snapshot_id, snapshot)
         return snapshot
 
+    def has_snapshot(self, snapshot_id: SnapshotId) -> bool:
+        """Whether storage has a snapshot now, whatever was read before."""
+        return self.storage.head(snapshot_key(snapshot_id)) is not None
+
     def save_snapshot(self, snapshot: Snapshot) -> str:
         """Write a snapshot and return its key."""
         blob = encode_snapshot(snapshot, spec=self.generation.spec, level=self._level)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
@@ -109,6 +110,8 @@ class Attributes:
 
 
 PLAIN: Final = Attributes()
+CLOCK: Final = "frazil/clock/"
+"""Where objects are written for a moment to learn the time of a store."""
 
 
 class Storage(ABC, Shown):
@@ -305,6 +308,21 @@ class Storage(ABC, Shown):
         """`put_if` that takes no effect before `ready` has returned, and may prepare meanwhile."""
         ready()
         return self.put_if(key, data, expected, attributes)
+
+    def clock(self) -> datetime:
+        """The time by the store's own clock, which decides how old objects are.
+
+        A small object is written for that, and deleted again.
+        """
+        key = f"{CLOCK}{secrets.token_hex(8)}"
+        self.put(key, b"clock")
+        try:
+            seen = self.head(key)
+        finally:
+            self.delete_many([key])
+        if seen is None:
+            raise absent(key)
+        return seen.created_at
 
     def turn(self) -> AbstractContextManager[None]:
         """Wait until nobody else is in such a block, where the storage can tell.

@@ -33,9 +33,10 @@ import contextlib
 import errno
 import os
 import stat
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
@@ -438,6 +439,11 @@ class LocalStorage(Storage):
             self._lasting_folders |= fresh
 
         return wait
+
+    def clock(self) -> datetime:
+        """The clock of the file system, which on a network is another than this machine's."""
+        with naming(self._root), tempfile.TemporaryFile(dir=self._root) as probe:
+            return datetime.fromtimestamp(os.fstat(probe.fileno()).st_mtime, UTC)
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:

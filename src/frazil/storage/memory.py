@@ -141,6 +141,10 @@ class MemoryStorage(Storage):
         found = self._place.objects.get(key)
         return None if found is None else Listed(key, len(found[0]), found[2])
 
+    def clock(self) -> datetime:
+        """The clock of this process, which also tells when objects were written."""
+        return datetime.now(UTC)
+
     def list(self, prefix: str = "") -> Iterator[Listed]:
         """Yield the objects that were below a prefix at the time of the call."""
         check_prefix(prefix)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import Self
 
 from frazil.model.config import Attribution, StorageSettings
@@ -65,6 +66,10 @@ class WrappedStorage(Storage):
     def make_durable(self, keys: Iterable[str]) -> None:
         """What the inner storage does."""
         self.inner.make_durable(keys)
+
+    def clock(self) -> datetime:
+        """What the inner storage says."""
+        return self.inner.clock()
 
     def turn(self) -> AbstractContextManager[None]:
         """What the inner storage does."""
