@@ -35,9 +35,13 @@ from tests.support.faulty import Fault, FaultyStorage, Trouble
 from tests.support.nodes import contents, group_document, write_keys
 
 TROUBLES = (Trouble.FAIL, Trouble.LOSE_REPLY)
+INTERRUPTS = (Trouble.INTERRUPT, Trouble.LATE_INTERRUPT)
 MOST_CALLS = 60
 
 by_trouble = pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.name)
+by_trouble_or_interrupt = pytest.mark.parametrize(
+    "trouble", TROUBLES + INTERRUPTS, ids=lambda trouble: trouble.name
+)
 by_spec = pytest.mark.parametrize("spec", [1, 2], ids=["v1", "v2"])
 
 
@@ -131,7 +135,7 @@ def tip_messages(storage: Storage) -> list[str]:
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-@by_trouble
+@by_trouble_or_interrupt
 @by_spec
 def test_a_commit_tried_again_lands_once(spec: int, trouble: Trouble, times: int) -> None:
     """Also if the solver would let the session overwrite its own commit."""
@@ -149,7 +153,7 @@ def test_a_commit_tried_again_lands_once(spec: int, trouble: Trouble, times: int
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-@by_trouble
+@by_trouble_or_interrupt
 def test_an_amend_tried_again_lands_once(trouble: Trouble, times: int) -> None:
     for call in calls():
         made = Retried(2, Fault(trouble, call=call, times=times))
@@ -174,16 +178,16 @@ class Retried:
         self.wanted = contents(self.session)
         self.faulty.forget_calls()
         self.faulty.plan = plan
-        self.errors: list[StorageError] = []
+        self.errors: list[BaseException] = []
 
     def until_done(self, act: Callable[[Session], str]) -> str:
         """Act until it goes well, which must be soon."""
         for _ in range(5):
             try:
                 return act(self.session)
-            except StorageError as error:
+            except (StorageError, KeyboardInterrupt) as error:
                 self.errors.append(error)
-        pytest.fail(f"still failing: {self.errors[-1]}")
+        pytest.fail(f"still failing: {self.errors[-1]!r}")
 
     def lose_sight_of_commit(self) -> None:
         """Commit; the reply to the last write is lost, and so is all that follows."""

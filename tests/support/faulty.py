@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum, auto
 from typing import TypeVar
 
@@ -40,6 +41,10 @@ class Trouble(Enum):
     """the request takes effect, an error is raised all the same"""
     DELAY = auto()
     """the request takes effect later"""
+    INTERRUPT = auto()
+    """nothing happens, the user presses Ctrl-C"""
+    LATE_INTERRUPT = auto()
+    """the request takes effect, and the user presses Ctrl-C"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,11 @@ class FaultyStorage(Storage):
         time.sleep(sum(fault.delay_s for fault in faults if fault.trouble is Trouble.DELAY))
         if Trouble.FAIL in troubles:
             raise self._error("planned failure", operation, key)
+        if Trouble.INTERRUPT in troubles:
+            raise KeyboardInterrupt
         done = work()
+        if Trouble.LATE_INTERRUPT in troubles:
+            raise KeyboardInterrupt
         if Trouble.LOSE_REPLY in troubles:
             raise self._error("planned loss of the reply", operation, key)
         return done
@@ -133,6 +142,9 @@ class FaultyStorage(Storage):
     def make_durable(self, keys: Iterable[str]) -> None:
         named = [*keys]
         self._ask("make_durable", ",".join(named), lambda: self.inner.make_durable(named))
+
+    def clock(self) -> datetime:
+        return self._ask("clock", "", self.inner.clock)
 
     @property
     def can_write(self) -> bool:

@@ -19,6 +19,7 @@ from frazil.errors import (
 from frazil.repository.staging import AUDIT, Keep
 from frazil.session.session import Session
 from tests.support.checks import check_repository
+from tests.support.faulty import Fault, FaultyStorage, Trouble
 from tests.support.generations import ALL, IDS
 
 
@@ -212,3 +213,33 @@ def test_wrong_arguments_are_refused_before_anything_is_made(repo: frazil.Reposi
     with pytest.raises(frazil.RefNotFoundError), repo.staged("nope"):
         pass
     assert repo.list_branches() == {"main"}
+
+
+def staged_once(spec: int, keep: Keep, failing_from: int | None) -> tuple[FaultyStorage, int]:
+    """Publish something; count calls after its check, and fail from one of them on."""
+    storage = FaultyStorage(frazil.in_memory_storage())
+    repo = frazil.Repository.create(storage, spec_version=spec)
+    with repo.transaction("main", message="make") as store:
+        zarr.create_array(store, name="t", shape=(4,), chunks=(2,), dtype="f8")[...] = 1.0
+
+    def check(session: Session) -> None:
+        storage.forget_calls()
+        if failing_from is not None:
+            storage.plan = (Fault(Trouble.FAIL, call=failing_from, times=1000),)
+
+    with repo.staged("main", [check], keep_audit_branch=keep) as session:
+        write(session, 0, 5.0)
+    storage.plan = ()
+    return storage, len(storage.calls)
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_what_was_published_stays_so_when_only_the_clean_up_fails(
+    spec: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, until_published = staged_once(spec, "always", None)
+    storage, _ = staged_once(spec, "never", until_published + 1)
+    repo = frazil.Repository.open(storage.inner)
+    assert read(repo) == [5.0, 1.0, 1.0, 1.0]
+    assert "could not be cleaned up" in caplog.text
+    assert len(repo.list_branches()) == 2

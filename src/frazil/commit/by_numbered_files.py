@@ -25,7 +25,7 @@ from frazil.commit.base import (
 )
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.config_file import edit_config_file, read_config
-from frazil.commit.file_refs import FileRefs
+from frazil.commit.file_refs import FileRefs, Moved
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -199,7 +199,8 @@ class NumberedRefs(FileRefs):
                 publication, error, lambda: [step.key for step in self.steps(branch)]
             ):
                 raise
-        self._confirm(publication.requires, lambda: self._step(branch, new, base))
+        made = Moved(base, new, publication.entry.parent_id, publication.requires)
+        self._confirm(made, lambda: self._step(branch, new, base))
 
     def _step(
         self,
@@ -272,7 +273,8 @@ class NumberedRefs(FileRefs):
             )
         if tip != target:
             self._step(name, tip, target)
-            self._confirm(requires | {target}, lambda: self._step(name, target, tip))
+            made = Moved(tip, target, self.entry(target).parent_id, requires | {target})
+            self._confirm(made, lambda: self._step(name, target, tip))
 
     def delete_branch(self, name: str) -> None:
         self.require_online()

@@ -15,7 +15,7 @@ from frazil.commit.base import (
 )
 from frazil.commit.by_repo_object import REPO_KEY
 from frazil.commit.config_file import edit_config_file, read_config
-from frazil.commit.file_refs import FileRefs
+from frazil.commit.file_refs import FileRefs, Moved
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -124,7 +124,8 @@ class RefFileRefs(FileRefs):
         except (ConflictError, StorageError) as error:
             if not self._landed_all_the_same(publication, error, lambda: [key]):
                 raise
-        self._confirm(publication.requires, lambda: self._swap(publication.branch, new, base))
+        made = Moved(base, new, publication.entry.parent_id, publication.requires)
+        self._confirm(made, lambda: self._swap(publication.branch, new, base))
 
     def _swap(
         self,
@@ -195,7 +196,8 @@ class RefFileRefs(FileRefs):
             )
         if tip != target:
             self._swap(name, tip, target)
-            self._confirm(requires | {target}, lambda: self._swap(name, target, tip))
+            made = Moved(tip, target, self.entry(target).parent_id, requires | {target})
+            self._confirm(made, lambda: self._swap(name, target, tip))
 
     def delete_branch(self, name: str) -> None:
         self._refuse_upgraded()

@@ -31,6 +31,18 @@ class Expired:
     tags: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A branch that was just moved, and the snapshots that this relies on."""
+
+    base: SnapshotId
+    """where it was"""
+    new: SnapshotId
+    parent: SnapshotId | None
+    """of the new tip, when it was written"""
+    requires: frozenset[SnapshotId]
+
+
 class FileRefs(RefStore):
     """Refs kept in files of some kind, history through the parent links of snapshot files."""
 
@@ -123,10 +135,6 @@ class FileRefs(RefStore):
     def _require_kept(self, snapshots: Iterable[SnapshotId]) -> None:
         """Refuse unless storage, not only a cache, still has the files of these snapshots.
 
-        Without a list of snapshots that is replaced as a whole, this is asked before a branch
-        moves and again after: collection deletes snapshot files before the chunks they refer
-        to, and looks at the refs in between, so that one of the two sees the other.
-
         Raises:
             SnapshotNotFoundError: one is gone.
         """
@@ -134,20 +142,38 @@ class FileRefs(RefStore):
             if not self._assets.has_snapshot(snapshot_id):
                 raise gone(snapshot_id)
 
-    def _confirm(self, snapshots: Iterable[SnapshotId], take_back: Callable[[], None]) -> None:
-        """Look again after a ref was moved or made, and take that back if it came too late.
+    def _confirm(self, move: Moved, take_back: Callable[[], None]) -> None:
+        """Look again after a branch was moved, and take that back if it came too late.
+
+        Without a list of snapshots that is replaced as a whole, what a move requires is looked
+        for before it and again after it. Collection deletes snapshot files before the chunks they
+        refer to, and looks at the refs in between: so one of the two sees the other.
 
         Raises:
-            SnapshotNotFoundError: one of these snapshots was collected meanwhile.
+            SnapshotNotFoundError: a snapshot that the move requires was collected meanwhile.
         """
         try:
-            self._require_kept(snapshots)
+            self._require_kept(move.requires)
         except SnapshotNotFoundError as error:
+            if self._was_seen(move):
+                return
             try:
                 take_back()
             except (ConflictError, RefNotFoundError, StorageError) as failure:
                 error.add_note(f"what was published could not be taken back: {failure}")
             raise
+
+    def _was_seen(self, move: Moved) -> bool:
+        """Whether whoever collected snapshots knew of a move, and so kept what it refers to.
+
+        Only then could the previous tip be collected, or the new one get another parent.
+        """
+        if not self._assets.has_snapshot(move.new):
+            return False
+        return (
+            not self._assets.has_snapshot(move.base)
+            or self._assets.stored_snapshot(move.new).parent_id != move.parent
+        )
 
     def _require_snapshot(self, snapshot_id: SnapshotId) -> None:
         try:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from frazil.commit.base import Publication, later_than
-from frazil.errors import AuditFailedError, ConflictError, ErrorKind, InvalidInputError
+from frazil.errors import (
+    AuditFailedError,
+    ConflictError,
+    ErrorKind,
+    FrazilError,
+    InvalidInputError,
+)
 from frazil.ids import SnapshotId
 from frazil.model.history import Metadata
 from frazil.model.values import ConflictSolver, SessionMode
@@ -24,6 +31,8 @@ Keep: TypeAlias = Literal["never", "on_failure", "always"]
 KEEP: Final = ("never", "on_failure", "always")
 AUDIT: Final = "frazil.audit"
 """Key of commit metadata that holds the report."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -80,21 +89,31 @@ class Staging(Sessions, Refs):
         base = self.lookup_branch(branch)
         audit = audit_branch or f"audit-{branch}-{secrets.token_hex(4)}"
         self.create_branch(audit, base)
-        is_published = False
         try:
             session = self.writable_session(audit)
             work = _Work(branch, audit, SnapshotId.parse(base), session, chosen, message, metadata)
             yield session
             work.changes = session.state.changes
             _publish(self.context, work, rebase_with, rebase_tries)
-            is_published = True
-        finally:
-            is_empty = self.context.refs.branches().get(audit) == SnapshotId.parse(base)
-            keeps = keep_audit_branch == "always" or (
-                keep_audit_branch == "on_failure" and not is_published and not is_empty
-            )
-            if not keeps and audit in self.list_branches():
+        except BaseException as error:
+            self._clean_up(audit, base, keep_audit_branch, error)
+            raise
+        self._clean_up(audit, base, keep_audit_branch, None)
+
+    def _clean_up(self, audit: str, base: str, keep: Keep, error: BaseException | None) -> None:
+        """Delete the audit branch, if nobody needs it; what was done stays done if that fails."""
+        try:
+            tip = self.context.refs.branches().get(audit)
+            is_needed = error is not None and tip != SnapshotId.parse(base)
+            keeps = keep == "always" or (keep == "on_failure" and is_needed)
+            if tip is not None and not keeps:
                 self.delete_branch(audit)
+        except FrazilError as failure:
+            left = f"the audit branch {audit!r} could not be cleaned up: {failure}"
+            if error is not None:
+                error.add_note(left)
+            else:
+                log.warning("published, but %s; delete it by hand", left)
 
 
 def _publish(context: Context, work: _Work, solver: ConflictSolver | None, tries: int) -> None:

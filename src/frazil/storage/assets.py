@@ -163,6 +163,15 @@ class Assets:
         self._snapshots.put(snapshot_id, snapshot)
         return snapshot
 
+    def stored_snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
+        """Load a snapshot as it is in storage now; expiry may give one another parent.
+
+        Raises:
+            SnapshotNotFoundError: there is no such file.
+        """
+        self._snapshots.drop(snapshot_id)
+        return self.snapshot(snapshot_id)
+
     def has_snapshot(self, snapshot_id: SnapshotId) -> bool:
         """Whether storage has a snapshot now, whatever was read before."""
         return self.storage.head(snapshot_key(snapshot_id)) is not None

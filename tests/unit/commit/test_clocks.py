@@ -1,0 +1,70 @@
+"""A machine whose clock is wrong is refused, and stops nobody else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from frazil.errors import ErrorKind, FormatError
+from frazil.repository import Repository
+from frazil.storage.base import Storage
+from frazil.storage.local import LocalStorage
+from frazil.storage.memory import MemoryStorage
+from tests.support.actions import base_of, edited
+
+
+@contextmanager
+def clock_ahead(seconds: float) -> Iterator[None]:
+    """Let the clock of this machine, not that of the store, be ahead."""
+    true = time.time_ns
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: true() + int(seconds * 1e9))
+        yield
+
+
+@pytest.fixture(params=["memory", "local"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    if request.param == "memory":
+        return MemoryStorage()
+    return LocalStorage(tmp_path / "repository", durability="none")
+
+
+@pytest.mark.parametrize("seconds", [3600, -3600])
+def test_a_tag_by_a_wrong_clock_is_refused_and_stops_nobody(storage: Storage, seconds: int) -> None:
+    repository = base_of(storage, 2)
+    tip = repository.lookup_branch("main")
+    with clock_ahead(seconds), pytest.raises(FormatError) as caught:
+        repository.create_tag("release", tip)
+    assert caught.value.kind == ErrorKind.SNAPSHOT_TIMESTAMP
+    others = Repository.open(storage)
+    assert others.list_tags() == set()
+    edited(others).commit("third")
+    others.create_tag("release", tip)
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_nobody_waits_for_a_clock_that_is_a_little_ahead(storage: Storage, spec: int) -> None:
+    repository = base_of(storage, spec)
+    with clock_ahead(540):
+        edited(repository).commit("from the future")
+        repository.create_tag("release", repository.lookup_branch("main"))
+    others = Repository.open(storage)
+    started = time.monotonic()
+    edited(others).commit("now")
+    others.create_branch("new", others.lookup_branch("main"))
+    assert time.monotonic() - started < 60
+    newest, before, *_ = others.ancestry(branch="main")
+    assert [newest.message, before.message] == ["now", "from the future"]
+    assert newest.written_at > before.written_at > datetime.now(UTC) + timedelta(seconds=400)
+
+
+def test_the_clock_of_a_store_is_asked_without_leaving_a_trace(storage: Storage) -> None:
+    base_of(storage, 2)
+    before = [item.key for item in storage.list("")]
+    assert abs(storage.clock() - datetime.now(UTC)) < timedelta(seconds=5)
+    assert [item.key for item in storage.list("")] == before

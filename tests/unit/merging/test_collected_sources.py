@@ -1,0 +1,109 @@
+"""What a commit refers to may be collected while it is made: then it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import pytest
+
+from frazil.errors import FrazilError
+from frazil.fsck import fsck
+from frazil.model.values import ConflictDetector
+from frazil.repository import Repository
+from frazil.storage.memory import MemoryStorage
+from tests.support.branches import Branches
+from tests.support.nodes import array_document, contents, group_document
+from tests.support.overtaking import OvertakenStorage
+
+SOON = timedelta(days=1)
+Act = Callable[[], object]
+Prepare = Callable[[Branches], Act]
+Lose = Callable[[MemoryStorage, datetime], None]
+
+
+def prepared(spec: int) -> tuple[OvertakenStorage, Branches]:
+    """A repository whose branch `side` has a chunk of its own, which main has overwritten."""
+    storage = OvertakenStorage(MemoryStorage())
+    made = Branches(spec, storage=storage)
+    made.commit("main", {"zarr.json": group_document(), "a/zarr.json": array_document(8)})
+    made.commit("main", {"a/c/0": b"old", "a/c/1": b"one"}, "old")
+    made.branch("side")
+    made.commit("side", {"a/c/2": b"side", "b/zarr.json": array_document(2)}, "side")
+    made.commit("side", {"a/c/3": b"more"}, "more")
+    made.commit("main", {"a/c/0": b"new"}, "new")
+    return storage, made
+
+
+def lose_side(storage: MemoryStorage, began: datetime) -> None:
+    """Somebody deletes the branch and cleans up behind it."""
+    repository = Repository.open(storage)
+    if "side" in repository.list_branches():
+        repository.delete_branch("side")
+    repository.garbage_collect(began)
+
+
+def lose_history(storage: MemoryStorage, began: datetime) -> None:
+    """Somebody expires everything but the tips, and cleans up."""
+    repository = Repository.open(storage)
+    repository.expire_snapshots(datetime.now(UTC) + SOON)
+    repository.garbage_collect(began)
+
+
+def merge(made: Branches) -> Act:
+    return lambda: made.repository.merge("side")
+
+
+def cherry_pick(made: Branches) -> Act:
+    return lambda: made.repository.cherry_pick("side")
+
+
+def revert(made: Branches) -> Act:
+    newest, *_ = made.repository.ancestry(branch="main")
+    return lambda: made.repository.revert(newest.id)
+
+
+def squash(made: Branches) -> Act:
+    _, _, first, *_ = made.repository.ancestry(branch="main")
+    return lambda: made.repository.squash("main", first.id)
+
+
+def shift(made: Branches) -> Act:
+    session = made.repository.writable_session("main")
+    session.shift_array("a", [1])
+    made.commit("main", {"b/zarr.json": array_document(2)}, "elsewhere")
+    return lambda: session.commit("shifted", rebase_with=ConflictDetector())
+
+
+def calls_of(prepare: Prepare, spec: int) -> list[int]:
+    """Numbers of calls to meddle with: some while it is planned, all from the first write on."""
+    storage, made = prepared(spec)
+    act = prepare(made)
+    storage.forget_calls()
+    act()
+    kinds = [operation for operation, _ in storage.calls]
+    first = kinds.index("put") + 1
+    return [*range(1, first, 4), *range(first, len(kinds) + 1)]
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+@pytest.mark.parametrize("lose", [lose_side, lose_history])
+@pytest.mark.parametrize("prepare", [merge, cherry_pick, revert, squash, shift])
+def test_what_is_acknowledged_can_be_read(prepare: Prepare, lose: Lose, spec: int) -> None:
+    for call in calls_of(prepare, spec):
+        storage, made = prepared(spec)
+        act = prepare(made)
+        inner, began = storage.inner, datetime.now(UTC)
+        assert isinstance(inner, MemoryStorage)
+        storage.before(call, partial(lose, inner, began))
+        # To be refused is fine, as long as everything that is there can be read.
+        with suppress(FrazilError):
+            act()
+        assert not storage.is_over
+        repository = Repository.open(inner)
+        for branch in repository.list_branches():
+            assert contents(repository.readonly_session(branch))
+            assert list(repository.ancestry(branch=branch))
+        assert fsck(repository).is_sound
