@@ -104,7 +104,9 @@ def test_a_deleted_branch_is_gone_for_everybody(storage: MemoryStorage, spec: Sp
         for use in (handle.lookup_branch, handle.delete_branch, handle.writable_session):
             with pytest.raises(RefNotFoundError):
                 use("dev")
-    report = repository.garbage_collect(datetime.now(UTC) + timedelta(days=1))
+    report = repository.garbage_collect(
+        datetime.now(UTC) + timedelta(days=1), unsafe_minimum_age=timedelta(0)
+    )
     assert report.snapshots_deleted == 1
     with pytest.raises(SnapshotNotFoundError):
         Repository.open(storage).readonly_session(snapshot_id=lost)
