@@ -12,6 +12,15 @@ from frazil.model.nodes import Dimension
 
 MAX_LENGTH: Final = 2**64 - 1
 MAX_CHUNKS: Final = 2**32 - 1
+STRUCTURE: Final = (
+    "data_type",
+    "chunk_grid",
+    "chunk_key_encoding",
+    "codecs",
+    "fill_value",
+    "storage_transformers",
+)
+"""Fields that say how chunks are read: one side's chunks mean nothing under the other's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +136,23 @@ def _dimension_names(names: object, rank: int) -> tuple[str | None, ...] | None:
     if len(names) != rank:
         raise _bad(f"there are {len(names)} dimension_names for {rank} axes")
     return tuple(name or None for name in names)
+
+
+def read_alike(one: bytes, other: bytes) -> bool:
+    """Whether chunks mean the same under two documents of arrays."""
+    if one == other:
+        return True
+    first, second = json.loads(one), json.loads(other)
+    return all(
+        json.dumps(first.get(name), sort_keys=True) == json.dumps(second.get(name), sort_keys=True)
+        for name in STRUCTURE
+    )
+
+
+def chunk_lengths(document: bytes) -> tuple[int, ...] | None:
+    """Length of a chunk along each axis; None where chunks differ, or have no length."""
+    grid = json.loads(document).get("chunk_grid", {})
+    if grid.get("name") != "regular":
+        return None
+    lengths = tuple(grid["configuration"]["chunk_shape"])
+    return lengths if all(lengths) else None

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from frazil.formats.zarr_meta import ArrayMeta, parse_node
+from frazil.formats.zarr_meta import STRUCTURE, ArrayMeta, parse_node
 from frazil.ids import ChunkId
 from frazil.merging import documents
 from frazil.merging.chunk_deltas import U32, ChunkDelta, common, outside
@@ -91,10 +91,8 @@ def merge_array(sides: ArraySides, settle: Settle) -> MergedArray:
     fields = documents.merge_fields(sides.path, base, ours, theirs, settle)
     whole = _structure_side(sides, settle)
     if whole == THEIRS:
-        taken: Document = {
-            name: theirs[name] for name in (*documents.STRUCTURE, SHAPE) if name in theirs
-        }
-        kept = {name: fields[name] for name in fields if name not in documents.STRUCTURE}
+        taken: Document = {name: theirs[name] for name in (*STRUCTURE, SHAPE) if name in theirs}
+        kept = {name: fields[name] for name in fields if name not in STRUCTURE}
         document = _document(sides, {**kept, **taken})
         return MergedArray(document, sides.fetch_across(), is_theirs=True)
     if whole == OURS:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
+from frazil.formats.zarr_meta import STRUCTURE
 from frazil.merging.records import ConflictKind, Contested, MergeConflict, Outcome
 
 Document: TypeAlias = dict[str, Any]
@@ -13,15 +14,6 @@ Settle: TypeAlias = Callable[[MergeConflict], Outcome]
 
 ATTRIBUTES: Final = "attributes"
 SHAPE: Final = "shape"
-STRUCTURE: Final = (
-    "data_type",
-    "chunk_grid",
-    "chunk_key_encoding",
-    "codecs",
-    "fill_value",
-    "storage_transformers",
-)
-"""Fields that say how chunks are read: one side's chunks mean nothing under the other's."""
 
 
 class Missing:

@@ -227,6 +227,8 @@ class ChangeSet:
     deleted_arrays: dict[NodeId, str] = field(default_factory=dict)
     moves: dict[NodeId, Move] = field(default_factory=dict)
     """net moves of a rearrange session"""
+    shifted: set[NodeId] = field(default_factory=set)
+    """arrays all of whose chunks went elsewhere: those of others would have had to go, too"""
     touched: bool = False
     """set by chunk writes and moves, even if they cancelled out since"""
     sources: set[SnapshotId] = field(default_factory=set)
@@ -285,13 +287,18 @@ class ChangeSet:
     def delete_array(self, path: str, node_id: NodeId) -> None:
         """Record that an array and its chunks are gone."""
         self.updated_arrays.pop(node_id, None)
-        self.chunks.pop(node_id, None)
-        self.ready.pop(node_id, None)
+        self.forget_chunks(node_id)
         made_here = self.new_arrays.get(path)
         if made_here is not None and made_here.id == node_id:
             del self.new_arrays[path]
         else:
             self.deleted_arrays[node_id] = path
+
+    def forget_chunks(self, node_id: NodeId) -> None:
+        """Take back all that was recorded of an array's chunks."""
+        self.chunks.pop(node_id, None)
+        self.ready.pop(node_id, None)
+        self.shifted.discard(node_id)
 
     def chunk_coords(self, node_id: NodeId) -> npt.NDArray[np.uint32]:
         """Coordinates of all chunks of an array that were set or deleted, ascending."""
@@ -329,6 +336,10 @@ class ChangeSet:
         for node_id, path in (self.deleted_groups | self.deleted_arrays).items():
             yield path, node_id
 
+    def deleted_ids(self) -> frozenset[NodeId]:
+        """Ids of nodes deleted in this session."""
+        return frozenset((*self.deleted_groups, *self.deleted_arrays))
+
     def renamed(self, ids: Mapping[NodeId, NodeId]) -> ChangeSet:
         """The same changes where some nodes have other ids."""
 
@@ -351,6 +362,7 @@ class ChangeSet:
             deleted_groups=by_id(self.deleted_groups),
             deleted_arrays=by_id(self.deleted_arrays),
             moves={new(one): replace(move, node_id=new(one)) for one, move in self.moves.items()},
+            shifted={new(node_id) for node_id in self.shifted},
             touched=self.touched,
             sources=set(self.sources),
         )
@@ -378,6 +390,7 @@ class ChangeSet:
         self.ready.update(other.ready)
         for node_id, changes in other.chunks.items():
             self.chunk_changes(node_id, changes.ndim).update(changes)
+        self.shifted |= other.shifted
         self.touched |= other.touched
         self.sources |= other.sources
 

@@ -31,7 +31,7 @@ from frazil.model.nodes import ArrayNode, Extents, ManifestRef
 from frazil.model.splitting import automatic_sizes
 from frazil.session.changeset import ChangeSet
 from frazil.session.context import MANY_REFS
-from frazil.session.draft import Draft, PlannedManifest, draft, summarise, unite
+from frazil.session.draft import Draft, PlannedManifest, check_sound, draft, summarise, unite
 from frazil.session.numbering import NodeIds, numbered
 from frazil.session.working import WorkingState
 from frazil.storage.assets import CHUNKS, log_key, manifest_key, snapshot_key
@@ -100,6 +100,7 @@ def start_save(
     numbers: NodeIds = {}
     if context.generation.numbers_nodes:
         state, numbers = numbered(state)
+    check_sound(state.base.nodes, state.changes)
     plan = draft(
         state.tree,
         state.changes,
@@ -111,7 +112,7 @@ def start_save(
         rewrite=rewrite_manifests,
     )
     snapshot_id, began = SnapshotId.random(), now_micros()
-    log = summarise(state.changes, snapshot_id)
+    log = summarise(state.changes, snapshot_id, state.base.nodes)
     if earlier is not None:
         log = unite(earlier, log)
     written, puts = _pack_manifests(state, plan.manifests)

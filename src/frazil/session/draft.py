@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.errors import ErrorKind, SessionStateError
 from frazil.formats.manifest import Manifest
 from frazil.formats.refs import may_fit
 from frazil.ids import ManifestId, NodeId, SnapshotId
@@ -22,7 +23,7 @@ from frazil.model.chunks import FEW_CHANGES, ChunkTable, concat, overlay
 from frazil.model.history import Move, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order, segment_order
 from frazil.session.changeset import ChangeSet, ChunkChanges
-from frazil.session.tree import Tree
+from frazil.session.tree import Tree, nodes_of
 
 LoadTables: TypeAlias = Callable[[ArrayNode, Sequence[ManifestRef]], list[ChunkTable]]
 """Fetch the references an array has in some of its manifests."""
@@ -246,14 +247,54 @@ def in_grid(table: ChunkTable, grid: tuple[int, ...]) -> ChunkTable:
 # --- transaction logs ---
 
 
-def summarise(changes: ChangeSet, snapshot_id: SnapshotId) -> TransactionLog:
-    """The transaction log of a commit."""
+def check_sound(base: Sequence[Node], changes: ChangeSet) -> None:
+    """Refuse changes that the snapshot would silently leave out, or put on top of a node.
+
+    Rebases and merges must not let it come to that; this is the last look before a commit.
+
+    Raises:
+        SessionStateError: a changed node is not there, or another is where a new one goes.
+    """
+    made = {group.id for group in changes.new_groups.values()}
+    made |= {array.id for array in changes.new_arrays.values()}
+    written = {node_id for node_id, chunks in changes.chunks.items() if chunks}
+    ours = {*changes.updated_groups, *changes.updated_arrays, *changes.moves, *written} - made
+    missing = ours - {node.id for node in nodes_of(base, ours)}
+    if missing:
+        raise SessionStateError(
+            "cannot commit: a node this session changed is no longer there",
+            kind=ErrorKind.NODE_NOT_FOUND,
+            node=min(missing),
+        )
+    targets = {*changes.new_paths(), *(move.target for move in changes.moves.values())}
+    leaving = changes.deleted_ids() | changes.moves.keys()
+    tree = Tree(base) if targets else None
+    for path in sorted(targets):
+        there = None if tree is None else tree.get(path)
+        if there is not None and there.id not in leaving:
+            raise SessionStateError(
+                "cannot commit: there is another node where this session put one",
+                kind=ErrorKind.NODE_ALREADY_EXISTS,
+                node=path,
+            )
+
+
+def summarise(
+    changes: ChangeSet, snapshot_id: SnapshotId, base: Sequence[Node] | None = None
+) -> TransactionLog:
+    """The transaction log of a commit on top of some nodes.
+
+    Without nodes it also tells of deletions that somebody else was quicker with.
+    """
+    gone = changes.deleted_ids()
+    if base is not None:
+        gone = frozenset(node.id for node in nodes_of(base, gone))
     return TransactionLog(
         id=snapshot_id,
         new_groups=_ids(group.id for group in changes.new_groups.values()),
         new_arrays=_ids(array.id for array in changes.new_arrays.values()),
-        deleted_groups=_ids(changes.deleted_groups),
-        deleted_arrays=_ids(changes.deleted_arrays),
+        deleted_groups=_ids(gone & changes.deleted_groups.keys()),
+        deleted_arrays=_ids(gone & changes.deleted_arrays.keys()),
         updated_arrays=_ids(changes.updated_arrays),
         updated_groups=_ids(changes.updated_groups),
         updated_chunks={

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, cached_property
+from collections.abc import Iterator, Mapping
+from functools import cache
 
 from frazil.errors import (
     ConflictError,
@@ -15,11 +15,10 @@ from frazil.errors import (
 )
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import SnapshotEntry, TransactionLog
-from frazil.model.nodes import Node
 from frazil.model.values import Conflict, ConflictSolver
-from frazil.session.conflicts import Theirs, detect, solve
+from frazil.session.conflicts import Mine, Theirs, View, detect
 from frazil.session.reliance import broken
-from frazil.session.tree import Tree
+from frazil.session.solving import solve
 from frazil.session.working import WorkingState
 
 
@@ -105,8 +104,7 @@ def _pass(
     state: WorkingState, snapshot_id: SnapshotId, logs: list[TransactionLog], solver: ConflictSolver
 ) -> None:
     """Go past one commit, or fail leaving the session as it is."""
-    # Who only writes chunks, as most do, never looks at the nodes of others.
-    nodes = _Nodes(lambda: state.context.assets.snapshot(snapshot_id).nodes)
+    view = View(lambda: state.context.assets.snapshot(snapshot_id).nodes)
 
     @cache
     def paths() -> Mapping[NodeId, str]:
@@ -117,13 +115,13 @@ def _pass(
 
     with state.lock:
         if state.reliance:
-            base = _Nodes(lambda: state.base.nodes)
-            _refuse(snapshot_id, broken(state.reliance, base, nodes, logs))
+            base = View(lambda: state.base.nodes)
+            _refuse(snapshot_id, broken(state.reliance, base, view, logs))
         # What was solved for one log must not stay when a later one cannot be.
         changes = state.changes if len(logs) < 2 else copy.deepcopy(state.changes)
         for log in logs:
-            theirs = Theirs(log, nodes)
-            conflicts = detect(changes, theirs, path_of)
+            theirs = Theirs(log, view)
+            conflicts = detect(Mine(changes, lambda: state.tree, path_of), theirs)
             _refuse(snapshot_id, solve(solver, changes, theirs, conflicts))
         state.changes = changes
         state.move_base(snapshot_id)
@@ -137,26 +135,3 @@ def _refuse(snapshot_id: SnapshotId, unsolved: list[Conflict]) -> None:
             message=f"rebase failed: the changes of this session conflict with snapshot "
             f"{snapshot_id} ({len(unsolved)} conflicts)",
         )
-
-
-class _Nodes(Mapping[str, Node]):
-    """The nodes of a snapshot by path, which is read when somebody looks at them."""
-
-    def __init__(self, load: Callable[[], Iterable[Node]]) -> None:
-        self._load = load
-
-    @cached_property
-    def _tree(self) -> Tree:
-        return Tree(self._load())
-
-    def __getitem__(self, path: str) -> Node:
-        found = self._tree.get(path)
-        if found is None:
-            raise KeyError(path)
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tree.paths())
-
-    def __len__(self) -> int:
-        return len(self._tree)

@@ -35,6 +35,7 @@ def shift_array(state: WorkingState, node: ArrayNode, offset: Sequence[int]) -> 
     state.delete_chunks(node, table.coords)
     state.set_table(node, kept)
     state.refer_to_base()
+    state.note_shift(node)
 
 
 def reindex_array(
@@ -62,6 +63,7 @@ def reindex_array(
     for place, ref in new.items():
         state.set_chunk(node, place, ref)
     state.refer_to_base()
+    state.note_shift(node)
 
 
 def _require_regular(node: ArrayNode) -> None:

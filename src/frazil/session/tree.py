@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -160,6 +160,13 @@ class Tree:
         return {node.id: node.path for node in self}
 
 
+def nodes_of(nodes: Sequence[Node], ids: Set[NodeId]) -> list[Node]:
+    """Those of some nodes that have one of these ids."""
+    if isinstance(nodes, NodeTable):
+        return nodes.of_ids(ids) if ids else []
+    return [node for node in nodes if node.id in ids] if ids else []
+
+
 def build_tree(base: Iterable[Node], changes: ChangeSet) -> Tree:
     """The hierarchy of a base snapshot with changes applied."""
     if not changes.changes_nodes:
@@ -208,7 +215,11 @@ def array_node(path: str, data: ArrayData) -> ArrayNode:
 
 
 def updated_array(node: ArrayNode, data: ArrayData) -> ArrayNode:
-    """An old array with new metadata; its manifests stay."""
+    """An old array with new metadata; its manifests stay unless it has other axes now."""
     return replace(
-        node, user_data=data.user_data, shape=data.shape, dimension_names=data.dimension_names
+        node,
+        user_data=data.user_data,
+        shape=data.shape,
+        dimension_names=data.dimension_names,
+        manifests=node.manifests if len(node.shape) == len(data.shape) else (),
     )

@@ -309,6 +309,8 @@ class WorkingState:
             node_id = NodeId.random() if old is None else old.id
             if isinstance(meta, ArrayMeta):
                 data = ArrayData(node_id, document, meta.shape, meta.dimension_names)
+                if isinstance(old, ArrayNode) and len(old.shape) != len(meta.shape):
+                    self.changes.forget_chunks(node_id)  # they have no place on other axes
                 self.changes.set_array(path, data, is_new=old is None)
                 made = (
                     updated_array(old, data)
@@ -431,6 +433,11 @@ class WorkingState:
         """Record that many chunks are gone."""
         with self.editing():
             self.changes.chunk_changes(node.id, len(node.shape)).drop_many(coords)
+
+    def note_shift(self, node: ArrayNode) -> None:
+        """Record that all chunks of an array went to other coordinates."""
+        with self.editing():
+            self.changes.shifted.add(node.id)
 
     # --- all arrays ---
 
