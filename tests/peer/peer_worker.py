@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
 import json
 import os
 import sys
@@ -23,6 +24,7 @@ import zarr
 
 from tests.peer.peer_describe import describe, describe_diff
 from tests.peer.peer_samples import virtual_source, write_sample
+from tests.support.edits import begin, make_base
 
 
 class Worker:
@@ -78,12 +80,13 @@ class Worker:
         if log_length is not None:
             config.num_updates_per_repo_info_file = log_length
         create = icechunk.Repository.create
-        # The oldest peer writes spec v1 only and has no such argument.
-        chosen = (
-            {"spec_version": spec} if "spec_version" in inspect.signature(create).parameters else {}
-        )
         storage = icechunk.local_filesystem_storage(path)
-        create(storage, config, **self._authorised(data), **chosen).save_config()
+        create(storage, config, **self._authorised(data), **self._spec(spec)).save_config()
+
+    def _spec(self, spec: int) -> dict[str, int]:
+        """The argument for the spec; the oldest peer writes spec v1 only and has none."""
+        known = inspect.signature(self._icechunk.Repository.create).parameters
+        return {"spec_version": spec} if "spec_version" in known else {}
 
     def _split_rules(self) -> Any:
         condition = self._icechunk.ManifestSplitCondition
@@ -288,10 +291,43 @@ class Worker:
     def _solver(self, name: str) -> Any:
         if name == "detect":
             return self._icechunk.ConflictDetector()
-        chosen = {"ours": "UseOurs", "theirs": "UseTheirs", "fail": "Fail"}[name]
+        side = self._icechunk.VersionSelection
+        chosen = {"ours": side.UseOurs, "theirs": side.UseTheirs, "fail": side.Fail}
         return self._icechunk.BasicConflictSolver(
-            on_chunk_conflict=getattr(self._icechunk.VersionSelection, chosen)
+            on_chunk_conflict=chosen.get(name, side.UseOurs),
+            fail_on_delete_of_updated_array=name == "keep arrays",
+            fail_on_delete_of_updated_group=name == "keep groups",
         )
+
+    def verdicts(
+        self, spec: int, ours: str, others: list[str], solvers: list[str]
+    ) -> dict[str, list[str]]:
+        """Which solvers let an edit be committed on top of each of some others."""
+        storage = self._icechunk.in_memory_storage()
+        repo = self._icechunk.Repository.create(storage, **self._spec(spec))
+        session = repo.writable_session("main")
+        make_base(zarr.create_group(session.store))
+        base = session.commit("base")
+        found: dict[str, list[str]] = {}
+        branches, icechunk = map(str, itertools.count()), self._icechunk
+        refusals = (icechunk.RebaseFailedError, icechunk.ConflictError, icechunk.IcechunkError)
+        for theirs in others:
+            mine = None
+            for solver in solvers:
+                if mine is None:
+                    repo.create_branch(branch := next(branches), base)
+                    mine = begin(repo, ours, branch=branch)
+                    begin(repo, theirs, branch=branch).commit("theirs")
+                try:
+                    mine.commit("ours", rebase_with=self._solver(solver))
+                except refusals:
+                    continue
+                if solver == "detect":  # there is nothing to solve
+                    found[theirs] = solvers
+                    break
+                found.setdefault(theirs, []).append(solver)
+                mine = None
+        return found
 
     # Maintenance
 

@@ -247,12 +247,13 @@ EDITS: Mapping[str, Edit] = {
     "there and back": moves(("/a", "/b"), ("/b", "/a")),
 }
 MOVES = frozenset(name for name, edit in EDITS.items() if edit.moves)
+SHIFTS = frozenset(name for name, edit in EDITS.items() if edit.shift)
 
 
-def begin(repository: Repositories[S_co], *names: str) -> S_co:
-    """A session on `main` that has made edits and is not committed; moves stand alone."""
+def begin(repository: Repositories[S_co], *names: str, branch: str = "main") -> S_co:
+    """A session that has made edits and is not committed; moves stand alone."""
     is_move = names[0] in MOVES
-    session = (repository.rearrange_session if is_move else repository.writable_session)("main")
+    session = (repository.rearrange_session if is_move else repository.writable_session)(branch)
     for name in names:
         make(session, name)
     return session
@@ -264,7 +265,7 @@ def make(session: Sessions, name: str) -> None:
     for source, target in edit.moves:
         session.move(source, target)
     if edit.shift:
-        session.shift_array("a", [edit.shift])
+        session.shift_array("/a", [edit.shift])
     if edit.change is not None:
         edit.change(zarr.open_group(session.store, mode="a"))
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from frazil.errors import ConflictError, RebaseFailedError
+from frazil.fsck import fsck
 from frazil.model.values import (
     BasicConflictSolver,
     ConflictDetector,
+    ConflictSolver,
     ConflictType,
     VersionSelection,
 )
@@ -33,6 +36,18 @@ def deleting(*keys: str) -> Edit:
     def edit(session: Session) -> None:
         for key in keys:
             KeySpace(session.state).delete(key)
+
+    return edit
+
+
+def replacing(**values: bytes) -> Edit:
+    """Put other nodes in the place of those at some documents."""
+
+    def edit(session: Session) -> None:
+        write = setting(**values)
+        for name in values:
+            KeySpace(session.state).delete(name.replace("__", "/").replace("_json", ".json"))
+        write(session)
 
     return edit
 
@@ -152,6 +167,41 @@ CONFLICTS = [
         ConflictType.DeleteOfUpdatedGroup,
         "/g",
         id="we delete the group they put a node into",
+    ),
+    pytest.param(
+        replacing(a__zarr_json=array_document(4, fill_value=1)),
+        replacing(a__zarr_json=array_document(4, fill_value=2)),
+        ConflictType.DeleteOfUpdatedArray,
+        "/a",
+        id="both put another array in the place of one",
+    ),
+    pytest.param(
+        deleting("a/zarr.json"),
+        replacing(a__zarr_json=array_document(4, fill_value=2)),
+        ConflictType.DeleteOfUpdatedArray,
+        "/a",
+        id="we delete an array that they replaced",
+    ),
+    pytest.param(
+        setting(g__n__zarr_json=array_document(1)),
+        deleting("g/zarr.json"),
+        ConflictType.NewNodeInInvalidGroup,
+        "/g",
+        id="we create in a group they delete",
+    ),
+    pytest.param(
+        setting(a__zarr_json=array_document(1)),
+        setting(a__c__3=b"theirs"),
+        ConflictType.ChunkDoubleUpdate,
+        "/a",
+        id="we cut off a chunk they wrote",
+    ),
+    pytest.param(
+        setting(a__zarr_json=array_document(4, fill_value=3)),
+        setting(a__c__3=b"theirs"),
+        ConflictType.ChunksUpdatedInUpdatedArray,
+        "/a",
+        id="we change what their chunks mean",
     ),
 ]
 
@@ -291,6 +341,67 @@ def test_our_move_takes_along_what_they_created_and_refuses_an_occupied_target()
     with pytest.raises(RebaseFailedError):
         blocked.commit("over it", rebase_with=BasicConflictSolver())
     assert contents(repository.readonly_session("main"))["taken/zarr.json"] == group_document(x=1)
+
+
+@pytest.mark.parametrize("solver", [ConflictDetector(), BasicConflictSolver()])
+def test_data_written_between_two_overwrites_is_there_or_refused(
+    repository: Repository, solver: ConflictSolver
+) -> None:
+    """A template, another template by somebody who began before it, and data for the first."""
+    late = repository.writable_session("main")
+    replacing(a__zarr_json=array_document(4, fill_value=5))(late)
+    early = repository.writable_session("main")
+    replacing(a__zarr_json=array_document(4, fill_value=4))(early)
+    early.commit("template")
+    data = repository.writable_session("main")
+    setting(a__c__0=b"data")(data)
+    try:
+        late.commit("other template", rebase_with=solver)
+    except RebaseFailedError:
+        data.commit("data", rebase_with=solver)
+        assert contents(repository.readonly_session("main"))["a/c/0"] == b"data"
+    else:
+        with pytest.raises(RebaseFailedError):
+            data.commit("data", rebase_with=solver)
+        found = contents(repository.readonly_session("main"))["a/zarr.json"]
+        assert json.loads(found)["fill_value"] == 5
+    assert not fsck(repository).findings
+
+
+@pytest.mark.parametrize("solver", [ConflictDetector(), BasicConflictSolver()])
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        deleting("a/zarr.json"),
+        replacing(a__zarr_json=array_document(4, fill_value=1)),
+        deleting("g/zarr.json"),
+    ],
+    ids=["they delete it", "they replace it", "they delete where it goes"],
+)
+def test_a_move_is_made_or_refused(theirs: Edit, solver: ConflictSolver) -> None:
+    repository = Repository.create(MemoryStorage())
+    write_keys(first := repository.writable_session("main"), {"zarr.json": group_document()})
+    write_keys(first, {"g/zarr.json": group_document(), "a/zarr.json": array_document(4)})
+    first.commit("base")
+    mover = repository.rearrange_session("main")
+    mover.move("/a", "/g/a")
+    theirs(other := repository.writable_session("main"))
+    other.commit("theirs")
+    with pytest.raises(RebaseFailedError):
+        mover.commit("moved", rebase_with=solver)
+
+
+def test_an_array_that_gets_other_axes_has_no_chunks_and_can_be_read(
+    repository: Repository,
+) -> None:
+    session = repository.writable_session("main")
+    setting(a__zarr_json=array_document(4, 2))(session)
+    setting(a__c__1__1=b"new")(session)
+    session.commit("other axes")
+    found = contents(Repository.open(repository.storage).readonly_session("main"))
+    assert {key: value for key, value in found.items() if key.startswith("a/c")} == {
+        "a/c/1/1": b"new"
+    }
 
 
 def test_session_whose_base_was_reset_away_is_refused(repository: Repository) -> None:
