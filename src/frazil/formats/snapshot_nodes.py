@@ -228,6 +228,15 @@ class NodeTable(Sequence[Node]):
         found = self._range_below(path)
         return list(self._paths.part(found.start, found.stop))
 
+    def first_arrays(self, count: int | None) -> list[ArrayNode]:
+        """So many of the arrays, or all; no other nodes are read."""
+        tables = self._file.tables
+        is_array = (tables.numbers(3, "u1") == ARRAY)[self._rows]
+        for row, node in self._changed.items():
+            is_array[row] = isinstance(node, ArrayNode)
+        found = self._at(np.flatnonzero(is_array)[:count].tolist())
+        return [node for node in found if isinstance(node, ArrayNode)]
+
     def edited(self, nodes: Iterable[Node], removed: Iterable[str] = ()) -> NodeTable:
         """The same nodes, but some of them different, new or gone; ids do not change paths."""
         put: dict[int, Node] = {}
@@ -335,6 +344,13 @@ class NodeTable(Sequence[Node]):
     @cached_property
     def _all(self) -> tuple[Node, ...]:
         return tuple(self._at(range(len(self))))
+
+
+def first_arrays(nodes: Sequence[Node], count: int | None) -> list[ArrayNode]:
+    """So many of the arrays among some nodes, or all of them."""
+    if isinstance(nodes, NodeTable):
+        return nodes.first_arrays(count)
+    return [node for node in nodes if isinstance(node, ArrayNode)][:count]
 
 
 def keeps_well(nodes: Sequence[Node]) -> bool:

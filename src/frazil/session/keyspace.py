@@ -83,12 +83,12 @@ def resolve(span: Span | None, size: int) -> tuple[int, int]:
         case None:
             return 0, size
         case Range(start, end):
-            fits = start <= end <= size and (start < size or start == end)
+            fits = 0 <= start <= end <= size and (start < size or start == end)
             bounds = (start, end)
         case From(offset):
-            fits, bounds = offset < size or size == 0, (offset, size)
+            fits, bounds = 0 <= offset and (offset < size or size == 0), (offset, size)
         case Last(count):
-            fits, bounds = count <= size, (size - count, size)
+            fits, bounds = 0 <= count <= size, (size - count, size)
     if not fits:
         raise InvalidInputError(
             f"byte range {span} is outside a value of {size} bytes",

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable
 
 from frazil.errors import FrazilError
+from frazil.formats.snapshot_nodes import first_arrays
 from frazil.model.manifest_config import should_preload
 from frazil.model.nodes import ManifestRef
 from frazil.session.working import WorkingState
@@ -52,8 +53,7 @@ def choose(state: WorkingState) -> list[ManifestRef]:
     settings = state.context.config.preload()
     left = settings.max_total_refs or 0
     chosen: list[ManifestRef] = []
-    arrays = list(state.arrays())[: settings.max_arrays_to_scan]
-    for node in arrays:
+    for node in first_arrays(state.base.nodes, settings.max_arrays_to_scan):
         for ref in node.manifests:
             info = state.manifest_files.get(ref.id)
             count = info.num_chunk_refs if info else 0

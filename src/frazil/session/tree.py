@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -29,14 +29,14 @@ class Tree:
     """Nodes by path, with the names below each path; mutable.
 
     Of a large base only those are read that somebody asks for. What is put or removed is kept
-    apart, until it is much or somebody asks for all nodes.
+    apart until it is much, so that a commit can reuse the bytes of the base.
     """
 
     __slots__ = ("_base", "_children", "_edits", "_nodes", "_unfolding")
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._base = nodes if isinstance(nodes, NodeTable) else None
-        """where nodes are found until somebody asks for all of them"""
+        """where nodes are found until many of them are changed"""
         self._edits: dict[str, Node | None] = {}
         """what is not as it is in the base; None for nodes that are gone"""
         self._unfolding = threading.Lock()
@@ -46,25 +46,17 @@ class Tree:
             for node in nodes:
                 self._put(node)
 
-    def _unfold(self) -> dict[str, Node]:
-        """All nodes by path."""
-        if self._base is not None:
-            with self._unfolding:  # one of a reader and a writer would lose what the other did
-                base = self._base
-                if base is not None:
-                    whole = Tree(tuple(base))
-                    for path, node in self._edits.items():
-                        if node is not None:
-                            whole._put(node)
-                        elif path in whole._nodes:
-                            whole._remove(path)
-                    self._nodes, self._children = whole._nodes, whole._children
-                    self._base = None  # last: other threads look here first
-        return self._nodes
+    def _unfold(self) -> None:
+        """Read all nodes, and know no base any more."""
+        with self._unfolding:  # one of a reader and a writer would lose what the other did
+            if self._base is not None:
+                whole = Tree(tuple(_with_edits(self._base, self._edits).values()))
+                self._nodes, self._children = whole._nodes, whole._children
+                self._base = None  # last: other threads look here first
 
     @property
     def edits(self) -> Edits | None:
-        """What is different from a large base, if nobody has walked through all nodes."""
+        """What is different from a large base; None when there is none, or too much is."""
         base = self._base
         if base is None:
             return None
@@ -121,11 +113,11 @@ class Tree:
         return True
 
     def __iter__(self) -> Iterator[Node]:
-        return iter(list(self._unfold().values()))  # a copy: other threads may change the tree
+        return iter(list(self.paths().values()))
 
     def __len__(self) -> int:
         base = self._base
-        return len(base) if base is not None and not self._edits else len(self._unfold())
+        return len(base) if base is not None and not self._edits else len(self.paths())
 
     def children(self, path: str) -> list[str]:
         """Names of the nodes directly below a path."""
@@ -152,8 +144,13 @@ class Tree:
         return list(found.values())
 
     def paths(self) -> dict[str, Node]:
-        """A copy of the nodes by path."""
-        return dict(self._unfold())
+        """A copy of the nodes by path: other threads may change the tree."""
+        base = self._base
+        if base is None:
+            return dict(self._nodes)
+        with self._unfolding:
+            edits = dict(self._edits)
+        return _with_edits(base, edits)
 
     def ids(self) -> dict[NodeId, str]:
         """Paths by node id."""
@@ -165,6 +162,17 @@ def nodes_of(nodes: Sequence[Node], ids: Set[NodeId]) -> list[Node]:
     if isinstance(nodes, NodeTable):
         return nodes.of_ids(ids) if ids else []
     return [node for node in nodes if node.id in ids] if ids else []
+
+
+def _with_edits(base: NodeTable, edits: Mapping[str, Node | None]) -> dict[str, Node]:
+    """All nodes by path."""
+    found = {node.path: node for node in base}
+    for path, node in edits.items():
+        if node is None:
+            found.pop(path, None)
+        else:
+            found[path] = node
+    return found
 
 
 def build_tree(base: Iterable[Node], changes: ChangeSet) -> Tree:

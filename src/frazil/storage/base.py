@@ -456,50 +456,53 @@ def ahead(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[R
 def shared(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[R]:
     """Yield `work` of every item, in any order; `width` threads help themselves to items.
 
-    Nobody waits for the order, nor for the caller before it is `width` results behind. When it
-    ends early, what has begun is waited for: it may use memory of the caller.
+    Nobody waits for the order. Threads leave when the caller is `width` results behind, and come
+    back when it has caught up. When it ends early, what has begun is waited for: it may use memory of the caller.
     """
     if width < 2 or getattr(_in_pool, "yes", False):
         yield from map(work, items)
         return
     rest, turn, stopped = iter(items), threading.Lock(), threading.Event()
-    room = threading.Semaphore(2 * width)
     told: SimpleQueue[tuple[R] | BaseException | None] = SimpleQueue()
 
-    def help_yourself() -> None:
-        while room.acquire() and not stopped.is_set():
+    def help_on() -> None:
+        # A thread of the pool must not wait for the caller, who may be waiting for the pool.
+        while told.qsize() < width and not stopped.is_set():
             with turn:
                 try:
                     item = next(rest)
                 except StopIteration:
+                    stopped.set()
                     return
             told.put((work(item),))
 
     def help() -> None:
         try:
-            help_yourself()
+            help_on()
         except BaseException as error:
             told.put(error)
         else:
             told.put(None)
-            room.release()  # for others to see that nothing is left
 
-    helpers = [pool().submit(help) for _ in range(width)]
+    busy = 0
     try:
-        busy = width
-        while busy:
+        while True:
+            while busy < width and told.qsize() < width and not stopped.is_set():
+                pool().submit(help)
+                busy += 1
+            if not busy:
+                return
             news = told.get()
-            if news is None:
-                busy -= 1
-            elif isinstance(news, BaseException):
-                raise news
-            else:
+            if isinstance(news, tuple):
                 yield news[0]
-                room.release()
+                continue
+            busy -= 1
+            if news is not None:
+                raise news
     finally:
         stopped.set()
-        room.release(width)
-        wait(helpers)
+        while busy:
+            busy -= not isinstance(told.get(), tuple)
 
 
 def begin(work: Callable[[], R]) -> Future[R]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 import zarr
+from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+from zarr.core.buffer import default_buffer_prototype
 
 from frazil import config
+from frazil.bulk import write_region
 from frazil.bulk.pack import Packing, chosen_packing, write_encoded
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.model.chunks import ChunkTable, ChunkType
@@ -211,3 +215,37 @@ class TestChoice:
         assert chosen_packing(wanted, default=True, max_in_flight=4 << 20) == Packing(
             1 << 20, 1 << 20
         )
+
+
+@pytest.mark.parametrize("key", ["x/c/2/0", "inline/c/2/0", "x/zarr.json"])
+@pytest.mark.parametrize(
+    "outside",
+    [
+        RangeByteRequest(-5, 3),
+        RangeByteRequest(-5, -2),
+        RangeByteRequest(3, -2),
+        OffsetByteRequest(-5),
+        SuffixByteRequest(-5),
+    ],
+)
+def test_no_byte_request_reaches_into_the_neighbour_of_a_packed_chunk(
+    storage: Storage, key: str, outside: ByteRequest
+) -> None:
+    session = Repository.create(storage).writable_session("main")
+    rows = np.repeat(np.arange(4, dtype="u1")[:, None] + 1, 1000, axis=1)
+    for name, columns in (("x", 1000), ("inline", 10)):
+        zarr.create_array(
+            session.store,
+            name=name,
+            shape=(4, columns),
+            chunks=(1, columns),
+            dtype="u1",
+            compressors=None,
+        )
+        write_region(session, name, np.s_[:], rows[:, :columns])
+    prototype = default_buffer_prototype()
+    with pytest.raises(InvalidInputError) as caught:
+        asyncio.run(session.store.get(key, prototype, outside))
+    assert caught.value.kind is ErrorKind.INVALID_BYTE_RANGE
+    with pytest.raises(InvalidInputError):
+        asyncio.run(session.store.get_partial_values(prototype, [(key, outside)]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -108,3 +110,26 @@ def test_a_failure_of_the_items_is_raised() -> None:
 
     with pytest.raises(ValueError, match="no more"):
         list(shared(slow_square, items(), 2))
+
+
+SLOW_CALLERS = """
+import threading, time
+from contextlib import closing
+from frazil.storage.base import POOL_THREADS, fan_out, shared
+
+def consume():
+    with closing(shared(lambda item: item, range(60), 4)) as results:
+        for place, _ in enumerate(results):
+            if place == 0:
+                time.sleep(0.3)  # the helpers go as far ahead as they may
+            fan_out(abs, [1, 2])
+
+callers = [threading.Thread(target=consume) for _ in range(2 * POOL_THREADS // 4)]
+for caller in callers:
+    caller.start()
+"""
+
+
+def test_slow_callers_of_shared_work_do_not_keep_the_pool_from_each_other() -> None:
+    """Each waits for the pool itself between results, when helpers of all are far enough ahead."""
+    subprocess.run([sys.executable, "-c", SLOW_CALLERS], check=True, timeout=30)
