@@ -82,7 +82,7 @@ class Synthetic:
         """Do the work on executors; scans are made up."""
         from frazil.ingest.scan import scan
 
-        made = partial(describe, CHUNKS_PER_FILE) if work is scan else work
+        made = partial(describe, CHUNKS_PER_FILE) if getattr(work, "func", work) is scan else work
         found: Iterator[tuple[int, Any]] = self.runner.run(made, items)
         return found
 

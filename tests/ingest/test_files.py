@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import tifffile
 import xarray as xr
 
 from frazil.errors import InvalidInputError
+from frazil.ingest.grib_messages import BLOCK, Window, messages
 from frazil.ingest.plans import Kind
 from frazil.ingest.records import FileScan, Task
 from frazil.ingest.scan import scan, scan_file
@@ -174,11 +176,11 @@ def test_chunks_that_skipped_a_filter_are_refused(tmp_path: Path) -> None:
 def test_damaged_files_are_told(tmp_path: Path) -> None:
     whole = archive(tmp_path, 1)[0].read_bytes()
     (tmp_path / "cut.nc").write_bytes(whole[: len(whole) // 3])
-    found = scan(Task(as_url(tmp_path / "cut.nc")))
+    found = scan({}, Task(as_url(tmp_path / "cut.nc")))
     assert not isinstance(found, FileScan)
     assert "not a readable HDF5 file" in found.error  # type: ignore[union-attr]
     with pytest.raises(InvalidInputError, match="header"):
-        scan_file(Task(as_url(tmp_path / "cut.nc"), format="netcdf3"))
+        scan_file(Task(as_url(tmp_path / "cut.nc"), format="netcdf3"), {})
 
 
 # --- NetCDF 3 in detail ---
@@ -191,10 +193,10 @@ def test_damaged_headers_of_netcdf3_are_told(tmp_path: Path) -> None:
     for size in (5, 40, 100, 300, len(whole) - 8):
         file.write_bytes(whole[:size])
         with pytest.raises(InvalidInputError):
-            scan_file(Task(as_url(file)))
+            scan_file(Task(as_url(file)), {})
     file.write_bytes(whole[:8] + b"\xff\xff\xff\xff" + whole[12:])
     with pytest.raises(InvalidInputError, match="damaged"):
-        scan_file(Task(as_url(file)))
+        scan_file(Task(as_url(file)), {})
 
 
 def test_one_record_variable_is_not_padded(tmp_path: Path) -> None:
@@ -227,7 +229,7 @@ def test_one_record_variable_is_not_padded(tmp_path: Path) -> None:
 def test_references_that_are_none_are_told(tmp_path: Path, content: str, told: str) -> None:
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(InvalidInputError, match=told):
-        scan_file(Task(as_url(tmp_path / "a.json")))
+        scan_file(Task(as_url(tmp_path / "a.json")), {})
 
 
 def test_references_may_be_relative_and_use_templates(tmp_path: Path) -> None:
@@ -291,7 +293,7 @@ def test_images_are_stacked_along_a_new_dimension(tmp_path: Path) -> None:
 # --- GRIB ---
 
 
-def message(file: Any, hour: int, level: int, edition: int) -> None:
+def message(file: Any, hour: int, level: int, edition: int, size: tuple[int, int]) -> None:
     handle = eccodes.codes_grib_new_from_samples(f"regular_ll_pl_grib{edition}")
     settings = {
         "shortName": "t",
@@ -299,28 +301,30 @@ def message(file: Any, hour: int, level: int, edition: int) -> None:
         "dataTime": hour * 100,
         "typeOfLevel": "isobaricInhPa",
         "level": level,
-        "Ni": 6,
-        "Nj": 4,
+        "Ni": size[1],
+        "Nj": size[0],
         "latitudeOfFirstGridPointInDegrees": 60,
         "latitudeOfLastGridPointInDegrees": 30,
         "longitudeOfFirstGridPointInDegrees": 0,
         "longitudeOfLastGridPointInDegrees": 50,
-        "iDirectionIncrementInDegrees": 10,
-        "jDirectionIncrementInDegrees": 10,
+        "iDirectionIncrementInDegrees": 50 / (size[1] - 1),
+        "jDirectionIncrementInDegrees": 30 / (size[0] - 1),
         "bitsPerValue": 16,
     }
     for key, value in settings.items():
         eccodes.codes_set(handle, key, value)
-    eccodes.codes_set_values(handle, np.arange(24.0) + hour + level / 1000)
+    eccodes.codes_set_values(handle, np.arange(float(size[0] * size[1])) + hour + level / 1000)
     eccodes.codes_write(handle, file)
     eccodes.codes_release(handle)
 
 
-def fields(path: Path, hours: tuple[int, ...], edition: int = 2) -> None:
+def fields(
+    path: Path, hours: tuple[int, ...], edition: int = 2, size: tuple[int, int] = (4, 6)
+) -> None:
     with path.open("wb") as file:
         for hour in hours:
             for level in (1000, 850):
-                message(file, hour, level, edition)
+                message(file, hour, level, edition, size)
 
 
 @pytest.mark.parametrize("mode", ["virtual", "native"])
@@ -354,4 +358,53 @@ def test_grib_that_is_cut_off_is_told(tmp_path: Path) -> None:
     whole = (tmp_path / "a.grib2").read_bytes()
     (tmp_path / "a.grib2").write_bytes(whole[:-10])
     with pytest.raises(InvalidInputError, match="cut off"):
-        scan_file(Task(as_url(tmp_path / "a.grib2")))
+        scan_file(Task(as_url(tmp_path / "a.grib2")), {})
+
+
+@pytest.mark.parametrize("edition", [1, 2])
+def test_a_scan_of_grib_passes_over_values(tmp_path: Path, edition: int) -> None:
+    """A file may be larger than the memory of a task, and a distant one takes long to read."""
+    file, size = tmp_path / "large.grib", (400, 500)
+    fields(file, (*range(0, 24, 2),), edition, size)
+    whole = file.stat().st_size
+    assert whole > 24 * 2 * 400 * 500
+    tracemalloc.start()
+    found = scan_file(Task(as_url(file)), {})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert isinstance(found, FileScan)
+    assert found["t"].shape == (12, 2, *size)
+    assert json.loads(found["t"].attributes)["GRIB_gridType"] == "regular_ll"
+    assert found["t"].chunks == (1, 1, *size)
+    assert peak < whole
+    read: list[int] = []
+
+    def part(start: int, length: int) -> bytes:
+        read.append(length)
+        with file.open("rb") as opened:
+            opened.seek(start)
+            return opened.read(length)
+
+    spans = [*messages(Window(part, whole), "large.grib")]
+    assert len(spans) == 24
+    assert sum(length for _, length, _ in spans) == whole
+    assert max(len(header) for _, _, header in spans) < 1000
+    assert sum(read) < 0.25 * whole
+
+
+def test_grib_between_other_bytes_is_found(tmp_path: Path) -> None:
+    fields(tmp_path / "a.grib2", (0, 12))
+    whole = (tmp_path / "a.grib2").read_bytes()
+    spans = messages(Window(lambda a, n: whole[a : a + n], len(whole)), "a")
+    parts = [whole[start : start + length] for start, length, _ in spans]
+    noise = [b"", b"GRI", bytes(BLOCK - 2), b"x" * (2 * BLOCK + 5)]
+    (tmp_path / "a.grib2").write_bytes(b"".join(n + p for n, p in zip(noise, parts, strict=True)))
+    take(tmp_path / "repo", tmp_path / "a.grib2", wanted={"mode": "native"})
+    found = seen(tmp_path / "repo").t
+    assert np.allclose(found.values[:, :, 0, 0], [[1.0, 0.85], [13.0, 12.85]], atol=1e-3)
+
+
+def test_a_grib_message_without_length_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.grib2").write_bytes(b"7777GRIB\0\0\0\2" + bytes(8) + b"7777")
+    with pytest.raises(InvalidInputError, match="damaged"):
+        scan_file(Task(as_url(tmp_path / "a.grib2"), format="grib"), {})

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import os
+import pickle
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import xarray as xr
 
 from frazil.errors import InvalidInputError
 from frazil.ingest.pipeline import Here, Request, ingest
-from frazil.ingest.plans import Kind
+from frazil.ingest.plans import Kind, Mode, Wanted
 from frazil.ingest.reports import IngestRefusedError, Progress, Status
 from frazil.model.config import ManifestConfig, RepositoryConfig
 from frazil.repository import Repository
@@ -279,3 +281,32 @@ def test_a_container_of_ones_own_must_cover_the_files(tmp_path: Path) -> None:
     take(tmp_path / "repo2", *files, container=f"file://{tmp_path}/")
     config = Repository.open(LocalStorage(tmp_path / "repo2")).config
     assert [*(config.virtual_chunk_containers or {})] == [f"file://{tmp_path}/"]
+
+
+class Watching(Here):
+    """Keeps the items of all tasks as a runner may write them to a disk."""
+
+    def __init__(self) -> None:
+        self.items: list[bytes] = []
+
+    def run(self, work: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        self.items.append(pickle.dumps([*items]))
+        return super().run(pickle.loads(pickle.dumps(work)), items)
+
+
+@pytest.mark.parametrize("wanted", [{}, {"mode": Mode.NATIVE}, {"concat_dims": ("time",)}])
+def test_secrets_of_the_source_are_in_no_item_of_a_task(
+    tmp_path: Path, wanted: dict[str, Any]
+) -> None:
+    """Long lists of items go through a shuffle, whose files stay on the disks of a cluster."""
+    files = archive(tmp_path / "files")
+    runner = Watching()
+    request = Request(
+        [*map(str, files)],
+        wanted=Wanted(**wanted),
+        source_options={"secret_access_key": "swordfish", "region": "us-east-1"},
+    )
+    assert ingest(LocalStorage(tmp_path / "repo"), request, runner).status is Status.COMMITTED
+    assert runner.items
+    assert not any(b"swordfish" in each for each in runner.items)
+    xr.testing.assert_equal(seen(tmp_path / "repo"), decoded(0, 1, 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from pyspark.sql import functions as f
 
 import frazil
 from frazil.errors import InvalidInputError
+from frazil.ids import ChunkId
+from frazil.maintenance.walk import WalkLimits, native_chunks
+from frazil.model.chunks import ChunkTable, NativeRef
 from frazil.spark import (
     FrazilTable,
     collect_garbage,
@@ -22,6 +26,8 @@ from frazil.spark import (
     storage,
     verify,
 )
+from frazil.spark.jobs import target_of
+from frazil.spark.maintain import chunks_by_tasks
 from tests.support.ages import AT_ONCE
 
 SOON = timedelta(minutes=5)
@@ -217,3 +223,30 @@ def test_storage_by_array_snapshot_and_branch(spark: SparkSession, made: Path) -
     assert [(row["branch"], row["native_bytes"]) for row in by_branch] == [("main", 16384)]
     with pytest.raises(InvalidInputError, match="by must be"):
         storage(url, "moon", spark=spark)
+
+
+def test_chunks_in_use_are_told_to_the_driver_by_twelve_bytes_each(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A repository may have a hundred million of them, and the driver a few GiB."""
+    count = 100_000
+    repository = frazil.Repository.create(tmp_path / "repo")
+    session = repository.writable_session("main")
+    zarr.create_array(session.store, name="v", shape=(count,), chunks=(1,), dtype="u1")
+    ids = np.random.default_rng(3).integers(0, 256, (count // 2, 12), np.uint8)
+    refs = [((n,), NativeRef(ChunkId(bytes(ids[n // 2])), n % 2 * 9, 9)) for n in range(count)]
+    session.state.set_table(session.state.array("/v"), ChunkTable.from_refs(1, refs))
+    session.commit("references")
+    files = session.state.base.manifest_files
+    location = target_of(str(tmp_path / "repo")).location
+    expected = native_chunks(repository.storage, files, WalkLimits())
+    assert len(expected) == count // 2
+    look = chunks_by_tasks(spark, location)
+    tracemalloc.start()
+    found = look(repository.storage, files, WalkLimits())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.array_equal(found.rows(), expected.rows())
+    assert peak < 60 * count // 2
+    nothing = look(repository.storage, (), WalkLimits())
+    assert len(nothing) == 0

@@ -113,8 +113,10 @@ class Manifest:
         row = table.find(coords)
         return None if row == ABSENT else table.ref(row)
 
-    def patched(self, id: ManifestId, node_id: NodeId, changes: ChunkTable) -> Self | None:
-        """This manifest under another id, with other references for some chunks.
+    def patched(
+        self, id: ManifestId, node_id: NodeId, changes: ChunkTable, *, key: str
+    ) -> Self | None:
+        """This manifest under another id and key, with other references for some chunks.
 
         Returns None where that needs columns: they are there already, there is more than one
         array, locations are compressed, or a chunk has no reference yet.
@@ -126,7 +128,7 @@ class Manifest:
         if self._dictionary or self._tables or list(self._arrays) != [node_id]:
             return None
         body = patched_body(buffer, id, *self._arrays[node_id], changes)
-        return None if body is None else type(self).lazily(self.spec, Buffer(body, buffer.key))
+        return None if body is None else type(self).lazily(self.spec, Buffer(body, key))
 
     def seal(self, *, spec: int, level: int = 3) -> bytes:
         """The file of a manifest whose columns were not needed yet."""

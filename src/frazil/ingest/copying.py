@@ -57,14 +57,12 @@ class Copied:
     nbytes: int
 
 
-def copies(
-    plan: Plan, array: Planned, path: str, options: Mapping[str, str], limit: int = TASK_BYTES
-) -> Iterator[Copy]:
+def copies(plan: Plan, array: Planned, path: str, limit: int = TASK_BYTES) -> Iterator[Copy]:
     """The tasks that copy an array."""
     dtype = dtype_of(array.encoding)
     first = _first(plan, array)
     spans = [(plan.start(array, file), plan.part_shape(array, file)) for file in array.files]
-    origins = [origin_of(plan.scans[file], array.name, options) for file in array.files]
+    origins = [origin_of(plan.scans[file], array.name) for file in array.files]
     fill = missing_value(array)
     for region in boxes(first, array.shape, array.chunks, limit // max(1, dtype.itemsize)):
         pieces = tuple(
@@ -123,9 +121,9 @@ def _meeting(
     return tuple(source), tuple(target)
 
 
-def copy(fork: ForkSession, item: Copy) -> Copied:
+def copy(fork: ForkSession, options: Mapping[str, Any], item: Copy) -> Copied:
     """Read the pieces of a region, write it, and tell where its chunks are."""
-    values = gather(item)
+    values = gather(item, options)
     session = ForkSession.__new__(ForkSession)
     session.__setstate__(fork.__getstate__())
     session.state.changes = ChangeSet()
@@ -135,12 +133,12 @@ def copy(fork: ForkSession, item: Copy) -> Copied:
     return Copied(changes, count, values.nbytes)
 
 
-def gather(item: Copy) -> Array:
+def gather(item: Copy, options: Mapping[str, Any]) -> Array:
     """The values of a region."""
     dtype = np.dtype(item.dtype)
     values = np.full(item.shape, item.fill, dtype)
     for piece in item.pieces:
-        part = read_part(piece.origin, piece.source, decode=item.decode)
+        part = read_part(piece.origin, piece.source, options, decode=item.decode)
         place = values[piece.target]
         place[...] = part.reshape(place.shape)
     return values

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, Final
 
-import eccodes
 import numpy as np
 import obstore
 
@@ -21,17 +20,19 @@ from frazil.errors import ErrorKind, StorageError
 from frazil.ingest.encoding import Meaning, encoded_attributes, encoding_of
 from frazil.ingest.grib_messages import (
     Message,
+    Window,
     decoded,
     described,
     grid_of,
     loaded,
-    message_spans,
+    messages,
+    opened,
     refusal,
     unsuitable,
 )
 from frazil.ingest.parsed import Parsed
 from frazil.ingest.records import Array, Identity, References, Variable, canonical, plain
-from frazil.ingest.sources import client_for, read_head, shown
+from frazil.ingest.sources import client_for, shown
 from frazil.storage.faults import FOREIGN, cleaned
 from frazil.storage.locations import key_of
 
@@ -95,7 +96,7 @@ def read_grib(
             chunk = chunk * count + span[at]
         message = cube.rows.get(chunk)
         if message is not None:
-            field = decoded(_fetch(url, message, options)).reshape(shape[-2:])
+            field = decoded(_read(url, options, message.offset, message.length)).reshape(shape[-2:])
             made[place] = field[spans[-2].start : spans[-2].stop, spans[-1].start : spans[-1].stop]
     return made
 
@@ -107,30 +108,30 @@ def _all(shape: tuple[int, ...]) -> tuple[slice, ...]:
 @lru_cache(maxsize=_KEPT)
 def index_of(url: str, options: tuple[tuple[str, Any], ...], identity: Identity | None) -> Index:
     """What is in a file; kept for the tasks that follow."""
-    data = read_head(url, identity.size if identity else 0, dict(options))
+    file = Window(partial(_read, url, dict(options)), identity.size if identity else 0)
     found: dict[tuple[str, str], list[tuple[Message, dict[str, Any]]]] = {}
     coordinates: dict[str, Variable] = {}
-    for offset, length in message_spans(data, url):
-        handle = eccodes.codes_new_from_message(data[offset : offset + length])
-        try:
+    for offset, length, header in messages(file, url):
+        with opened(header) as handle:
             message, attrs = described(handle, offset, length, url)
-            key = (message.variable, message.level_type)
-            if not found:
-                coordinates |= grid_of(handle, url)
-                grid = message.grid
-            if message.grid != grid:
-                raise unsuitable(f"{message.variable!r} is on another grid than the first", url)
-            found.setdefault(key, []).append((message, attrs))
-        finally:
-            eccodes.codes_release(handle)
+        key = (message.variable, message.level_type)
+        if key not in found:  # some attributes, and the grid, are told by whole messages only
+            with opened(file.get(offset, length)) as handle:
+                message, attrs = described(handle, offset, length, url)
+                if not found:
+                    coordinates |= grid_of(handle, url)
+                    grid = message.grid
+        if message.grid != grid:
+            raise unsuitable(f"{message.variable!r} is on another grid than the first", url)
+        found.setdefault(key, []).append((message, attrs))
     if not found:
         raise unsuitable("there are no messages in it", url)
-    return _assembled(url, data, found, coordinates)
+    return _assembled(url, file, found, coordinates)
 
 
 def _assembled(
     url: str,
-    data: bytes,
+    file: Window,
     found: Mapping[tuple[str, str], list[tuple[Message, dict[str, Any]]]],
     coordinates: dict[str, Variable],
 ) -> Index:
@@ -141,7 +142,7 @@ def _assembled(
         own = name if names.count(name) == 1 else f"{name}_{level_type}"
         cubes[own] = _cube(url, own, level_type, items, coordinates)
         first = items[0][0]
-        why = refusal(data[first.offset : first.offset + first.length])
+        why = refusal(file.get(first.offset, first.length))
         if why is not None:
             cubes[own] = replace(cubes[own], variable=replace(cubes[own].variable, references=None))
             notes.append(f"{own} can only be copied: {why}")
@@ -249,12 +250,10 @@ def _rows(
     return rows
 
 
-def _fetch(url: str, message: Message, options: Mapping[str, Any]) -> bytes:
+def _read(url: str, options: Mapping[str, Any], start: int, length: int) -> bytes:
     try:
         return bytes(
-            obstore.get_range(
-                client_for(url, options), key_of(url), start=message.offset, length=message.length
-            )
+            obstore.get_range(client_for(url, options), key_of(url), start=start, length=length)
         )
     except FOREIGN as error:
         raise StorageError(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -15,6 +16,10 @@ from frazil.ingest.encoding import Meaning, encoding_of
 from frazil.ingest.records import Array, Variable, plain
 from frazil.ingest.sources import shown
 
+BLOCK: Final = 64 << 10
+"""Bytes that are read at once."""
+_BITMAP: Final = b"\x06"
+"""Section of the second edition with the bitmap; that with the values follows."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -31,18 +36,85 @@ class Message:
     grid: str
 
 
-def message_spans(data: bytes, url: str) -> Iterator[tuple[int, int]]:
-    """Where messages are; what lies between them is passed over."""
-    at = data.find(b"GRIB")
+class Window:
+    """A file of which a block at a time is in memory; large messages are passed over unread."""
+
+    def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
+        self._read = read
+        self.size = size
+        self._start, self._block = 0, b""
+
+    def get(self, start: int, length: int) -> bytes:
+        """Some bytes, fewer at the end of the file."""
+        length = max(0, min(length, self.size - start))
+        inside = start - self._start
+        if inside < 0 or inside + length > len(self._block):
+            block = self._read(start, min(max(length, BLOCK), self.size - start)) if length else b""
+            if len(block) > BLOCK:
+                return block[:length]
+            self._start, self._block, inside = start, block, 0
+        return self._block[inside : inside + length]
+
+    def find(self, sign: bytes, start: int) -> int:
+        """Where some bytes are next, -1 for nowhere."""
+        if self.get(start, len(sign)) == sign:
+            return start
+        while start < self.size:
+            block = self.get(start, BLOCK)
+            found = block.find(sign)
+            if found >= 0:
+                return start + found
+            start += max(1, len(block) - len(sign) + 1)
+        return -1
+
+
+def messages(file: Window, url: str) -> Iterator[tuple[int, int, bytes]]:
+    """Where messages are, and their headers; what lies between them is passed over."""
+    at = file.find(b"GRIB", 0)
     while at >= 0:
-        edition = data[at + 7] if at + 8 <= len(data) else 0
-        length = int.from_bytes(
-            data[at + 8 : at + 16] if edition == 2 else data[at + 4 : at + 7], "big"
-        )
-        if data[at + length - 4 : at + length] != b"7777":
+        head = file.get(at, 16).ljust(16, b"\0")
+        length = int.from_bytes(head[8:] if head[7] == 2 else head[4:7], "big")
+        header = _header(file, at, length)  # now, as the end is read with the next header
+        if length < len(head) or file.get(at + length - 4, 4) != b"7777":
             raise unsuitable("a GRIB message is damaged or cut off", url)
-        yield at, length
-        at = data.find(b"GRIB", at + length)
+        yield at, length, header
+        at = file.find(b"GRIB", at + length)
+
+
+def _header(file: Window, offset: int, length: int) -> bytes:
+    """A message up to its bitmap and values, which say nothing of what it is about."""
+    if length <= BLOCK:
+        return file.get(offset, length)
+    end = _end_of_header_1 if file.get(offset + 7, 1) == b"\x01" else _end_of_header_2
+    return file.get(offset, min(length, end(file, offset, length)))
+
+
+def _end_of_header_1(file: Window, offset: int, _: int) -> int:
+    at = 8
+    has_grid = file.get(offset + at + 7, 1)[0] & 128
+    for _ in range(2 if has_grid else 1):
+        at += int.from_bytes(file.get(offset + at, 3), "big")
+    return at
+
+
+def _end_of_header_2(file: Window, offset: int, length: int) -> int:
+    at = 16
+    while at < length:
+        size, number = file.get(offset + at, 4), file.get(offset + at + 4, 1)
+        if number >= _BITMAP:
+            break
+        at += max(5, int.from_bytes(size, "big"))
+    return at
+
+
+@contextmanager
+def opened(message: bytes) -> Iterator[Any]:
+    """What eccodes knows of a message, or of its beginning."""
+    handle = eccodes.codes_new_from_message(message, partial=message[-4:] != b"7777")
+    try:
+        yield handle
+    finally:
+        eccodes.codes_release(handle)
 
 
 def described(
@@ -160,15 +232,12 @@ def refusal(data: bytes) -> str | None:
 
 def decoded(data: bytes) -> Array:
     """The values of a message, NaN where there are none."""
-    handle = eccodes.codes_new_from_message(data)
-    try:
+    with opened(data) as handle:
         eccodes.codes_set(handle, "missingValue", 9.9e36)
         values = np.asarray(eccodes.codes_get_values(handle))
         if eccodes.codes_get(handle, "bitmapPresent"):
             values = np.where(values == 9.9e36, np.nan, values)
         return values
-    finally:
-        eccodes.codes_release(handle)
 
 
 def unsuitable(message: str, url: str) -> InvalidInputError:

@@ -23,14 +23,14 @@ _KEPT: Final = 16
 
 
 def scan_parsed(
-    task: Task, found: Format, wish: Wish
+    task: Task, found: Format, wish: Wish, options: Mapping[str, Any]
 ) -> tuple[list[Variable], str, tuple[str, ...]]:
     """The variables of a file, its attributes, and notes on what is left out."""
-    parsed = parse(task.url, found, task.group, tuple(sorted(task.options.items())))
+    parsed = parse(task.url, found, task.group, tuple(sorted(options.items())))
     kept = [each for each in parsed.variables if each.name not in wish.drop]
     chosen = wish.chosen({each.name: (each.dims, each.attrs, _size(each)) for each in kept})
     variables = [
-        replace(each, values=read_variable(each, (), task.options))
+        replace(each, values=read_variable(each, (), options))
         if each.name in chosen and each.values is None and each.references is not None
         else each
         for each in kept
@@ -42,15 +42,15 @@ def _size(variable: Variable) -> int:
     return prod(variable.shape) * dtype_of(variable.encoding).itemsize
 
 
-def read_parsed(origin: Origin, region: tuple[slice, ...]) -> Array:
+def read_parsed(origin: Origin, region: tuple[slice, ...], options: Mapping[str, Any]) -> Array:
     """Values of a region of a variable, as stored."""
-    options = tuple(sorted(origin.options.items()))
     if origin.format == Format.GRIB:
         from frazil.ingest.grib import read_grib
 
-        identity = look(origin.url, origin.options)
-        return read_grib(origin.url, origin.options, identity, origin.name, region)
-    parsed = parse(origin.url, Format(origin.format), origin.group, options)
+        identity = look(origin.url, options)
+        return read_grib(origin.url, options, identity, origin.name, region)
+    given = tuple(sorted(options.items()))
+    parsed = parse(origin.url, Format(origin.format), origin.group, given)
     variable = next((each for each in parsed.variables if each.name == origin.name), None)
     if variable is None:
         raise InvalidInputError(
@@ -58,7 +58,7 @@ def read_parsed(origin: Origin, region: tuple[slice, ...]) -> Array:
             kind=ErrorKind.UNSUITABLE_DATA,
             file=shown(origin.url),
         )
-    return read_variable(variable, region, origin.options)
+    return read_variable(variable, region, options)
 
 
 @lru_cache(maxsize=_KEPT)

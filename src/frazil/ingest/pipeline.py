@@ -189,7 +189,6 @@ class _Ingest:
                 known.get(provenance.name_mark(url)),
                 request.format,
                 request.source_group,
-                request.source_options,
                 request.load,
                 request.drop,
             )
@@ -198,7 +197,7 @@ class _Ingest:
         found: list[Outcome | None] = [None] * len(tasks)
         state = Progress("scanning", len(tasks))
         self.tell(state)
-        for number, outcome in self.runner.run(scan, tasks):
+        for number, outcome in self.runner.run(partial(scan, request.source_options), tasks):
             # What was packed for the way takes its full size again until it is compact.
             found[number] = outcome.compact() if isinstance(outcome, FileScan) else outcome
             state = state.with_scan(outcome)
@@ -233,9 +232,9 @@ class _Ingest:
             files = [n for n, each in enumerate(plan.scans) if each.get(array.name) is not None]
             if len(files) < 2:
                 continue
-            options = self.request.source_options
-            origins = [origin_of(plan.scans[n], array.name, options) for n in files]
-            marks = dict(self.runner.run(digest, origins))
+            origins = [origin_of(plan.scans[n], array.name) for n in files]
+            work = partial(digest, self.request.source_options)
+            marks = dict(self.runner.run(work, origins))
             odd = [plan.scans[files[n]].url for n, mark in marks.items() if mark != marks[0]]
             if odd:
                 self.findings.error(
@@ -348,7 +347,7 @@ class _Ingest:
             item
             for array in plan.arrays
             if array.kind is Kind.NATIVE
-            for item in copies(plan, array, self._path(array), self.request.source_options)
+            for item in copies(plan, array, self._path(array))
         ]
         if not items:
             return 0, 0
@@ -356,8 +355,9 @@ class _Ingest:
         state = replace(state, regions=len(items))
         self.tell(state)
         chunks = size = 0
+        work = partial(copy, fork, self.request.source_options)
         with quiet():
-            for _, done in self.runner.run(partial(copy, fork), items):
+            for _, done in self.runner.run(work, items):
                 assert isinstance(done, Copied)
                 session.state.changes.merge(done.changes)
                 chunks, size = chunks + done.chunks, size + done.nbytes

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final, TypeAlias
 
@@ -196,15 +196,12 @@ class Origin:
     group: str
     name: str
     identity: Identity
-    options: Mapping[str, str] = field(default_factory=dict)
     attributes: str = "{}"
 
 
-def origin_of(scan: FileScan, name: str, options: Mapping[str, str]) -> Origin:
+def origin_of(scan: FileScan, name: str) -> Origin:
     """Where the values of a variable are."""
-    return Origin(
-        scan.url, scan.format, scan.group, name, scan.identity, options, scan[name].attributes
-    )
+    return Origin(scan.url, scan.format, scan.group, name, scan.identity, scan[name].attributes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +232,6 @@ class Task:
     """a mark of the file's state when it was ingested before"""
     format: str | None = None
     group: str = ""
-    options: Mapping[str, str] = field(default_factory=dict)
     load: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     references: Sequence[str] = ()

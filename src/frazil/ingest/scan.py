@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError
 from frazil.ingest.formats import Format, detect_format, parse_format
@@ -13,37 +14,37 @@ from frazil.ingest.records import Failure, FileScan, Identity, Outcome, Skipped,
 from frazil.ingest.sources import look, shown
 
 
-def scan(task: Task) -> Outcome:
-    """Scan a file, or tell what is wrong with it."""
+def scan(options: Mapping[str, Any], task: Task) -> Outcome:
+    """Scan a file, or tell what is wrong with it; `options` are those of the store it is in."""
     try:
-        found = scan_file(task)
+        found = scan_file(task, options)
     except FrazilError as error:
         return Failure(task.url, str(error), str(error.kind))
     return found.compact() if isinstance(found, FileScan) else found
 
 
-def scan_file(task: Task) -> FileScan | Skipped:
+def scan_file(task: Task, options: Mapping[str, Any]) -> FileScan | Skipped:
     """Scan a file.
 
     Raises:
         InvalidInputError: it is not what it should be.
         StorageError: it cannot be read.
     """
-    identity = look(task.url, task.options)
+    identity = look(task.url, options)
     if task.known is not None and identity is not None:
         _require_unchanged(task.url, identity, task.known)
         return Skipped(task.url)
     chosen = parse_format(task.format) if task.format else None
-    found = chosen or detect_format(task.url, identity, task.options)
+    found = chosen or detect_format(task.url, identity, options)
     wish = Wish(frozenset(task.load), frozenset(task.drop))
     if found is Format.HDF5:
         from frazil.ingest.hdf import scan_hdf
 
-        variables, attributes, notes = scan_hdf(task.url, task.options, task.group, wish)
+        variables, attributes, notes = scan_hdf(task.url, options, task.group, wish)
     else:
         from frazil.ingest.parsers import scan_parsed
 
-        variables, attributes, notes = scan_parsed(task, found, wish)
+        variables, attributes, notes = scan_parsed(task, found, wish, options)
     _require_content(task, variables)
     variables = settled(variables)
     if identity is None:

@@ -16,13 +16,18 @@ from frazil.ingest.records import Array, Origin
 from frazil.ingest.sources import look, shown
 
 
-def read_part(origin: Origin, region: tuple[slice, ...], *, decode: bool = False) -> Array:
+def read_part(
+    origin: Origin, region: tuple[slice, ...], options: Mapping[str, Any], *, decode: bool = False
+) -> Array:
     """Read a region of a variable, as stored or with its CF packing undone.
+
+    `options` are those of the store, secrets included: they come with the work, not with items,
+    since Spark writes long lists of items to the disks of its machines.
 
     Raises:
         InvalidInputError: the file has changed since it was scanned, or cannot be read.
     """
-    now = look(origin.url, origin.options)
+    now = look(origin.url, options)
     if now is not None and now != origin.identity:
         raise InvalidInputError(
             "the file has changed while it was ingested",
@@ -32,11 +37,11 @@ def read_part(origin: Origin, region: tuple[slice, ...], *, decode: bool = False
     if origin.format == Format.HDF5:
         from frazil.ingest.hdf import read_hdf
 
-        values = read_hdf(origin.url, origin.options, origin.group, origin.name, region)
+        values = read_hdf(origin.url, options, origin.group, origin.name, region)
     else:
         from frazil.ingest.parsers import read_parsed
 
-        values = read_parsed(origin, region)
+        values = read_parsed(origin, region, options)
     return decoded(values, json.loads(origin.attributes)) if decode else values
 
 
@@ -53,9 +58,9 @@ def decoded(values: Array, attrs: Mapping[str, Any]) -> Array:
     return np.asarray(made.values)
 
 
-def digest(origin: Origin) -> bytes:
+def digest(options: Mapping[str, Any], origin: Origin) -> bytes:
     """A hash of all values of a variable."""
-    values = read_part(origin, ())
+    values = read_part(origin, (), options)
     state = hashlib.blake2b(repr((values.shape, values.dtype.str)).encode(), digest_size=16)
     state.update(np.ascontiguousarray(values).data if values.dtype.kind != "T" else b"")
     if values.dtype.kind == "T":

@@ -18,7 +18,7 @@ from frazil.errors import ErrorKind, FormatError
 from frazil.formats.manifest import Manifest
 from frazil.formats.snapshot_nodes import NodeTable
 from frazil.ids import ManifestId, SnapshotId, crockford_many
-from frazil.model.chunks import ChunkType
+from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.history import (
     ManifestFile,
     Metadata,
@@ -106,9 +106,7 @@ def start_save(
         state.changes,
         state.load_tables,
         lambda node: _split_sizes(state, node, rewrite=rewrite_manifests),
-        patch=lambda node, ref, table: state.manifest(ref).patched(
-            ManifestId.random(), node.id, table
-        ),
+        patch=partial(_patch, state),
         rewrite=rewrite_manifests,
     )
     snapshot_id, began = SnapshotId.random(), now_micros()
@@ -138,6 +136,13 @@ def start_save(
         wait()
 
     return Saved(snapshot, log, numbers), ready
+
+
+def _patch(
+    state: WorkingState, node: ArrayNode, ref: ManifestRef, table: ChunkTable
+) -> Manifest | None:
+    fresh = ManifestId.random()
+    return state.manifest(ref).patched(fresh, node.id, table, key=manifest_key(fresh))
 
 
 def _split_sizes(state: WorkingState, node: ArrayNode, *, rewrite: bool) -> tuple[int, ...]:

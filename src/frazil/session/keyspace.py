@@ -86,7 +86,7 @@ def resolve(span: Span | None, size: int) -> tuple[int, int]:
             fits = 0 <= start <= end <= size and (start < size or start == end)
             bounds = (start, end)
         case From(offset):
-            fits, bounds = 0 <= offset and (offset < size or size == 0), (offset, size)
+            fits, bounds = offset >= 0 and (offset < size or size == 0), (offset, size)
         case Last(count):
             fits, bounds = 0 <= count <= size, (size - count, size)
     if not fits:

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.errors import SessionStateError
@@ -30,7 +31,7 @@ from frazil.maintenance.garbage import (
     plan_collection,
     settle,
 )
-from frazil.maintenance.id_sets import RowSet
+from frazil.maintenance.id_sets import ID_WIDTH, RowSet
 from frazil.maintenance.listing import Objects, list_older, parse_names
 from frazil.maintenance.reading import manifest_blob
 from frazil.maintenance.walk import WalkLimits, manifests_of
@@ -54,6 +55,8 @@ _LISTED: Final = "key string, size_bytes long, created_us long"
 _LISTED_SCHEMA: Final = pa.schema(
     [("key", pa.string()), ("size_bytes", pa.int64()), ("created_us", pa.int64())]
 )
+_KEYS: Final = pa.schema([("key", pa.string())])
+_IDS: Final = pa.schema([("id", pa.binary())])
 _INVENTORY: Final = {
     "key": ("key", "path"),
     "size_bytes": ("size_bytes", "size", "length"),
@@ -201,7 +204,8 @@ def find_garbage(
     )
     # Some stores drop the fraction of a second, so an object may be that much younger.
     aged = listing.where(f.col("created_us") + SECOND <= micros(cutoff))
-    chunks = aged.join(_live_chunks(chosen, target.location, files), "key", "left_anti")
+    live = _live_chunks(chosen, target.location, files, _KEYS)
+    chunks = aged.join(live, "key", "left_anti")
     chunks = chunks.dropDuplicates(["key"])
     now = micros(datetime.now(UTC))
     doomed = [(key, part.prefix) for part in plan.garbage for key in Objects.keys(part)]
@@ -227,31 +231,49 @@ def _no_chunks(*_: object) -> RowSet:
 
 
 def _live_chunks(
-    spark: SparkSession, location: Location, files: Iterable[ManifestFile]
+    spark: SparkSession, location: Location, files: Iterable[ManifestFile], schema: pa.Schema
 ) -> DataFrame:
-    """The keys of chunk objects that manifests refer to; they may repeat."""
-    schema = pa.schema([("key", pa.string())])
+    """The keys or ids of chunk objects that manifests refer to; they may repeat."""
 
     def work(batches: Batches) -> Batches:
         storage = location.open().context.storage
         for manifest_id in over_items(batches):
             blob = manifest_blob(storage, manifest_id)
             ids = np.unique(native_chunk_ids(blob, key=manifest_key(manifest_id)), axis=0)
-            yield batch_of([[CHUNKS + name for name in crockford_many(ids)]], schema)
+            if schema == _IDS:
+                yield pa.RecordBatch.from_arrays([_id_column(ids)], schema=schema)
+            else:
+                yield batch_of([[CHUNKS + name for name in crockford_many(ids)]], schema)
 
     items = [file.id for file in files]
-    return jobs.map_batches(items_frame(spark, items), work, "key string")
+    returned = "id binary" if schema == _IDS else "key string"
+    return jobs.map_batches(items_frame(spark, items), work, returned)
+
+
+def _id_column(ids: npt.NDArray[np.uint8]) -> pa.Array:
+    """Rows of ids as an Arrow column, without an object for each."""
+    data = np.ascontiguousarray(ids)
+    ends = np.arange(len(ids) + 1, dtype=np.int32) * ID_WIDTH
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(ids), buffers)
+
+
+def _id_rows(column: pa.Array) -> npt.NDArray[np.uint8]:
+    """Ids of an Arrow column as rows."""
+    ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset :]
+    data = np.frombuffer(column.buffers()[2] or b"", np.uint8)
+    return data[ends[0] : ends[len(column)]].reshape(-1, ID_WIDTH)
 
 
 def chunks_by_tasks(spark: SparkSession, location: Location) -> FindChunks:
     """What finds the chunk objects that manifests refer to, on executors."""
 
     def find(_: Storage, files: Iterable[ManifestFile], __: WalkLimits) -> RowSet:
-        rows = jobs.collect(_live_chunks(spark, location, files).distinct())
+        ids = jobs.collect(_live_chunks(spark, location, files, _IDS).distinct())
         found = RowSet()
-        names = [key[len(CHUNKS) :] for key in rows.column("key").to_pylist()]
-        if names:
-            found.add(parse_names(names))
+        for part in ids.column("id").chunks:
+            if len(part):
+                found.add(_id_rows(part))
         return found
 
     return find

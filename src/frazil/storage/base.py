@@ -457,7 +457,8 @@ def shared(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[
     """Yield `work` of every item, in any order; `width` threads help themselves to items.
 
     Nobody waits for the order. Threads leave when the caller is `width` results behind, and come
-    back when it has caught up. When it ends early, what has begun is waited for: it may use memory of the caller.
+    back when it has caught up. When it ends early, what has begun is waited for: it may use
+    memory of the caller.
     """
     if width < 2 or getattr(_in_pool, "yes", False):
         yield from map(work, items)

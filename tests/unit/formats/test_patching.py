@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from frazil.errors import FormatError
 from frazil.formats import patching
+from frazil.formats.envelope import FileKind, seal, unseal
 from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.ids import ChunkId, ManifestId, NodeId
 from frazil.model.chunks import (
@@ -21,6 +23,7 @@ from frazil.model.nodes import Coordinates
 from tests.support.manifests import Compression
 
 KEY = "manifests/TEST"
+NEW_KEY = "manifests/NEW"
 OLD, NEW = ManifestId(range(12)), ManifestId(range(1, 13))
 NODE, OTHER = NodeId(b"node-001"), NodeId(b"node-002")
 SIDE = 200
@@ -51,7 +54,7 @@ def no_coords() -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
 
 def test_some_references_are_exchanged_and_all_others_stay() -> None:
     changes = ChunkTable.from_refs(2, CHANGES.items())
-    manifest = opened().patched(NEW, NODE, changes)
+    manifest = opened().patched(NEW, NODE, changes, key=NEW_KEY)
     assert manifest is not None
     again = decode_manifest(manifest.seal(spec=2), key=KEY)
     assert (again.id, again.nodes(), again.num_refs) == (NEW, (NODE,), SIDE * SIDE)
@@ -66,7 +69,7 @@ def test_a_patched_manifest_can_be_patched_again() -> None:
     manifest = opened()
     for number, (coords, ref) in enumerate(CHANGES.items(), 1):
         id_ = ManifestId(bytes([number]) * 12)
-        made = manifest.patched(id_, NODE, ChunkTable.from_refs(2, [(coords, ref)]))
+        made = manifest.patched(id_, NODE, ChunkTable.from_refs(2, [(coords, ref)]), key=NEW_KEY)
         assert made is not None
         manifest = decode_manifest(made.seal(spec=1), key=KEY)
     found = manifest.table(NODE)
@@ -77,21 +80,41 @@ def test_a_patched_manifest_can_be_patched_again() -> None:
 
 def test_a_chunk_without_reference_needs_columns() -> None:
     refs: dict[Coordinates, ChunkRef] = {**CHANGES, (SIDE, 0): InlineRef(b"new")}
-    assert opened().patched(NEW, NODE, ChunkTable.from_refs(2, refs.items())) is None
+    assert opened().patched(NEW, NODE, ChunkTable.from_refs(2, refs.items()), key=NEW_KEY) is None
 
 
 def test_columns_that_are_there_are_used() -> None:
     manifest = opened()
     assert manifest.table(NODE) is not None
-    assert manifest.patched(NEW, NODE, ChunkTable.from_refs(2, CHANGES.items())) is None
+    assert (
+        manifest.patched(NEW, NODE, ChunkTable.from_refs(2, CHANGES.items()), key=NEW_KEY) is None
+    )
 
 
 def test_other_forms_of_manifests_need_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     changes = ChunkTable.from_refs(2, CHANGES.items())
     packed = opened(Compression())
-    assert packed.patched(NEW, NODE, changes) is None
+    assert packed.patched(NEW, NODE, changes, key=NEW_KEY) is None
     both = encode_manifest(OLD, {NODE: table(), OTHER: table()}, spec=2)
-    assert decode_manifest(both, key=KEY).patched(NEW, NODE, changes) is None
-    assert opened().patched(ManifestId(12), NODE, changes) is None  # its turn to be made anew
+    assert decode_manifest(both, key=KEY).patched(NEW, NODE, changes, key=NEW_KEY) is None
+    assert (
+        opened().patched(ManifestId(12), NODE, changes, key=NEW_KEY) is None
+    )  # its turn to be made anew
     monkeypatch.setattr(patching, "MAX_BODY", 100_000)
-    assert opened().patched(NEW, NODE, changes) is None
+    assert opened().patched(NEW, NODE, changes, key=NEW_KEY) is None
+
+
+def test_errors_of_a_patched_manifest_name_its_own_file() -> None:
+    blob = encode_manifest(OLD, {NODE: table()}, spec=2)
+    body = bytearray(unseal(blob, FileKind.MANIFEST, key=KEY).body)
+    start, _ = decode_manifest(blob, key=KEY)._arrays[NODE]
+    place = start + 4 * (7 * SIDE + 7)
+    body[place : place + 4] = b"\xff\xff\xff\x7f"
+    damaged = decode_manifest(seal(memoryview(body), FileKind.MANIFEST, spec=2), key=KEY)
+    changes = ChunkTable.from_refs(2, CHANGES.items())
+    manifest = damaged.patched(NEW, NODE, changes, key=NEW_KEY)
+    assert manifest is not None
+    with pytest.raises(FormatError) as caught:
+        manifest.find(NODE, (7, 7))
+    assert NEW_KEY in str(caught.value)
+    assert KEY not in str(caught.value)

@@ -98,7 +98,8 @@ def test_a_commit_after_preloading_writes_only_what_changed() -> None:
     assert [*edits.put] == ["/g007"]
     assert "_all" not in vars(edits.base)
     session.commit("one")
-    assert Repository.open(storage).readonly_session("main").state.node("/g007")
+    changed = Repository.open(storage).readonly_session("main").state.node("/g007")
+    assert changed.user_data == group_document(changed=True)
 
 
 def test_only_so_many_arrays_are_looked_at() -> None:
