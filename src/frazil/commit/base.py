@@ -152,8 +152,14 @@ class RefStore(ABC):
         """
 
     @abstractmethod
-    def register_detached(self, entry: SnapshotEntry) -> None:
-        """Make a snapshot known that no branch points to."""
+    def register_detached(
+        self, entry: SnapshotEntry, requires: frozenset[SnapshotId] = frozenset()
+    ) -> None:
+        """Make a snapshot known that no branch points to.
+
+        Raises:
+            SnapshotNotFoundError: its parent, or a snapshot that it `requires`, is gone.
+        """
 
     @abstractmethod
     def create_branch(self, name: str, target: SnapshotId) -> None:

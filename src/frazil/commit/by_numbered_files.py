@@ -322,8 +322,11 @@ class NumberedRefs(FileRefs):
     def create_main(self, first: SnapshotEntry) -> bool:
         return self._create(self.layout.branch_key(MAIN, 0), first.id)
 
-    def register_detached(self, entry: SnapshotEntry) -> None:
+    def register_detached(
+        self, entry: SnapshotEntry, requires: frozenset[SnapshotId] = frozenset()
+    ) -> None:
         """There is no list of snapshots; the file is enough."""
+        self._require_kept(requires)
 
     def edit_config(self, change: Callable[[JSON | None], JSON]) -> None:
         if not self.generation.keeps_config:

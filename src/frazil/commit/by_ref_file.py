@@ -158,8 +158,11 @@ class RefFileRefs(FileRefs):
                 kind=ErrorKind.REPO_INFO_UPDATED,
             )
 
-    def register_detached(self, entry: SnapshotEntry) -> None:
+    def register_detached(
+        self, entry: SnapshotEntry, requires: frozenset[SnapshotId] = frozenset()
+    ) -> None:
         """v1 keeps no list of snapshots; the file is enough."""
+        self._require_kept(requires)
 
     def entry_key(self) -> str:
         return self._branch_key(MAIN)

@@ -305,14 +305,16 @@ class RepoObjectRefs(RefStore):
         # who has lost the race since then pays for it.
         self.edit(change, ready=ready, trusts_known=not self._storage.answers_inline)
 
-    def register_detached(self, entry: SnapshotEntry) -> None:
-        self.edit(
-            lambda info: (
-                None
-                if entry.id in info.snapshots
-                else Edit(history.NewDetachedSnapshot(entry.id), {"snapshots": _added(info, entry)})
-            )
-        )
+    def register_detached(
+        self, entry: SnapshotEntry, requires: frozenset[SnapshotId] = frozenset()
+    ) -> None:
+        def change(info: RepoInfo) -> Edit | None:
+            if entry.id in info.snapshots:
+                return None
+            _require(info, requires)
+            return Edit(history.NewDetachedSnapshot(entry.id), {"snapshots": _added(info, entry)})
+
+        self.edit(change)
 
     def create_branch(self, name: str, target: SnapshotId) -> None:
         def change(info: RepoInfo) -> Edit:

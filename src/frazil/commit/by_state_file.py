@@ -121,10 +121,13 @@ class StateFileRefs(FileRefs):
             if not self._landed_all_the_same(publication, error, lambda: [self._file.read().key]):
                 raise
 
-    def register_detached(self, entry: SnapshotEntry) -> None:
+    def register_detached(
+        self, entry: SnapshotEntry, requires: frozenset[SnapshotId] = frozenset()
+    ) -> None:
         def change(state: State) -> State | None:
             if state.find(entry.id) is not None:
                 return None
+            _require(state, requires)
             added = (*state.snapshots, _item(state, entry))
             return replace(state, snapshots=added, generation=state.generation + 1)
 

@@ -501,7 +501,8 @@ class Session(Shown):
         context.refs.require_online()
         with self.state.closing():
             saved = save(self.state, message, self._metadata(metadata, {}), parent=base)
-            context.refs.register_detached(saved.entry(base))
+            requires = frozenset(self.state.changes.sources)
+            context.refs.register_detached(saved.entry(base), requires)
             return self._finish(saved)
 
     def rewrite_manifests(
