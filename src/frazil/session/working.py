@@ -20,6 +20,8 @@ from frazil.errors import (
     InvalidInputError,
     NodeNotFoundError,
     ReadOnlyError,
+    SnapshotNotFoundError,
+    StorageError,
 )
 from frazil.formats.manifest import Manifest
 from frazil.formats.zarr_meta import ArrayMeta, parse_node
@@ -41,6 +43,7 @@ from frazil.session.context import Context
 from frazil.session.draft import in_grid
 from frazil.session.reliance import Reliance
 from frazil.session.tree import Tree, array_node, build_tree, updated_array
+from frazil.storage.assets import snapshot_key
 from frazil.storage.base import Bytes
 
 
@@ -88,11 +91,23 @@ class WorkingState:
 
     @property
     def base(self) -> Snapshot:
-        """The snapshot below the changes."""
+        """The snapshot below the changes.
+
+        Raises:
+            StorageError: its file is missing. That must not look like a missing key: zarr would
+                take damage for an empty repository.
+        """
         base = self._base
         if base is None:
             with self.lock:
-                base = self._base = self.context.assets.snapshot(self.base_id)
+                try:
+                    base = self._base = self.context.assets.snapshot(self.base_id)
+                except SnapshotNotFoundError as error:
+                    raise StorageError(
+                        "the snapshot of this session is missing in storage",
+                        kind=ErrorKind.OBJECT_NOT_FOUND,
+                        key=snapshot_key(self.base_id),
+                    ) from error
         return base
 
     @property

@@ -23,6 +23,7 @@ from frazil.errors import (
     NodeNotFoundError,
     ReadOnlyError,
     SessionStateError,
+    StorageError,
 )
 from frazil.model.chunks import ChunkType
 from frazil.model.values import SessionMode
@@ -479,3 +480,15 @@ def list_until(session: Session, writers: list[Future[None]]) -> None:
         list(space.list_prefix(""))
         space.prefix_size("a")
         space.list_dir("a/c")
+
+
+def test_a_missing_snapshot_is_no_empty_repository() -> None:
+    storage = MemoryStorage()
+    repository = Repository.create(storage)
+    with repository.transaction("main", message="one") as store:
+        zarr.create_group(store).create_array("a", shape=(2,), dtype="i4")
+    storage.delete_many([item.key for item in storage.list("snapshots/")])
+    for mode in ("r", "a", "w-"):
+        session = Repository.open(storage).writable_session("main")
+        with pytest.raises(StorageError, match="missing in storage"):
+            zarr.open_group(session.store, mode=mode)
