@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from tests.support.spark import (
     opened,
     rows_of,
     sink_here,
+    stream_sink_here,
     weather,
     write_here,
 )
@@ -67,6 +70,13 @@ def grow(root: zarr.Group) -> None:
         found = root[name]
         assert isinstance(found, zarr.Array)
         found.append(np.asarray(found[:2]))
+
+
+def put(root: zarr.Group, name: str, where: int | slice, value: float) -> None:
+    """Other values in some cells."""
+    found = root[name]
+    assert isinstance(found, zarr.Array)
+    found[where] = value
 
 
 Compete = Callable[[zarr.Group], object]
@@ -181,7 +191,7 @@ def test_blocks_in_place_do_not_take_a_correction_back(
     def doubled(block: xr.Dataset) -> xr.Dataset:
         if not flag.exists():  # the first block is made by the driver
             flag.touch()
-            change(repo, lambda root: root["wind"].__setitem__(slice(0, 3), 99.0))  # type: ignore[union-attr]
+            change(repo, lambda root: put(root, "wind", slice(0, 3), 99.0))
         return block * 2
 
     with pytest.raises(ConflictError):
@@ -198,7 +208,7 @@ def test_what_was_made_of_values_that_have_changed_is_refused_unless_a_version_w
     def total(block: xr.Dataset) -> xr.Dataset:
         if not flag.exists():
             flag.touch()
-            change(repo, lambda root: root["wind"].__setitem__(slice(0, 3), 99.0))  # type: ignore[union-attr]
+            change(repo, lambda root: put(root, "wind", slice(0, 3), 99.0))
         return block.sum("time").rename(wind="total")
 
     with pytest.raises(ConflictError):
@@ -217,9 +227,70 @@ def test_a_job_goes_on_top_of_commits_to_other_variables(
     def doubled(block: xr.Dataset) -> xr.Dataset:
         if not flag.exists():
             flag.touch()
-            change(repo, lambda root: root["t2m"].__setitem__(slice(0, 1), 1.0))  # type: ignore[union-attr]
+            change(repo, lambda root: put(root, "t2m", slice(0, 1), 1.0))
         return (block * 2).rename(wind="twice")
 
     map_blocks(doubled, str(repo), "wind", spark=spark)
     np.testing.assert_allclose(opened(repo).twice, weather().wind * 2)
     write_here(repo, days(0, 1))
+
+
+# --- exactly once ---
+
+
+def shortened_by_expiry(repository: frazil.Repository) -> None:
+    time.sleep(0.01)
+    repository.expire_snapshots(datetime.now(UTC))
+
+
+def shortened_by_squash(repository: frazil.Repository) -> None:
+    first = [entry.id for entry in repository.ancestry(branch="main")][-1]
+    repository.squash("main", first)
+
+
+def rewritten(repository: frazil.Repository) -> None:
+    repository.rewrite_manifests("rewritten", branch="main", commit_method="amend")
+
+
+@pytest.mark.parametrize("act", [shortened_by_expiry, shortened_by_squash, rewritten])
+def test_a_batch_that_spark_repeats_does_not_undo_a_correction(
+    repo: Path, act: Callable[[frazil.Repository], None]
+) -> None:
+    options = {"append_dim": "time", "checkpointLocation": "/some/place"}
+
+    def batch(first: int, last: int, number: int) -> None:
+        rows = days(first, last)
+        told = [stream_sink_here(repo, rows.schema, **options).write(iter(rows.to_batches()))]
+        stream_sink_here(repo, rows.schema, **options).commit(told, number)
+
+    batch(10, 11, 0)
+    batch(11, 12, 1)
+    change(repo, lambda root: put(root, "wind", 11, 7.5))
+    act(frazil.Repository.open(repo))
+    batch(11, 12, 1)
+    assert (opened(repo).wind[11] == 7.5).all()
+    batch(12, 13, 2)
+    assert opened(repo).sizes["time"] == 13
+
+
+def test_a_stream_goes_on_where_its_branch_was_reset_to(repo: Path) -> None:
+    for number in range(3):
+        write_here(
+            repo,
+            days(10 + number, 11 + number),
+            append_dim="time",
+            txnAppId="job",
+            txnVersion=number,
+        )
+    repository = frazil.Repository.open(repo)
+    repository.reset_branch("main", [e.id for e in repository.ancestry(branch="main")][2])
+    for number in range(3):
+        write_here(
+            repo,
+            days(10 + number, 11 + number),
+            append_dim="time",
+            txnAppId="job",
+            txnVersion=number,
+        )
+    assert opened(repo).sizes["time"] == 13
+    np.testing.assert_array_equal(opened(repo).wind[10:], ALL.wind[10:13])

@@ -97,6 +97,10 @@ class RefStore(ABC):
             SnapshotNotFoundError: history does not know it.
         """
 
+    def entry_as_known(self, snapshot_id: SnapshotId) -> SnapshotEntry:
+        """The same, perhaps as it was when somebody asked for it last."""
+        return self.entry(snapshot_id)
+
     @abstractmethod
     def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
         """A snapshot and its ancestors, newest first."""

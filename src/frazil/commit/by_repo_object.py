@@ -242,6 +242,11 @@ class RepoObjectRefs(RefStore):
     def entry(self, snapshot_id: SnapshotId) -> SnapshotEntry:
         return _entry(self.info(), snapshot_id)
 
+    def entry_as_known(self, snapshot_id: SnapshotId) -> SnapshotEntry:
+        if self._known is not None and snapshot_id in self._known[1].snapshots:
+            return self._known[1].snapshots[snapshot_id]
+        return self.entry(snapshot_id)
+
     def require_known(self, snapshot_id: SnapshotId) -> None:
         # Whoever has just asked for a branch has read the object that names its tip.
         if self._known is None or snapshot_id not in self._known[1].snapshots:

@@ -34,7 +34,8 @@ from frazil.maintenance.needs import native_needs
 from frazil.maintenance.reading import portions
 from frazil.maintenance.verifying import ALL, Progress, Trouble, verify_references
 from frazil.maintenance.walk import WalkLimits, portions_by_size
-from frazil.model.history import ManifestFile, Snapshot, TransactionLog
+from frazil.model.history import ManifestFile, Metadata, Snapshot, TransactionLog
+from frazil.model.marks import CARRIED
 from frazil.session.context import Context
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS, log_key, snapshot_key
 from frazil.storage.base import Storage, fan_out
@@ -209,9 +210,16 @@ def _against_entry(link: Link, snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding(Code.ROOT_NODES, key)
     if entry is None:
         return
-    for name in ("flushed_at", "message", "metadata"):
+    for name in ("flushed_at", "message"):
         if getattr(entry, name) != getattr(snapshot, name):
             yield Finding(Code.SNAPSHOT_ENTRY, key, name)
+    if _unmarked(entry.metadata) != _unmarked(snapshot.metadata):
+        yield Finding(Code.SNAPSHOT_ENTRY, key, "metadata")
+
+
+def _unmarked(metadata: Metadata) -> Metadata:
+    """Metadata without what expiry adds to the entry of a snapshot that it gives another parent."""
+    return {name: value for name, value in metadata.items() if name != CARRIED}
 
 
 def _check_log(

@@ -6,44 +6,31 @@ is short enough for ten thousand files, and long enough that two files hardly sh
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from frazil.ingest.records import Identity
-
-KEY: Final = "frazil.ingest"
-_NAME_BYTES: Final = 8
-_STATE_BYTES: Final = 4
-_MARK: Final = _NAME_BYTES + _STATE_BYTES
+from frazil.model.marks import GONE, INGEST, NAME_BYTES, STATE_BYTES, marks_of, packed
 
 
 def name_mark(url: str) -> bytes:
     """The mark of a file's name."""
-    return hashlib.blake2b(url.encode(), digest_size=_NAME_BYTES).digest()
+    return hashlib.blake2b(url.encode(), digest_size=NAME_BYTES).digest()
 
 
 def state_mark(identity: Identity) -> bytes:
     """The mark of a file's state."""
     text = f"{identity.size} {identity.etag or identity.stamp or identity.modified}"
-    return hashlib.blake2b(text.encode(), digest_size=_STATE_BYTES).digest()
+    return hashlib.blake2b(text.encode(), digest_size=STATE_BYTES).digest()
 
 
 def as_metadata(
     files: Sequence[tuple[str, Identity]], group: str, **facts: object
 ) -> dict[str, Any]:
     """What a commit keeps of the files that went into it."""
-    marks = b"".join(name_mark(url) + state_mark(identity) for url, identity in files)
-    return {
-        KEY: {
-            "group": group,
-            "files": len(files),
-            "marks": base64.b64encode(marks).decode(),
-            **facts,
-        }
-    }
+    marks = {name_mark(url): state_mark(identity) for url, identity in files}
+    return {INGEST: {"group": group, "files": len(files), "marks": packed(marks), **facts}}
 
 
 def known_files(commits: Iterable[Mapping[str, Any]], group: str) -> dict[bytes, bytes]:
@@ -53,14 +40,6 @@ def known_files(commits: Iterable[Mapping[str, Any]], group: str) -> dict[bytes,
     """
     found: dict[bytes, bytes] = {}
     for metadata in commits:
-        kept = metadata.get(KEY)
-        if not isinstance(kept, Mapping) or kept.get("group") != group:
-            continue
-        try:
-            marks = base64.b64decode(str(kept.get("marks", "")), validate=True)
-        except binascii.Error:
-            continue
-        for start in range(0, len(marks) - _MARK + 1, _MARK):
-            name, state = marks[start : start + _NAME_BYTES], marks[start + _NAME_BYTES :]
-            found.setdefault(name, state[:_STATE_BYTES])
-    return found
+        for name, state in marks_of(metadata).files.get(group, {}).items():
+            found.setdefault(name, state)
+    return {name: state for name, state in found.items() if state != GONE}

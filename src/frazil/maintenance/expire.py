@@ -16,7 +16,7 @@ from frazil.errors import InternalError
 from frazil.ids import SnapshotId
 from frazil.maintenance.access import require_writable
 from frazil.maintenance.expire_files import expire_by_files, plan_by_files
-from frazil.maintenance.lineage import Mask, cut, ids_where, rows_of
+from frazil.maintenance.lineage import Mask, carried_marks, cut, ids_where, rows_of
 from frazil.model.history import ExpirationRan, Micros, RepoInfo, to_micros
 from frazil.model.snapshots import NO_PARENT
 from frazil.session.context import Context
@@ -134,7 +134,8 @@ def plan_expiration(info: RepoInfo, cutoff: Micros, *, branches: bool, tags: boo
         protected |= set(info.tags.values())
     gone = is_expired & ~rows_of(table, protected)
     expired = ids_where(table, is_expired) if branches or tags else frozenset()
-    fields: dict[str, object] = {"snapshots": cut(table, gone, to_root=True)}
+    marked = table.with_metadata(carried_marks(table, gone))
+    fields: dict[str, object] = {"snapshots": cut(marked, gone, to_root=True)}
     if branches:
         fields["branches"] = _kept_refs(info.branches, expired)
     if tags:

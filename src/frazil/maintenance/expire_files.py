@@ -7,7 +7,7 @@ as a child of the root.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from frazil.commit.base import MAIN
@@ -15,7 +15,8 @@ from frazil.commit.file_refs import Expired, FileRefs
 from frazil.ids import SnapshotId
 from frazil.maintenance.file_history import FileHistory, Known, read_file_history
 from frazil.maintenance.reading import read_snapshot
-from frazil.model.history import Micros
+from frazil.model.history import Metadata, Micros
+from frazil.model.marks import united, with_marks
 from frazil.session.context import Context
 from frazil.storage.assets import snapshot_key
 
@@ -30,6 +31,8 @@ class RefExpiration:
     adopted: SnapshotId | None = None
     """the snapshot that becomes a child of the root"""
     root: SnapshotId | None = None
+    metadata: Metadata = field(default_factory=dict)
+    """of the adopted one, with the marks of those between: their work stays done"""
 
 
 def expire_by_files(
@@ -86,7 +89,7 @@ def plan_refs(
         yield name, tip, plan
         if plan.adopted is not None:
             known = history[plan.adopted]
-            entry = replace(known.entry, parent_id=plan.root)
+            entry = replace(known.entry, parent_id=plan.root, metadata=plan.metadata)
             history.known[plan.adopted] = Known(entry, known.manifest_files)
 
 
@@ -106,6 +109,7 @@ def plan_ref(history: FileHistory, tip: SnapshotId, cutoff: Micros) -> RefExpira
         frozenset(entry.id for entry in lineage[first:root]),
         lineage[oldest].id,
         lineage[root].id,
+        with_marks(lineage[oldest].metadata, united(e.metadata for e in lineage[oldest + 1 :])),
     )
 
 
@@ -113,7 +117,8 @@ def _adopt(context: Context, history: FileHistory, tip: SnapshotId, plan: RefExp
     """Rewrite a snapshot as a child of the root, and those after it if they list ancestors."""
     if plan.adopted is None:
         return
-    snapshot = replace(read_snapshot(context.storage, plan.adopted), parent_id=plan.root)
+    old = read_snapshot(context.storage, plan.adopted)
+    snapshot = replace(old, parent_id=plan.root, metadata=plan.metadata)
     context.assets.save_snapshot(snapshot)
     written = [plan.adopted]
     if context.generation.lists_ancestors:

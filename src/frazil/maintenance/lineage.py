@@ -15,7 +15,8 @@ import numpy.typing as npt
 from frazil.errors import FormatError
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.id_sets import U8
-from frazil.model.history import SnapshotTable
+from frazil.model.history import Metadata, SnapshotTable
+from frazil.model.marks import united, with_marks
 from frazil.model.snapshots import NO_PARENT
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -84,6 +85,27 @@ def cut(table: SnapshotTable, gone: Mask, *, to_root: bool) -> SnapshotTable:
     if any(parent is None for parent, _ in links.values()) and _has_initial(table, gone):
         links = {one: (link[0] or INITIAL_SNAPSHOT_ID, link[1]) for one, link in links.items()}
     return table.reparent(links).without(ids_where(table, gone))
+
+
+def carried_marks(table: SnapshotTable, gone: Mask) -> dict[SnapshotId, Metadata]:
+    """New metadata of those that a cut makes children of the root: with the marks of all between.
+
+    Work that was done once stays done, although the commits that say so leave the history.
+    """
+    parents = table.columns.rows["parent"].tolist()
+    found: dict[SnapshotId, Metadata] = {}
+    for row in orphaned(table, gone):
+        between: list[int] = []
+        ancestor = parents[row]
+        while ancestor != NO_PARENT and len(between) <= len(parents):
+            between.append(ancestor)
+            ancestor = parents[ancestor]
+        rows = table.columns.rows
+        marks = united(table.metadata_of(rows[between]))
+        own = table.metadata_of(rows[[row]])[0]
+        if (made := with_marks(own, marks)) != own:
+            found[table.id_at(row)] = made
+    return found
 
 
 def _has_initial(table: SnapshotTable, gone: Mask) -> bool:

@@ -23,6 +23,7 @@ from frazil.merging.records import ChangeCounts, MergeConflict, MergeReport, Mer
 from frazil.merging.states import StoredState
 from frazil.merging.three_way import Sides, merge_states
 from frazil.model.flags import MOVE_NODE
+from frazil.model.marks import Marks, with_marks
 from frazil.model.plain import JSON
 from frazil.model.values import SessionMode
 from frazil.session.changeset import ChangeSet
@@ -140,8 +141,11 @@ def finish(
     planned: Planned,
     message: str,
     origin: Mapping[str, JSON],
+    marks: Marks,
 ) -> MergeReport:
     """Make a planned commit on the branch, if it still is where it was, and report it.
+
+    `marks` are those of the work that it brings to the branch.
 
     Raises:
         ConflictError: it is not.
@@ -159,7 +163,7 @@ def finish(
         mode=SessionMode.writable,
         changes=planned.changes,
     )
-    metadata = {**(subject.wish.metadata or {}), **origin}
+    metadata = with_marks({**(subject.wish.metadata or {}), **origin}, marks)
     made = session.commit(message, metadata, allow_empty=True)
     return subject.report(MergeStatus.COMMITTED, made, planned)
 

@@ -68,6 +68,13 @@ class Graph:
             found = self._known[snapshot_id] = self._load(snapshot_id)
         return found
 
+    def metadata(self, snapshot_id: SnapshotId) -> Metadata:
+        """What a commit says of itself; nothing if it is gone."""
+        try:
+            return self._context.refs.entry_as_known(snapshot_id).metadata
+        except SnapshotNotFoundError:
+            return {}
+
     def _load(self, snapshot_id: SnapshotId) -> Commit:
         try:
             entry = self._context.refs.entry(snapshot_id)

@@ -23,6 +23,7 @@ from frazil.merging.policies import FAIL, Decide, Policy, decider
 from frazil.merging.records import MergeReport, MergeStatus
 from frazil.merging.states import MergedState, State, StoredState, logged_between
 from frazil.merging.three_way import Sides, merge_bases
+from frazil.model.marks import united
 from frazil.session.context import Context
 
 FastForward: TypeAlias = bool | Literal["only"]
@@ -93,7 +94,8 @@ def _merge_once(
     if message is None:
         message = f"merge {options.source_name or source} into {into}"
     origin = merge_metadata(ours, source, common.only_theirs)
-    return finish(context, subject, planned, message, origin)
+    marks = united(graph.metadata(one) for one in common.only_theirs)
+    return finish(context, subject, planned, message, origin, marks)
 
 
 def _sides(

@@ -21,6 +21,7 @@ from frazil.merging.records import MergeReport, MergeStatus
 from frazil.merging.states import StoredState, logged_between
 from frazil.merging.three_way import Sides
 from frazil.model.history import SnapshotEntry
+from frazil.model.marks import own_marks, taken_back
 from frazil.session.context import Context
 
 
@@ -89,6 +90,8 @@ def _replay(
     require_ability(context, subject.operation, dry_run=subject.wish.dry_run)
     before, after = change
     message, key = words
+    metadata = context.refs.entry(subject.source).metadata
+    marks = own_marks(metadata) if key == CHERRY_PICKED_FROM else taken_back(metadata)
 
     def attempt() -> MergeReport:
         ours = tip_of(context, subject.branch)
@@ -105,7 +108,7 @@ def _replay(
         planned = plan(context, sides, decide)
         if not planned.is_open and planned.changes.is_empty:
             return now.report(MergeStatus.UP_TO_DATE, ours, planned)
-        return finish(context, now, planned, message, {key: str(subject.source)})
+        return finish(context, now, planned, message, {key: str(subject.source)}, marks)
 
     return settled(until_still(attempt))
 

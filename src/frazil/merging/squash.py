@@ -21,6 +21,8 @@ from frazil.merging.lineage import REWRITTEN_FROM, merged_commits, other_parents
 from frazil.merging.records import ChangeCounts, MergeReport, MergeStatus
 from frazil.merging.states import StoredState, delta_between, logged_between
 from frazil.model.history import Metadata, Move, Snapshot, SnapshotEntry, TransactionLog
+from frazil.model.marks import united as united_marks
+from frazil.model.marks import with_marks
 from frazil.model.nodes import ArrayNode, GroupNode, Node, segment_order
 from frazil.session.context import Context
 from frazil.storage.assets import log_key, snapshot_key
@@ -107,7 +109,8 @@ def _united(context: Context, squashed: Sequence[SnapshotEntry], wish: Wish) -> 
     }
     newest = context.assets.snapshot(squashed[0].id)
     message = "\n".join(messages) if wish.message is None else wish.message
-    return replace(newest, message=message, metadata=metadata)
+    marked = with_marks(metadata, united_marks(entry.metadata for entry in squashed))
+    return replace(newest, message=message, metadata=marked)
 
 
 def _repeat(context: Context, parent: SnapshotId, entry: SnapshotEntry) -> SnapshotId:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
@@ -275,6 +275,17 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
             pruned.extend(ancestors)
         columns = self.columns
         return self._like(SnapshotColumns(rows, columns.items, tuple(pruned), columns.arena))
+
+    def with_metadata(self, changed: Mapping[SnapshotId, Metadata]) -> Self:
+        """The table with other metadata of some snapshots."""
+        places = [(self.row(one), replace(self[one], metadata=m)) for one, m in changed.items()]
+        if not places:
+            return self
+        parents = [self._parents[row] for row, _ in places]
+        columns = self._packed([entry for _, entry in places], parents)
+        rows = self.columns.rows.copy()
+        rows[[row for row, _ in places]] = columns.rows
+        return self._like(SnapshotColumns(rows, columns.items, columns.pruned, columns.arena))
 
     # --- inside ---
 

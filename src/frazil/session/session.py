@@ -27,6 +27,7 @@ from frazil.model.config import RepositoryConfig
 from frazil.model.display import Field, Literal, Shown
 from frazil.model.flags import MOVE_NODE
 from frazil.model.history import SnapshotEntry
+from frazil.model.marks import inherited, replacing
 from frazil.model.nodes import GroupNode
 from frazil.model.values import ConflictDetector, ConflictSolver, Diff, SessionMode
 from frazil.session.changeset import ChangeSet
@@ -479,7 +480,7 @@ class Session(Shown):
             saved, wait = start_save(
                 self.state,
                 message,
-                self._metadata(metadata, own),
+                self._metadata(metadata, own, replaces=True),
                 parent=replaced.parent_id,
                 earlier=earlier,
                 rewrite_manifests=rewrite_manifests,
@@ -634,7 +635,10 @@ class Session(Shown):
         self._doubts.clear()  # last: an interrupt above leaves what tells that this was done
         return str(saved.snapshot.id)
 
-    def _metadata(self, given: dict[str, Any] | None, own: dict[str, Any]) -> dict[str, Any]:
+    def _metadata(
+        self, given: dict[str, Any] | None, own: dict[str, Any], *, replaces: bool = False
+    ) -> dict[str, Any]:
+        """What a commit says, with the marks of the one it builds upon or takes the place of."""
         metadata = {**self.state.context.default_commit_metadata, **(given or {})}
         if own:
             ours = metadata.get(RESERVED)
@@ -643,7 +647,8 @@ class Session(Shown):
             json.dumps(metadata, allow_nan=True)
         except (TypeError, ValueError) as error:
             raise TypeError(f"commit metadata must be what JSON can hold: {error}") from error
-        return metadata
+        base = self.state.context.refs.entry_as_known(self.state.base_id).metadata
+        return replacing(metadata, base) if replaces else inherited(metadata, base)
 
     def _on_branch(self) -> str:
         if self._branch is None:

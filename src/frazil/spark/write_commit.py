@@ -16,6 +16,7 @@ from frazil.bulk.layout import layout_of
 from frazil.bulk.write import write_region
 from frazil.errors import ConflictError, ErrorKind, InvalidInputError
 from frazil.model.chunks import concat
+from frazil.model.marks import TXN_APP, TXN_VERSION, marks_of
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import (
     BasicConflictSolver,
@@ -36,8 +37,6 @@ from frazil.spark.variables import variable_of
 from frazil.spark.write_plan import ChunkGroup, WritePlan, reshaped
 from frazil.spark.write_planning import documents_of
 
-TXN_APP: Final = "txn.app-id"
-TXN_VERSION: Final = "txn.version"
 REBASE_TRIES: Final = 100
 _SOLVERS: Final[Mapping[str, ConflictSolver | None]] = {
     "detect": ConflictDetector(),
@@ -57,8 +56,9 @@ class Txn:
     def is_in(self, repository: Repository, branch: str) -> bool:
         """Whether the history of a branch has this write or a later one of the series."""
         for commit in repository.ancestry(branch=branch):
-            if commit.metadata.get(TXN_APP) == self.app_id:
-                return int(str(commit.metadata.get(TXN_VERSION, -1))) >= self.version
+            newest = marks_of(commit.metadata).series.get(self.app_id)
+            if newest is not None:
+                return newest >= self.version
         return False
 
 

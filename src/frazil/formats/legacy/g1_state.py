@@ -18,6 +18,7 @@ from frazil.formats.legacy.structs import MAX_U64, Document
 from frazil.formats.legacy.zarr_fields import cannot_hold, dump
 from frazil.ids import SnapshotId
 from frazil.model.history import MAX_MICROS, Metadata
+from frazil.model.marks import united, with_marks
 
 Value: TypeAlias = Any
 RefType: TypeAlias = Literal["branch", "tag"]
@@ -367,21 +368,26 @@ def expire(state: State, threshold_ms: int) -> tuple[State, frozenset[SnapshotId
 
 
 def without_snapshots(state: State, gone: Collection[SnapshotId]) -> State:
-    """Forget snapshots; their children become those of the nearest ancestor that stays."""
+    """Forget snapshots; their children become those of the nearest ancestor that stays.
+
+    They keep the marks of what is forgotten, for its work stays done.
+    """
     known = state.by_id()
 
-    def kept_parent(item: StateSnapshot) -> str | None:
-        seen: set[SnapshotId] = set()
+    def kept(item: StateSnapshot) -> StateSnapshot:
+        between: dict[SnapshotId, StateSnapshot] = {}
         parent = item.parent_id
-        while parent is not None and parent in gone and parent not in seen:
-            seen.add(parent)
-            parent = known[parent].parent_id if parent in known else None
-        return known[parent].name if parent in known and parent not in gone else None
+        while parent is not None and parent in gone and parent in known and parent not in between:
+            between[parent] = known[parent]
+            parent = known[parent].parent_id
+        is_kept = parent in known and parent not in gone
+        name = known[parent].name if is_kept and parent is not None else None
+        marks = united(each.properties or {} for each in between.values())
+        properties = with_marks(item.properties or {}, marks) if marks else item.properties
+        return replace(item, parent=name, properties=properties)
 
-    kept = tuple(
-        replace(item, parent=kept_parent(item)) for item in state.snapshots if item.id not in gone
-    )
-    return _next(state, snapshots=kept)
+    left = tuple(kept(item) for item in state.snapshots if item.id not in gone)
+    return _next(state, snapshots=left)
 
 
 def move_away(state: State, target: str) -> State:

@@ -1,0 +1,71 @@
+"""Which files are in: known after history was shortened, forgotten when it was taken back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import xarray as xr
+
+from frazil.ingest.reports import Status
+from frazil.repository import Repository
+from frazil.storage.local import LocalStorage
+from tests.support.archive import archive, decoded, seen, take
+
+
+def ids(repository: Repository) -> list[str]:
+    """Snapshots of main, newest first."""
+    return [entry.id for entry in repository.ancestry(branch="main")]
+
+
+def expire(repository: Repository) -> None:
+    time.sleep(0.01)
+    repository.expire_snapshots(datetime.now(UTC))
+
+
+def squash(repository: Repository) -> None:
+    repository.squash("main", ids(repository)[-1])
+
+
+def amend(repository: Repository) -> None:
+    repository.rewrite_manifests("rewritten", branch="main", commit_method="amend")
+
+
+@pytest.mark.parametrize("shorten", [expire, squash, amend])
+def test_files_are_known_after_history_was_shortened(
+    tmp_path: Path, shorten: Callable[[Repository], None]
+) -> None:
+    files, repo = archive(tmp_path / "files", 4), tmp_path / "repo"
+    for number, file in enumerate(files[:3]):
+        take(repo, file, append=number > 0)
+    shorten(Repository.open(LocalStorage(repo)))
+    assert take(repo, *files[:3], append=True).status is Status.UNCHANGED
+    take(repo, *files, append=True)
+    xr.testing.assert_equal(seen(repo), decoded(0, 1, 2, 3))
+
+
+def test_a_file_goes_in_again_after_a_reset(tmp_path: Path) -> None:
+    files, repo = archive(tmp_path / "files", 2), tmp_path / "repo"
+    take(repo, files[0])
+    take(repo, files[1], append=True)
+    repository = Repository.open(LocalStorage(repo))
+    repository.reset_branch("main", ids(repository)[1])
+    assert take(repo, *files, append=True).files == (f"file://{files[1]}",)
+    xr.testing.assert_equal(seen(repo), decoded(0, 1))
+
+
+def test_a_file_goes_in_again_after_its_ingest_was_reverted(tmp_path: Path) -> None:
+    files, repo = archive(tmp_path / "files", 2), tmp_path / "repo"
+    take(repo, files[0])
+    report = take(repo, files[1], append=True)
+    assert report.snapshot_id is not None
+    repository = Repository.open(LocalStorage(repo))
+    repository.revert(report.snapshot_id)
+    xr.testing.assert_equal(seen(repo), decoded(0))
+    squash(repository)
+    assert take(repo, *files, append=True).status is Status.COMMITTED
+    xr.testing.assert_equal(seen(repo), decoded(0, 1))
+    assert take(repo, *files, append=True).status is Status.UNCHANGED
