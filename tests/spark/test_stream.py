@@ -86,6 +86,25 @@ def test_a_stream_begins_with_all_there_is_and_goes_on_with_what_changes(repo: P
     assert read_stream(stream_here(repo), first, second).num_rows == 70
 
 
+def test_of_what_changed_a_stream_gives_what_its_condition_wants(repo: Path) -> None:
+    """The condition spans two dimensions, and so does the part of a chunk that has changed."""
+    where = "lat > 30 OR lon < 15"
+    reader = stream_here(repo, where=where)
+    start = reader.latestOffset(reader.initialOffset(), EVERYTHING)
+    changed = rows_of(weather(seed=4).isel(time=[3], lat=slice(1, 4), lon=slice(1, 4)))
+    write_here(repo, changed)
+    end = reader.latestOffset(start, EVERYTHING)
+    wanted = {
+        (row["lat"], row["lon"], row["wind"])
+        for row in changed.to_pylist()
+        if row["lat"] > 30 or row["lon"] < 15
+    }
+    assert 0 < len(wanted) < changed.num_rows
+    found = read_stream(reader, start, end).to_pylist()
+    assert {(row["lat"], row["lon"], row["wind"]) for row in found} == wanted
+    assert len(found) == len(wanted)
+
+
 @pytest.mark.parametrize(
     ("limit", "option"),
     [
