@@ -15,7 +15,7 @@ from frazil.fsck.files import Read, ascends, metadata_order
 from frazil.fsck.findings import Code, Finding
 from frazil.ids import ManifestId, NodeId, SnapshotId, parent_path
 from frazil.model.history import Snapshot
-from frazil.model.nodes import ArrayNode, Extents, GroupNode, Node
+from frazil.model.nodes import ArrayNode, Extents, GroupNode, Node, overlap
 from frazil.storage.assets import manifest_key, snapshot_key
 
 MANY_MANIFESTS: Final = 2000
@@ -146,13 +146,9 @@ def _array(node: ArrayNode, meta: ArrayMeta, key: str) -> Iterator[Finding]:
             yield Finding(Code.EXTENTS_OUTSIDE, key, told, node.path)
     if len(node.manifests) <= MANY_MANIFESTS:
         for one, other in combinations(node.manifests, 2):
-            if _overlap(one.extents, other.extents):
+            if overlap(one.extents, other.extents):
                 told = f"{manifest_key(one.id)} and {manifest_key(other.id)}"
                 yield Finding(Code.EXTENTS_OVERLAP, key, told, node.path)
-
-
-def _overlap(one: Extents, other: Extents) -> bool:
-    return all(a < d and c < b for (a, b), (c, d) in zip(one, other, strict=True))
 
 
 def _box(extents: Extents) -> str:

@@ -32,6 +32,11 @@ class ManifestRef:
         return all(start <= c < end for c, (start, end) in zip(coords, self.extents, strict=False))
 
 
+def overlap(one: Extents, other: Extents) -> bool:
+    """Tell whether two boxes have a chunk in common."""
+    return all(a < d and c < b for (a, b), (c, d) in zip(one, other, strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class GroupNode:
     """A group: its `zarr.json` bytes, verbatim."""

@@ -3,6 +3,9 @@
 `ovi1` writes each index in 1 to 9 bytes. The first byte begins with one bit for each further
 byte, and values go on where those of the shorter form end, so every index has one form and none
 is the beginning of another.
+
+The specification leaves the encoding open, so others may have chosen another one: indices of a
+fixed width, in either order of bytes, or seven bits a byte with the lowest first (`leb128`).
 """
 
 from __future__ import annotations
@@ -22,8 +25,10 @@ U64: TypeAlias = npt.NDArray[np.uint64]
 I64: TypeAlias = npt.NDArray[np.int64]
 
 OVI1: Final = "ovi1"
-FIXED: Final = {"be16": 2, "be64": 8}
-"""Other encodings, with the bytes of an index."""
+LEB128: Final = "leb128"
+FIXED: Final = {"u8": 1, "be16": 2, "be32": 4, "be64": 8, "le16": 2, "le32": 4, "le64": 8}
+"""Encodings of a fixed width, with the bytes of an index."""
+ENCODINGS: Final = (OVI1, LEB128, *FIXED)
 LONGEST: Final = 9
 FEW_CELLS: Final = 1 << 24
 """Indices that are decoded however unlike the ranks of coordinates are."""
@@ -142,12 +147,59 @@ def _check_cells(rows: int, columns: int, size: int, key: str) -> None:
         raise _damaged("chunk coordinates of too many dimensions", key)
 
 
-def decode_fixed(data: U8, starts: I64, ends: I64, width: int, *, key: str) -> tuple[U64, I64]:
-    """Coordinates whose indices have `width` bytes each, as `decode_column` returns them.
+def decode_as(
+    encoding: str, data: U8, starts: I64, ends: I64, *, key: str
+) -> tuple[U64, I64]:
+    """Coordinates in one of the `ENCODINGS`, as `decode_column` returns them.
 
     Raises:
-        FormatError: a coordinate ends within an index, is too long or has an index too large.
+        FormatError: a coordinate ends within an index, is too long or has an index too large,
+            or nobody knows the encoding.
     """
+    if encoding == OVI1:
+        return decode_column(data, starts, ends, key=key)
+    if encoding == LEB128:
+        return _decode_leb128(data, starts, ends, key=key)
+    if encoding not in FIXED:
+        raise _damaged(f"unknown encoding of coordinates {encoding!r}", key)
+    is_little = encoding.startswith("le")
+    return _decode_fixed(data, starts, ends, FIXED[encoding], is_little=is_little, key=key)
+
+
+def _decode_leb128(data: U8, starts: I64, ends: I64, *, key: str) -> tuple[U64, I64]:
+    rank = np.zeros(len(starts), np.int64)
+    shift = np.zeros(len(starts), np.uint64)
+    found: list[U64] = []
+    at = starts.copy()
+    rows = np.flatnonzero(at < ends)
+    while len(rows):
+        byte = data[at[rows]].astype(np.uint64)
+        longest = int(rank[rows].max()) + 1
+        _check_cells(len(starts), longest, len(data), key)
+        found += [np.zeros(len(starts), np.uint64) for _ in range(longest - len(found))]
+        if (shift[rows] > 28).any():
+            raise _damaged(f"chunk coordinates above {MAX_U32}", key)
+        for axis in np.unique(rank[rows]).tolist():
+            here = rank[rows] == axis
+            found[axis][rows[here]] |= (byte[here] & np.uint64(127)) << shift[rows[here]]
+        is_last = byte < 128
+        rank[rows[is_last]] += 1
+        shift[rows] += np.uint64(7)
+        shift[rows[is_last]] = 0
+        at[rows] += 1
+        rows = rows[at[rows] < ends[rows]]
+    if shift.any():
+        raise _damaged("a coordinate ends within an index", key)
+    stacked = np.stack(found, axis=1) if found else np.zeros((len(starts), 0), np.uint64)
+    if (stacked > MAX_U32).any():
+        raise _damaged(f"chunk coordinates above {MAX_U32}", key)
+    return stacked, rank
+
+
+def _decode_fixed(
+    data: U8, starts: I64, ends: I64, width: int, *, is_little: bool, key: str
+) -> tuple[U64, I64]:
+    """Coordinates whose indices have `width` bytes each."""
     sizes = ends - starts
     if (sizes % width).any():
         raise _damaged("a coordinate ends within an index", key)
@@ -158,7 +210,7 @@ def decode_fixed(data: U8, starts: I64, ends: I64, width: int, *, key: str) -> t
     for axis in range(longest):
         rows = np.flatnonzero(rank > axis)
         word = np.zeros(len(rows), np.uint64)
-        for byte in range(width):
+        for byte in range(width)[:: -1 if is_little else 1]:
             word = word << np.uint64(8) | data[starts[rows] + axis * width + byte]
         stacked[rows, axis] = word
     if (stacked > MAX_U32).any():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -10,13 +10,7 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.legacy.columns import INLINE, NATIVE, VIRTUAL, in_order
-from frazil.formats.legacy.g1_coords import (
-    FIXED,
-    OVI1,
-    decode_column,
-    decode_fixed,
-    encode_column,
-)
+from frazil.formats.legacy.g1_coords import ENCODINGS, OVI1, decode_as, encode_column
 from frazil.formats.legacy.g1_library import EXTENSION
 from frazil.formats.legacy.g1_schemas import (
     COORD_KEY,
@@ -53,6 +47,11 @@ Table: TypeAlias = Any
 """An Arrow table."""
 I64: TypeAlias = npt.NDArray[np.int64]
 
+Grid: TypeAlias = tuple[int, ...]
+"""Chunks along each axis of an array."""
+Grids: TypeAlias = Mapping[NodeId, Collection[Grid]]
+"""The grids that the arrays of an inventory have, or had, in all snapshots that use it."""
+
 EXTERNAL: Final = "://"
 """What a chunk file has in its name if it is outside the repository."""
 
@@ -61,18 +60,19 @@ EXTERNAL: Final = "://"
 
 
 def decode_inventory(
-    blob: bytes, *, key: str, ranks: Mapping[NodeId, int] | None = None
+    blob: bytes, *, key: str, grids: Callable[[], Grids] = dict
 ) -> ManifestRecord:
     """Read an inventory in any of its shapes.
 
-    `ranks` of arrays help to tell how coordinates are encoded where the file does not say.
+    `grids` are asked for where the file does not say how coordinates are encoded: they tell
+    which encoding makes sense. References of arrays that are not among them are left out then.
 
     Raises:
-        FormatError: the file is damaged.
+        FormatError: the file is damaged, or more than one encoding makes sense.
     """
     table = read_table(blob, key=key)
     with parquet_errors(key):
-        return _Reader(table, key).record(ranks or {})
+        return _Reader(table, key).record(grids)
 
 
 class _Reader:
@@ -89,10 +89,14 @@ class _Reader:
             f"damaged file: {problem}", kind=ErrorKind.DESERIALIZATION, key=self._key
         )
 
-    def record(self, ranks: Mapping[NodeId, int]) -> ManifestRecord:
+    def record(self, grids: Callable[[], Grids]) -> ManifestRecord:
         """The references of all arrays."""
         arrays = self._numbers("array_id")
-        coords, rank = self._coords(arrays, ranks)
+        encoding = self._encoding()
+        if encoding is None and len(arrays):
+            arrays, coords, rank = self._guessed(arrays, grids())
+        else:
+            coords, rank = self._coords(encoding or OVI1)
         whole = self._references(coords.astype(np.uint32))
         tables: dict[NodeId, ChunkTable] = {}
         strays: dict[NodeId, list[ChunkTable]] = {}
@@ -146,32 +150,55 @@ class _Reader:
         raw = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
         return raw, ends[:-1].copy(), ends[1:].copy()
 
-    def _coords(
-        self, arrays: I64, ranks: Mapping[NodeId, int]
-    ) -> tuple[npt.NDArray[np.uint64], I64]:
+    def _coords(self, encoding: str) -> tuple[npt.NDArray[np.uint64], I64]:
         name = "coords" if self._is_library else "coord"
         column = self._column(name)
         if column is None or column.null_count:
             raise self.fail("a reference has no coordinates")
-        data, starts, ends = self._bytes(name)
-        encoding = self._encoding(arrays, ends - starts, ranks)
-        if encoding in FIXED:
-            return decode_fixed(data, starts, ends, FIXED[encoding], key=self._key)
-        if encoding != OVI1:
-            raise self.fail(f"unknown encoding of coordinates {encoding!r}")
-        return decode_column(data, starts, ends, key=self._key)
+        return decode_as(encoding, *self._bytes(name), key=self._key)
 
-    def _encoding(self, arrays: I64, sizes: I64, ranks: Mapping[NodeId, int]) -> str:
+    def _encoding(self) -> str | None:
+        """How the file says that coordinates are encoded; None where it does not."""
         named = (self._table.schema.metadata or {}).get(COORD_KEY)
         if named is not None:
             return str(named, "utf-8", "replace")
-        if self._is_library:
-            return "be64"
-        if not len(arrays) or not ranks:
-            return OVI1
-        distinct, numbers = np.unique(arrays, return_inverse=True)
-        expected = np.array([ranks.get(numbered_node(int(n)), -1) for n in distinct], np.int64)
-        return "be16" if (2 * expected[numbers] == sizes).all() else OVI1
+        return "be64" if self._is_library else None
+
+    def _guessed(
+        self, arrays: I64, grids: Grids
+    ) -> tuple[I64, npt.NDArray[np.uint64], I64]:
+        """The coordinates in the only encoding that puts all of them into their arrays.
+
+        Raises:
+            FormatError: there is none, or there are several that differ.
+        """
+        known = np.isin(arrays, [int.from_bytes(node, "big") for node in grids])
+        if not known.any():
+            raise self.undecided("no snapshot tells how many axes its arrays have")
+        self._table = self._table.filter(arrow().array(known))
+        arrays = arrays[known]
+        fitting: dict[str, tuple[npt.NDArray[np.uint64], I64]] = {}
+        for encoding in ENCODINGS:
+            try:
+                coords, rank = self._coords(encoding)
+            except FormatError:
+                continue
+            if _make_sense(arrays, coords, rank, grids):
+                fitting[encoding] = coords, rank
+        if not fitting:
+            raise self.undecided(f"none of {', '.join(ENCODINGS)} puts them into their arrays")
+        first, *others = fitting.values()
+        if any(not np.array_equal(first[0], coords) for coords, _ in others):
+            raise self.undecided(f"they make sense as {' and as '.join(fitting)}")
+        return arrays, *first
+
+    def undecided(self, why: str) -> FormatError:
+        """The error for coordinates that nobody can be sure of."""
+        return FormatError(
+            f"the encoding of chunk coordinates is undecided: the file does not name it, and {why}",
+            kind=ErrorKind.DESERIALIZATION,
+            key=self._key,
+        )
 
     # --- what the references point to ---
 
@@ -269,6 +296,24 @@ class _Reader:
         id = id_of_name(ChunkId, name)
         remember(self._names, LegacyGeneration.G1, "chunks", id, name, self._key)
         return id
+
+
+def _make_sense(
+    arrays: I64, coords: npt.NDArray[np.uint64], rank: I64, grids: Grids
+) -> bool:
+    """Whether coordinates have one index for each axis, inside the grid, and each occurs once."""
+    for number in np.unique(arrays).tolist():
+        rows = np.flatnonzero(arrays == number)
+        own = grids[numbered_node(number)]
+        ranks = {len(grid) for grid in own}
+        if len(ranks) != 1 or (rank[rows] != next(iter(ranks))).any():
+            return False
+        limits = np.array([max(1, *axis) for axis in zip(*own, strict=True)], np.uint64)
+        part = coords[rows, : len(limits)]
+        distinct = len(np.unique(part, axis=0)) if len(limits) else 1
+        if (part >= limits).any() or distinct != len(part):
+            return False
+    return True
 
 
 # --- writing ---

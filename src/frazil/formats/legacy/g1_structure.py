@@ -11,6 +11,7 @@ from frazil.formats.legacy.fill_values import UnfitError, fill_from_bytes, fill_
 from frazil.formats.legacy.g1_library import is_library_structure, library_rows
 from frazil.formats.legacy.g1_schemas import (
     LIMITS,
+    PROFILE_KEY,
     SEED,
     WIDE,
     WIDTHS,
@@ -68,7 +69,9 @@ def decode_structure(blob: bytes, *, key: str, item: StateSnapshot) -> SnapshotR
         FormatError: the file is damaged.
     """
     table = read_table(blob, key=key)
-    document = Document(key, LegacyGeneration.G1)
+    # Nobody else names the profile of a file.
+    is_ours = PROFILE_KEY in (table.schema.metadata or {})
+    document = Document(key, LegacyGeneration.G1, has_true_extents=is_ours)
     is_library = is_library_structure(table.column_names)
     rows = table.to_pylist()
     reader = _Reader(document)
@@ -98,6 +101,7 @@ def decode_structure(blob: bytes, *, key: str, item: StateSnapshot) -> SnapshotR
         unresolved=frozenset(reader.attributes),
         names=Names(names, reader.manifests),
         file_name=item.structure_file,
+        has_true_extents=is_ours,
     )
 
 
@@ -235,12 +239,10 @@ class _Reader:
         return ManifestRef(id, self._extents(row.get("extent") or [], dimensions))
 
     def _extents(self, value: Value, dimensions: Sequence[Dimension]) -> Extents:
-        if not value:
-            return tuple((0, dim.num_chunks) for dim in dimensions)
-        pairs = [self._document.numbers(each, "extent", MAX_U32) for each in value]
-        if len(pairs) != len(dimensions) or any(low > high for low, high in pairs):
-            raise self._document.fail("an inventory covers other chunks than its array has")
-        return tuple((low, high) for low, high in pairs)
+        pairs = [self._document.numbers(each, "extent") for each in value]
+        if any(len(pair) != 2 for pair in pairs):
+            raise self._document.fail("an extent must have two edges")
+        return self._document.edges([(low, high) for low, high in pairs], dimensions)
 
 
 # --- writing ---

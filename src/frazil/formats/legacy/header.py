@@ -27,6 +27,8 @@ FLAT_MARK: Final = b"Ichk"
 """What bodies of spec 1 and 2 have in bytes 4 to 7."""
 MAX_MESSAGE: Final = 1 << 30
 """A file that unpacks to more is damage or an attack."""
+OURS: Final = WRITER.decode().rpartition("-")[0]
+"""How the name of this library begins in headers, whatever its version."""
 _KINDS: Final = frozenset({1, 2, 3, 4, 6})
 _SHORT_KINDS: Final = frozenset({1, 2, 3, 4})
 _FIRST_PRINTABLE: Final = 0x20
@@ -43,6 +45,11 @@ class Wrapping:
     """as the header says"""
     spec: int = 0
     writer: str = ""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the header says that this library wrote the file."""
+        return self.writer.startswith(OURS)
 
 
 BARE: Final = Wrapping()

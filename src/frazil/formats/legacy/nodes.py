@@ -190,20 +190,15 @@ def _read_manifest_ref(
 
 
 def read_extents(document: Document, value: Value, dimensions: Sequence[Dimension]) -> Extents:
-    """The chunks a manifest covers; where the file does not tell, all of the grid."""
+    """The chunks that a manifest has, as far as the file tells it for certain."""
     if isinstance(value, Mapping):
         value = document.fields(value, ("start", "end"), "extents")
-    edges = document.items(value, "extents")
-    if not edges:
-        return tuple((0, dim.num_chunks) for dim in dimensions)
-    if len(edges) != 2:
+    edges = [document.numbers(each, "extents") for each in document.items(value, "extents")]
+    if not edges or not document.has_true_extents:
+        return document.edges((), dimensions)
+    if len(edges) != 2 or len(edges[0]) != len(edges[1]):
         raise document.fail("extents must be a first and a last edge")
-    start, end = (document.numbers(edge, "extents", MAX_U32) for edge in edges)
-    if not len(start) == len(end) == len(dimensions):
-        raise document.fail("a manifest covers another number of axes than its array has")
-    if any(low > high for low, high in zip(start, end, strict=True)):
-        raise document.fail("a manifest covers a range that ends before it begins")
-    return tuple(zip(start, end, strict=True))
+    return document.edges(tuple(zip(*edges, strict=True)), dimensions)
 
 
 # --- writing ---

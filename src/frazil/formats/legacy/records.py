@@ -187,6 +187,8 @@ class SnapshotRecord:
     names: Names = NO_NAMES
     file_name: str | None = None
     """G1: stored name of the structure file"""
+    has_true_extents: bool = field(default=False, compare=False)
+    """which chunks a manifest has is known; else an array looks for a chunk in all its manifests"""
 
     @property
     def attribute_files(self) -> tuple[str, ...]:

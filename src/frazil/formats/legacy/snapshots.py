@@ -68,7 +68,7 @@ def decode_snapshot(
         FormatError: the file is damaged or of another kind.
     """
     wrapping, body = unwrap(blob, FileKind.SNAPSHOT, key=key)
-    document = Document(key, generation)
+    document = Document(key, generation, has_true_extents=wrapping.is_ours)
     is_json = body[:1] == b"{"
     if is_json:
         value = parse_json(document, body)
@@ -153,6 +153,7 @@ class _Reader:
             attributes=attributes,
             unresolved=frozenset(attributes),
             names=document.names(),
+            has_true_extents=document.has_true_extents,
         )
 
     def _ancestor(self, value: Value) -> Ancestor:

@@ -25,6 +25,7 @@ from frazil.formats.legacy.names import (
 from frazil.formats.legacy.records import LegacyGeneration, Names, Nanos
 from frazil.formats.legacy.times import parse_time
 from frazil.ids import ChunkId, ManifestId, NodeId, ObjectId, SnapshotId, crockford
+from frazil.model.nodes import Dimension, Extents
 
 Value: TypeAlias = Any
 Id = TypeVar("Id", bound=ObjectId)
@@ -51,6 +52,8 @@ class Document:
     """whether ids are byte strings, not texts"""
     has_numbered_nodes: bool | None = None
     """whether nodes have numbers; None before the first node"""
+    has_true_extents: bool = False
+    """whether the writer is known to tell exactly which chunks a manifest has"""
 
     def fail(self, problem: str) -> FormatError:
         """The error for damage in this file."""
@@ -140,6 +143,23 @@ class Document:
             raise self.fail(f"{what} must be one of its variants")
         name, content = next(iter(value.items()))
         return self.text(name, what), content
+
+    def edges(
+        self, pairs: Sequence[tuple[int, int]], dimensions: Sequence[Dimension]
+    ) -> Extents:
+        """Which chunks a manifest has, if that is known; else all of the grid.
+
+        The specifications do not say what extents mean: whether an end is the last chunk or the
+        one after it, nor whether chunks or elements are counted. A box that is too small would
+        hide chunks, so only those count whose writer is known.
+        """
+        if not pairs or not self.has_true_extents:
+            return tuple((0, dim.num_chunks) for dim in dimensions)
+        if len(pairs) != len(dimensions):
+            raise self.fail("a manifest covers another number of axes than its array has")
+        if any(low > high for low, high in pairs):
+            raise self.fail("a manifest covers a range that ends before it begins")
+        return tuple(pairs)
 
     # --- ids ---
 

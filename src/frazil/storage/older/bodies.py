@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Final
 
+from frazil.errors import ErrorKind, FormatError
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.attributes import with_attributes
 from frazil.formats.legacy.codec import (
@@ -119,8 +121,9 @@ class BodyFiles(OldFiles):
         self.names.note_all(record.names)
         files = {file: self._attributes(file) for file in record.attribute_files}
         record = with_attributes(record, files) if files else record
-        if record.dialect in STRAYING:
-            self._note_ranks(record.snapshot)
+        self._note_ranks(record.snapshot)
+        if not record.has_true_extents:
+            record = replace(record, snapshot=self.bounded(record.snapshot))
         self._records.put(id, record)
         return record
 
@@ -217,14 +220,43 @@ class BodyFiles(OldFiles):
         key, blob = found
         record = decode_manifest(blob, key=key, generation=self.age)
         self.names.note_all(Names(chunks=record.names))
-        if not record.strays:
-            return record.tables
-        return {node: self._own(id, node, record, key) for node in record.tables}
+        ranks = self._ranks_of(id, record.strays.keys())
+        return {
+            node: table
+            if node not in record.strays and ranks.get(node, table.ndim) == table.ndim
+            else self._own(node, record, ranks, key)
+            for node, table in record.tables.items()
+        }
 
-    def _own(self, id: ManifestId, node: NodeId, record: ManifestRecord, key: str) -> ChunkTable:
-        """The references of an array that have as many coordinates as it has axes."""
+    def _ranks_of(self, id: ManifestId, needed: Set[NodeId]) -> Mapping[NodeId, int]:
+        """How many axes the arrays of a manifest have; of those `needed` whoever reads first."""
+        known = self._ranks.setdefault(id, {})
+        if needed <= known.keys():
+            return known
+        for snapshot, _ in self.listed("snapshots"):
+            with contextlib.suppress(FormatError):  # of no concern to whoever reads another
+                self._read(SnapshotId(snapshot))
+            if needed <= known.keys():
+                break
+        return known
+
+    def _own(
+        self, node: NodeId, record: ManifestRecord, ranks: Mapping[NodeId, int], key: str
+    ) -> ChunkTable:
+        """The references of an array that have as many coordinates as it has axes.
+
+        Raises:
+            FormatError: there are others, and no writer of that age is known to have made them.
+        """
         found = [record.tables[node], *record.strays.get(node, ())]
-        rank = self._ranks.get(id, {}).get(node, found[0].ndim)
+        rank = ranks.get(node, found[0].ndim)
+        if self.age is not LegacyGeneration.G3:
+            raise FormatError(
+                "a manifest has coordinates of another rank than their array has",
+                kind=ErrorKind.DESERIALIZATION,
+                key=key,
+                array=str(node),
+            )
         own = next((table for table in found if table.ndim == rank), ChunkTable.empty(rank))
         dropped = sum(map(len, found)) - len(own)
         if dropped:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import combinations
 from typing import Final
 
-from frazil.errors import ErrorKind, StorageError
+from frazil.errors import ErrorKind, FormatError, InternalError, StorageError
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.names import (
     FOLDERS,
@@ -25,7 +27,7 @@ from frazil.ids import ChunkId, ManifestId, NodeId, ObjectId, SnapshotId, crockf
 from frazil.model.chunks import ChunkTable, ChunkType, concat
 from frazil.model.derived_log import derived_log, moves_between
 from frazil.model.history import Snapshot, TransactionLog
-from frazil.model.nodes import ArrayNode
+from frazil.model.nodes import ArrayNode, Extents, overlap
 from frazil.storage.base import Listed, Storage
 from frazil.storage.older.name_book import CLASSES, NameBook
 
@@ -49,6 +51,10 @@ class OldFiles(ABC):
         }
         self.written: Final[set[ChunkId]] = set()
         """chunks whose names are known to be plain, because we wrote them"""
+        self._boxes: dict[ManifestId, Mapping[NodeId, Extents]] = {}
+        """which chunks the manifests of arrays that have several of them hold"""
+        self._whole: set[tuple[NodeId, tuple[ManifestId, ...]]] = set()
+        """arrays whose manifests are known not to contradict each other"""
 
     # --- names ---
 
@@ -177,6 +183,60 @@ class OldFiles(ABC):
     @abstractmethod
     def save_log(self, log: TransactionLog) -> None:
         """Write a transaction log, if commits of this age have one."""
+
+    # --- what files tell and nobody can rely on ---
+
+    def bounded(self, snapshot: Snapshot) -> Snapshot:
+        """A snapshot whose arrays tell truly which of several manifests has a chunk.
+
+        Raises:
+            FormatError: two manifests have a reference each for one chunk of an array.
+        """
+        several = {
+            node.id: node
+            for node in snapshot.nodes
+            if isinstance(node, ArrayNode) and len(node.manifests) > 1
+        }
+        if not several:
+            return snapshot
+        unknown = {ref.id for node in several.values() for ref in node.manifests}
+        self.storage.each(self._learn, sorted(unknown - self._boxes.keys()))
+        made = {id: self._bounded(node) for id, node in several.items()}
+        return replace(snapshot, nodes=tuple(made.get(node.id, node) for node in snapshot.nodes))
+
+    def _learn(self, id: ManifestId) -> None:
+        """Find out which chunks a manifest has; whoever reads from a damaged one will be told."""
+        with contextlib.suppress(FormatError):
+            tables = self.manifest(id)
+            if tables is not None:
+                self._boxes[id] = {node: table.extents for node, table in tables.items()}
+
+    def _bounded(self, node: ArrayNode) -> ArrayNode:
+        nothing = tuple((0, 0) for _ in node.grid)
+        refs = []
+        for ref in node.manifests:
+            box = ref.extents
+            if ref.id in self._boxes:
+                box = self._boxes[ref.id].get(node.id, nothing)
+            refs.append(replace(ref, extents=box if len(box) == len(nothing) else ref.extents))
+        known = node.id, tuple(ref.id for ref in refs)
+        if known not in self._whole and any(
+            overlap(one.extents, other.extents) for one, other in combinations(refs, 2)
+        ):
+            self._require_distinct(node)
+        self._whole.add(known)
+        return replace(node, manifests=tuple(refs))
+
+    def _require_distinct(self, node: ArrayNode) -> None:
+        try:
+            self.references(node)
+        except InternalError as error:
+            raise FormatError(
+                f"two manifests of {node.path} have a reference each for the same chunk, and"
+                " nothing tells which of them counts",
+                kind=ErrorKind.INCONSISTENT_MANIFESTS,
+                manifests=tuple(str(ref.id) for ref in node.manifests),
+            ) from error
 
     # --- what no file tells ---
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
+from frazil.errors import ErrorKind, FormatError
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.attributes import with_attributes
 from frazil.formats.legacy.g1 import (
@@ -17,6 +20,7 @@ from frazil.formats.legacy.g1 import (
     encode_inventory,
     encode_structure,
 )
+from frazil.formats.legacy.g1_inventory import Grid
 from frazil.formats.legacy.g1_state import StateSnapshot, new_item
 from frazil.formats.legacy.history import root_record, successor
 from frazil.formats.legacy.names import Kind, plain_name
@@ -59,7 +63,9 @@ class StructureFiles(OldFiles):
         self._records: Lru[SnapshotId, SnapshotRecord] = Lru(
             RECORDED_NODES, lambda record: len(record.snapshot.nodes)
         )
-        self._ranks: dict[ManifestId, dict[NodeId, int]] = {}
+        self._noted: set[SnapshotId] = set()
+        self._grids: dict[ManifestId, dict[NodeId, set[Grid]]] = {}
+        """chunks along the axes of arrays, as the snapshots noted have them"""
 
     # --- names ---
 
@@ -97,19 +103,38 @@ class StructureFiles(OldFiles):
         known = self._records.get(id)
         if known is not None and _is_of(known, item):
             return known
+        record = self._decoded(item, key)
+        if record is None:
+            return None
+        self.names.note_all(record.names)
+        files = {file: self._attributes(file) for file in record.attribute_files}
+        record = with_attributes(record, files) if files else record
+        if not record.has_true_extents:
+            record = replace(record, snapshot=self.bounded(record.snapshot))
+        self._records.put(id, record)
+        return record
+
+    def _decoded(self, item: StateSnapshot, key: str) -> SnapshotRecord | None:
         blob = self.storage.get(key)
         if blob is None:
             return None
         record = decode_structure(blob, key=key, item=item)
-        self.names.note_all(record.names)
-        files = {file: self._attributes(file) for file in record.attribute_files}
-        record = with_attributes(record, files) if files else record
         for node in record.snapshot.nodes:
             if isinstance(node, ArrayNode):
                 for ref in node.manifests:
-                    self._ranks.setdefault(ref.id, {})[node.id] = len(node.shape)
-        self._records.put(id, record)
+                    arrays = self._grids.setdefault(ref.id, {})
+                    arrays.setdefault(node.id, set()).add(node.grid)
+        self._noted.add(item.id)
         return record
+
+    def _grids_of(self, id: ManifestId) -> Mapping[NodeId, set[Grid]]:
+        """The grids of all arrays that have references in an inventory, whoever reads it first."""
+        held = self._state.find()
+        for item in held.state.snapshots if held is not None else ():
+            if item.id not in self._noted:
+                with contextlib.suppress(FormatError):  # of no concern to whoever reads another
+                    self._decoded(item, self.folders["snapshots"] + item.structure_file)
+        return self._grids.get(id, {})
 
     def _attributes(self, file: str) -> Sequence[Metadata]:
         key = self.folders["attributes"] + file
@@ -159,8 +184,17 @@ class StructureFiles(OldFiles):
         if found is None:
             return None
         key, blob = found
-        record = decode_inventory(blob, key=key, ranks=self._ranks.get(id))
+        record = decode_inventory(blob, key=key, grids=partial(self._grids_of, id))
         self.names.note_all(Names(chunks=record.names))
+        for node, grids in self._grids.get(id, {}).items():
+            found = [*record.strays.get(node, ()), *filter(None, [record.tables.get(node)])]
+            if any(table.ndim not in map(len, grids) for table in found if len(table)):
+                raise FormatError(
+                    "an inventory has coordinates of another rank than their array has",
+                    kind=ErrorKind.DESERIALIZATION,
+                    key=key,
+                    array=int.from_bytes(node, "big"),
+                )
         return record.tables
 
     def save_manifest(self, id: ManifestId, tables: Mapping[NodeId, ChunkTable]) -> None:

@@ -484,7 +484,7 @@ def test_names_of_chunks_are_kept() -> None:
             "length": pa.array([10, 10], pa.uint32()),
         }
     )
-    found = decode_inventory(parquet(table), key="i/x")
+    found = decode_inventory(parquet(table), key="i/x", grids=lambda: {numbered_node(1): [(2,)]})
     ((_, first), (_, second)) = rows_of(found.tables[numbered_node(1)])
     assert isinstance(first, NativeRef)
     assert isinstance(second, NativeRef)
@@ -508,8 +508,10 @@ def test_other_encodings_of_coordinates_are_read() -> None:
     marked = table.replace_schema_metadata({"icechunk.coord_encoding": "be16"})
     node = numbered_node(1)
     assert rows_of(decode_inventory(parquet(marked), key="i/x").tables[node]) == expected
-    found = decode_inventory(parquet(table), key="i/x", ranks={node: 2})
+    found = decode_inventory(parquet(table), key="i/x", grids=lambda: {node: [(400, 5)]})
     assert rows_of(found.tables[node]) == expected
+    with pytest.raises(FormatError, match="no snapshot tells"):
+        decode_inventory(parquet(table), key="i/x")
     strange = table.replace_schema_metadata({"icechunk.coord_encoding": "zigzag"})
     with pytest.raises(FormatError, match="zigzag"):
         decode_inventory(parquet(strange), key="i/x")
@@ -525,6 +527,7 @@ def test_references_of_other_arrays_are_dropped() -> None:
             "offset": pa.nulls(4, pa.uint64()),
         }
     )
+    table = table.replace_schema_metadata({"icechunk.coord_encoding": "ovi1"})
     found = decode_inventory(parquet(table), key="i/x")
     kept, dropped = references_of(found, numbered_node(1), (2, 2))
     assert rows_of(kept) == [((0, 0), InlineRef(b"b")), ((0, 1), InlineRef(b"c"))]
