@@ -231,7 +231,10 @@ def _named(text: str, repository: Versions) -> str:
             return repository.lookup_snapshot(digits).id
         if SHORTEST_PREFIX <= len(digits) < _ID_DIGITS:
             return _only_match(text, digits, repository)
-    raise _nothing(text)
+    try:  # ids from before spec 1 have other spellings
+        return repository.lookup_snapshot(text).id
+    except (InvalidInputError, NotFoundError):
+        raise _nothing(text) from None
 
 
 def _only_match(text: str, digits: str, repository: Versions) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from frazil import urls
 from frazil.cli.answers import Answer, Screen, print_json, styled
 from frazil.cli.arguments import Authorize, Limit, Url, WholeUrl
 from frazil.cli.changes import diff_data, draw_diff
@@ -46,7 +47,10 @@ def log(
     place = open_place(url)
     if graph:
         return _graph(place)
-    history = place.repository.ancestry(snapshot_id=place.snapshot_id())
+    if place.ref is None and urls.MAIN not in place.repository.list_branches():
+        history = iter(place.repository.list_snapshots())  # G1 need not have branches
+    else:
+        history = place.repository.ancestry(snapshot_id=place.snapshot_id())
     found = list(islice(history, limit + 1 if limit else None))
     shown = found[:limit] if limit else found
     is_cut = len(found) > len(shown)

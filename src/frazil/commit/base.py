@@ -113,6 +113,18 @@ class RefStore(ABC):
         """
         self.entry(snapshot_id)
 
+    def snapshot_id(self, text: str) -> SnapshotId:
+        """The id that a user's text means; before spec 1 also as the files spell it.
+
+        Raises:
+            InvalidInputError: it is no id.
+        """
+        return SnapshotId.parse(text)
+
+    def heads(self) -> set[SnapshotId]:
+        """Snapshots from whose histories all others are known."""
+        return {*self.branches().values(), *self.tags().values()}
+
     def history(self, snapshot_id: SnapshotId) -> Iterator[SnapshotInfo]:
         """The same as users see it."""
         return map(snapshot_info, self.ancestry(snapshot_id))

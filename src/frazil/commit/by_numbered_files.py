@@ -32,13 +32,15 @@ from frazil.errors import (
     ErrorKind,
     FormatError,
     RefNotFoundError,
+    SnapshotNotFoundError,
     StorageError,
 )
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.codec import decode_ref, encode_ref
+from frazil.formats.legacy.names import bytes_of_name, narrow, stored_name
 from frazil.formats.legacy.records import LegacyGeneration, RefRecord
 from frazil.formats.legacy.ref_names import RefKey, RefLayout, parse_ref_key
-from frazil.ids import SnapshotId
+from frazil.ids import SnapshotId, crockford
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, SnapshotEntry
 from frazil.storage.assets import Assets
@@ -112,6 +114,19 @@ class NumberedRefs(FileRefs):
             (name, None if record is None else record.snapshot)
             for name, record in zip(gone, records, strict=True)
         ]
+
+    def snapshot_id(self, text: str) -> SnapshotId:
+        raw = bytes_of_name(text if "-" in text else text.upper())
+        if raw is None or self.layout.generation is not LegacyGeneration.G2:
+            return SnapshotId.parse(text)
+        found = SnapshotId(narrow(raw))
+        # Who reads the file learns its whole name, of which the model knows the beginning only.
+        self._require_snapshot(found)
+        if stored_name(LegacyGeneration.G2, "snapshots", found, self._names.names().snapshots) != (
+            crockford(raw)
+        ):
+            raise SnapshotNotFoundError("snapshot not found in this repository", snapshot=text)
+        return found
 
     def branch_tip(self, name: str) -> SnapshotId:
         return self._existing(name).target

@@ -21,7 +21,7 @@ from frazil.errors import (
 from frazil.formats.generation import Generation
 from frazil.formats.legacy import g1_state
 from frazil.formats.legacy.g1_state import RefType, State, StateSnapshot, new_item, properties_of
-from frazil.formats.legacy.names import plain_name
+from frazil.formats.legacy.names import bytes_of_name, id_of_name, plain_name
 from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.ref_names import check_ref_name
 from frazil.ids import ObjectId, SnapshotId
@@ -68,6 +68,23 @@ class StateFileRefs(FileRefs):
     def roots(self) -> set[SnapshotId]:
         """All that are listed: a snapshot lives until it expires, though no ref may lead to it."""
         return {item.id for item in self.state.snapshots}
+
+    def heads(self) -> set[SnapshotId]:
+        """Those that are nobody's parent: a state need not have refs, but lists all snapshots."""
+        listed = self.state.snapshots
+        return {item.id for item in listed} - {item.parent_id for item in listed}
+
+    def snapshot_id(self, text: str) -> SnapshotId:
+        state = self.state
+        if any(item.name == text for item in state.snapshots):
+            return id_of_name(SnapshotId, text)
+        if bytes_of_name(text) is not None:  # another spelling of the same 16 bytes
+            found = id_of_name(SnapshotId, text)
+            item = state.find(found)
+            if item is None or bytes_of_name(item.name) != bytes_of_name(text):
+                raise SnapshotNotFoundError("snapshot not found in this repository", snapshot=text)
+            return found
+        return SnapshotId.parse(text)
 
     def branch_tip(self, name: str) -> SnapshotId:
         return self._target(self.state, name, "branch")

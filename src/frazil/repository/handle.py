@@ -144,7 +144,11 @@ class Handle(Shown):
         if tag is not None:
             return self.context.refs.tag_target(tag)
         assert snapshot_id is not None
-        return SnapshotId.parse(snapshot_id)
+        return self.id_of(snapshot_id)
+
+    def id_of(self, text: str) -> SnapshotId:
+        """The snapshot id that a text means."""
+        return self.context.refs.snapshot_id(text)
 
     def require_writable(self) -> None:
         """Refuse changes of a place that can only be read."""

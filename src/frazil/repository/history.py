@@ -62,9 +62,7 @@ class History(Handle):
         branches, tags = dict(refs.branches()), dict(refs.tags())
         chosen = (branch, tag, snapshot_id) != (None, None, None)
         starts = (
-            [self.resolve_selector(branch, tag, snapshot_id)]
-            if chosen
-            else [*branches.values(), *tags.values()]
+            [self.resolve_selector(branch, tag, snapshot_id)] if chosen else sorted(refs.heads())
         )
         entries = {entry.id: entry for start in starts for entry in refs.ancestry(start)}
         return AncestryGraph(
@@ -85,11 +83,21 @@ class History(Handle):
         Raises:
             SnapshotNotFoundError: there is no such snapshot.
         """
-        return snapshot_info(self.context.refs.entry(SnapshotId.parse(snapshot_id)))
+        return snapshot_info(self.context.refs.entry(self.id_of(snapshot_id)))
+
+    def list_snapshots(self) -> list[SnapshotInfo]:
+        """All snapshots of the histories of branches and tags, newest first.
+
+        A G1 repository lists those too that no branch or tag leads to, and may have neither.
+        """
+        refs = self.context.refs
+        found = {entry.id: entry for head in refs.heads() for entry in refs.ancestry(head)}
+        ordered = sorted(found.values(), key=lambda entry: -entry.flushed_at)
+        return [snapshot_info(entry) for entry in ordered]
 
     def list_manifest_files(self, snapshot_id: str) -> list[ManifestFileInfo]:
         """The manifests a snapshot needs."""
-        snapshot = self.context.assets.snapshot(SnapshotId.parse(snapshot_id))
+        snapshot = self.context.assets.snapshot(self.id_of(snapshot_id))
         return [manifest_file_info(info) for info in snapshot.manifest_files]
 
     def diff(

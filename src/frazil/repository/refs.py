@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from frazil.ids import SnapshotId
 from frazil.repository.handle import Handle
 
 
@@ -12,7 +11,7 @@ class Refs(Handle):
     def create_branch(self, branch: str, snapshot_id: str) -> None:
         """Make a branch that points to a snapshot."""
         self.require_writable()
-        self.context.refs.create_branch(branch, SnapshotId.parse(snapshot_id))
+        self.context.refs.create_branch(branch, self.id_of(snapshot_id))
 
     def list_branches(self) -> set[str]:
         """Names of all branches."""
@@ -27,8 +26,8 @@ class Refs(Handle):
     ) -> None:
         """Point a branch to another snapshot, if it still is where you think."""
         self.require_writable()
-        expected = None if from_snapshot_id is None else SnapshotId.parse(from_snapshot_id)
-        self.context.refs.reset_branch(branch, SnapshotId.parse(snapshot_id), expected)
+        expected = None if from_snapshot_id is None else self.id_of(from_snapshot_id)
+        self.context.refs.reset_branch(branch, self.id_of(snapshot_id), expected)
 
     def delete_branch(self, branch: str) -> None:
         """Delete a branch; its snapshots stay until garbage collection."""
@@ -38,7 +37,7 @@ class Refs(Handle):
     def create_tag(self, tag: str, snapshot_id: str) -> None:
         """Give a snapshot a name that never moves."""
         self.require_writable()
-        self.context.refs.create_tag(tag, SnapshotId.parse(snapshot_id))
+        self.context.refs.create_tag(tag, self.id_of(snapshot_id))
 
     def list_tags(self) -> set[str]:
         """Names of all tags."""

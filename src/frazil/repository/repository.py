@@ -95,6 +95,7 @@ def _as_storage(storage: Storage | str | Path) -> Storage:
     "lookup_tag",
     "delete_tag",
     "lookup_snapshot",
+    "list_snapshots",
     "list_manifest_files",
     "diff",
     "diff_values",

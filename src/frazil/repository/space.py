@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
-from frazil.ids import SnapshotId
 from frazil.maintenance import garbage_plan, sharing, space, trash
 from frazil.maintenance.garbage_plan import GarbagePlan
 from frazil.maintenance.sharing import By, Shares
@@ -49,7 +48,7 @@ class Space(Handle):
         lists neither chunks nor manifests; uploads that were never committed are left to a full
         one. Nothing younger than a day, or than `unsafe_minimum_age`, is planned.
         """
-        chosen = None if snapshots is None else [SnapshotId.parse(one) for one in snapshots]
+        chosen = None if snapshots is None else [self.id_of(one) for one in snapshots]
         return garbage_plan.make_plan(
             self.context,
             older_than,

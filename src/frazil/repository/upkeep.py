@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from frazil.bulk.pack import Packing
-from frazil.ids import SnapshotId
 from frazil.maintenance import compaction, expire, garbage, inspect, stats
 from frazil.maintenance.compaction import Compaction
 from frazil.model.values import (
@@ -168,7 +167,7 @@ class Upkeep(Handle):
 
     def inspect_snapshot(self, snapshot_id: str) -> dict[str, Any]:
         """A snapshot file as plain data."""
-        return inspect.inspect_snapshot(self.context, SnapshotId.parse(snapshot_id))
+        return inspect.inspect_snapshot(self.context, self.id_of(snapshot_id))
 
     def inspect_repo_info(self) -> dict[str, Any]:
         """The repo object as plain data."""
@@ -180,4 +179,4 @@ class Upkeep(Handle):
 
     def inspect_transaction_log(self, snapshot_id: str) -> dict[str, Any]:
         """A transaction log as plain data."""
-        return inspect.inspect_transaction_log(self.context, SnapshotId.parse(snapshot_id))
+        return inspect.inspect_transaction_log(self.context, self.id_of(snapshot_id))

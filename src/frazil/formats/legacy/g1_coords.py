@@ -147,9 +147,7 @@ def _check_cells(rows: int, columns: int, size: int, key: str) -> None:
         raise _damaged("chunk coordinates of too many dimensions", key)
 
 
-def decode_as(
-    encoding: str, data: U8, starts: I64, ends: I64, *, key: str
-) -> tuple[U64, I64]:
+def decode_as(encoding: str, data: U8, starts: I64, ends: I64, *, key: str) -> tuple[U64, I64]:
     """Coordinates in one of the `ENCODINGS`, as `decode_column` returns them.
 
     Raises:

@@ -59,9 +59,7 @@ EXTERNAL: Final = "://"
 # --- reading ---
 
 
-def decode_inventory(
-    blob: bytes, *, key: str, grids: Callable[[], Grids] = dict
-) -> ManifestRecord:
+def decode_inventory(blob: bytes, *, key: str, grids: Callable[[], Grids] = dict) -> ManifestRecord:
     """Read an inventory in any of its shapes.
 
     `grids` are asked for where the file does not say how coordinates are encoded: they tell
@@ -164,9 +162,7 @@ class _Reader:
             return str(named, "utf-8", "replace")
         return "be64" if self._is_library else None
 
-    def _guessed(
-        self, arrays: I64, grids: Grids
-    ) -> tuple[I64, npt.NDArray[np.uint64], I64]:
+    def _guessed(self, arrays: I64, grids: Grids) -> tuple[I64, npt.NDArray[np.uint64], I64]:
         """The coordinates in the only encoding that puts all of them into their arrays.
 
         Raises:
@@ -298,9 +294,7 @@ class _Reader:
         return id
 
 
-def _make_sense(
-    arrays: I64, coords: npt.NDArray[np.uint64], rank: I64, grids: Grids
-) -> bool:
+def _make_sense(arrays: I64, coords: npt.NDArray[np.uint64], rank: I64, grids: Grids) -> bool:
     """Whether coordinates have one index for each axis, inside the grid, and each occurs once."""
     for number in np.unique(arrays).tolist():
         rows = np.flatnonzero(arrays == number)

@@ -144,9 +144,7 @@ class Document:
         name, content = next(iter(value.items()))
         return self.text(name, what), content
 
-    def edges(
-        self, pairs: Sequence[tuple[int, int]], dimensions: Sequence[Dimension]
-    ) -> Extents:
+    def edges(self, pairs: Sequence[tuple[int, int]], dimensions: Sequence[Dimension]) -> Extents:
         """Which chunks a manifest has, if that is known; else all of the grid.
 
         The specifications do not say what extents mean: whether an end is the last chunk or the

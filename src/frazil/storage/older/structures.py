@@ -187,8 +187,9 @@ class StructureFiles(OldFiles):
         record = decode_inventory(blob, key=key, grids=partial(self._grids_of, id))
         self.names.note_all(Names(chunks=record.names))
         for node, grids in self._grids.get(id, {}).items():
-            found = [*record.strays.get(node, ()), *filter(None, [record.tables.get(node)])]
-            if any(table.ndim not in map(len, grids) for table in found if len(table)):
+            tables = [record.tables.get(node), *record.strays.get(node, ())]
+            ranks = set(map(len, grids))
+            if any(table is not None and table.ndim not in ranks for table in tables):
                 raise FormatError(
                     "an inventory has coordinates of another rank than their array has",
                     kind=ErrorKind.DESERIALIZATION,

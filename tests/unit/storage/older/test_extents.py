@@ -90,9 +90,7 @@ def test_writing_a_part_keeps_all_other_chunks(
 @pytest.mark.parametrize("manifests", [1, 2])
 @pytest.mark.parametrize("meaning", ["first and last", "first and after", "elements"])
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_upgrades_keep_all_chunks(
-    generation: str, meaning: str, manifests: int, to: int
-) -> None:
+def test_upgrades_keep_all_chunks(generation: str, meaning: str, manifests: int, to: int) -> None:
     storage, made = MemoryStorage(), arrays(manifests)
     GENERATIONS[generation](extents=EXTENTS[meaning]).write(storage, made)
     upgrade_older(storage, to=to)
@@ -116,6 +114,6 @@ def test_two_references_for_one_chunk_are_told(generation: str, measure: Measure
     storage = MemoryStorage()
     made = Doubled("/line", np.arange(10, dtype=np.int32), (3,))
     GENERATIONS[generation](extents=measure).write(storage, [made])
-    with pytest.raises(FormatError, match="/line .*nothing tells which"):
-        Repository.open(storage).readonly_session("main").store.list_prefix("")
-        zarr.open_group(Repository.open(storage).readonly_session("main").store, mode="r")
+    store = Repository.open(storage).readonly_session("main").store
+    with pytest.raises(FormatError, match=r"/line .*nothing tells which"):
+        zarr.open_group(store, mode="r")

@@ -34,8 +34,8 @@ def scalar() -> Array:
 
 
 def check(repository: Repository, arrays: list[Array], snapshot: str | None = None) -> None:
-    at = {"branch": "main"} if snapshot is None else {"snapshot_id": snapshot}
-    group = zarr.open_group(repository.readonly_session(**at).store, mode="r")
+    at = snapshot or repository.lookup_branch("main")
+    group = zarr.open_group(repository.readonly_session(snapshot_id=at).store, mode="r")
     for array in arrays:
         stored = group[array.path]
         assert isinstance(stored, zarr.Array)
