@@ -114,9 +114,12 @@ class Generation:
         """
         if self.dialect is None:
             return document
-        from frazil.formats.legacy.zarr_fields import build_document, parse_fields
+        from frazil.formats.legacy.zarr_fields import build_document, parse_fields, plain_json
 
-        return build_document(parse_fields(self.dialect.generation, document))
+        fields = parse_fields(self.dialect.generation, document)
+        if self.dialect.is_json:
+            fields = replace(fields, attributes=plain_json(fields.attributes))
+        return build_document(fields)
 
     def require_repo_object(self, operation: str) -> None:
         """Refuse an operation that needs the repo object.

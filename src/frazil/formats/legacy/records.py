@@ -70,6 +70,11 @@ class Dialect(StrEnum):
         return self not in (Dialect.G1_LIBRARY, Dialect.G2_NODES)
 
     @property
+    def is_json(self) -> bool:
+        """Whether attributes are JSON, which has no NaN and no infinities."""
+        return self in (Dialect.G1, Dialect.G2_JSON)
+
+    @property
     def has_numbered_nodes(self) -> bool:
         """Whether nodes have small numbers for ids instead of random bytes."""
         return self in _NUMBERED

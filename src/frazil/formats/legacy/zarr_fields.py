@@ -7,6 +7,7 @@ is written, by the name of the field, so that nothing is ever lost.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -365,7 +366,7 @@ def build_document(fields: NodeFields) -> bytes:
     }
     if fields.array is not None:
         document |= _array_document(fields.array)
-    return dump(document)
+    return _text(document)
 
 
 def _array_document(fields: ArrayFields) -> dict[str, JSON]:
@@ -395,12 +396,27 @@ def put_attributes(document: bytes, attributes: Metadata) -> bytes:
     """A document of ours with other attributes."""
     node = json.loads(document)
     node["attributes"] = attributes
-    return dump(node)
+    return _text(node)
 
 
 def dump(document: JSON) -> bytes:
-    """JSON without spaces, in UTF-8."""
+    """JSON without spaces, in UTF-8, as files hold it: with nothing that JSON lacks."""
+    return _text(plain_json(document))
+
+
+def _text(document: JSON) -> bytes:
     try:
         return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
         return json.dumps(document, separators=(",", ":")).encode()
+
+
+def plain_json(value: JSON) -> JSON:
+    """A value with NaN and infinities as the texts that Zarr spells them by: JSON has neither."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {name: plain_json(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_json(item) for item in value]
+    return value

@@ -93,7 +93,9 @@ class BodyFiles(OldFiles):
     def snapshot(self, id: SnapshotId) -> Snapshot | None:
         """A snapshot as its file is now: expiry rewrites them."""
         record = self._read(id)
-        return None if record is None else record.snapshot
+        if record is None or record.has_true_extents:
+            return None if record is None else record.snapshot
+        return self.bounded(record.snapshot)
 
     def record(self, id: SnapshotId) -> SnapshotRecord | None:
         """A snapshot with what its file knows beyond the model; may be a remembered one."""
@@ -122,8 +124,6 @@ class BodyFiles(OldFiles):
         files = {file: self._attributes(file) for file in record.attribute_files}
         record = with_attributes(record, files) if files else record
         self._note_ranks(record.snapshot)
-        if not record.has_true_extents:
-            record = replace(record, snapshot=self.bounded(record.snapshot))
         self._records.put(id, record)
         return record
 

@@ -114,6 +114,6 @@ def test_two_references_for_one_chunk_are_told(generation: str, measure: Measure
     storage = MemoryStorage()
     made = Doubled("/line", np.arange(10, dtype=np.int32), (3,))
     GENERATIONS[generation](extents=measure).write(storage, [made])
-    store = Repository.open(storage).readonly_session("main").store
+    repository = Repository.open(storage)
     with pytest.raises(FormatError, match=r"/line .*nothing tells which"):
-        zarr.open_group(store, mode="r")
+        seen(repository, [made])
