@@ -24,6 +24,8 @@ OWN: Final = 2
 LOG_CHUNK: Final = 8
 LOG_LIMIT: Final = 40
 """An append to a log of this length begins a new one."""
+HELD_S: Final = 3.0
+"""How long the proxy holds a request: longer than clients wait for an answer."""
 _TOKEN: Final = re.compile(r"#(\d+)")
 
 
@@ -35,6 +37,16 @@ class Field:
     """`path` on a local disk; `endpoint`, `bucket`, `prefix`, `key`, `secret` on an S3 server"""
     spec: int | str
     actors: int
+
+    @property
+    def late_s(self) -> float:
+        """How long after the death of a process a request of it may still arrive."""
+        return 0.0 if "path" in self.place else HELD_S + 1.0
+
+    @property
+    def resolution_s(self) -> float:
+        """How exactly the time of an object is told."""
+        return 0.05 if "path" in self.place else 1.5
 
     def storage(self, icechunk: Any) -> Any:
         """The place as a storage of one of the packages."""
@@ -72,7 +84,8 @@ class Field:
     def create(self) -> None:
         """Make the repository, by our own package."""
         icechunk = importlib.import_module("frazil.icechunk")
-        config = self.config(icechunk, 0)
+        keeps = importlib.import_module("tests.support.generations").keeps_config(self.spec)
+        config = self.config(icechunk, 0) if keeps else None
         repo = icechunk.Repository.create(
             self.storage(icechunk), config, spec_version=self.spec, check_clean_root=False
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tests.histories.field import token_of
-from tests.histories.records import LATE_S, Operation
+from tests.histories.records import Operation
 
 
 @dataclass(slots=True)
@@ -100,8 +100,8 @@ class Graph:
         return parent
 
     def _meets(self, expiry: Operation, start: float, stop: float) -> bool:
-        ended = expiry.ended if expiry.ended is not None else expiry.began + 10 * LATE_S
-        return expiry.began < stop and ended > start
+        ended = expiry.latest if expiry.ended is None else expiry.ended
+        return expiry.began < stop and (ended is None or ended > start)
 
     def ancestors(self, snapshot: str | None) -> Iterator[str]:
         """A snapshot and its ancestors, as far as they are certain."""

@@ -30,8 +30,6 @@ Act: TypeAlias = Callable[[Actor], None]
 SOLVERS: Final = (None, "detect", "detect", "detect", "ours", "theirs")
 PAGE: Final = 12
 """Entries of a history that are looked at in passing."""
-RESOLUTION_S: Final = 1.5
-"""Servers tell the time of an object in whole seconds."""
 
 
 # --- reads ---
@@ -88,10 +86,8 @@ def read(actor: Actor) -> None:
 
     def run(_: int) -> Facts:
         if "snapshot_id" in selector:
-            session = actor.repo().readonly_session(**selector)
-            return {"id": session.snapshot_id, "content": actor.read(session)}
-        snapshot, content = actor.read_ref(**selector)
-        return {"id": snapshot, "content": content}
+            return actor.read(actor.repo(), selector)
+        return actor.at_ref(selector, lambda repo: actor.read(repo, selector))
 
     actor.do("read", selector, run)
 
@@ -111,7 +107,8 @@ def commit(
             change(zarr.open_group(session.store, mode="r+"), token)
         except Exception as error:
             if actor.is_missing(error):
-                actor.require_readable(session.snapshot_id, error, branch=args["branch"])
+                selector = {"branch": args["branch"]}
+                actor.require_gone(selector, lambda repo: actor.read(repo, selector), error)
             raise
         if actor.rng.random() < 0.1:
             time.sleep(actor.rng.random() * 0.3)
@@ -366,7 +363,7 @@ def reset(actor: Actor) -> None:
 
 def expire(actor: Actor) -> None:
     """Snapshots older than a few seconds."""
-    cutoff = time.time() - actor.rng.uniform(3, 10)
+    cutoff = time.time() - actor.rng.uniform(1, 8)
 
     def run(_: int) -> Facts:
         repo = actor.repo()
@@ -379,9 +376,9 @@ def expire(actor: Actor) -> None:
 
 def collect(actor: Actor) -> None:
     """Garbage that was there before anything that still runs began."""
-    now = time.monotonic()
-    age = now - oldest_running(actor.journal.path.parent, now) + RESOLUTION_S
-    cutoff = time.time() - age
+    now, ground = time.monotonic(), actor.ground
+    since = oldest_running(actor.journal.path.parent, now, ground.late_s)
+    cutoff = time.time() - (now - since) - ground.resolution_s
 
     def run(_: int) -> Facts:
         repo = actor.repo()
@@ -391,6 +388,13 @@ def collect(actor: Actor) -> None:
         return {"chunks": done.chunks_deleted, "snapshots": done.snapshots_deleted}
 
     actor.do("collect", {"cutoff": cutoff}, run)
+
+
+def raze(actor: Actor) -> None:
+    """A branch deleted, history forgotten, and everything that was only there."""
+    drop(actor)
+    expire(actor)
+    collect(actor)
 
 
 def label(actor: Actor) -> None:
@@ -410,6 +414,10 @@ def labels(actor: Actor) -> None:
     actor.do("labels", {}, lambda _: {"labels": actor.repo().get_metadata()})
 
 
+OLD: Final = 0
+"""Any generation before spec 1."""
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """How often an operation is chosen, and who can do it."""
@@ -418,7 +426,7 @@ class Choice:
     weight: int
     peers: bool = True
     """whether the official packages take part in it"""
-    specs: tuple[int, ...] = (1, 2)
+    specs: tuple[int, ...] = (OLD, 1, 2)
 
 
 OPERATIONS: Final = (
@@ -430,19 +438,20 @@ OPERATIONS: Final = (
     Choice(replace, 2),
     Choice(note, 4),
     Choice(amend, 4, specs=(2,)),
-    Choice(rewrite, 1),
-    Choice(compact, 1, peers=False),
-    Choice(merge, 6, peers=False),
-    Choice(pick, 3, peers=False),
-    Choice(revert, 2, peers=False),
+    Choice(rewrite, 1, specs=(1, 2)),
+    Choice(compact, 1, peers=False, specs=(1, 2)),
+    Choice(merge, 6, peers=False, specs=(1, 2)),
+    Choice(pick, 3, peers=False, specs=(1, 2)),
+    Choice(revert, 2, peers=False, specs=(1, 2)),
     Choice(squash, 1, peers=False, specs=(2,)),
     Choice(tag, 3),
     Choice(untag, 1),
     Choice(branch, 4),
     Choice(drop, 2),
     Choice(reset, 2),
-    Choice(expire, 2, peers=False),
-    Choice(collect, 2, peers=False),
+    Choice(expire, 1, peers=False),
+    Choice(collect, 1, peers=False),
+    Choice(raze, 2, peers=False),
     Choice(label, 4, specs=(2,)),
     Choice(labels, 2, specs=(2,)),
 )
@@ -450,12 +459,8 @@ OPERATIONS: Final = (
 
 def choices_for(actor: Actor) -> list[Choice]:
     """What a process can do on its repository."""
-    spec = actor.ground.spec if isinstance(actor.ground.spec, int) else 0
-    return [
-        each
-        for each in OPERATIONS
-        if (actor.is_ours or each.peers) and (spec in each.specs or (spec == 0 and 1 in each.specs))
-    ]
+    spec = actor.ground.spec if isinstance(actor.ground.spec, int) else OLD
+    return [each for each in OPERATIONS if (actor.is_ours or each.peers) and spec in each.specs]
 
 
 def run_until(actor: Actor, deadline: float) -> None:

@@ -19,9 +19,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
+from tests.histories.field import HELD_S
+
 HOST: Final = "127.0.0.1"
-HELD_S: Final = 3.0
-"""Longer than the clients of a run wait for an answer."""
 DELAY_S: Final = 0.06
 """The mean of delays."""
 

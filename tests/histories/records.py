@@ -22,8 +22,6 @@ NOTE: Final = "note"
 DIED: Final = "died"
 STEP: Final = 1_000_000
 """Tokens of one process lie between its number times this and the next one's."""
-LATE_S: Final = 4.0
-"""How long after the death of a process a request of it may still arrive at the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +37,10 @@ class Operation:
     notes: Facts
     outcome: Outcome
     ended: float | None
-    """when the outcome was known; None for what may still happen"""
+    """when the outcome was known; None if it never was"""
     result: Facts
+    latest: float | None = None
+    """when it can no longer take effect, if its outcome is unknown; None if that is never"""
 
     @property
     def is_done(self) -> bool:
@@ -110,14 +110,18 @@ class Journal:
             os.close(descriptor)
 
 
-def read_all(folder: Path) -> list[Operation]:
+def read_all(folder: Path, late_s: float) -> list[Operation]:
     """All operations of a run, by the time they began."""
-    found = [one for path in sorted(folder.glob("*.jsonl")) for one in operations(_lines(path))]
+    paths = sorted(folder.glob("*.jsonl"))
+    found = [one for path in paths for one in operations(_lines(path), late_s)]
     return sorted(found, key=lambda one: one.began)
 
 
-def operations(lines: Iterable[Facts]) -> list[Operation]:
-    """The operations that the lines of one process tell of."""
+def operations(lines: Iterable[Facts], late_s: float) -> list[Operation]:
+    """The operations that the lines of one process tell of.
+
+    What a process has sent arrives at most `late_s` after it has died or given up.
+    """
     begun: dict[int, dict[str, Any]] = {}
     for line in lines:
         token = line["token"]
@@ -137,18 +141,20 @@ def operations(lines: Iterable[Facts]) -> list[Operation]:
             case "note":
                 begun[token]["notes"].update(line["facts"])
             case "died":
-                pass
+                for facts in begun.values():
+                    if facts["outcome"] == "unknown" and "latest" not in facts:
+                        facts["latest"] = line["at"] + late_s
             case "unknown":
-                begun[token]["result"] = line["result"]
+                begun[token].update(result=line["result"], latest=line["at"] + late_s)
             case outcome:
                 begun[token].update(outcome=outcome, ended=line["at"], result=line["result"])
     return [Operation(**facts) for facts in begun.values()]
 
 
-def oldest_running(folder: Path, now: float) -> float:
+def oldest_running(folder: Path, now: float, late_s: float) -> float:
     """Since when the oldest operation that still runs has been running; `now` if none does.
 
-    The dead run on for a while: what they have sent may not have arrived yet.
+    The dead run on for `late_s`: what they have sent may not have arrived yet.
     """
     oldest = now
     for path in folder.glob("*.jsonl"):
@@ -160,10 +166,10 @@ def oldest_running(folder: Path, now: float) -> float:
                 case "note":
                     pass
                 case "died":
-                    if line["at"] + LATE_S < now:
+                    if line["at"] + late_s < now:
                         open_.clear()
                 case "unknown":
-                    if line["at"] + LATE_S < now:
+                    if line["at"] + late_s < now:
                         open_.pop(line["token"], None)
                 case _:
                     open_.pop(line["token"], None)

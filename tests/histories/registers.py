@@ -2,9 +2,9 @@
 
 A ref, or a field of the repository's metadata, is one value that operations read and replace.
 Each operation takes effect at one moment between its beginning and its end, or, if its outcome
-is unknown, at any moment after its beginning or never. The search is that of Wing and Gong,
-done one event at a time: it keeps every state the value may have, with the operations that
-have taken effect but not ended yet.
+is unknown, at any moment until it can no longer do so, or never. The search is that of Wing and
+Gong, done one event at a time: it keeps every state the value may have, with the operations
+that have taken effect but not ended yet.
 """
 
 from __future__ import annotations
@@ -73,12 +73,18 @@ class _Search:
             for i, step in enumerate(self.steps)
             if step.operation.outcome in ("ok", "refused")
         ]
-        for _, is_end, number in sorted([*begins, *ends]):
-            if is_end:
-                if problem := self.end(number):
-                    return problem
-            else:
+        never = [
+            (step.operation.latest, 2, i)
+            for i, step in enumerate(self.steps)
+            if step.operation.latest is not None
+        ]
+        for _, event, number in sorted([*begins, *ends, *never]):
+            if event == 0:
                 self.begin(number)
+            elif event == 2:
+                self.give_up(number)
+            elif problem := self.end(number):
+                return problem
         return None
 
     def begin(self, number: int) -> None:
@@ -88,6 +94,11 @@ class _Search:
             self.configs = {self.settled(config) for config in self.configs}
         else:
             self.moves.add(number)
+
+    def give_up(self, number: int) -> None:
+        """From now on a step of unknown outcome has taken effect or never will."""
+        self.moves.discard(number)
+        self.configs = {(state, done - {number}) for state, done in self.configs}
 
     def end(self, number: int) -> Unexplained | None:
         """Keep what is possible now that a step has taken effect for certain."""

@@ -21,7 +21,7 @@ from tests.histories import nursery, proxy
 from tests.histories.actor import Actor, journal_of
 from tests.histories.field import Field, token_of
 from tests.histories.model import Verdict, check
-from tests.histories.records import Operation, read_all
+from tests.histories.records import read_all
 from tests.support.peer import ROOT
 from tests.support.servers import S3Server
 
@@ -55,8 +55,8 @@ class Plan:
     spec: int | str
     seconds: float
     seed: int
-    kill_every_s: float = 6.0
-    halt_every_s: float = 15.0
+    kill_every_s: float = 8.0
+    halt_every_s: float = 4.0
 
     @property
     def count(self) -> int:
@@ -144,7 +144,7 @@ def _play(
     journals.mkdir()
     _run_parties(plan, journals, places)
     _read_everything(ground, journals, plan)
-    history = read_all(journals)
+    history = read_all(journals, ground.late_s)
     deaths = sum(path.read_text().count('"died"') for path in journals.glob("*.jsonl"))
     verdict = check(history, ground.empty())
     return Outcome(verdict, _fsck(ground), faults, deaths)
@@ -219,28 +219,18 @@ def _read_everything(ground: Field, journals: Path, plan: Plan) -> None:
     older = sorted(id_ for id_, token in tokens.items() if token is not None)
     older = rng.sample(older, min(len(older), FINAL_READS))
     for selector in [*versions, *({"snapshot_id": each} for each in older)]:
-        _must(actor, "read", selector, lambda _, of=selector: _values(ground, repo, of))
-
-
-def _values(ground: Field, repo: Any, selector: Mapping[str, str]) -> dict[str, Any]:
-    session = repo.readonly_session(**selector)
-    return {"id": session.snapshot_id, "content": ground.read(session)}
+        _must(actor, "read", selector, lambda _, of=selector: actor.read(repo, of))
 
 
 def _must(actor: Actor, kind: str, args: Mapping[str, Any], run: Any) -> Mapping[str, Any]:
     """Do a read that has no excuse to fail."""
     found = actor.do(kind, args, run)
     if found is None:
-        token = read_all(actor.journal.path.parent)[-1]
-        raise AssertionError(f"when all was over: {token}")
+        last = read_all(actor.journal.path.parent, actor.ground.late_s)[-1]
+        raise AssertionError(f"when all was over: {last}")
     return found
 
 
 def _fsck(ground: Field) -> list[str]:
     report = fsck(ground.open(importlib.import_module(OURS)))
     return [str(each) for each in report.findings if each.level is not Level.NOTE]
-
-
-def longest(history: Sequence[Operation]) -> float:
-    """How long the longest operation took."""
-    return max((one.ended - one.began for one in history if one.ended), default=0.0)
