@@ -6,7 +6,6 @@ Runs with the official packages too, so that it imports only zarr and the standa
 from __future__ import annotations
 
 import importlib
-import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -138,9 +137,3 @@ def token_of(text: str) -> int | None:
     """The token in a message; None in that of a repository's first snapshot."""
     found = _TOKEN.match(text)
     return int(found[1]) if found else None
-
-
-def below_the_floor(collect: Any) -> dict[str, Any]:
-    """The argument by which a collection may delete what is only seconds old, if it needs one."""
-    names = inspect.signature(collect).parameters
-    return {name: True for name in names if name.startswith("unsafe")}

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from tests.histories.contents import Contents
 from tests.histories.field import Content
 from tests.histories.graph import Graph
-from tests.histories.records import Operation
+from tests.histories.records import THE_END, Operation
 from tests.histories.registers import (
     ABSENT,
     GONE,
+    PRESENT,
     State,
     Step,
     first_unexplained,
@@ -47,7 +48,7 @@ def check(history: Sequence[Operation], empty: Content) -> Verdict:
     contents = Contents(graph, empty)
     problems = [*graph.problems, *_failures(history), *_ref_problems(history, graph)]
     compared, wrong = _compare_reads(history, contents)
-    problems += [*_label_problems(history), *wrong, *contents.problems]
+    problems += [*_label_problems(history), *_config_problems(history), *wrong, *contents.problems]
     counts = Counter(f"{one.kind} {one.outcome}" for one in history)
     return Verdict(tuple(problems), counts, len(graph.snapshots), compared)
 
@@ -56,6 +57,8 @@ def _failures(history: Iterable[Operation]) -> Iterator[str]:
     for one in history:
         if one.outcome in ("broken", "unreadable"):
             yield f"{one.outcome}: {one}"
+        elif one.party == THE_END and not one.is_done:
+            yield f"unreadable when all was over: {one}"
 
 
 def _compare_reads(history: Iterable[Operation], contents: Contents) -> tuple[int, list[str]]:
@@ -197,3 +200,25 @@ def _label_problems(history: Sequence[Operation]) -> Iterator[str]:
                 steps.append(Step(one, is_at(str(one.result["labels"].get(name)))))
         if problem := first_unexplained(steps, str(None)):
             yield f"label {name} was one of {problem.states}: {problem.step.operation}"
+
+
+# --- the stored configuration ---
+
+
+def _config_problems(history: Sequence[Operation]) -> Iterator[str]:
+    """What somebody has added stays, whoever adds something else."""
+    reads = [one for one in history if one.kind == "containers" and one.is_done]
+    added = {one.token: one for one in history if one.kind == "config"}
+    for token in sorted({token for one in reads for token in one.result["containers"]}):
+        if token not in added or not added[token].may_be_done:
+            yield f"phantom in the configuration: {added.get(token, token)}"
+    for one in added.values():
+        if not one.may_be_done:
+            continue
+        steps = [Step(one, is_at(ABSENT), PRESENT)]
+        steps += [
+            Step(read, is_at(PRESENT if one.token in read.result["containers"] else ABSENT))
+            for read in reads
+        ]
+        if problem := first_unexplained(steps, ABSENT):
+            yield f"the configuration lost or doubled {one}: {problem.step.operation}"

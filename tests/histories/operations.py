@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 import zarr
@@ -19,7 +19,6 @@ from tests.histories.field import (
     OWN,
     SCRATCH,
     SHARED,
-    below_the_floor,
     message,
     new_array,
     token_of,
@@ -28,6 +27,7 @@ from tests.histories.records import Facts, oldest_running
 
 Act: TypeAlias = Callable[[Actor], None]
 SOLVERS: Final = (None, "detect", "detect", "detect", "ours", "theirs")
+CONTAINERS: Final = "file:///nowhere/"
 PAGE: Final = 12
 """Entries of a history that are looked at in passing."""
 
@@ -383,8 +383,9 @@ def collect(actor: Actor) -> None:
     def run(_: int) -> Facts:
         repo = actor.repo()
         actor.is_acting = True
-        collector = repo.garbage_collect
-        done = collector(datetime.fromtimestamp(cutoff, UTC), **below_the_floor(collector))
+        done = repo.garbage_collect(
+            datetime.fromtimestamp(cutoff, UTC), unsafe_minimum_age=timedelta(0)
+        )
         return {"chunks": done.chunks_deleted, "snapshots": done.snapshots_deleted}
 
     actor.do("collect", {"cutoff": cutoff}, run)
@@ -412,6 +413,36 @@ def label(actor: Actor) -> None:
 def labels(actor: Actor) -> None:
     """All of the repository's own metadata."""
     actor.do("labels", {}, lambda _: {"labels": actor.repo().get_metadata()})
+
+
+def config(actor: Actor) -> None:
+    """One more container of virtual chunks in the stored configuration."""
+
+    def run(token: int) -> Facts:
+        icechunk = actor.icechunk
+        repo = icechunk.Repository.open(actor.ground.storage(icechunk))
+        store = icechunk.local_filesystem_store("/nowhere")
+        container = icechunk.VirtualChunkContainer(f"{CONTAINERS}{token}/", store)
+        changed = repo.config
+        changed.set_virtual_chunk_container(container)
+        repo = repo.reopen(changed)
+        actor.is_acting = True
+        repo.save_config()
+        return {}
+
+    actor.do("config", {}, run)
+
+
+def containers(actor: Actor) -> None:
+    """All containers of the stored configuration."""
+
+    def run(_: int) -> Facts:
+        icechunk = actor.icechunk
+        found = icechunk.Repository.fetch_config(actor.ground.storage(icechunk))
+        names = found.virtual_chunk_containers or {}
+        return {"containers": [int(name.rstrip("/").rpartition("/")[2]) for name in names]}
+
+    actor.do("containers", {}, run)
 
 
 OLD: Final = 0
@@ -452,6 +483,8 @@ OPERATIONS: Final = (
     Choice(expire, 1, peers=False),
     Choice(collect, 1, peers=False),
     Choice(raze, 2, peers=False),
+    Choice(config, 1, peers=False, specs=(1, 2)),
+    Choice(containers, 1, specs=(1, 2)),
     Choice(label, 4, specs=(2,)),
     Choice(labels, 2, specs=(2,)),
 )

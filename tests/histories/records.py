@@ -20,6 +20,8 @@ Outcome: TypeAlias = Literal["ok", "refused", "unknown", "broken", "unreadable"]
 BEGIN: Final = "begin"
 NOTE: Final = "note"
 DIED: Final = "died"
+THE_END: Final = "the end"
+"""The party that reads everything when all is over, and has no excuse to fail."""
 STEP: Final = 1_000_000
 """Tokens of one process lie between its number times this and the next one's."""
 

@@ -305,3 +305,13 @@ def test_lost_metadata_of_the_repository_is_seen(script: Script) -> None:
     assert script.problems() == ""
     script.add("labels", {}, {"labels": {"y": first + 1}})
     assert "label x was one of" in script.problems()
+
+
+def test_a_lost_part_of_the_configuration_is_seen(script: Script) -> None:
+    tokens = [script.token, script.token + 1]
+    script.add("config", {})
+    script.add("config", {})
+    script.add("containers", {}, {"containers": tokens})
+    assert script.problems() == ""
+    script.add("containers", {}, {"containers": tokens[1:]})
+    assert "the configuration lost" in script.problems()
