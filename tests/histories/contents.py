@@ -87,6 +87,8 @@ class Contents:
             case "replace":
                 fresh = {f"scratch/{i}": EMPTY for i in range(SCRATCH)}
                 return before | fresh | {"scratch/0": made.token}
+            case "move":
+                return before | {"place of slot": made.notes["to"]}
             case "note":
                 return before | {f"notes/a{made.token // 1_000_000}": made.token}
             case "merge" | "pick" | "revert":

@@ -20,6 +20,7 @@ EMPTY: Final = -1
 SHARED: Final = 6
 SCRATCH: Final = 4
 OWN: Final = 2
+PLACES: Final = ("here", "there")
 LOG_CHUNK: Final = 8
 LOG_LIMIT: Final = 40
 """An append to a log of this length begins a new one."""
@@ -96,6 +97,8 @@ class Field:
             "log", shape=(0,), chunks=(LOG_CHUNK,), dtype="i8", fill_value=EMPTY, compressors=None
         )
         root.create_group("notes")
+        new_array(root.create_group(PLACES[0]), "slot", 1)
+        root.create_group(PLACES[1])
         first = session.commit(message(0, "field"))
         repo.create_branch("dev", first)
 
@@ -107,7 +110,7 @@ class Field:
     def empty(self) -> Content:
         """What the first commit holds."""
         cells = {f"{name}/{i}": EMPTY for name, size in self.arrays().items() for i in range(size)}
-        return {**cells, "log": []}
+        return {**cells, "log": [], "slot": EMPTY, "place of slot": 0}
 
     def read(self, session: Any) -> Content:
         """All values of a snapshot."""
@@ -118,7 +121,15 @@ class Field:
             found.update({f"{name}/{index}": value for index, value in enumerate(values)})
         found["log"] = root["log"][:].tolist()
         found.update({f"notes/{key}": value for key, value in root["notes"].attrs.items()})
+        where = places_of_slot(root)
+        found["place of slot"] = where[0] if len(where) == 1 else EMPTY
+        found["slot"] = int(root[PLACES[where[0]]]["slot"][0]) if where else EMPTY
         return found
+
+
+def places_of_slot(root: Any) -> list[int]:
+    """In which groups the array is that is moved from one to the other."""
+    return [number for number, name in enumerate(PLACES) if "slot" in root[name]]
 
 
 def new_array(root: Any, name: str, size: int) -> Any:

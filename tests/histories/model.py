@@ -27,8 +27,6 @@ from tests.histories.registers import (
     is_there,
 )
 
-COMMITS = frozenset({"write", "append", "replace", "note", "rewrite", "compact", "pick", "revert"})
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

@@ -6,7 +6,7 @@ The model of each is in `model.py`, under the same name.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
@@ -17,10 +17,12 @@ from tests.histories.actor import Actor
 from tests.histories.field import (
     LOG_LIMIT,
     OWN,
+    PLACES,
     SCRATCH,
     SHARED,
     message,
     new_array,
+    places_of_slot,
     token_of,
 )
 from tests.histories.records import Facts, oldest_running
@@ -60,6 +62,12 @@ def look_at(actor: Actor, **selector: str) -> None:
         actor.memory.ancestors[selector["branch"]] = ids
 
 
+def whole_history(actor: Actor, selector: Mapping[str, str]) -> list[list[Any]]:
+    """Everything that a version descends from."""
+    found = actor.do("look", selector, lambda _: {"entries": actor.history(None, **selector)})
+    return [] if found is None else [*found["entries"]]
+
+
 def refs(actor: Actor) -> None:
     """Names of all branches and tags."""
 
@@ -83,6 +91,11 @@ def read(actor: Actor) -> None:
         selector = {"snapshot_id": snapshot}
     else:
         selector = {"branch": actor.pick_branch()}
+    read_at(actor, selector)
+
+
+def read_at(actor: Actor, selector: Mapping[str, str]) -> None:
+    """Everything at a version."""
 
     def run(_: int) -> Facts:
         if "snapshot_id" in selector:
@@ -142,14 +155,19 @@ def pick_cells(actor: Actor) -> list[str]:
         cells += [f"shared/{index}" for index in rng.sample(range(SHARED), rng.randint(1, 2))]
     if rng.random() < 0.15:
         cells.append(f"scratch/{rng.randrange(SCRATCH)}")
+    if rng.random() < 0.1:
+        cells.append("slot")
     return cells
 
 
 def set_cells(root: Any, cells: list[str], token: int) -> None:
     """Put a value into cells."""
     for cell in cells:
-        name, _, index = cell.partition("/")
-        root[name][int(index)] = token
+        if cell == "slot":
+            root[PLACES[places_of_slot(root)[0]]]["slot"][0] = token
+        else:
+            name, _, index = cell.partition("/")
+            root[name][int(index)] = token
 
 
 def write(actor: Actor) -> None:
@@ -201,6 +219,26 @@ def note(actor: Actor) -> None:
 
     args = {"branch": actor.pick_branch(), "solver": actor.rng.choice((None, "detect"))}
     commit(actor, "note", args, change)
+
+
+def move(actor: Actor) -> None:
+    """An array from one group to the other."""
+
+    def run(token: int) -> Facts:
+        session = actor.repo().rearrange_session(branch)
+        actor.journal.note(token, base=session.snapshot_id)
+        where = places_of_slot(zarr.open_group(session.store, mode="r"))[0]
+        actor.journal.note(token, to=1 - where)
+        session.move(f"/{PLACES[where]}/slot", f"/{PLACES[1 - where]}/slot")
+        actor.is_acting = True
+        given = solver(actor, args["solver"])
+        text = message(token, "move")
+        return {"id": session.commit(text, **({"rebase_with": given} if given else {}))}
+
+    branch = actor.pick_branch()
+    args = {"branch": branch, "solver": actor.rng.choice((None, "detect"))}
+    if found := actor.do("move", args, run):
+        look_at(actor, snapshot_id=found["id"])
 
 
 def rewrite(actor: Actor) -> None:
@@ -363,7 +401,8 @@ def reset(actor: Actor) -> None:
 
 def expire(actor: Actor) -> None:
     """Snapshots older than a few seconds."""
-    cutoff = time.time() - actor.rng.uniform(1, 8)
+    rng = actor.rng
+    cutoff = time.time() - (rng.uniform(1, 4) if rng.random() < 0.3 else rng.uniform(6, 30))
 
     def run(_: int) -> Facts:
         repo = actor.repo()
@@ -469,6 +508,7 @@ OPERATIONS: Final = (
     Choice(replace, 2),
     Choice(note, 4),
     Choice(amend, 4, specs=(2,)),
+    Choice(move, 2, specs=(2,)),
     Choice(rewrite, 1, specs=(1, 2)),
     Choice(compact, 1, peers=False, specs=(1, 2)),
     Choice(merge, 6, peers=False, specs=(1, 2)),

@@ -41,6 +41,9 @@ FORGETFUL: Final[Mapping[str, float]] = {"delay": 0.08, "forget condition": 0.2}
 SWAPS: Final = 3.0
 """How much more often faults meet the writes that move refs."""
 _CONDITION: Final = re.compile(rb"(?i)if-(none-)?match:[^\r]*\r\n")
+STORM: Final = 8.0
+"""How much more often they come while a storm lasts."""
+STORM_EVERY_S: Final = 12.0
 ERROR: Final = (
     b"<?xml version='1.0'?><Error><Code>%s</Code><Message>a fault of the test</Message></Error>"
 )
@@ -53,8 +56,6 @@ class Settings:
     target: int
     """the port of the server"""
     seed: int
-    rate: float = 1.0
-    """times the usual number of faults"""
     forgets_conditions: bool = False
     """to see that a run notices: the server then overwrites what others have changed"""
 
@@ -65,21 +66,32 @@ class Faults:
 
     rates: Mapping[str, float]
     rng: random.Random
-    rate: float
     seen: Counter[str] = field(default_factory=Counter)
+    next_storm: float = 0.0
+    storm_ends: float = 0.0
 
-    def next(self, head: bytes) -> str:
+    def next(self, head: bytes, now: float) -> str:
         """The fault of a request, or `pass`."""
         method, _, path = head.partition(b" ")
         moves_ref = method == b"PUT" and (b"/repo " in path[:200] or b"ref.json" in path)
+        often = (SWAPS if moves_ref else 1.0) * (STORM if self.is_stormy(now) else 1.0)
         drawn = self.rng.random()
         for name, share in self.rates.items():
-            drawn -= share * self.rate * (SWAPS if moves_ref else 1.0)
+            drawn -= share * often
             if drawn < 0:
                 self.seen[name] += 1
                 return name
         self.seen["pass"] += 1
         return "pass"
+
+    def is_stormy(self, now: float) -> bool:
+        """Whether most requests fail for a while, so that clients give up."""
+        if now > self.next_storm:
+            if self.next_storm:
+                self.storm_ends = now + self.rng.uniform(0.2, 1.5)
+                self.seen["storm"] += 1
+            self.next_storm = now + self.rng.expovariate(1 / STORM_EVERY_S)
+        return now < self.storm_ends
 
 
 class LostError(Exception):
@@ -123,7 +135,7 @@ class Proxy:
     async def answer(self, request: Message, upstream: Upstream) -> bytes:
         """What the client gets to see."""
         rng = self.faults.rng
-        match self.faults.next(request.head):
+        match self.faults.next(request.head, asyncio.get_running_loop().time()):
             case "delay":
                 await asyncio.sleep(rng.expovariate(1 / DELAY_S))
                 reply = await upstream.ask(request)
@@ -224,8 +236,7 @@ async def run(settings: Settings) -> None:
     rng = random.Random(settings.seed)
     kinds = (FORGETFUL, FORGETFUL) if settings.forgets_conditions else (LOSSY, CAREFUL)
     proxies = [
-        Proxy(settings.target, Faults(rates, random.Random(rng.random()), settings.rate))
-        for rates in kinds
+        Proxy(settings.target, Faults(rates, random.Random(rng.random()))) for rates in kinds
     ]
     servers = [await asyncio.start_server(each.serve, HOST, 0, limit=1 << 20) for each in proxies]
     ports = [each.sockets[0].getsockname()[1] for each in servers]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from frazil.fsck import fsck
 from frazil.fsck.findings import Level
@@ -28,7 +28,6 @@ from tests.support.servers import S3Server
 OURS: Final = "frazil.icechunk"
 SLOW_START: Final = 3
 """Processes of the official packages take seconds to start, and live longer for that."""
-NOTHING: Final[Mapping[str, Any]] = {"entries": []}
 FINAL_READS: Final = 60
 """Older snapshots that are read when all is over."""
 
@@ -210,13 +209,11 @@ def _read_everything(ground: Field, journals: Path, plan: Plan) -> None:
     versions += [{"tag": name} for name in sorted(actor.memory.tags)]
     older: set[str] = set()
     for selector in versions:
-        found = actor.do(
-            "look", selector, lambda _, of=selector: {"entries": actor.history(None, **of)}
-        )
-        older |= {entry[0] for entry in (found or NOTHING)["entries"] if token_of(entry[2])}
+        entries = operations.whole_history(actor, selector)
+        older |= {entry[0] for entry in entries if token_of(entry[2])}
     sample = rng.sample(sorted(older), min(len(older), FINAL_READS))
     for selector in [*versions, *({"snapshot_id": each} for each in sample)]:
-        actor.do("read", selector, lambda _, of=selector: actor.read(actor.repo(), of))
+        operations.read_at(actor, selector)
 
 
 def _fsck(ground: Field) -> list[str]:
