@@ -99,8 +99,11 @@ class Field:
         root.create_group("notes")
         new_array(root.create_group(PLACES[0]), "slot", 1)
         root.create_group(PLACES[1])
-        first = session.commit(message(0, "field"))
-        repo.create_branch("dev", first)
+        session.commit("field")
+        # One more, so that nobody amends or reverts the commit that made the arrays.
+        session = repo.writable_session("main")
+        zarr.open_group(session.store, mode="r+").attrs["begun"] = True
+        repo.create_branch("dev", session.commit(message(0, "begun")))
 
     def arrays(self) -> dict[str, int]:
         """Names and lengths of the arrays in chunks of one value."""
@@ -108,7 +111,7 @@ class Field:
         return {"shared": SHARED, "scratch": SCRATCH, **own}
 
     def empty(self) -> Content:
-        """What the first commit holds."""
+        """What there is when the processes begin."""
         cells = {f"{name}/{i}": EMPTY for name, size in self.arrays().items() for i in range(size)}
         return {**cells, "log": [], "slot": EMPTY, "place of slot": 0}
 
@@ -145,6 +148,6 @@ def message(token: int, kind: str) -> str:
 
 
 def token_of(text: str) -> int | None:
-    """The token in a message; None in that of a repository's first snapshot."""
+    """The token in a message; None in those from before the processes began."""
     found = _TOKEN.match(text)
     return int(found[1]) if found else None

@@ -106,7 +106,7 @@ FIRST = frozenset({("branch", "main"), ("branch", "dev")})
 
 
 def _first_of(graph: Graph) -> State:
-    """The commit that made the arrays, where all branches begin."""
+    """Where all branches begin."""
     return next((id_ for id_, seen in graph.snapshots.items() if seen.token == 0), "unknown")
 
 

@@ -53,7 +53,7 @@ def look_at(actor: Actor, **selector: str) -> None:
         if "branch" in selector and selector["branch"] != "main":
             actor.memory.branches.pop(selector["branch"], None)
         return
-    # Nobody goes back behind the commit that made the arrays: there is nothing to read.
+    # Nobody goes back behind where the processes began: there is nothing to read.
     ids = [entry[0] for entry in found["entries"] if token_of(entry[2])]
     for each in reversed(ids):
         actor.memory.learn(each)
