@@ -59,6 +59,12 @@ def behind(proxy: CuttingProxy, s3_server: S3Server) -> ObjectStorage:
     return ObjectStorage(place, settings=settings)
 
 
+def written(answer: Written | LostRace) -> Version:
+    """The version of a write that went well."""
+    assert isinstance(answer, Written)
+    return answer.version
+
+
 WITHOUT_IDS = StorageSettings(retries=StorageRetriesSettings(4, 1, 5), unsafe_use_metadata=False)
 
 
@@ -100,6 +106,26 @@ class TestLostReply:
         proxy.lose_reply_to("PUT")
         assert storage.put_if("refs/x", b"ours", None) == LostRace("refs/x")
         assert storage.get("refs/x") == b"theirs"
+
+    @pytest.mark.parametrize("is_new", [True, False])
+    def test_what_others_replaced_meanwhile_is_in_doubt(
+        self, storage: ObjectStorage, proxy: CuttingProxy, s3_server: S3Server, *, is_new: bool
+    ) -> None:
+        direct = ObjectStorage(place_on(s3_server, storage.place.prefix))
+        expected = None if is_new else written(storage.put_if("refs/x", b"old", None))
+        proxy.lose_reply_to("PUT", then=lambda: direct.put("refs/x", b"theirs"))
+        answer = storage.put_if("refs/x", b"ours", expected)
+        assert isinstance(answer, LostRace)
+        assert answer.in_doubt
+        assert direct.get("refs/x") == b"theirs"
+
+    def test_a_plain_refusal_is_not_in_doubt(
+        self, storage: ObjectStorage, proxy: CuttingProxy
+    ) -> None:
+        storage.put("refs/x", b"theirs")
+        answer = storage.put_if("refs/x", b"ours", None)
+        assert isinstance(answer, LostRace)
+        assert not answer.in_doubt
 
     def test_plain_writes_are_repeated(self, storage: ObjectStorage, proxy: CuttingProxy) -> None:
         proxy.lose_reply_to("PUT", times=2)

@@ -212,7 +212,7 @@ class CuttingProxy:
         self._target = target_port
         self._listener = socket.create_server((HOST, 0))
         self.port: int = self._listener.getsockname()[1]
-        self._to_cut: list[bytes] = []
+        self._to_cut: list[tuple[bytes, Callable[[], None]]] = []
         self._lock = threading.Lock()
         self.cuts = 0
         threading.Thread(target=self._accept, daemon=True).start()
@@ -222,9 +222,11 @@ class CuttingProxy:
         """Where it listens."""
         return f"http://{HOST}:{self.port}"
 
-    def lose_reply_to(self, method: str, times: int = 1) -> None:
-        """Drop the connection instead of passing on the next replies to `method`."""
-        self._to_cut += [method.encode()] * times
+    def lose_reply_to(
+        self, method: str, times: int = 1, then: Callable[[], None] = lambda: None
+    ) -> None:
+        """Do something else, and drop the connection, instead of passing on the next replies."""
+        self._to_cut += [(method.encode(), then)] * times
 
     def close(self) -> None:
         """Stop listening."""
@@ -250,11 +252,13 @@ class CuttingProxy:
     def _takes(self, request: bytes) -> bool:
         method = request.split(b" ", 1)[0]
         with self._lock:
-            if method not in self._to_cut:
+            cut = next((each for each in self._to_cut if each[0] == method), None)
+            if cut is None:
                 return False
-            self._to_cut.remove(method)
+            self._to_cut.remove(cut)
             self.cuts += 1
-            return True
+        cut[1]()
+        return True
 
 
 def _message(stream: socket.socket, answered: bytes = b"") -> bytes:

@@ -75,6 +75,8 @@ class LostRace:
     """A conditional write that did not, because the object was not as expected."""
 
     key: str
+    in_doubt: bool = field(default=False, compare=False)
+    """whether it may have taken effect and been replaced since: an earlier reply was lost"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""Conditional writes to an object store whose outcome is always known.
+"""Conditional writes to an object store whose outcome is known, or told to be in doubt.
 
 A reply that is lost on its way looks like a lost race to whoever tries again, so every write
-carries a random id, is attempted singly, and is read back when its outcome is in doubt.
+carries a random id, is attempted singly, and is read back when its outcome is in doubt. If
+somebody else has written since, reading back does not tell, and the lost race says so.
 """
 
 from __future__ import annotations
@@ -126,10 +127,13 @@ class ConditionalPut:
             return ours
         found = ask_head(self.clients, self.key)
         if self.expected is None:
-            return None if found is None else LostRace(self.key)
+            return None if found is None else self._lost()
         if found is not None and is_same(version_of(found.meta), self.expected):
             return None  # refused for the moment only; nobody has changed anything
-        return LostRace(self.key)
+        return self._lost()
+
+    def _lost(self) -> LostRace:
+        return LostRace(self.key, in_doubt=self.is_in_doubt)
 
     def _written_by_us(self) -> Written | None:
         found = ask_head(self.clients, self.key)

@@ -142,7 +142,9 @@ def is_uncertain(error: BaseException) -> bool:
         return False
     status = status_of(error)
     text = str(error)
-    return status in (None, 408, 429, 500, 502, 503, 504) and not any(
+    # Gateways have numbers of their own above 504; only 501 says that nothing was tried.
+    is_open = status in (None, 408, 425, 429) or (status >= 500 and status != 501)
+    return is_open and not any(
         mark in text for mark in ("169.254.169.254", "builder error", "configured region")
     )
 
