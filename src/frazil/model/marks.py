@@ -93,7 +93,7 @@ def with_marks(metadata: Metadata, earlier: Marks) -> dict[str, JSON]:
     }
     kept: dict[str, JSON] = {}
     if series:
-        kept["txn"] = series
+        kept["txn"] = [[name, number] for name, number in series.items()]  # maps lose their order
     if files:
         kept["files"] = {group: packed(states) for group, states in files.items()}
     return {**metadata, CARRIED: kept} if kept else {**metadata}
@@ -146,12 +146,16 @@ def _carried(found: JSON) -> Marks:
     if not isinstance(found, Mapping):
         return Marks()
     series, files = found.get("txn"), found.get("files")
-    numbers = series.items() if isinstance(series, Mapping) else ()
+    pairs = [each for each in series if _is_pair(each)] if isinstance(series, list) else []
     groups = files.items() if isinstance(files, Mapping) else ()
     return Marks(
-        {str(name): n for name, each in numbers if (n := _number(each)) is not None},
+        {str(name): n for name, each in pairs if (n := _number(each)) is not None},
         {str(group): _unpacked(text) for group, text in groups},
     )
+
+
+def _is_pair(value: JSON) -> bool:
+    return isinstance(value, list) and len(value) == 2
 
 
 def _number(value: JSON) -> int | None:

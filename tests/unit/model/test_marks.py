@@ -47,7 +47,7 @@ def test_the_newest_number_and_state_count() -> None:
 def test_commits_hand_series_on_but_not_files() -> None:
     first = inherited(batch("s", 1) | files("", a=ONE), {})
     second = inherited({"author": "me"}, first)
-    assert second == {"author": "me", CARRIED: {"txn": {"s": 1}}}
+    assert second == {"author": "me", CARRIED: {"txn": [["s", 1]]}}
     assert inherited({"author": "me"}, {"other": 1}) == {"author": "me"}
 
 
@@ -83,8 +83,8 @@ def test_a_file_whose_ingest_is_undone_is_not_there() -> None:
 def test_metadata_of_others_are_no_marks() -> None:
     strange: list[dict[str, object]] = [
         {CARRIED: 3},
-        {CARRIED: {"txn": [1], "files": "x"}},
-        {CARRIED: {"txn": {"s": "many"}, "files": {"g": "not base64!"}}},
+        {CARRIED: {"txn": {"s": 1}, "files": "x"}},
+        {CARRIED: {"txn": [["s", "many"], ["t"], 4], "files": {"g": "not base64!"}}},
         {TXN_APP: "s"},
         {TXN_APP: 4, TXN_VERSION: 4},
         {INGEST: "x"},
