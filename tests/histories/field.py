@@ -37,6 +37,8 @@ class Field:
     """`path` on a local disk; `endpoint`, `bucket`, `prefix`, `key`, `secret` on an S3 server"""
     spec: int | str
     actors: int
+    is_upgraded: bool = False
+    """whether somebody upgrades it to spec 2 on the way"""
 
     @property
     def late_s(self) -> float:

@@ -48,11 +48,12 @@ class Settings:
     kill_every_s: float
     """mean time between two kills of one process"""
     halt_every_s: float
+    is_upgraded: bool = False
 
     @property
     def field(self) -> Field:
         """What the processes work on."""
-        return Field(dict(self.place), self.spec, self.count)
+        return Field(dict(self.place), self.spec, self.count, self.is_upgraded)
 
 
 class Nursery:

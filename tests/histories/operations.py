@@ -415,9 +415,10 @@ def expire(actor: Actor) -> None:
 
 def collect(actor: Actor) -> None:
     """Garbage that was there before anything that still runs began."""
-    now, ground = time.monotonic(), actor.ground
+    # Both clocks are read before the journals: this process may be halted at any moment.
+    wall, now, ground = time.time(), time.monotonic(), actor.ground
     since = oldest_running(actor.journal.path.parent, now, ground.late_s)
-    cutoff = time.time() - (now - since) - ground.resolution_s
+    cutoff = wall - (now - since) - ground.resolution_s
 
     def run(_: int) -> Facts:
         repo = actor.repo()
@@ -435,6 +436,20 @@ def raze(actor: Actor) -> None:
     drop(actor)
     expire(actor)
     collect(actor)
+
+
+def upgrade(actor: Actor) -> None:
+    """The whole repository to spec 2, while others use it."""
+
+    def run(_: int) -> Facts:
+        repo = actor.ground.open(actor.icechunk)
+        if int(repo.spec_version) > 1:
+            return {"done": False}
+        actor.is_acting = True
+        actor.icechunk.upgrade_icechunk_repository(repo, dry_run=False)
+        return {"done": True}
+
+    actor.do("upgrade", {}, run)
 
 
 def label(actor: Actor) -> None:
@@ -486,6 +501,8 @@ def containers(actor: Actor) -> None:
 
 OLD: Final = 0
 """Any generation before spec 1."""
+UPGRADED: Final = 12
+"""Spec 1 that somebody upgrades to spec 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -525,6 +542,7 @@ OPERATIONS: Final = (
     Choice(raze, 2, peers=False),
     Choice(config, 1, peers=False, specs=(1, 2)),
     Choice(containers, 1, specs=(1, 2)),
+    Choice(upgrade, 1, peers=False, specs=(UPGRADED,)),
     Choice(label, 4, specs=(2,)),
     Choice(labels, 2, specs=(2,)),
 )
@@ -533,7 +551,12 @@ OPERATIONS: Final = (
 def choices_for(actor: Actor) -> list[Choice]:
     """What a process can do on its repository."""
     spec = actor.ground.spec if isinstance(actor.ground.spec, int) else OLD
-    return [each for each in OPERATIONS if (actor.is_ours or each.peers) and spec in each.specs]
+    specs = {spec, UPGRADED} if actor.ground.is_upgraded else {spec}
+    return [
+        each
+        for each in OPERATIONS
+        if (actor.is_ours or each.peers) and not specs.isdisjoint(each.specs)
+    ]
 
 
 def run_until(actor: Actor, deadline: float) -> None:

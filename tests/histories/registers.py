@@ -97,8 +97,10 @@ class _Search:
 
     def give_up(self, number: int) -> None:
         """From now on a step of unknown outcome has taken effect or never will."""
+        done_now = {each for config in self.configs for each in self.reached(config, number)}
+        self.reads.discard(number)
         self.moves.discard(number)
-        self.configs = {(state, done - {number}) for state, done in self.configs}
+        self.configs = {(state, done - {number}) for state, done in self.configs | done_now}
 
     def end(self, number: int) -> Unexplained | None:
         """Keep what is possible now that a step has taken effect for certain."""

@@ -57,6 +57,8 @@ class Plan:
     seed: int
     kill_every_s: float = 8.0
     halt_every_s: float = 4.0
+    is_upgraded: bool = False
+    """whether somebody upgrades the repository to spec 2 on the way"""
 
     @property
     def count(self) -> int:
@@ -167,6 +169,7 @@ def _run_parties(plan: Plan, journals: Path, places: Mapping[str, Mapping[str, s
                 plan.seed,
                 plan.kill_every_s * (1 if party.module == OURS else SLOW_START),
                 plan.halt_every_s,
+                plan.is_upgraded,
             )
             first += party.count
             log = journals / f"{party.name}.log"

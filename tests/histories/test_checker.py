@@ -187,6 +187,18 @@ def test_an_unknown_commit_may_happen_late_but_not_twice(script: Script) -> None
     assert "branch main cannot have been" in script.problems()
 
 
+def test_an_unknown_commit_does_not_happen_after_its_last_moment(script: Script) -> None:
+    number = script.write("three", ["shared/2"], outcome="unknown")
+    script.history[number] = replace(script.history[number], latest=script.now)
+    script.now += 1
+    script.look()
+    assert script.problems() == ""
+    script.history[-1:] = []
+    script.read(at="two")
+    script.look()
+    assert "branch main cannot have been" in script.problems()
+
+
 def test_wrong_values_are_seen(script: Script) -> None:
     script.read(other={"own1/1": -1})
     assert "wanted and found differ in {'own1/1'" in script.problems()

@@ -8,6 +8,7 @@ that failed once may have to be tried again; the journals of the run stay in its
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,21 @@ def test_histories_on_local_disk_are_explained(tmp_path: Path, spec: Spec, soak:
         return play_on_disk(plan, folder)
 
     play_seeds(soak, tmp_path, [ours(4)], spec, play)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("where", ["disk", "s3"])
+def test_histories_with_an_upgrade_are_explained(
+    tmp_path: Path, s3_server: S3Server, where: str, soak: Soak
+) -> None:
+    def play(plan: Plan, folder: Path) -> Outcome:
+        upgraded = replace(plan, is_upgraded=True)
+        if where == "disk":
+            return play_on_disk(upgraded, folder)
+        return play_on_s3(upgraded, folder, s3_server)
+
+    play_seeds(soak, tmp_path, [ours(4)], 1, play)
 
 
 @pytest.mark.soak
