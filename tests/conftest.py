@@ -7,6 +7,7 @@ import os
 import pytest
 from hypothesis import settings
 
+from frazil.naming import OURS, name_process
 from tests.support.soaking import SoakPlugin
 
 # Two busy cores make single examples slow; the number of examples bounds the time instead.
@@ -18,6 +19,12 @@ settings.load_profile(os.environ.get("FRAZIL_HYPOTHESIS", "quick"))
 def pytest_configure(config: pytest.Config) -> None:
     """Tests marked `soak` share the time that `make soak` has."""
     config.pluginmanager.register(SoakPlugin(), "frazil-soak")
+
+
+@pytest.fixture(autouse=True)
+def _our_names() -> None:
+    """Records show our own names, though some test of this process has imported the facade."""
+    name_process(OURS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -60,15 +60,26 @@ def iterator_twin(function: Callable[P, Iterator[T]]) -> Callable[P, AsyncIterat
     return _named(twin, function)
 
 
-class AsyncItems(AsyncIterator[T], Generic[T]):
-    """Items of a blocking iterator, fetched in a thread, some at a time."""
+class AsyncItems(AsyncIterator[T], Iterator[T], Generic[T]):
+    """Items of a blocking iterator; by `async for` they are fetched in a thread, some at a time."""
 
-    def __init__(self, start: Callable[[], Iterator[T]]) -> None:
+    def __init__(self, start: Callable[[], Iterable[T]]) -> None:
         self._start = start
         self._items: Iterator[T] | None = None
         self._ready: list[T] = []
         self._error: FrazilError | None = None
         self._done = False
+
+    def __iter__(self) -> Iterator[T]:
+        return self._source()
+
+    def __next__(self) -> T:
+        return next(self._source())
+
+    def _source(self) -> Iterator[T]:
+        if self._items is None:
+            self._items = iter(self._start())
+        return self._items
 
     def __aiter__(self) -> AsyncItems[T]:
         return self
@@ -92,10 +103,9 @@ class AsyncItems(AsyncIterator[T], Generic[T]):
     def _fill(self) -> None:
         batch: list[T] = []
         try:
-            if self._items is None:
-                self._items = iter(self._start())
+            items = self._source()
             while len(batch) < _BATCH:
-                item = next(self._items, cast("T", _END))
+                item = next(items, cast("T", _END))
                 if item is _END:
                     self._done = True
                     break

@@ -29,6 +29,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
+from frazil.naming import OFFICIAL, dotted, package
+
 
 class ErrorKind(StrEnum):
     """Stable codes that tell failures apart without one class for each."""
@@ -156,8 +158,13 @@ class ErrorKind(StrEnum):
     UNKNOWN = "unknown"
 
 
-class FrazilError(Exception):
-    """Base of all our errors; `facts` holds what a program may inspect."""
+class IcechunkError(Exception):
+    """Base of all our errors, under the name that programs for the official package catch.
+
+    `facts` holds what a program may inspect.
+    """
+
+    __module__ = "frazil.icechunk"
 
     default_kind: ClassVar[ErrorKind] = ErrorKind.UNKNOWN
     hint: ClassVar[str | None] = None
@@ -188,24 +195,28 @@ class FrazilError(Exception):
         return f"{self.args[0]} ({shown})" if shown else str(self.args[0])
 
     def __repr__(self) -> str:
-        name = "IcechunkError" if type(self) is FrazilError else type(self).__name__
-        return f'icechunk.{name}(message="{self}", kind="{self.kind}")'
+        cls = IcechunkError if type(self) is FrazilError and package() == OFFICIAL else type(self)
+        return f'{dotted(cls.__name__)}(message="{self}", kind="{self.kind}")'
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.args[0], str(self.kind), self.facts, self.__dict__)
 
 
 def _rebuild(
-    cls: type[FrazilError],
+    cls: type[IcechunkError],
     message: str,
     kind: str,
     facts: dict[str, object],
     state: dict[str, object],
-) -> FrazilError:
+) -> IcechunkError:
     error = cls.__new__(cls, message)
-    FrazilError.__init__(error, message, kind=ErrorKind(kind), **facts)
+    IcechunkError.__init__(error, message, kind=ErrorKind(kind), **facts)
     error.__dict__.update(state)
     return error
+
+
+class FrazilError(IcechunkError):
+    """Base of all errors that Frazil raises."""
 
 
 class ConflictError(FrazilError):

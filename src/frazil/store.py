@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from zarr.abc.store import (
 )
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from frazil.async_twins import with_async_twins
+from frazil.async_twins import AsyncItems, with_async_twins
 from frazil.errors import (
     ErrorKind,
     InvalidInputError,
@@ -33,6 +33,7 @@ from frazil.model.chunks import VirtualRef
 from frazil.model.config import VirtualChunkSpec
 from frazil.model.display import Field, Shown
 from frazil.model.display import Literal as Shows
+from frazil.naming import OURS
 from frazil.session.keys import ChunkKey, clean_path, invalid, parse_key
 from frazil.session.keyspace import From, KeySpace, Last, Pending, Range, Span
 from frazil.session.virtual_refs import ChunkBatch, chunk_batches, set_virtual_columns
@@ -41,6 +42,9 @@ from frazil.storage.base import pool
 
 LARGE_VALUE: Final = 256 * 1024
 """So many bytes are worth a thread even on a local disk: others encode and decode meanwhile."""
+
+TURN: Final = 256
+"""So many keys of a listing in memory are told before others may run."""
 
 R = TypeVar("R")
 FailedChunks: TypeAlias = list[tuple[int, ...]] | None
@@ -93,7 +97,10 @@ def to_span(request: ByteRequest | None) -> Span | None:
 class FrazilStore(Shown, Store):
     """A Zarr v3 store over a session; get one from `Session.store`."""
 
-    shown_name = "IcechunkStore"
+    shown_name = "FrazilStore"
+    shown_package = OURS
+    keys_of: ClassVar[type[KeySpace]] = KeySpace
+    """how keys and values are made of a session"""
 
     def __init__(self, session: Owner, *, read_only: bool | None = None) -> None:
         Store.__init__(self, read_only=session.read_only if read_only is None else read_only)
@@ -102,7 +109,7 @@ class FrazilStore(Shown, Store):
         self._bind()
 
     def _bind(self) -> None:
-        self._keys = KeySpace(self._session.state)
+        self._keys = self.keys_of(self._session.state)
         self._inline = self._session.state.context.storage.answers_inline
 
     @property
@@ -128,15 +135,15 @@ class FrazilStore(Shown, Store):
 
     def shown_fields(self) -> Iterable[Field]:
         """What `repr` shows."""
-        yield Field("read_only", self._read_only)
+        yield Field("read_only", not self._may_write)
         yield Field("snapshot_id", Shows(self._session.snapshot_id))
         if not self._session.read_only:
             yield Field("branch", Shows(self._session.branch or ""))
             yield Field("has_uncommitted_changes", self._session.has_uncommitted_changes)
 
-    def with_read_only(self, read_only: bool = False) -> FrazilStore:
+    def with_read_only(self, read_only: bool = False) -> Self:
         """The same session through a store that may or may not write."""
-        store = FrazilStore(self._session, read_only=read_only)
+        store = type(self)(self._session, read_only=read_only)
         store._is_open = False
         return store
 
@@ -145,9 +152,14 @@ class FrazilStore(Shown, Store):
         """Make a store; those of a session are open from the start."""
         return cls(*args, **kwargs)
 
+    @property
+    def _may_write(self) -> bool:
+        """Whether both this store and its session take writes."""
+        return not (self._read_only or self._session.read_only)
+
     def require_writable(self) -> None:
         """Refuse writes through a store, or to a session, that takes none."""
-        if self._read_only or self._session.read_only:
+        if not self._may_write:
             raise ReadOnlyError("cannot write to a read-only store", kind=ErrorKind.READ_ONLY_STORE)
 
     def _check_writable(self) -> None:  # zarr's own name for it
@@ -162,6 +174,10 @@ class FrazilStore(Shown, Store):
         if self._inline:
             return work(*args)
         return await asyncio.get_running_loop().run_in_executor(pool(), work, *args)
+
+    def _iterate(self, start: Callable[[], Iterable[R]]) -> AsyncIterator[R]:
+        """Items one by one; unless storage answers at once, the event loop does not wait."""
+        return _in_line(start) if self._inline else AsyncItems(start)
 
     # --- abilities ---
 
@@ -265,11 +281,11 @@ class FrazilStore(Shown, Store):
 
     def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         """All keys of a node and of the nodes below it."""
-        return _iterate(self._keys.list_prefix(prefix))
+        return self._iterate(lambda: self._keys.list_prefix(prefix))
 
     def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """Names directly below a prefix."""
-        return _iterate(self._keys.list_dir(prefix))
+        return self._iterate(lambda: self._keys.list_dir(prefix))
 
     # --- writing ---
 
@@ -415,7 +431,9 @@ class FrazilStore(Shown, Store):
     ) -> AsyncIterator[ChunkBatch]:
         """Columns of all references of an array, in batches."""
         state = self._session.state
-        return _iterate(chunk_batches(state, state.array(clean_path(array_path)), batch_size))
+        return self._iterate(
+            lambda: chunk_batches(state, state.array(clean_path(array_path)), batch_size)
+        )
 
 
 class RawStore:
@@ -449,6 +467,8 @@ def _bytes_of(value: Buffer) -> memoryview:
     return memoryview(value.as_buffer_like()).cast("B")
 
 
-async def _iterate(items: Iterable[R]) -> AsyncIterator[R]:
-    for item in items:
+async def _in_line(start: Callable[[], Iterable[R]]) -> AsyncIterator[R]:
+    for number, item in enumerate(start(), 1):
         yield item
+        if not number % TURN:
+            await asyncio.sleep(0)  # others may take their turn

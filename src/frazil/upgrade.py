@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar
 
 from frazil.maintenance.upgrade import upgrade_v1_to_v2
 from frazil.repository import Repository
@@ -25,16 +26,18 @@ __all__ = [
     "upgrade_repository",
 ]
 
+R = TypeVar("R", bound=Repository)
+
 
 def upgrade_repository(
-    repository: Repository,
+    repository: R,
     *,
     dry_run: bool = False,
     delete_unused_v1_files: bool = True,
     prefetch_concurrency: int | None = None,
     to: int = 2,
     mode: str = ChunkMode.LINK,
-) -> Repository:
+) -> R:
     """Upgrade a repository to a newer spec version and return it opened anew.
 
     Branches, tags and the whole history are kept. From version 1 to 2 no chunk is copied, and

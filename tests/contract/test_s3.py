@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from frazil.errors import StorageError
 from frazil.model.config import S3Options, StorageRetriesSettings, StorageSettings
 from frazil.storage.base import Fetched, LostRace, Storage, Version, Written
 from frazil.storage.credentials import s3_static_credentials
@@ -43,6 +44,26 @@ class TestS3(StorageContract):
         assert (head.key, head.size_bytes) == (listed.key, listed.size_bytes) == ("a/k", 10)
         # HTTP headers tell whole seconds, listings more.
         assert timedelta(0) <= listed.created_at - head.created_at < timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("prefix", ["/two//slashes/{}"])
+class TestOddPrefix(TestS3):
+    """Prefixes with empty parts, which the official package uses as they are."""
+
+    @pytest.fixture
+    def storage(self, s3_server: S3Server, prefix: str) -> Storage:
+        return ObjectStorage(place_on(s3_server, prefix.format(uuid4().hex)))
+
+
+@pytest.mark.parametrize("prefix", ["/slash/{}", "two//slashes/{}", "behind/{}/"])
+def test_keys_are_spelled_like_the_prefix(s3_server: S3Server, prefix: str) -> None:
+    bare = prefix.format(uuid4().hex)
+    storage = ObjectStorage(place_on(s3_server, bare))
+    assert storage.is_empty()
+    storage.put("chunks/A", b"here")
+    address = f"{s3_server.endpoint}/{s3_server.bucket}/{bare}/chunks/A"
+    assert send(Request(address, method="HEAD")) == 200
+    assert not storage.is_empty()
 
 
 @pytest.fixture
@@ -137,6 +158,33 @@ def test_equal_bytes_of_somebody_else_are_not_ours(s3_server: S3Server) -> None:
     storage = ObjectStorage(place_on(s3_server, uuid4().hex))
     assert isinstance(storage.put_if("refs/tag.t/ref.json", b"same", None), Written)
     assert storage.put_if("refs/tag.t/ref.json", b"same", None) == LostRace("refs/tag.t/ref.json")
+
+
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+@pytest.mark.parametrize("consent", ["environment", "argument"])
+def test_endpoint_of_the_environment(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch, name: str, consent: str
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://nobody.invalid")
+    monkeypatch.setenv(name, s3_server.endpoint)
+    if consent == "environment":
+        monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    options = S3Options(region=REGION, allow_http=consent == "argument")
+    place = replace(place_on(s3_server, uuid4().hex), options=options)
+    assert not place.has_known_conditions
+    storage = ObjectStorage(place)
+    storage.put("a", b"found")
+    assert ObjectStorage(place_on(s3_server, place.prefix)).get("a") == b"found"
+
+
+def test_plain_http_of_the_environment_needs_consent(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
+    place = replace(place_on(s3_server, uuid4().hex), options=S3Options(region=REGION))
+    with pytest.raises(StorageError, match="allow_http"):
+        ObjectStorage(place).get("a")
+    assert ObjectStorage(replace(place, accepts_http=True)).get("a") is None
 
 
 def test_this_server_passes_the_probe(s3_server: S3Server) -> None:

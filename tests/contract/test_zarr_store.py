@@ -190,6 +190,38 @@ class TestFrazilStore(StoreTests[FrazilStore, cpu.Buffer]):
         await store.set("foo/c/1/1", buffer(data))
         assert_bytes_equal(await self.get(store, "foo/c/1/1"), data)
 
+    # Newer suites have the following on keys such as `parity_set_get`, which are no keys of Zarr.
+
+    @pytest.mark.parametrize("direction", ["set_async_get_sync", "set_sync_get_async"])
+    async def test_sync_async_set_get_parity(self, store: FrazilStore, direction: str) -> None:
+        if direction == "set_async_get_sync":
+            await store.set("foo/c/1/1", buffer(DATA))
+            found = store.get_sync("foo/c/1/1")
+        else:
+            store.set_sync("foo/c/1/1", buffer(DATA))
+            found = await store.get("foo/c/1/1", PROTOTYPE)
+        assert found is not None
+        assert_bytes_equal(found, DATA)
+
+    async def test_delete_sync_visible_to_async_get(self, store: FrazilStore) -> None:
+        await store.set("foo/c/1/1", buffer(DATA))
+        store.delete_sync("foo/c/1/1")
+        assert await store.get("foo/c/1/1", PROTOTYPE) is None
+
+    @pytest.mark.parametrize(
+        "byte_range",
+        [None, RangeByteRequest(1, 4), OffsetByteRequest(1), SuffixByteRequest(1)],
+    )
+    async def test_get_sync_byte_range_parity(
+        self, store: FrazilStore, byte_range: ByteRequest | None
+    ) -> None:
+        await store.set("foo/c/1/1", buffer(DATA))
+        found = await store.get("foo/c/1/1", PROTOTYPE, byte_range)
+        at_once = store.get_sync("foo/c/1/1", byte_range=byte_range)
+        assert found is not None
+        assert at_once is not None
+        assert_bytes_equal(at_once, found)
+
     async def test_set_not_open(self, store_not_open: FrazilStore) -> None:
         await store_not_open.set("foo/c/1/1", buffer(DATA))
         assert_bytes_equal(await self.get(store_not_open, "foo/c/1/1"), DATA)

@@ -7,6 +7,7 @@ writes can be compared with what the other reads. Imports only the module, zarr 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import itertools
@@ -14,7 +15,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -24,6 +25,7 @@ import zarr
 
 from tests.peer.peer_describe import describe, describe_diff
 from tests.peer.peer_samples import virtual_source, write_sample
+from tests.peer.peer_views import VIEWS
 from tests.support.edits import begin, make_base
 
 
@@ -354,9 +356,49 @@ class Worker:
         """Rebuild every manifest by the stored split rules."""
         return str(self._open(path).rewrite_manifests(message, branch="main"))
 
+    def view(self, path: str, name: str) -> Any:
+        """What a program sees, as one of the functions of `peer_views` tells it."""
+        return VIEWS[name](self._icechunk, Path(path))
+
+    def _storage(self, storage: dict[str, Any]) -> Any:
+        return getattr(self._icechunk.storage, storage["function"])(**storage["options"])
+
+    def s3_write(
+        self, storage: dict[str, Any], spec: int, environment: dict[str, str] | None = None
+    ) -> list[Any]:
+        """Create a repository in an object store, with an array and a second branch."""
+        with _set(environment or {}):
+            repo = self._icechunk.Repository.create(self._storage(storage), spec_version=spec)
+            session = repo.writable_session("main")
+            array = zarr.create_array(session.store, name="a", shape=(3,), chunks=(1,), dtype="i4")
+            array[:] = 5
+            repo.create_branch("dev", session.commit("written"))
+        return self.s3_read(storage, environment)
+
+    def s3_read(
+        self, storage: dict[str, Any], environment: dict[str, str] | None = None
+    ) -> list[Any]:
+        """Open a repository in an object store and tell what is there."""
+        with _set(environment or {}):
+            repo = self._icechunk.Repository.open(self._storage(storage))
+            array = zarr.open_array(repo.readonly_session("dev").store, path="a", mode="r")
+            messages = [info.message for info in repo.ancestry(branch="main")]
+            return [np.asarray(array[:]).tolist(), sorted(repo.list_branches()), messages]
+
     def upgrade(self, path: str) -> None:
         """Turn a repository of spec v1 into v2."""
         self._icechunk.upgrade_icechunk_repository(self._open(path), dry_run=False)
+
+
+@contextlib.contextmanager
+def _set(environment: dict[str, str]) -> Iterator[None]:
+    """Environment variables for the length of a block."""
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        for name in environment:
+            del os.environ[name]
 
 
 def answer(worker: Worker, request: dict[str, Any]) -> dict[str, Any]:

@@ -41,8 +41,9 @@ class S3Server:
 
     port: int
     bucket: str
-    access_key_id: str = "frazil-tests"
-    secret_access_key: str = "only-for-tests"
+    access_key_id: str = "test"
+    secret_access_key: str = "test"
+    """the only key it knows; presigned requests must be signed with it"""
 
     @property
     def endpoint(self) -> str:
@@ -120,7 +121,7 @@ def wait_until(ready: Callable[[], bool], server: subprocess.Popen[bytes], log: 
 
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
-    """ministack, in memory; it honours conditions, but does not check signatures."""
+    """ministack, in memory; it honours conditions, and checks presigned requests only."""
     server = S3Server(free_port(), f"bucket-{uuid4().hex[:8]}")
     with TemporaryDirectory() as folder:
         log = Path(folder) / "server.log"

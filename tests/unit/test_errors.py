@@ -106,9 +106,9 @@ def test_messages_show_the_facts() -> None:
 
 
 def test_repr_shows_class_and_kind() -> None:
-    assert repr(FrazilError("boom")) == 'icechunk.IcechunkError(message="boom", kind="unknown")'
+    assert repr(FrazilError("boom")) == 'frazil.FrazilError(message="boom", kind="unknown")'
     shown = repr(RefNotFoundError("no branch"))
-    assert shown == 'icechunk.RefNotFoundError(message="no branch", kind="ref-not-found")'
+    assert shown == 'frazil.RefNotFoundError(message="no branch", kind="ref-not-found")'
 
 
 def test_conflicts_tell_both_parents() -> None:

@@ -29,7 +29,7 @@ from frazil.bulk.fetch import VIRTUAL, References, find_chunks
 from frazil.bulk.read import read_chunks
 from frazil.bulk.write import write_chunks
 from frazil.codec_pipeline.batch import Batch, Item, batch_of, box_of, covers_as_told
-from frazil.errors import FormatError
+from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef, VirtualRef
 from frazil.store import LARGE_VALUE, FrazilStore
 
@@ -75,6 +75,13 @@ class BulkPipeline(CodecPipeline):
         batch = None if target is None else self._batch(items)
         if batch is None or target is None:
             return await self.plain.read(items, out, drop_axes)
+        try:
+            return await self._read(batch, target, drop_axes)
+        except (FormatError, StorageError) as error:
+            error.during(f"get {batch.node.path}")
+            raise
+
+    async def _read(self, batch: Batch, target: Array, drop_axes: Axes) -> Statuses:
         if not self._is_small(batch):
             return await asyncio.to_thread(self._read_many, batch, target, drop_axes)
         refs = self._few_refs(batch) if len(batch.items) <= FEW else None

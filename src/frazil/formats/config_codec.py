@@ -6,7 +6,7 @@ All keys are written, unset ones as null; missing keys are unset and unknown one
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -87,14 +87,14 @@ def _encode(value: object) -> object:
         return _encode_condition(value)
     if isinstance(value, ObjectStoreConfig):
         return _encode_store(value)
-    if isinstance(value, tuple):  # split sizes, the only tuple there is
+    if isinstance(value, list):  # split sizes, the only list there is
         return [[_encode(condition), _encode_sizes(sizes)] for condition, sizes in value]
     if isinstance(value, Mapping):
         return {key: _encode(item) for key, item in value.items()}
     return value
 
 
-def _encode_sizes(sizes: tuple[tuple[object, int], ...]) -> list[object]:
+def _encode_sizes(sizes: Sequence[tuple[object, int]]) -> list[object]:
     return [{"condition": _encode_dim(dim), "num_chunks": size} for dim, size in sizes]
 
 

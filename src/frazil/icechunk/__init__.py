@@ -148,6 +148,7 @@ from frazil.icechunk.virtual import (
     VirtualChunkContainer,
     VirtualChunkSpec,
 )
+from frazil.naming import OFFICIAL, name_process
 
 __all__ = [
     "AlreadyExistsError",
@@ -267,3 +268,4 @@ __all__ = [
 ]
 
 initialize_logs()
+name_process(OFFICIAL)

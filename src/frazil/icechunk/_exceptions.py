@@ -7,6 +7,7 @@ from frazil.errors import (
     ConflictError,
     ErrorKind,
     FormatError,
+    IcechunkError,
     InternalError,
     InvalidInputError,
     NodeNotFoundError,
@@ -19,7 +20,6 @@ from frazil.errors import (
     SnapshotNotFoundError,
     StorageError,
 )
-from frazil.errors import FrazilError as IcechunkError
 
 __all__ = [
     "AlreadyExistsError",

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from frazil.async_twins import AsyncItems as AsyncCloseableIterator
-from frazil.errors import ConflictError, ErrorKind, RebaseFailedError
-from frazil.errors import FrazilError as IcechunkError
+from frazil.errors import ConflictError, ErrorKind, IcechunkError, RebaseFailedError
 from frazil.icechunk.functions import __version__, spec_version, user_agent
 from frazil.icechunk.functions import (
     upgrade_icechunk_repository as _upgrade_icechunk_repository,
 )
+from frazil.icechunk.repository import Repository as PyRepository
+from frazil.icechunk.session import Session as PySession
 from frazil.icechunk.storage import Storage
+from frazil.icechunk.store import IcechunkStore as PyStore
 from frazil.model.config import RepoUpdateRetryConfig
 from frazil.model.graph import AncestryGraph
 from frazil.model.values import ChunkStorageStats, Diff, GCSummary, SnapshotInfo, Update
-from frazil.repository import Repository as PyRepository
-from frazil.session.session import Session as PySession
 from frazil.storage.base import Listed as StorageObjectInfo
 from frazil.storage.latency import LatencyStorage
-from frazil.store import FrazilStore as PyStore
 
 __all__ = [
     "AncestryGraph",

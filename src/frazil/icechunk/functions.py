@@ -7,8 +7,8 @@ from importlib import metadata
 from typing import Final
 
 import frazil
+from frazil.icechunk.repository import Repository
 from frazil.model.values import SpecVersion
-from frazil.repository import Repository
 
 __version__: Final = "2.3.0"
 """the release of the official package whose interface this is"""

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+from frazil.icechunk.store import IcechunkStore
+from frazil.ids import SnapshotId
 from frazil.model.values import (
     SessionMode,
 )
-from frazil.session.session import (
-    ForkSession,
-    Session,
-)
+from frazil.naming import OFFICIAL
+from frazil.session import session as ours
 
 __all__ = [
     "ForkSession",
     "Session",
     "SessionMode",
 ]
+
+
+class Session(ours.Session):
+    """A view of one snapshot, with the changes made to it since."""
+
+    shown_package = OFFICIAL
+
+    @property
+    def store(self) -> IcechunkStore:
+        """The Zarr store of this session."""
+        return self._seen_as(IcechunkStore)
+
+    def _fork_at(self, base: SnapshotId) -> ForkSession:
+        return ForkSession(self.state.context, base, mode=SessionMode.writable)
+
+
+class ForkSession(ours.ForkSession, Session):
+    """A writable copy of a session for a worker: it pickles, and is merged back to commit."""
+
+    shown_name = Session.shown_name
+    shown_package = OFFICIAL

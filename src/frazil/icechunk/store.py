@@ -1,9 +1,53 @@
-"""The Zarr store under its official name."""
+"""The Zarr store under its official name, where it answers as the official one does."""
 
 from __future__ import annotations
 
-from frazil.store import FrazilStore as IcechunkStore
+from collections.abc import Iterable
+
+from frazil.model.display import Field, Literal
+from frazil.model.nodes import ArrayNode
+from frazil.naming import OFFICIAL
+from frazil.session.changeset import ChangeSet
+from frazil.session.keyspace import KeySpace, Last, Span
+from frazil.store import FrazilStore
 
 __all__ = [
     "IcechunkStore",
 ]
+
+
+class OfficialKeys(KeySpace):
+    """Keys and values as the official package shows them."""
+
+    __slots__ = ()
+
+    def _document_part(self, span: Span | None, size: int) -> tuple[int, int]:
+        # Of a metadata document it gives all but the last bytes; of a chunk the last ones.
+        if isinstance(span, Last):
+            return 0, max(0, size - span.count)
+        return super()._document_part(span, size)
+
+    def _shows_chunks(self, node: ArrayNode, changes: ChangeSet) -> bool:
+        return True
+
+
+class IcechunkStore(FrazilStore):
+    """A Zarr v3 store over a session; get one from `Session.store`.
+
+    As in the official package, whether it takes writes is the session's business: Zarr's
+    `mode="r"` opens a store that calls itself read-only, and writes all the same.
+    """
+
+    shown_name = "IcechunkStore"
+    shown_package = OFFICIAL
+    keys_of = OfficialKeys
+
+    def shown_fields(self) -> Iterable[Field]:
+        """What `repr` shows."""
+        yield Field("read_only", self._session.read_only)
+        yield Field("snapshot_id", Literal(self._session.snapshot_id))
+        yield Field("branch", Literal(str(self._session.branch)))
+
+    @property
+    def _may_write(self) -> bool:
+        return not self._session.read_only

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from enum import IntEnum
 from functools import cached_property, lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -21,6 +20,7 @@ from frazil.ids import ChunkId
 from frazil.model.lookup import ABSENT as ABSENT
 from frazil.model.lookup import Lookup, ascending_order, is_ascending, lookup_for
 from frazil.model.nodes import Coordinates, Extents
+from frazil.model.settings import NamedInt
 from frazil.model.strings import NO_STRINGS as NO_STRINGS
 from frazil.model.strings import Strings as Strings
 from frazil.model.strings import gather_runs, merge_pools
@@ -32,7 +32,7 @@ I32: TypeAlias = npt.NDArray[np.int32]
 Rows: TypeAlias = npt.NDArray[np.intp]
 
 
-class ChunkType(IntEnum):
+class ChunkType(NamedInt):
     """Where the bytes of a chunk are."""
 
     uninitialized = 0

@@ -1,8 +1,7 @@
 """How our objects show themselves: `repr`, `str` and the notebook view.
 
 Records that a user can build show an executable `repr`; everything else shows the same lines
-as `str`. Names carry the prefix `icechunk`, because that is the name under which programs
-written for the official package import us.
+as `str`. Which package the names begin with is decided by `naming`.
 """
 
 from __future__ import annotations
@@ -13,15 +12,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Final
 
-PREFIX: Final = "icechunk"
+from frazil.naming import dotted, package, shown_as
+
 _INDENT: Final = "    "
 
 _STYLE: Final = """<style>
-.icechunk-repr { line-height: 1.6; max-width: 700px; }
-.icechunk-repr .icechunk-header { font-weight: 500; border-bottom: 1px solid #8886; }
-.icechunk-repr .icechunk-field-name { font-weight: 500; opacity: 0.6; }
-.icechunk-repr summary { cursor: pointer; }
-.icechunk-repr details > .icechunk-repr { margin-left: 12px; padding-left: 10px; }
+.PACKAGE-repr { line-height: 1.6; max-width: 700px; }
+.PACKAGE-repr .PACKAGE-header { font-weight: 500; border-bottom: 1px solid #8886; }
+.PACKAGE-repr .PACKAGE-field-name { font-weight: 500; opacity: 0.6; }
+.PACKAGE-repr summary { cursor: pointer; }
+.PACKAGE-repr details > .PACKAGE-repr { margin-left: 12px; padding-left: 10px; }
 </style>
 """
 
@@ -45,27 +45,33 @@ class Shown:
     """Gives a class its `repr`, `str` and `_repr_html_` from a title and fields."""
 
     shown_name: ClassVar[str] = ""
-    """dotted name without the prefix"""
+    """dotted name below the official package"""
+    shown_package: ClassVar[str | None] = None
+    """the package this class belongs to, where there is one class for each"""
     executable: ClassVar[bool] = False
     """whether `repr` is an expression that rebuilds the object"""
     __slots__ = ()
 
     def shown_title(self) -> str:
         """The first line."""
-        return f"{PREFIX}.{self.shown_name}"
+        return dotted(self.shown_name)
 
     def shown_fields(self) -> Iterable[Field]:
         """The lines that follow."""
         return ()
 
     def __repr__(self) -> str:
-        return expression(self) if self.executable else str(self)
+        with shown_as(self.shown_package):
+            return expression(self) if self.executable else str(self)
 
     def __str__(self) -> str:
-        return text(self.shown_title(), self.shown_fields())
+        with shown_as(self.shown_package):
+            return text(self.shown_title(), self.shown_fields())
 
     def _repr_html_(self) -> str:
-        return _STYLE + markup(self.shown_title(), self.shown_fields())
+        with shown_as(self.shown_package):
+            view = markup(self.shown_title(), self.shown_fields())
+            return _STYLE.replace("PACKAGE", package()) + view
 
 
 def expression(shown: Shown) -> str:
@@ -78,7 +84,7 @@ def expression(shown: Shown) -> str:
 def source(value: object) -> str:
     """Spell a value as Python source, strings in double quotes."""
     if isinstance(value, Enum):
-        return f"{PREFIX}.{type(value).__name__}.{value.name}"
+        return dotted(f"{type(value).__name__}.{value.name}")
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, Mapping):
@@ -137,8 +143,8 @@ def _word(value: object) -> str:
 def markup(title: str, fields: Iterable[Field]) -> str:
     """The notebook view: fields in rows, objects folded into details."""
     rows = "".join(_row(f) for f in fields)
-    header = f'  <div class="icechunk-header">{html.escape(title)}</div>\n'
-    return f'<div class="icechunk-repr">\n{header}{rows}</div>\n'
+    header = f'  <div class="{package()}-header">{html.escape(title)}</div>\n'
+    return f'<div class="{package()}-repr">\n{header}{rows}</div>\n'
 
 
 def _row(field: Field) -> str:
@@ -149,15 +155,15 @@ def _row(field: Field) -> str:
         return _details(name, inner)
     if isinstance(value, Mapping) and any(isinstance(item, Shown) for item in value.values()):
         inner = "".join(_row(Field(str(key), item)) for key, item in value.items())
-        return _details(name, f'<div class="icechunk-repr">\n{inner}</div>\n')
+        return _details(name, f'<div class="{package()}-repr">\n{inner}</div>\n')
     return (
-        f'  <div class="icechunk-field"><span class="icechunk-field-name">{name}:</span> '
-        f'<span class="icechunk-field-value">{html.escape(plain(field))}</span></div>\n'
+        f'  <div class="{package()}-field"><span class="{package()}-field-name">{name}:</span> '
+        f'<span class="{package()}-field-value">{html.escape(plain(field))}</span></div>\n'
     )
 
 
 def _details(name: str, inner: str) -> str:
-    summary = f'<summary class="icechunk-field-name">{name}</summary>'
+    summary = f'<summary class="{package()}-field-name">{name}</summary>'
     return f"  <details>\n    {summary}\n    {inner}  </details>\n"
 
 

@@ -7,7 +7,7 @@ from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Self, TypeAlias
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.model.display import quoted
@@ -23,6 +23,7 @@ from frazil.model.settings import (
     u32,
     u64,
 )
+from frazil.naming import dotted
 
 UNSPLIT: Final = U32
 """a split size no array reaches: one manifest holds the whole axis"""
@@ -48,6 +49,26 @@ def regex_matches(pattern: str, text: str) -> bool:
     return compiled is not None and compiled.search(text) is not None
 
 
+class _Variant:
+    """One kind of condition by its official class name: to be called, and for `isinstance`."""
+
+    def __init__(self, op: str, constructor: str) -> None:
+        self._op = op
+        self._constructor = constructor
+        self._family: Any = None
+
+    def __get__(self, condition: object, family: type) -> _Variant:
+        bound = _Variant(self._op, self._constructor)
+        bound._family = family
+        return bound
+
+    def __call__(self, *operands: object) -> Any:  # noqa: ANN401 - a condition of the family
+        return getattr(self._family, self._constructor)(*operands)
+
+    def __instancecheck__(self, condition: object) -> bool:
+        return isinstance(condition, self._family) and condition.op == self._op
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class _Condition:
     """A test on a node; `op` says which, with the operands it needs."""
@@ -55,6 +76,10 @@ class _Condition:
     op: str
     regex: str = ""
     parts: tuple[Self, ...] = ()
+    And: ClassVar[Any] = _Variant("and", "and_conditions")
+    Or: ClassVar[Any] = _Variant("or", "or_conditions")
+    PathMatches: ClassVar[Any] = _Variant("path_matches", "path_matches")
+    NameMatches: ClassVar[Any] = _Variant("name_matches", "name_matches")
 
     @classmethod
     def path_matches(cls, regex: str) -> Self:
@@ -87,7 +112,7 @@ class _Condition:
         return self.or_conditions([self, other])
 
     def __repr__(self) -> str:
-        prefix = f"icechunk.config.{type(self).__name__}."
+        prefix = dotted(f"config.{type(self).__name__}.")
         if self.op in ("and", "or"):
             return f"{prefix}{self.op}_conditions([{', '.join(map(repr, self.parts))}])"
         return prefix + self._call()
@@ -115,8 +140,10 @@ class _Condition:
 class ManifestSplitCondition(_Condition):
     """Which arrays a rule for splitting manifests is about."""
 
+    AnyArray: ClassVar[Any] = _Variant("any_array", "any_array")
+
     @classmethod
-    def AnyArray(cls) -> Self:
+    def any_array(cls) -> Self:
         """All arrays."""
         return cls("any_array")
 
@@ -130,6 +157,7 @@ class ManifestPreloadCondition(_Condition):
 
     from_refs: int | None = None
     to_refs: int | None = None
+    NumRefs: ClassVar[Any] = _Variant("num_refs", "num_refs")
 
     @classmethod
     def num_refs(cls, from_refs: int | None, to_refs: int | None) -> Self:
@@ -192,7 +220,7 @@ class ManifestSplitDimCondition(ABC):  # noqa: B024  (a namespace; the variants 
             return axis == self.axis
 
         def __repr__(self) -> str:
-            return f"icechunk.config.ManifestSplitDimCondition.Axis({self.axis})"
+            return dotted(f"config.ManifestSplitDimCondition.Axis({self.axis})")
 
     @dataclass(frozen=True, slots=True)
     class DimensionName(_DimCondition):
@@ -209,7 +237,7 @@ class ManifestSplitDimCondition(ABC):  # noqa: B024  (a namespace; the variants 
             return name is not None and regex_matches(self.regex, name)
 
         def __repr__(self) -> str:
-            name = "icechunk.config.ManifestSplitDimCondition.DimensionName"
+            name = dotted("config.ManifestSplitDimCondition.DimensionName")
             return f"{name}({quoted(self.regex)})"
 
     @dataclass(frozen=True, slots=True)
@@ -217,7 +245,7 @@ class ManifestSplitDimCondition(ABC):  # noqa: B024  (a namespace; the variants 
         """Every axis."""
 
         def __repr__(self) -> str:
-            return "icechunk.config.ManifestSplitDimCondition.Any()"
+            return dotted("config.ManifestSplitDimCondition.Any()")
 
 
 ManifestSplitDimCondition.register(_DimCondition)
@@ -229,10 +257,10 @@ AnyDimCondition: TypeAlias = (
 )
 ManifestSplitValues: TypeAlias = dict[AnyDimCondition, int]
 SplitSizesDict: TypeAlias = dict[ManifestSplitCondition, ManifestSplitValues]
-SplitRule: TypeAlias = tuple[ManifestSplitCondition, tuple[tuple[AnyDimCondition, int], ...]]
+SplitRule: TypeAlias = tuple[ManifestSplitCondition, list[tuple[AnyDimCondition, int]]]
 
 
-def _split_rules(value: object) -> tuple[SplitRule, ...]:
+def _split_rules(value: object) -> list[SplitRule]:
     """Check split sizes given as nested sequences or pairs."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise TypeError("split_sizes must be a sequence of (condition, sizes) pairs")
@@ -245,13 +273,13 @@ def _split_rules(value: object) -> tuple[SplitRule, ...]:
             if not isinstance(dim, _DimCondition):
                 raise TypeError(f"{dim!r} is not a ManifestSplitDimCondition")
             pairs.append((dim, u32(size)))  # type: ignore[arg-type]
-        rules.append((condition, tuple(pairs)))
-    return tuple(rules)
+        rules.append((condition, pairs))
+    return rules
 
 
-def _never_split() -> tuple[SplitRule, ...]:
+def _never_split() -> list[SplitRule]:
     everything = ManifestSplitCondition.path_matches(".*")
-    return ((everything, ((ManifestSplitDimCondition.Any(), UNSPLIT),)),)
+    return [(everything, [(ManifestSplitDimCondition.Any(), UNSPLIT)])]
 
 
 @record
@@ -259,7 +287,7 @@ class ManifestSplittingConfig(Settings):
     """Rules, in order, for how many chunks a manifest covers along each axis."""
 
     shown_name = "config.ManifestSplittingConfig"
-    split_sizes: tuple[SplitRule, ...] | None = setting(_split_rules, _never_split, replace=True)
+    split_sizes: list[SplitRule] | None = setting(_split_rules, _never_split, replace=True)
 
     @staticmethod
     def from_dict(
@@ -267,14 +295,14 @@ class ManifestSplittingConfig(Settings):
     ) -> ManifestSplittingConfig:
         """Make the rules from nested dictionaries, in their order."""
         return ManifestSplittingConfig(
-            tuple((condition, tuple(sizes.items())) for condition, sizes in split_sizes.items())
+            [(condition, list(sizes.items())) for condition, sizes in split_sizes.items()]
         )
 
     def to_dict(self) -> dict[ManifestSplitCondition, dict[AnyDimCondition, int]]:
         """The rules as nested dictionaries."""
         return {condition: dict(sizes) for condition, sizes in self.split_sizes or ()}
 
-    def rules(self) -> tuple[SplitRule, ...]:
+    def rules(self) -> list[SplitRule]:
         """The rules that count."""
         return self.split_sizes if self.split_sizes is not None else _never_split()
 
@@ -362,7 +390,7 @@ def split_sizes(
 
 
 def _axis_size(
-    rules: list[tuple[tuple[AnyDimCondition, int], ...]], axis: int, name: str | None, path: str
+    rules: list[list[tuple[AnyDimCondition, int]]], axis: int, name: str | None, path: str
 ) -> int:
     for sizes in rules:
         for dim, size in sizes:

@@ -26,6 +26,7 @@ from frazil.model.settings import (
     u64,
     value,
 )
+from frazil.naming import dotted
 
 
 @record
@@ -88,9 +89,7 @@ class StorageSettings(Settings):
     metadata_storage_class: str | None = setting(string)
     chunks_storage_class: str | None = setting(string)
     minimum_size_for_multipart_upload: int | None = setting(u64, 100 * 1024 * 1024)
-    timeouts: StorageTimeoutSettings | None = setting(
-        instance(StorageTimeoutSettings), StorageTimeoutSettings
-    )
+    timeouts: StorageTimeoutSettings | None = setting(instance(StorageTimeoutSettings))
 
 
 class ChecksumAlgorithm(NamedInt):
@@ -124,7 +123,7 @@ class _Store(Shown):
     executable = True
 
     def shown_title(self) -> str:
-        return f"icechunk.config.{type(self).__qualname__}"
+        return dotted(f"config.{type(self).__qualname__}")
 
     def __repr__(self) -> str:
         return f"{self.shown_title()}({', '.join(source(a) for a in self._arguments())})"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TypeAlias
 
 from frazil.ids import SnapshotId
 from frazil.model.plain import Micros
+from frazil.model.settings import NamedInt
 
 
-class RepoAvailability(IntEnum):
+class RepoAvailability(NamedInt):
     """Whether a repository takes changes."""
 
     online = 0

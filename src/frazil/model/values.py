@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import repeat
-from typing import Final, Literal, Self, TypeAlias
+from typing import ClassVar, Final, Literal, Self, TypeAlias
 
 from frazil.ids import ObjectId
 from frazil.model import history
@@ -22,6 +22,7 @@ from frazil.model.display import Literal as Bare
 from frazil.model.history import JSON, RepoAvailability, to_datetime, to_micros
 from frazil.model.settings import NamedInt
 from frazil.model.snapshots import HistoryPage
+from frazil.naming import dotted
 
 CommitMethod: TypeAlias = Literal["new_commit", "amend"]
 
@@ -52,12 +53,30 @@ class SpecVersion(NamedInt):
         return f"SpecVersion.{self.name}" + (" (current)" if self is SpecVersion.v2 else "")
 
 
-class VersionSelection(NamedInt):
-    """Whose chunk stays when both sides wrote it."""
+class VersionSelection:
+    """Whose chunk stays when both sides wrote it; not a number, though it has one."""
 
-    Fail = 0
-    UseOurs = 1
-    UseTheirs = 2
+    __slots__ = ("_number", "name")
+    Fail: ClassVar[VersionSelection]
+    UseOurs: ClassVar[VersionSelection]
+    UseTheirs: ClassVar[VersionSelection]
+
+    def __init__(self, name: str, number: int) -> None:
+        self.name = name
+        self._number = number
+
+    def __int__(self) -> int:
+        return self._number
+
+    def __repr__(self) -> str:
+        return f"VersionSelection.{self.name}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return getattr, (VersionSelection, self.name)  # there is one of each in a process
+
+
+for _number, _name in enumerate(("Fail", "UseOurs", "UseTheirs")):
+    setattr(VersionSelection, _name, VersionSelection(_name, _number))
 
 
 class ConflictType(NamedInt):
@@ -302,7 +321,7 @@ class _UpdateKind:
             f"{each.name}={source(getattr(self, each.name))}"
             for each in dataclasses.fields(self)  # type: ignore[arg-type]
         )
-        return f"icechunk.ops.UpdateType.{type(self).__name__}({arguments})"
+        return dotted(f"ops.UpdateType.{type(self).__name__}({arguments})")
 
 
 class UpdateType(ABC):  # noqa: B024  (a namespace; the variants are virtual subclasses)

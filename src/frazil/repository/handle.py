@@ -15,6 +15,7 @@ from frazil.model.history import JSON
 from frazil.model.values import (
     SpecVersion,
 )
+from frazil.naming import OURS, dotted
 from frazil.session.context import Context
 from frazil.session.tip import require_writable
 from frazil.storage.base import Storage
@@ -24,6 +25,7 @@ class Handle(Shown):
     """An open repository."""
 
     shown_name = "Repository"
+    shown_package = OURS
     minimum_age: ClassVar[timedelta | None] = None
     """how old something must be to be deleted, unless a call says otherwise; None: a day"""
 
@@ -78,8 +80,10 @@ class Handle(Shown):
         return set(self.context.containers.authorized_prefixes())
 
     def shown_title(self) -> str:
-        """The first line of `repr`."""
-        return f"icechunk.Repository ({self.context.generation.name})"
+        """The first line of `repr`; it never fails, so that a debugger can show it."""
+        if self._open_context is None:
+            return dotted(f"{self.shown_name} (invalidated by an upgrade)")
+        return dotted(f"{self.shown_name} ({self.context.generation.name})")
 
     def shown_fields(self) -> Iterable[Field]:
         """What `repr` shows."""

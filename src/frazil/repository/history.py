@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
+from frazil.async_twins import AsyncItems
 from frazil.errors import (
     ErrorKind,
     InvalidInputError,
@@ -36,9 +37,9 @@ class History(Handle):
     ) -> Iterator[SnapshotInfo]:
         """A snapshot and its ancestors, newest first."""
         start = self.resolve_selector(branch, tag, snapshot_id)
-        return self.context.refs.history(start)
+        return AsyncItems(lambda: self.context.refs.history(start))
 
-    async def async_ancestry(
+    def async_ancestry(
         self,
         *,
         branch: str | None = None,
@@ -46,8 +47,7 @@ class History(Handle):
         snapshot_id: str | None = None,
     ) -> AsyncIterator[SnapshotInfo]:
         """A snapshot and its ancestors, newest first, as an async iterator."""
-        for info in self.ancestry(branch=branch, tag=tag, snapshot_id=snapshot_id):
-            yield info
+        return AsyncItems(lambda: self.ancestry(branch=branch, tag=tag, snapshot_id=snapshot_id))
 
     def ancestry_graph(
         self,
@@ -75,7 +75,7 @@ class History(Handle):
     def ops_log(self) -> Iterator[Update]:
         """Everything that was done to the repository, newest first."""
         self.context.generation.require_repo_object("the operations log")
-        return (update(entry) for entry in self.context.refs.updates())
+        return AsyncItems(lambda: map(update, self.context.refs.updates()))
 
     def lookup_snapshot(self, snapshot_id: str) -> SnapshotInfo:
         """What is known of a snapshot.

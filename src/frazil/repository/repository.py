@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from frazil import urls
 from frazil.async_twins import with_async_twins
@@ -133,7 +133,7 @@ class Repository(Branching, Comparing, Staging, Sessions, History, Refs, Attribu
         spec_version: SpecVersion | int | str | None = None,
         check_clean_root: bool = True,
         attribution: Attribution | None = None,
-    ) -> Repository:
+    ) -> Self:
         """Create a repository in an empty place.
 
         `spec_version` may also be `g1`, `g2` or `g3`, the generations before spec 1.
@@ -158,7 +158,7 @@ class Repository(Branching, Comparing, Staging, Sessions, History, Refs, Attribu
         attribution: Attribution | None = None,
         *,
         store_root: Storage | None = None,
-    ) -> Repository:
+    ) -> Self:
         """Open the repository at a place.
 
         The state file of a G1 repository may put all other files somewhere else. They are used
@@ -184,7 +184,7 @@ class Repository(Branching, Comparing, Staging, Sessions, History, Refs, Attribu
         create_version: SpecVersion | int | str | None = None,
         check_clean_root: bool = True,
         attribution: Attribution | None = None,
-    ) -> Repository:
+    ) -> Self:
         """Open the repository at a place, creating it when there is none."""
         place = _as_storage(storage)
         if detect(place) is None:
@@ -230,7 +230,7 @@ class Repository(Branching, Comparing, Staging, Sessions, History, Refs, Attribu
         self,
         config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: Authorized | None = None,
-    ) -> Repository:
+    ) -> Self:
         """A handle with changed settings."""
         old = self.context
         effective = old.config.merge(config) if config is not None else old.config
@@ -279,4 +279,4 @@ class Repository(Branching, Comparing, Staging, Sessions, History, Refs, Attribu
         return {"context": self.context, "storage": self.storage, "who": self.attribution}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        Repository.__init__(self, state["context"], state["storage"], state["who"])
+        type(self).__init__(self, state["context"], state["storage"], state["who"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from frazil.commit.by_repo_object import (
     require_flag,
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 class Sessions(Handle):
     """Ways to look into and to change the repository."""
 
+    session_class: ClassVar[type[Session]] = Session
+
     def readonly_session(
         self,
         branch: str | None = None,
@@ -54,7 +56,7 @@ class Sessions(Handle):
         if as_of is not None:
             found = self._at_time(found, as_of)
         self.context.refs.require_known(found)
-        session = Session(self.context, found)
+        session = self.session_class(self.context, found)
         start_preload(session.state)
         return session
 
@@ -89,7 +91,7 @@ class Sessions(Handle):
     def _session(self, branch: str, mode: SessionMode) -> Session:
         self.require_writable()
         tip = self.context.refs.writable_tip(branch)
-        session = Session(self.context, tip, branch=branch, mode=mode)
+        session = self.session_class(self.context, tip, branch=branch, mode=mode)
         start_preload(session.state)
         return session
 

@@ -127,10 +127,14 @@ class KeySpace:
                 node = self.state.tree.get(path)
                 if node is None:
                     return None
-                start, end = resolve(span, len(node.user_data))
+                start, end = self._document_part(span, len(node.user_data))
                 return node.user_data[start:end]
             case ZarrV2Key():
                 return None
+
+    def _document_part(self, span: Span | None, size: int) -> tuple[int, int]:
+        """The bytes of a metadata document that a request means."""
+        return resolve(span, size)
 
     def get(self, key: str, span: Span | None = None) -> bytes | None:
         """The value of a key."""
@@ -274,7 +278,7 @@ class KeySpace:
         changes = self.state.changes
         node = self.state.tree.get(path)
         if isinstance(node, ArrayNode):
-            return [METADATA, "c"] if self.state.has_chunks(node, changes) else [METADATA]
+            return [METADATA, "c"] if self._shows_chunks(node, changes) else [METADATA]
         if isinstance(node, GroupNode):
             return [METADATA, *self.state.tree.children(path)]
         found = self._chunks_below(path) if path != "/" else None
@@ -285,6 +289,10 @@ class KeySpace:
         if depth >= coords.shape[1]:
             return []
         return [str(index) for index in np.unique(coords[:, depth]).tolist()]
+
+    def _shows_chunks(self, node: ArrayNode, changes: ChangeSet) -> bool:
+        """Whether the folder of an array's chunks is listed: not if there is nothing in it."""
+        return self.state.has_chunks(node, changes)
 
     def prefix_size(self, prefix: str) -> int:
         """Summed size of all values below a node."""

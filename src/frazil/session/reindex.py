@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from frazil.errors import ErrorKind, FrazilError, InvalidInputError
+from frazil.errors import ErrorKind, InvalidInputError
 from frazil.model.chunks import ChunkRef
 from frazil.model.nodes import ArrayNode, Coordinates
 from frazil.session.working import WorkingState
@@ -69,6 +69,7 @@ def reindex_array(
 def _require_regular(node: ArrayNode) -> None:
     grid = json.loads(node.user_data).get("chunk_grid", {}).get("name")
     if grid != "regular":
-        raise FrazilError(
+        raise InvalidInputError(
             f"chunks of {node.path!r} cannot be moved: its chunk grid is {grid}, not regular",
+            kind=ErrorKind.INVALID_ARRAY_METADATA,
         )

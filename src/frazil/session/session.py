@@ -6,7 +6,7 @@ import contextlib
 import copy
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from frazil.async_twins import with_async_twins
 from frazil.bulk.array import BulkArray
@@ -30,6 +30,7 @@ from frazil.model.history import SnapshotEntry
 from frazil.model.marks import inherited, replacing
 from frazil.model.nodes import GroupNode
 from frazil.model.values import ConflictDetector, ConflictSolver, Diff, SessionMode
+from frazil.naming import OURS
 from frazil.session.changeset import ChangeSet
 from frazil.session.committing import Saved, save, start_save
 from frazil.session.context import Context
@@ -46,6 +47,8 @@ from frazil.session.working import WorkingState
 # Stores bring zarr along, which whoever only looks at a snapshot need not wait for.
 if TYPE_CHECKING:
     from frazil.store import FrazilStore
+
+S = TypeVar("S", bound="FrazilStore")
 
 RESERVED = "__icechunk"
 """Key of commit metadata that the format keeps for itself."""
@@ -71,6 +74,7 @@ class Session(Shown):
     """
 
     shown_name = "session.Session"
+    shown_package = OURS
 
     def __init__(
         self,
@@ -117,11 +121,16 @@ class Session(Shown):
     @property
     def store(self) -> FrazilStore:
         """The Zarr store of this session; zarr-python then reads and writes it in bulk."""
-        from frazil import codec_pipeline
         from frazil.store import FrazilStore
 
+        return self._seen_as(FrazilStore)
+
+    def _seen_as(self, store: type[S]) -> S:
+        """A store of the given class over this session."""
+        from frazil import codec_pipeline
+
         codec_pipeline.install()
-        return FrazilStore(self)
+        return store(self)
 
     def array(self, path: str) -> BulkArray:
         """An array of this session that reads regions into numpy, many chunks at once.
@@ -166,7 +175,7 @@ class Session(Shown):
         yield Field("read_only", self.read_only)
         yield Field("snapshot_id", Literal(self.snapshot_id))
         if not self.read_only:
-            yield Field("branch", Literal(self._branch or ""))
+            yield Field("branch", Literal(str(self._branch)))
             yield Field("has_uncommitted_changes", self.has_uncommitted_changes)
 
     def __eq__(self, other: object) -> bool:
@@ -562,12 +571,15 @@ class Session(Shown):
             with self.state.frozen():
                 saved = save(self.state, "fork", {}, parent=base)
             base, numbers = saved.snapshot.id, saved.numbers
-        forked = ForkSession(self.state.context, base, mode=SessionMode.writable)
+        forked = self._fork_at(base)
         forked.pack_writes = self.pack_writes
         forked.skip_identical = self.skip_identical
         forked.origins = {number: node_id for node_id, number in numbers.items()}
         forked.state.origin_id = self.state.known_base
         return forked
+
+    def _fork_at(self, base: SnapshotId) -> ForkSession:
+        return ForkSession(self.state.context, base, mode=SessionMode.writable)
 
     def merge(self, *others: Session) -> None:
         """Take over the changes of forks, or of other sessions that began at the same snapshot.

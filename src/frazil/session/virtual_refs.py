@@ -46,6 +46,8 @@ def set_virtual_columns(
     """
     state.require_editable()
     node = state.array(path)
+    if not node.shape and all(size == 1 for size in box):
+        box, first = (), ()  # the one chunk of a scalar, spelled as a grid of some dimensions
     first = first if first is not None else (0,) * len(box)
     n = int(np.prod(box, dtype=np.int64))
     offsets, lengths = offsets.ravel(), lengths.ravel()

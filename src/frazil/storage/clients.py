@@ -9,6 +9,7 @@ import copy
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import obstore
 
@@ -50,6 +51,9 @@ class Clients:
         self.attribution = attribution
         self.limit = limit
         self._forced_layout = legacy_rooted_keys
+        self._folder, _, self._begin = f"/{place.prefix}/".rpartition("//")
+        if not self.is_odd:
+            self._begin = f"{place.prefix}/" if place.prefix else ""
         self._start()
 
     def _start(self) -> None:
@@ -60,7 +64,7 @@ class Clients:
         self._layout: bool | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        kept = ("place", "settings", "attribution", "limit", "_forced_layout")
+        kept = ("place", "settings", "attribution", "limit", "_forced_layout", "_folder", "_begin")
         return {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -70,13 +74,14 @@ class Clients:
     def changed(
         self,
         *,
+        place: Place | None = None,
         settings: StorageSettings | None = None,
         attribution: Attribution | None = None,
         limit: int | None = None,
     ) -> Clients:
         """The same place with other settings; credentials that were got serve the copy too."""
         other = Clients(
-            self.place,
+            place or self.place,
             settings or self.settings,
             legacy_rooted_keys=self._forced_layout,
             attribution=attribution or self.attribution,
@@ -89,7 +94,7 @@ class Clients:
 
     def get(self, role: Role) -> ObjectStore:
         """The client for a role."""
-        return self._client(role, rooted=self.is_rooted)
+        return self._client(role, rooted=self.is_odd or self.is_rooted)
 
     @property
     def reader(self) -> ObjectStore:
@@ -110,13 +115,22 @@ class Clients:
 
     def _make(self, role: Role, *, rooted: bool) -> ObjectStore:
         place = self.place
+        if self.is_odd and isinstance(place, S3Place):
+            # obstore leaves what it takes for the bucket's name as it is.
+            place = replace(place, bucket=place.bucket + quote(self._folder, safe="/"))
+        return self.client_of(place, role, rooted=rooted)
+
+    def client_of(
+        self, place: Place, role: Role = Role.READ, *, rooted: bool = False
+    ) -> ObjectStore:
+        """A new client for a place that is like this one."""
         headers = place.read_headers if role is Role.READ else place.write_headers
         client = Client(role, self.settings, user_agent(self.attribution), headers)
         if isinstance(place, S3Place):
             stall = place.options.network_stream_timeout_seconds
             client = replace(
                 client,
-                allow_http=place.options.allow_http,
+                allow_http=place.allows_http,
                 stall_timeout_s=client.stall_timeout_s if stall is None else stall,
             )
         with told("connect to", "", place.url):
@@ -126,8 +140,14 @@ class Clients:
     # --- keys ---
 
     def full(self, key: str) -> str:
-        """A key as obstore wants it; the leading slash of old layouts is kept by the client."""
-        return f"{self.place.prefix}/{key}" if self.place.prefix else key
+        """A key as obstore wants it; empty parts and leading slashes are kept by the client."""
+        return self._begin + key
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether the prefix has empty parts, which obstore refuses in keys."""
+        prefix = self.place.prefix
+        return prefix.startswith("/") or "//" in f"{prefix}/"
 
     @property
     def is_rooted(self) -> bool:
@@ -177,9 +197,9 @@ def _check_prefix(place: Place, legacy_rooted_keys: bool | None) -> None:
             kind=ErrorKind.STORAGE_OTHER,
             prefix=place.prefix,
         )
-    if place.prefix and any(part in ("", ".", "..") for part in place.prefix.split("/")):
+    if any(part in (".", "..") for part in place.prefix.split("/")):
         raise StorageError(
-            "a prefix with empty, '.' or '..' parts cannot be used",
+            "a prefix with '.' or '..' parts cannot be used: addresses leave them out",
             kind=ErrorKind.STORAGE_CONFIG,
             prefix=place.prefix,
         )

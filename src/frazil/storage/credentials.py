@@ -15,6 +15,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.model.display import Field, Literal, Shown
+from frazil.naming import dotted
 
 C = TypeVar("C")
 
@@ -42,7 +43,7 @@ class _Bare(Shown):
 
     def shown_title(self) -> str:
         """The dotted name of the member."""
-        return f"icechunk.credentials.{type(self).__qualname__}"
+        return dotted(f"credentials.{type(self).__qualname__}")
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlsplit
 
 from frazil.errors import ErrorKind, StorageError
+from frazil.formats.ref_files import encode_segment
 from frazil.model.config import S3Options
 from frazil.storage.base import Storage
 from frazil.storage.credentials import (
@@ -87,7 +88,7 @@ class StorageFactory:
         reading, writing = merge_headers(headers, read_headers, write_headers)
         place = S3Place(
             _bucket(bucket),
-            _trimmed(prefix),
+            _encoded(prefix),
             copy.deepcopy(config),
             credentials or s3_from_env_credentials(),
             reading,
@@ -218,7 +219,7 @@ class StorageFactory:
         reading, writing = merge_headers(headers, read_headers, write_headers)
         place = GcsPlace(
             _bucket(bucket),
-            _trimmed(prefix),
+            _encoded(prefix),
             credentials or gcs_from_env_credentials(),
             dict(config or {}),
             reading,
@@ -240,7 +241,7 @@ class StorageFactory:
         place = AzurePlace(
             account,
             _bucket(container),
-            _trimmed(prefix),
+            _encoded(prefix),
             credentials or azure_from_env_credentials(),
             dict(config or {}),
         )
@@ -331,5 +332,6 @@ def _without_slash(prefix: str | None) -> str:
     return (prefix or "").removesuffix("/")
 
 
-def _trimmed(prefix: str | None) -> str:
-    return (prefix or "").strip("/")
+def _encoded(prefix: str | None) -> str:
+    """A prefix as the official package's generic backends spell it."""
+    return "/".join(encode_segment(part) for part in (prefix or "").split("/") if part)

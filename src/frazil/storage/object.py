@@ -40,6 +40,7 @@ from frazil.storage.clients import DEFAULT_LIMIT, Clients
 from frazil.storage.conditional import WRITE_ID, ConditionalPut, condition, no_conditions
 from frazil.storage.faults import FOREIGN, fault, is_missing_bucket, status_of, told
 from frazil.storage.io_loop import run_all
+from frazil.storage.odd_listing import list_odd
 from frazil.storage.places import HttpPlace, Place, S3Place
 from frazil.storage.requests import (
     BeyondError,
@@ -211,6 +212,9 @@ class ObjectStorage(Storage):
     def list(self, prefix: str = "") -> Iterator[Listed]:
         """Yield the objects below a prefix, sorted by key."""
         check_prefix(prefix)
+        if self._clients.is_odd:
+            yield from sorted(self._list_odd(prefix), key=attrgetter("key"))
+            return
         root = self._clients.full("")
         # Keys with a leading slash can only be listed by asking for everything.
         wanted = None if self._clients.is_rooted else root + prefix
@@ -224,11 +228,17 @@ class ObjectStorage(Storage):
         found.sort(key=attrgetter("key"))
         yield from found
 
+    def _list_odd(self, prefix: str, limit: int = 1000) -> Iterator[Listed]:
+        place = self.place
+        assert isinstance(place, S3Place)  # other stores have no empty parts in their keys
+        with self._clients.gate, self._told("list", prefix):
+            yield from list_odd(self._clients, place, prefix, limit)
+
     def list_between(self, prefix: str, first: str, last: str) -> Iterator[Listed]:
         """Some of the objects below a prefix; sorted listings are asked for no others."""
         place = self._clients.place
         is_sorted = isinstance(place, S3Place) and not place.bucket.endswith(UNSORTED)
-        if not is_sorted or self._clients.is_rooted:
+        if not is_sorted or self._clients.is_odd or self._clients.is_rooted:
             yield from super().list_between(prefix, first, last)
             return
         check_prefix(prefix)
@@ -254,6 +264,8 @@ class ObjectStorage(Storage):
 
     def is_empty(self) -> bool:
         """Whether no object at all is here; asks for one page only."""
+        if self._clients.is_odd:
+            return next(self._list_odd("", 1), None) is None
         wanted = self._clients.full("") or None
         with self._clients.gate, self._told("list", ""):
             return not any(obstore.list(self._clients.reader, wanted, chunk_size=10))
@@ -437,6 +449,10 @@ class ObjectStorage(Storage):
     def with_request_limit(self, max_concurrent_requests: int) -> ObjectStorage:
         """The same place with another limit on requests in flight."""
         return self._with(self._clients.changed(limit=max_concurrent_requests))
+
+    def moved_to(self, place: Place) -> ObjectStorage:
+        """The same storage with other options of its place."""
+        return self._with(self._clients.changed(place=place))
 
     def _with(self, clients: Clients) -> ObjectStorage:
         other = ObjectStorage.__new__(ObjectStorage)

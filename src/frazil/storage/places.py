@@ -189,6 +189,24 @@ class S3Place:
     can_write: bool = True
     keeps_keys: bool = True
     """whether names are used as they are, not percent-encoded as in the official package"""
+    accepts_http: bool = False
+    """whether an endpoint that begins with `http://` is consent enough to talk to it"""
+
+    @property
+    def endpoint(self) -> str | None:
+        """The address of the store, if it is another than Amazon's: as given, or as AWS tools
+        find it in the environment."""
+        given = self.options.endpoint_url
+        if given or _is_true(os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")):
+            return given
+        return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
+
+    @property
+    def allows_http(self) -> bool:
+        """Whether requests may go unencrypted."""
+        if self.options.allow_http or _is_true(os.environ.get("AWS_ALLOW_HTTP")):
+            return True
+        return self.accepts_http and (self.endpoint or "").startswith("http://")
 
     @property
     def kind(self) -> str:
@@ -203,7 +221,7 @@ class S3Place:
     @property
     def has_known_conditions(self) -> bool:
         """Whether this is a service that is known to honour conditions on writes."""
-        host = urlsplit(self.options.endpoint_url or "").hostname
+        host = urlsplit(self.endpoint or "").hostname
         return host is None or host.endswith(_CONDITIONAL_HOSTS)
 
     def fields(self) -> Sequence[tuple[str, object]]:
@@ -235,7 +253,7 @@ class S3Place:
     def open(self, client: Client, provider: Provider | None, *, rooted: bool) -> ObjectStore:
         """A live client; a rooted one keeps the slash in what obstore takes for the bucket."""
         options = self.options
-        endpoint, is_hosted = _s3_endpoint(options, self.bucket)
+        endpoint, is_hosted = _s3_endpoint(self.endpoint, options, self.bucket)
         config: dict[str, object] = {}
         if region := options.region or profile_region():
             config["region"] = region
@@ -246,7 +264,7 @@ class S3Place:
         if options.checksum_algorithm in _CHECKSUMS:
             config["checksum_algorithm"] = _CHECKSUMS[options.checksum_algorithm]
         if rooted:
-            endpoint, is_hosted = options.endpoint_url, False
+            endpoint, is_hosted = self.endpoint, False
             config["disable_bulk_delete"] = True  # its request body would lack the slash
         if endpoint:
             config["endpoint"] = endpoint
@@ -269,13 +287,17 @@ def _s3_key(key: S3StaticCredentials) -> dict[str, object]:
     }
 
 
-def _s3_endpoint(options: S3Options, bucket: str) -> tuple[str | None, bool]:
+def _is_true(text: str | None) -> bool:
+    return (text or "").strip().lower() in ("1", "true", "yes", "on")
+
+
+def _s3_endpoint(given: str | None, options: S3Options, bucket: str) -> tuple[str | None, bool]:
     """The endpoint for obstore, and whether the bucket is a part of the host name."""
     is_dns_name = re.fullmatch(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", bucket) is not None
     is_hosted = is_dns_name and not options.force_path_style
-    if not options.endpoint_url:
+    if not given:
         return None, is_hosted
-    endpoint = options.endpoint_url.rstrip("/")
+    endpoint = given.rstrip("/")
     parts = urlsplit(endpoint)
     host = parts.hostname or ""
     if not is_hosted or parts.path or host == "localhost" or _is_address(host):

@@ -49,7 +49,7 @@ def test_a_snapshot_entry_becomes_text_and_times() -> None:
     entry = history.SnapshotEntry(TWO, ONE, to_micros(NOON), "say", {"a": 1})
     info = snapshot_info(entry)
     assert info == SnapshotInfo(str(TWO), str(ONE), NOON, "say", {"a": 1})
-    assert repr(info).startswith(f"<icechunk.snapshots.SnapshotInfo>\nid: {TWO}\n")
+    assert repr(info).startswith(f"<frazil.SnapshotInfo>\nid: {TWO}\n")
     assert "message: say\n" in repr(info)
     assert pickle.loads(pickle.dumps(info)) == info
     first = snapshot_info(history.SnapshotEntry(ONE, None, 0, "", {}))
@@ -111,7 +111,7 @@ def test_every_kind_of_update_is_shown(kind: history.UpdateKind, shown: object) 
 
 def test_updates_show_their_facts() -> None:
     kind = UpdateType.NewCommit(branch="main", new_snap_id="X")
-    assert repr(kind) == 'icechunk.ops.UpdateType.NewCommit(branch="main", new_snap_id="X")'
+    assert repr(kind) == 'frazil.UpdateType.NewCommit(branch="main", new_snap_id="X")'
     with pytest.raises(TypeError):
         UpdateType()
 
@@ -146,7 +146,7 @@ def test_a_diff_lists_what_changed() -> None:
     assert "/x -> /y" in text
     assert "Groups" not in text
     assert repr(diff) == text
-    assert "icechunk.snapshots.Diff" in diff._repr_html_()
+    assert "frazil.Diff" in diff._repr_html_()
     assert not diff.is_empty()
     assert Diff().is_empty()
 
@@ -156,7 +156,7 @@ def test_storage_statistics_add_up() -> None:
     assert stats == ChunkStorageStats(2, 11, 101)
     assert stats.non_virtual_bytes() == 103
     assert stats.total_bytes() == 114
-    assert "<icechunk.stats.ChunkStorageStats>\nnative_bytes: 2" in repr(stats)
+    assert "<frazil.ChunkStorageStats>\nnative_bytes: 2" in repr(stats)
 
 
 def test_a_collection_that_did_nothing_says_so() -> None:

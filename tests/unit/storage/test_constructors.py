@@ -45,7 +45,7 @@ def place(storage: object) -> S3Place:
 def test_s3_says_where_it_is() -> None:
     storage = s3_storage(bucket="b", prefix="p/", region="r", anonymous=True)
     assert str(storage).splitlines() == [
-        "<icechunk.Storage>",
+        "<frazil.Storage>",
         "type: S3 (native)",
         "bucket: b",
         "prefix: p",

@@ -84,7 +84,7 @@ def test_it_pickles_and_tells_its_place(storage: LocalStorage, root: Path) -> No
     copy: LocalStorage = pickle.loads(pickle.dumps(storage))
     assert copy.get("k") == b"x"
     assert copy.url == f"file://{root}"
-    assert repr(copy) == f"<icechunk.Storage>\ntype: local filesystem\npath: {root}\n"
+    assert repr(copy) == f"<frazil.Storage>\ntype: local filesystem\npath: {root}\n"
     assert LocalStorage("/data/with space").url == "file:///data/with%20space"
 
 

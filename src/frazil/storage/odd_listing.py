@@ -1,0 +1,75 @@
+"""Listing below an S3 prefix with empty parts, `/p` or `a//b`, which obstore refuses to spell.
+
+The request is one of obstore's presigned ones, so that all its ways to find keys serve here too:
+what it takes for the bucket's name carries the query of a listing.
+"""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, unquote_plus, urlencode
+from xml.etree import ElementTree
+
+import obstore
+
+from frazil.errors import ErrorKind, StorageError
+from frazil.storage.base import Listed
+from frazil.storage.credentials import S3Credentials
+
+if TYPE_CHECKING:
+    from frazil.storage.clients import Clients
+    from frazil.storage.places import S3Place
+
+VALID: Final = timedelta(minutes=15)
+TIMEOUT_S: Final = 60
+
+
+def list_odd(clients: Clients, place: S3Place, prefix: str, limit: int = 1000) -> Iterator[Listed]:
+    """Objects below the place's prefix and `prefix`, in the order the store tells them."""
+    root = f"{place.prefix}/"
+    wanted = {"list-type": "2", "encoding-type": "url", "max-keys": str(limit)}
+    wanted["prefix"] = root + prefix
+    while True:
+        page = ElementTree.fromstring(_fetch(clients, place, wanted))
+        for item in page.iterfind("{*}Contents"):
+            key = unquote_plus(_text(item, "Key"))
+            told = datetime.fromisoformat(_text(item, "LastModified"))
+            yield Listed(key.removeprefix(root), int(_text(item, "Size")), told)
+        token = page.findtext("{*}NextContinuationToken")
+        if not token:
+            return
+        wanted["continuation-token"] = token
+
+
+def _text(item: ElementTree.Element, name: str) -> str:
+    return item.findtext(f"{{*}}{name}") or ""
+
+
+def _fetch(clients: Clients, place: S3Place, wanted: dict[str, str]) -> bytes:
+    """One page of the listing."""
+    # Last comes a parameter without meaning, because the signed address ends in a name.
+    query = urlencode(wanted, quote_via=quote, safe="") + "&x-id=ListObjectsV2"
+    asked = replace(place, bucket=f"{place.bucket}?{query}", prefix="")
+    store: Any = clients.client_of(asked)
+    if isinstance(place.credentials, S3Credentials.Anonymous) or place.options.anonymous:
+        amazon = f"https://s3.{place.options.region or 'us-east-1'}.amazonaws.com"
+        asked_for = f"{place.endpoint or amazon}/{asked.bucket}"
+    else:
+        asked_for = obstore.sign(store, "GET", "-", VALID)
+    try:
+        with urllib.request.urlopen(asked_for, timeout=TIMEOUT_S) as reply:
+            data: bytes = reply.read()
+            return data
+    except (urllib.error.URLError, TimeoutError) as error:
+        status = getattr(error, "code", None)
+        raise StorageError(
+            "the store did not list this prefix",
+            kind=ErrorKind.OBJECT_STORE,
+            storage=place.url,
+            status=status or "none",
+        ) from None

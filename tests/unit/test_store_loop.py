@@ -1,0 +1,101 @@
+"""The event loop stays free while a store looks for keys."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+import zarr
+
+from frazil.model.config import ManifestConfig, ManifestPreloadConfig, RepositoryConfig
+from frazil.repository import Repository
+from frazil.storage.latency import LatencyStorage
+from frazil.storage.memory import MemoryStorage
+from frazil.store import FrazilStore
+
+LATENCY_S = 0.5
+STALL_S = 0.35
+"""a busy machine lets the loop wait a little, but not as long as a request takes"""
+
+
+def cold_store() -> FrazilStore:
+    """A store that has nothing in memory yet, over a storage that takes its time."""
+    storage = MemoryStorage()
+    no_preload = ManifestConfig(preload=ManifestPreloadConfig(max_total_refs=0))
+    repo = Repository.create(storage, RepositoryConfig(manifest=no_preload))
+    session = repo.writable_session("main")
+    zarr.create_array(session.store, name="a", shape=(40, 10), chunks=(1, 10), dtype="u1")[:] = 1
+    session.commit("filled")
+    slow = Repository.open(LatencyStorage(storage, read_latency_ms=int(LATENCY_S * 1000)))
+    store = slow.readonly_session("main").store
+    slow.context.assets.forget()
+    store.session.state.move_base(store.session.state.base_id)
+    return store
+
+
+class Stalls:
+    """Measures the longest time in which the loop did nothing else."""
+
+    longest = 0.0
+
+    async def watch(self) -> None:
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(0.005)
+            now = time.monotonic()
+            self.longest, last = max(self.longest, now - last), now
+
+
+async def collected(items: AsyncIterator[Any]) -> list[Any]:
+    return [item async for item in items]
+
+
+LOOKS: dict[str, Callable[[FrazilStore], Awaitable[Any]]] = {
+    "list_dir": lambda store: collected(store.list_dir("a")),
+    "list_prefix": lambda store: collected(store.list_prefix("")),
+    "list": lambda store: collected(store.list()),
+    "array_chunk_iterator": lambda store: collected(store.array_chunk_iterator("/a")),
+    "exists": lambda store: store.exists("a/c/0/0"),
+    "get": lambda store: store.get("a/c/0/0"),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_looking_for_keys_does_not_stop_the_loop(look: str) -> None:
+    store = await asyncio.to_thread(cold_store)
+    stalls = Stalls()
+    watching = asyncio.create_task(stalls.watch())
+    begun = time.monotonic()
+    found = await LOOKS[look](store)
+    taken = time.monotonic() - begun
+    watching.cancel()
+    assert found
+    assert taken >= LATENCY_S  # else there was nothing to wait for
+    assert stalls.longest < STALL_S
+
+
+async def test_a_long_listing_in_memory_lets_others_run() -> None:
+    repo = Repository.create(MemoryStorage())
+    session = repo.writable_session("main")
+
+    def fill() -> None:
+        array = zarr.create_array(session.store, name="a", shape=(2000,), chunks=(1,), dtype="u1")
+        array[:] = 1
+
+    await asyncio.to_thread(fill)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(other())
+    keys = await collected(session.store.list_prefix(""))
+    running.cancel()
+    assert len(keys) == 2002
+    assert turns >= 5
