@@ -115,7 +115,7 @@ def test_rooted_keys_need_an_empty_prefix() -> None:
         s3_storage(bucket="b", prefix="p", legacy_rooted_keys=True)
 
 
-@pytest.mark.parametrize("prefix", ["a//b", "/a", "a/../b", "./a"])
+@pytest.mark.parametrize("prefix", ["a/../b", "./a"])
 def test_prefixes_that_cannot_be_used(prefix: str) -> None:
     with pytest.raises(StorageError, match="prefix"):
         s3_storage(bucket="b", prefix=prefix)
