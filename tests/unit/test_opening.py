@@ -63,9 +63,20 @@ def test_whoever_writes_alone_may_do_without_conditions() -> None:
         assert not [path for path in web.files if "probe" in path]
 
 
-def test_services_that_are_known_are_not_tried() -> None:
-    place = s3_storage(bucket="b", prefix="p", region=REGION)
-    place.require_safe_commits()  # would ask the network
+@pytest.mark.parametrize(
+    ("place", "is_tried"),
+    [
+        (s3_storage(bucket="b", prefix="p", region=REGION), False),
+        (s3_storage(bucket="b", prefix="p", region=REGION, endpoint_url="https://s3.test"), True),
+    ],
+)
+def test_services_that_are_known_are_not_tried(
+    place: ObjectStorage, is_tried: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[ObjectStorage] = []
+    monkeypatch.setattr(ObjectStorage, "probe_conditional_writes", lambda it: tried.append(it))
+    place.require_safe_commits()
+    assert tried == [place] * is_tried
 
 
 def test_all_requests_of_a_repository_carry_its_labels() -> None:

@@ -318,7 +318,7 @@ class LocalStorage(Storage):
             if not written:
                 return LostRace(key)
             if self._durability == "commit":
-                sync(os.path.dirname(path))
+                self._make_name_last(os.path.dirname(path))
             return Written(self._version(staged.status, data))
 
     def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
@@ -377,9 +377,14 @@ class LocalStorage(Storage):
         if len(keys) > BATCH:
             return _total(fan_out(self._delete, [*_by_folder(keys)]))
         with naming(self._root):
-            if any(os.path.lexists(path) for path in paths):
+            folders = {os.path.dirname(path) for path in paths if os.path.lexists(path)}
+            if folders:
                 with self._lock.hold():
-                    return _total(map(self._delete, _by_folder(keys)))
+                    done = _total(map(self._delete, _by_folder(keys)))
+                if self._durability == "commit":
+                    # A branch that came back would lead to what was deleted as garbage since.
+                    _sync(sorted(folders))
+                return done
         return Deleted(len(keys))
 
     def _delete(self, keys: Sequence[str]) -> Deleted:
@@ -429,7 +434,7 @@ class LocalStorage(Storage):
         if sum(map(len, by_folder.values())) >= SYNC_ALL_FROM and can_sync_file_system():
             return partial(_wait, [*begun, begin(self._sync_all)])
         fresh = by_folder.keys() - self._lasting_folders
-        above = {folder for path in fresh for folder in self._folders_to(path)}
+        above = {folder for path in fresh for folder in self._folders_above(path)}
         # All at once: the journal takes what comes together in one go.
         shares = [*_shares(by_folder), *([folder] for folder in sorted(above))]
         begun += [begin(partial(_sync, share)) for share in shares]
@@ -541,10 +546,24 @@ class LocalStorage(Storage):
             self._real_folders.clear()
         self._real_folders.add(folder)
 
-    def _folders_to(self, path: str) -> Iterator[str]:
+    def _folders_above(self, path: str) -> Iterator[str]:
+        """Folders whose names in each other lead to a folder of ours.
+
+        Somebody else may have made one of them just now. That includes the root: its name is
+        in the folder above, unless we may not look there.
+        """
         while len(path) > len(self._root):
             path = path[: path.rindex("/")]
             yield path or "/"
+        above = os.path.dirname(path)
+        if os.access(above, os.R_OK):
+            yield above
+
+    def _make_name_last(self, folder: str) -> None:
+        """Return once the names in a folder of ours would survive a power cut, and its own."""
+        above = () if folder in self._lasting_folders else self._folders_above(folder)
+        _sync([folder, *above])
+        self._lasting_folders |= {folder}
 
     def _check_absent(self, error: OSError, path: str) -> None:
         """Return if the object is just not there; everything else was a failure."""

@@ -41,8 +41,9 @@ class Watched(LocalStorage):
         return self
 
     def start_durable(self, keys: Iterable[str]) -> Callable[[], None]:
-        named = sorted(key.split("/")[0] for key in keys)
-        inner, before = super().start_durable([]), self._refs()
+        wanted = [*keys]
+        named = sorted(key.split("/")[0] for key in wanted)
+        inner, before = super().start_durable(wanted), self._refs()
 
         def wait() -> None:
             if self.is_broken:

@@ -22,10 +22,11 @@ from types import FrameType
 import pytest
 
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, ReadOnlyError, StorageError
-from frazil.storage.base import Attributes, Fetched, LostRace, Unchanged, Version, Written
+from frazil.storage.base import PLAIN, Attributes, Fetched, LostRace, Unchanged, Version, Written
 from frazil.storage.file_lock import LOCK_NAME, TURN_NAME, RootLock
-from frazil.storage.local import SYNC_ALL_FROM, LocalStorage
+from frazil.storage.local import LARGE, SYNC_ALL_FROM, Durability, LocalStorage
 from tests.support.forking import Forked
+from tests.support.power_cut import Recorder, Synced
 
 CHUNK = Attributes(is_chunk=True, is_unnamed=True)
 
@@ -467,12 +468,22 @@ def test_a_foreign_writer_with_the_same_tag_does_not_deceive(
     assert storage.get("repo") == b"new"
 
 
-@pytest.mark.parametrize("count", [1, 100, SYNC_ALL_FROM])
-def test_making_durable(storage: LocalStorage, count: int) -> None:
+@pytest.mark.parametrize("count", [1, 2, 100, SYNC_ALL_FROM - 1, SYNC_ALL_FROM])
+@pytest.mark.parametrize("attributes", [CHUNK, PLAIN])
+def test_making_durable(
+    root: Path, count: int, attributes: Attributes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root.mkdir()
+    recorder = Recorder(root, monkeypatch)
+    storage = LocalStorage(root / "below")
     keys = [f"chunks/{number % 3}/{number}" for number in range(count)]
-    storage.put_many([(key, b"x") for key in keys], CHUNK)
-    storage.make_durable([*keys, keys[0]])
-    assert len(list(storage.list())) == count
+    with recorder.watching() as recording:
+        storage.put_many([(key, b"content") for key in keys], attributes)
+        storage.make_durable([*keys, keys[0]])
+    left = [*recording.remains(recording.done)]
+    assert left == [{f"below/{key}": b"content" for key in keys}]
+    syncs = [event for event in recording.events if isinstance(event, Synced)]
+    assert any(event.what is None for event in syncs) == (count >= SYNC_ALL_FROM)
 
 
 def test_what_is_gone_cannot_be_made_durable(storage: LocalStorage) -> None:
@@ -482,11 +493,33 @@ def test_what_is_gone_cannot_be_made_durable(storage: LocalStorage) -> None:
     assert caught.value.kind == ErrorKind.OBJECT_NOT_FOUND
 
 
-def test_durability_can_be_turned_off(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("durability", ["none", "commit"])
+def test_durability_can_be_turned_off(
+    root: Path, durability: Durability, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With it the content, the name and the folder of each conditional write are on the disk."""
+    root.mkdir()
+    recorder = Recorder(root, monkeypatch)
+    storage = LocalStorage(root / "below", durability=durability)
+    with recorder.watching() as recording:
+        written = storage.put_if("refs/a", b"first", None)
+        assert isinstance(written, Written)
+        written = storage.put_if("refs/a", b"second", written.version)
+        assert isinstance(written, Written)
+        storage.put("refs/b", b"large" * LARGE, CHUNK)
+        storage.make_durable(["refs/a", "refs/b"])
+    left = [*recording.remains(recording.done)]
+    if durability == "none":
+        assert {} in left
+        assert not any(isinstance(event, Synced) for event in recording.events)
+    else:
+        # Of the lock, on which no data depends, not even the name need be there.
+        seen = [{k: v for k, v in tree.items() if "#" not in k} for tree in left]
+        assert all(s == {"below/refs/a": b"second", "below/refs/b": b"large" * LARGE} for s in seen)
+
+
+def test_a_disk_that_fails_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", refuse(errno.EIO))
-    storage = LocalStorage(root, durability="none")
-    assert isinstance(storage.put_if("repo", b"x", None), Written)
-    storage.make_durable(["repo"])
     with pytest.raises(StorageError):
         LocalStorage(root).put_if("refs/other", b"x", None)
     with pytest.raises(InvalidInputError):
