@@ -87,9 +87,11 @@ def _ref_problems(history: Sequence[Operation], graph: Graph) -> Iterator[str]:
     steps: dict[tuple[str, str], list[Step]] = defaultdict(list)
     names = {("branch", one.args["branch"]) for one in history if "branch" in one.args}
     names |= {("tag", one.args["tag"]) for one in history if "tag" in one.args}
+    start, stop = _upgrading(history)
     for one in history:
         for kind, name, step in [*_steps(one, graph), *_listed(one, names)]:
-            steps[kind, name].append(step)
+            if step.after is not None or one.began > stop or (one.ended or 0.0) < start:
+                steps[kind, name].append(step)
     for (kind, name), found in sorted(steps.items()):
         initial = _first_of(graph) if (kind, name) in FIRST else ABSENT
         if problem := first_unexplained(found, initial):
@@ -100,6 +102,20 @@ def _ref_problems(history: Sequence[Operation], graph: Graph) -> Iterator[str]:
                 f"{kind} {name} cannot have been where this needs it; it was at one of "
                 f"{problem.states} (made by {known}): {problem.step.operation}"
             )
+
+
+def _upgrading(history: Sequence[Operation]) -> tuple[float, float]:
+    """From when to when an upgrade was under way; reads may be a little behind meanwhile.
+
+    The new object is there, to be read, before the old refs are taken over one by one.
+    """
+    tried = [
+        one for one in history if one.kind == "upgrade" and one.result.get("done") is not False
+    ]
+    if not tried:
+        return float("inf"), float("-inf")
+    ends = [one.ended for one in tried if one.is_done and one.ended is not None]
+    return min(one.began for one in tried), min(ends, default=float("inf"))
 
 
 FIRST = frozenset({("branch", "main"), ("branch", "dev")})

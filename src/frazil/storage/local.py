@@ -408,7 +408,7 @@ class LocalStorage(Storage):
         removed = 0
         for path in staging_files(self.path):
             if not path.endswith((f"/{LOCK_NAME}", f"/{TURN_NAME}")):
-                with contextlib.suppress(FileNotFoundError), naming(path):
+                with naming(path), contextlib.suppress(FileNotFoundError):
                     if os.lstat(path).st_mtime < limit:
                         os.unlink(path)
                         removed += 1

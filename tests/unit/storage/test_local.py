@@ -151,6 +151,17 @@ def test_old_leftovers_of_killed_writers_can_be_removed(storage: LocalStorage, r
     assert files_below(root) == {"chunks/a", "repo", LOCK_NAME, TURN_NAME}
 
 
+def test_leftovers_that_vanish_meanwhile_are_no_failure(storage: LocalStorage, root: Path) -> None:
+    storage.put("repo", b"x")
+    for number in range(2000):
+        (root / f"repo#{number}").touch()
+    later = datetime.now(UTC) + timedelta(hours=1)
+    with ThreadPoolExecutor(4) as pool:
+        removed = pool.map(storage.remove_staging, [later] * 4)
+    assert sum(removed) == 2000
+    assert files_below(root) == {"repo"}
+
+
 # --- turns ---
 
 
