@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,7 @@ from frazil.storage.memory import MemoryStorage
 from tests.support.edits import EDITS, State, begin, make_base, redone, visible
 from tests.support.nodes import contents
 
+CHUNK = re.compile(r"(.*/)?c(/\d+)+")
 DETECT = "detect"
 SOLVERS: Mapping[str, ConflictSolver] = {
     DETECT: ConflictDetector(),
@@ -112,10 +114,13 @@ class Race:
         if any(EDITS[name].replaces or EDITS[name].moves for name in self.ours):
             return redo
         ours = redone(self.base, *self.ours)
-        for key in {key for key in (*self.base, *ours, *theirs) if "c/" in key}:
+        for key in filter(CHUNK.fullmatch, {*self.base, *ours, *theirs}):
             was = self.base.get(key)
             is_there = f"{key.rpartition('c/')[0]}zarr.json" in redo
-            if is_there and theirs.get(key) != was and ours.get(key) != was:
+            if not is_there or theirs.get(key) == was:
+                continue
+            # Deleting a chunk that was not there shows in no value, but is a conflict.
+            if solver == "theirs" or ours.get(key) != was:
                 chosen = (theirs if solver == "theirs" else ours).get(key)
                 redo.pop(key, None)
                 if chosen is not None:

@@ -174,6 +174,7 @@ def regrid(content: Document) -> None:
 
 
 def flatten(content: Document) -> None:
+    content.pop("dimension_names", None)
     content["shape"] = [4, 2]
     content["chunk_grid"]["configuration"]["chunk_shape"] = [2, 2]
 

@@ -14,11 +14,11 @@ from typing import Final, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from frazil.errors import ErrorKind, SessionStateError
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.chunks import ChunkRef, ChunkTable, overlay
 from frazil.model.history import ManifestFile, Move
 from frazil.model.nodes import Coordinates, Dimension, ManifestRef
+from frazil.session.mergeable import require_mergeable
 
 MAX_SEGMENTS: Final = 8
 """Tables of bulk changes kept side by side before they are united."""
@@ -374,10 +374,7 @@ class ChangeSet:
             SessionStateError: both changed the same node differently, or one deleted what the
                 other changed. Nothing is taken over then.
         """
-        if self.moves or other.moves:
-            raise _unmergeable("sessions that move nodes cannot be merged")
-        _check_mergeable(self, other)
-        _check_mergeable(other, self)
+        require_mergeable(self, other)
         self.new_groups.update(other.new_groups)
         self.new_arrays.update(other.new_arrays)
         # A fork of uncommitted changes takes the nodes they made for old ones.
@@ -399,38 +396,3 @@ def _take_updates(made: dict[str, N], updates: Mapping[NodeId, N]) -> None:
     """Put updates of nodes that were made in this session where those are kept."""
     if updates:
         made.update({path: updates[old.id] for path, old in made.items() if old.id in updates})
-
-
-def _check_mergeable(ours: ChangeSet, theirs: ChangeSet) -> None:
-    """Check one direction: equal nodes made or updated by both, and ours gone under theirs."""
-    for path, group in ours.new_groups.items():
-        if path in theirs.new_arrays or theirs.new_groups.get(path, group) != group:
-            raise _unmergeable("both sessions created this node", path)
-    for path, array in ours.new_arrays.items():
-        if path in theirs.new_groups or theirs.new_arrays.get(path, array) != array:
-            raise _unmergeable("both sessions created this node", path)
-    for node_id, group in ours.updated_groups.items():
-        if theirs.updated_groups.get(node_id, group) != group:
-            raise _unmergeable("both sessions updated this group", str(node_id))
-        if node_id in theirs.deleted_groups:
-            raise _unmergeable("one session deleted a group the other updated", str(node_id))
-    for node_id, array in ours.updated_arrays.items():
-        if theirs.updated_arrays.get(node_id, array) != array:
-            raise _unmergeable("both sessions updated this array", str(node_id))
-    gone = theirs.deleted_arrays.keys() & (ours.updated_arrays.keys() | ours.chunks.keys())
-    if gone:
-        path = theirs.deleted_arrays[next(iter(gone))]
-        raise _unmergeable("one session deleted an array the other changed", path)
-    for path in theirs.deleted_groups.values():
-        if path in ours.new_groups and path not in ours.deleted_groups.values():
-            raise _unmergeable("one session deleted a node the other created", path)
-    for path in theirs.deleted_arrays.values():
-        if path in ours.new_arrays and path not in ours.deleted_arrays.values():
-            raise _unmergeable("one session deleted a node the other created", path)
-
-
-def _unmergeable(problem: str, where: str | None = None) -> SessionStateError:
-    facts = {"node": where} if where else {}
-    return SessionStateError(
-        f"sessions cannot be merged: {problem}", kind=ErrorKind.MERGE_FAILED, **facts
-    )

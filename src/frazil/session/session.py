@@ -21,7 +21,7 @@ from frazil.errors import (
     SessionStateError,
     SnapshotNotFoundError,
 )
-from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, is_below, node_path, parent_path
+from frazil.ids import INITIAL_SNAPSHOT_ID, NodeId, SnapshotId, is_below, node_path, parent_path
 from frazil.model.chunks import ChunkType, InlineRef, NativeRef, VirtualRef
 from frazil.model.config import RepositoryConfig
 from frazil.model.display import Field, Literal, Shown
@@ -37,11 +37,13 @@ from frazil.session.context import Context
 from frazil.session.diff import diff_of
 from frazil.session.doubt import Doubts
 from frazil.session.draft import summarise
+from frazil.session.mergeable import require_same_meaning
 from frazil.session.numbering import NodeIds
 from frazil.session.preload import prefetch
 from frazil.session.rebasing import rebase, rebase_to
 from frazil.session.reindex import reindex_array, shift_array
 from frazil.session.reliance import Reliance
+from frazil.session.tree import nodes_of
 from frazil.session.working import WorkingState
 
 # Stores bring zarr along, which whoever only looks at a snapshot need not wait for.
@@ -605,6 +607,7 @@ class Session(Shown):
             if isinstance(other, ForkSession):
                 changes = self._caught_up(other)
             with self.state.editing():
+                require_same_meaning(self.state.changes, changes, self._documents(other))
                 self.state.changes.merge(changes)
                 self.state.reliance |= other.state.reliance
                 self.state.move_base(self.state.base_id)
@@ -621,6 +624,23 @@ class Session(Shown):
         behind.reliance = fork.state.reliance
         rebase_to(behind, now, ConflictDetector())
         return behind.changes
+
+    def _documents(self, other: Session) -> Callable[[bool, NodeId], bytes | None]:
+        """Look up the metadata an array had when this session began, or the other one."""
+        # Not with the other's context: that of each worker has caches of its own.
+        assets, numbers = self.state.context.assets, NO_NUMBERS
+        if isinstance(other, ForkSession):
+            numbers = {node_id: number for number, node_id in other.origins.items()}
+
+        def look_up(is_ours: bool, node_id: NodeId) -> bytes | None:
+            if is_ours:
+                found = nodes_of(self.state.base.nodes, {node_id})
+            else:
+                known = numbers.get(node_id, node_id)
+                found = nodes_of(assets.snapshot(other.state.base_id).nodes, {known})
+            return found[0].user_data if found else None
+
+        return look_up
 
     def _require_mergeable(self, other: Session) -> None:
         if isinstance(other, ForkSession) or other is self or not other.has_uncommitted_changes:
