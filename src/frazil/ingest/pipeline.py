@@ -29,6 +29,7 @@ from frazil.ingest.target import Target
 from frazil.ingest.values import digest
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import ConflictDetector
+from frazil.session.mergeable import merge_changes
 from frazil.session.session import Session
 from frazil.storage.base import Storage
 
@@ -359,7 +360,7 @@ class _Ingest:
         with quiet():
             for _, done in self.runner.run(work, items):
                 assert isinstance(done, Copied)
-                session.state.changes.merge(done.changes)
+                merge_changes(session.state.changes, done.changes)
                 chunks, size = chunks + done.chunks, size + done.nbytes
                 state = state.with_copy(done.chunks, done.nbytes)
                 self.tell(state)

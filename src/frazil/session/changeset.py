@@ -18,7 +18,6 @@ from frazil.ids import NodeId, SnapshotId
 from frazil.model.chunks import ChunkRef, ChunkTable, overlay
 from frazil.model.history import ManifestFile, Move
 from frazil.model.nodes import Coordinates, Dimension, ManifestRef
-from frazil.session.mergeable import require_mergeable
 
 MAX_SEGMENTS: Final = 8
 """Tables of bulk changes kept side by side before they are united."""
@@ -367,14 +366,8 @@ class ChangeSet:
             sources=set(self.sources),
         )
 
-    def merge(self, other: ChangeSet) -> None:
-        """Take over the changes of a fork; on equal chunks the fork's win.
-
-        Raises:
-            SessionStateError: both changed the same node differently, or one deleted what the
-                other changed. Nothing is taken over then.
-        """
-        require_mergeable(self, other)
+    def take(self, other: ChangeSet) -> None:
+        """Take over changes that go together with these; on equal chunks the other's win."""
         self.new_groups.update(other.new_groups)
         self.new_arrays.update(other.new_arrays)
         # A fork of uncommitted changes takes the nodes they made for old ones.

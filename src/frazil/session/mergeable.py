@@ -7,7 +7,6 @@ ids. Where both wrote a chunk the fork's is taken, which is how workers divide t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,58 +14,61 @@ import numpy.typing as npt
 from frazil.errors import ErrorKind, SessionStateError
 from frazil.formats.zarr_meta import read_alike
 from frazil.ids import NodeId, parent_path
-
-if TYPE_CHECKING:
-    from frazil.session.changeset import ArrayData, ChangeSet
+from frazil.session.changeset import ArrayData, ChangeSet
 
 
-def require_mergeable(ours: ChangeSet, theirs: ChangeSet) -> None:
-    """Check that no change of either side is lost when both are made.
+def merge_changes(ours: ChangeSet, theirs: ChangeSet) -> None:
+    """Take over the changes of a fork; on equal chunks the fork's win.
 
     Raises:
         SessionStateError: both changed the same node differently, or one deleted what the other
-            changed.
+            changed. Nothing is taken over then.
     """
+    _require_mergeable(ours, theirs)
+    ours.take(theirs)
+
+
+def _require_mergeable(ours: ChangeSet, theirs: ChangeSet) -> None:
     if ours.moves or theirs.moves:
-        raise unmergeable("sessions that move nodes cannot be merged")
+        raise _unmergeable("sessions that move nodes cannot be merged")
     for one, other in ((ours, theirs), (theirs, ours)):
         _check_nodes(one, other)
         _check_deletions(one, other)
         _check_places(one, other)
     shifted = theirs.shifted & {node_id for node_id, chunks in ours.chunks.items() if chunks}
     if shifted:
-        raise unmergeable("one session shifted an array the other wrote to", str(min(shifted)))
+        raise _unmergeable("one session shifted an array the other wrote to", str(min(shifted)))
 
 
 def _check_nodes(ours: ChangeSet, theirs: ChangeSet) -> None:
     for path, group in ours.new_groups.items():
         if path in theirs.new_arrays or theirs.new_groups.get(path, group) != group:
-            raise unmergeable("both sessions created this node", path)
+            raise _unmergeable("both sessions created this node", path)
     for path, array in ours.new_arrays.items():
         if path in theirs.new_groups or theirs.new_arrays.get(path, array) != array:
-            raise unmergeable("both sessions created this node", path)
+            raise _unmergeable("both sessions created this node", path)
     for node_id, group in ours.updated_groups.items():
         if theirs.updated_groups.get(node_id, group) != group:
-            raise unmergeable("both sessions updated this group", str(node_id))
+            raise _unmergeable("both sessions updated this group", str(node_id))
     for node_id, array in ours.updated_arrays.items():
         if theirs.updated_arrays.get(node_id, array) != array:
-            raise unmergeable("both sessions updated this array", str(node_id))
+            raise _unmergeable("both sessions updated this array", str(node_id))
 
 
 def _check_deletions(ours: ChangeSet, theirs: ChangeSet) -> None:
     gone = theirs.deleted_groups.keys() & ours.updated_groups.keys()
     if gone:
         path = theirs.deleted_groups[min(gone)]
-        raise unmergeable("one session deleted a group the other updated", path)
+        raise _unmergeable("one session deleted a group the other updated", path)
     gone = theirs.deleted_arrays.keys() & (ours.updated_arrays.keys() | ours.chunks.keys())
     if gone:
         path = theirs.deleted_arrays[min(gone)]
-        raise unmergeable("one session deleted an array the other changed", path)
+        raise _unmergeable("one session deleted an array the other changed", path)
     made = {data.id for data in ours.new_groups.values()}
     made |= {data.id for data in ours.new_arrays.values()}
     for path, node_id in theirs.deleted():
         if node_id in made:
-            raise unmergeable("one session deleted a node the other created", path)
+            raise _unmergeable("one session deleted a node the other created", path)
 
 
 def _check_places(ours: ChangeSet, theirs: ChangeSet) -> None:
@@ -77,11 +79,13 @@ def _check_places(ours: ChangeSet, theirs: ChangeSet) -> None:
     for path in ours.new_paths():
         for around in _above(path):
             if around in theirs.new_arrays:
-                raise unmergeable("one session made an array where the other needs a group", around)
+                raise _unmergeable(
+                    "one session made an array where the other needs a group", around
+                )
             if around in ours.new_groups:
                 break
             if around in deleted:
-                raise unmergeable("one session deleted a group the other put a node into", around)
+                raise _unmergeable("one session deleted a group the other put a node into", around)
 
 
 def _above(path: str) -> Iterator[str]:
@@ -101,19 +105,19 @@ def require_same_meaning(
         SessionStateError: one side gave an array other metadata than the other wrote for.
     """
     for is_ours, one, other in ((True, ours, theirs), (False, theirs, ours)):
-        arrays = _described(other)
-        own = _described(one)
-        for node_id in sorted(arrays.keys() & one.chunks.keys()):
+        arrays, own = _described(other), _described(one)
+        # Who gave an array new metadata after the other has written for those.
+        for node_id in sorted((arrays.keys() & one.chunks.keys()) - one.updated_arrays.keys()):
             chunks, now = one.chunks[node_id], arrays[node_id]
             meant = own[node_id].user_data if node_id in own else document_of(is_ours, node_id)
             if chunks.ndim != len(now.shape) or not (
                 meant is None or read_alike(meant, now.user_data)
             ):
-                raise unmergeable("one session changed how the chunks of the other are read")
+                raise _unmergeable("one session changed how the chunks of the other are read")
             outside = _outside(chunks.columns()[0].coords, now)
             told = other.chunks[node_id].coords().tolist() if node_id in other.chunks else []
             if any(coords not in told for coords in outside.tolist()):
-                raise unmergeable("one session cut off chunks of the other", str(node_id))
+                raise _unmergeable("one session cut off chunks of the other", str(node_id))
 
 
 def _described(changes: ChangeSet) -> Mapping[NodeId, ArrayData]:
@@ -126,8 +130,7 @@ def _outside(coords: npt.NDArray[np.uint32], array: ArrayData) -> npt.NDArray[np
     return coords[(coords >= counts).any(axis=1)]
 
 
-def unmergeable(problem: str, where: str | None = None) -> SessionStateError:
-    """The error of changes that do not go together."""
+def _unmergeable(problem: str, where: str | None = None) -> SessionStateError:
     facts = {"node": where} if where else {}
     return SessionStateError(
         f"sessions cannot be merged: {problem}", kind=ErrorKind.MERGE_FAILED, **facts

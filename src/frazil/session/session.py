@@ -37,7 +37,7 @@ from frazil.session.context import Context
 from frazil.session.diff import diff_of
 from frazil.session.doubt import Doubts
 from frazil.session.draft import summarise
-from frazil.session.mergeable import require_same_meaning
+from frazil.session.mergeable import merge_changes, require_same_meaning
 from frazil.session.numbering import NodeIds
 from frazil.session.preload import prefetch
 from frazil.session.rebasing import rebase, rebase_to
@@ -608,7 +608,7 @@ class Session(Shown):
                 changes = self._caught_up(other)
             with self.state.editing():
                 require_same_meaning(self.state.changes, changes, self._documents(other))
-                self.state.changes.merge(changes)
+                merge_changes(self.state.changes, changes)
                 self.state.reliance |= other.state.reliance
                 self.state.move_base(self.state.base_id)
 
