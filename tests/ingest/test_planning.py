@@ -176,6 +176,27 @@ def test_one_variable_a_file_is_one_dataset() -> None:
     assert {array.name for array in plan.arrays} == {"time", "lat", "v", "w"}
 
 
+def test_two_files_with_the_same_part_of_a_variable_are_refused() -> None:
+    """Files of one time may have different variables, but not the same one twice."""
+
+    def other(number: int, time: Sequence[float]) -> FileScan:
+        made = scan(number, time=time)
+        renamed = [replace(v, name="w") if v.name == "v" else v for v in made.variables]
+        return replace(made, variables=tuple(renamed))
+
+    whole = [scan(0, time=[0, 1]), other(1, [0, 1]), scan(2, time=[2, 3]), other(3, [2, 3])]
+    plan, findings = planned(*whole)
+    assert not findings.errors
+    assert {array.name: array.shape for array in plan.arrays if array.name in "vw"} == {
+        "v": (4, 2),
+        "w": (4, 2),
+    }
+    _, findings = planned(*whole, scan(4, time=[2, 3]))
+    told = [each for each in findings.errors if each.code == "duplicate"]
+    assert [each.variable for each in told] == ["v"]
+    assert set(told[0].files) == {"file:///data/2.nc", "file:///data/4.nc"}
+
+
 def test_uncompressed_files_of_different_lengths_are_cut_to_fit() -> None:
     months = [
         scan(0, time=[*range(31)], chunks=(31, 2), encoding=RAW),
@@ -330,6 +351,26 @@ def test_what_does_not_fit_behind_it_is_refused(
 ) -> None:
     _, findings = planned(scan(0, **new), base=base(**there))
     assert code in codes(findings)
+
+
+def test_the_type_of_what_is_there_cannot_be_changed() -> None:
+    for wanted in ({"materialize": True}, {"mode": Mode.NATIVE}, {"chunks": {"time": 1}}):
+        _, findings = planned(scan(0, time=[2, 3], encoding=SHORT), base=base(), **wanted)
+        assert "dtype" in codes(findings)
+
+
+def test_arrays_with_values_of_their_own_grow_along_one_dimension_at_a_time() -> None:
+    corner = scan(0, time=[2, 3], lat=[3.0, 4.0])
+    side = scan(1, time=[0, 1], lat=[3.0, 4.0])
+    below = scan(2, time=[2, 3])
+    _, findings = planned(corner, side, below, base=base(), native_arrays=frozenset(["v"]))
+    assert "append" in codes(findings)
+    told = next(each for each in findings.errors if each.code == "append")
+    assert told.variable == "v"
+    assert "time and lat" in told.message
+    for one in (side, below):
+        _, findings = planned(one, base=base(), native_arrays=frozenset(["v"]))
+        assert not findings.errors
 
 
 def test_packing_of_what_is_there_cannot_be_undone() -> None:

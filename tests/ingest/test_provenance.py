@@ -69,3 +69,39 @@ def test_a_file_goes_in_again_after_its_ingest_was_reverted(tmp_path: Path) -> N
     assert take(repo, *files, append=True).status is Status.COMMITTED
     xr.testing.assert_equal(seen(repo), decoded(0, 1))
     assert take(repo, *files, append=True).status is Status.UNCHANGED
+
+
+def test_the_stored_configuration_names_where_references_point_to(tmp_path: Path) -> None:
+    files, more = archive(tmp_path / "files", 2), archive(tmp_path / "more", 2)
+    repo = LocalStorage(tmp_path / "repo")
+    first = take(tmp_path / "repo", *files)
+    config = Repository.fetch_config(repo)
+    assert config is not None
+    assert [*(config.virtual_chunk_containers or {})] == [f"file://{tmp_path}/files/"]
+    assert first.containers == first.added_containers == (f"file://{tmp_path}/files/",)
+    second = take(tmp_path / "repo", *more, group="more")
+    config = Repository.fetch_config(repo)
+    assert config is not None
+    assert set(config.virtual_chunk_containers or {}) == {
+        f"file://{tmp_path}/files/",
+        f"file://{tmp_path}/more/",
+    }
+    assert second.added_containers == (f"file://{tmp_path}/more/",)
+    third = take(tmp_path / "repo", *files, group="third")
+    assert third.added_containers == ()
+    assert third.containers == (f"file://{tmp_path}/files/",)
+
+
+def test_a_commit_tells_what_went_into_it(tmp_path: Path) -> None:
+    files, repo = archive(tmp_path / "files", 3), tmp_path / "repo"
+    take(repo, *files[:2], group="days")
+    take(repo, files[2], group="days", append=True)
+    history = list(Repository.open(LocalStorage(repo)).ancestry(branch="main"))
+    told = [entry.metadata["frazil.ingest"] for entry in history[:2]]
+    assert [each["files"] for each in told] == [1, 2]
+    assert [each["group"] for each in told] == ["/days", "/days"]
+    assert [entry.message for entry in history[:2]] == [
+        "Ingest part-2.nc into /days",
+        "Ingest 2 files into /days",
+    ]
+    assert told[1]["virtual_chunks"] > told[0]["virtual_chunks"] > 0

@@ -256,6 +256,41 @@ def test_a_region_is_replaced_and_nothing_else(repo: Path, options: dict[str, st
     np.testing.assert_array_equal(found.wind, expected.wind.where(expected.wind.notnull()))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"replaceWhere": "time < '2024-02-03' AND lat > 0"}, {"region": "time=0:4, lat=0:3"}],
+)
+def test_chunks_of_a_region_that_no_row_is_for_lose_their_values(
+    repo: Path, options: dict[str, str]
+) -> None:
+    new = weather(seed=9).isel(time=[1], lat=[0, 2], lon=[0])
+    write_here(repo, rows_of(new), mode="overwrite", **options)
+    expected = weather().copy(deep=True)
+    for name in ("t2m", "wind"):
+        expected[name][0:4, 0:3] = np.nan
+        expected[name][1:2, [0, 2], 0:1] = new[name]
+    found = opened(repo)
+    np.testing.assert_allclose(found.t2m, expected.t2m, atol=0.051)
+    np.testing.assert_array_equal(found.wind, expected.wind)
+
+
+def test_a_chunk_whose_cells_all_become_missing_is_no_longer_there(repo: Path) -> None:
+    rows = rows_of(weather().isel(time=slice(0, 4), lat=slice(0, 3), lon=slice(0, 2)))
+    for at, name in enumerate(rows.schema.names):
+        if name in ("t2m", "wind"):
+            nothing = pa.nulls(rows.num_rows, rows.schema.field(name).type)
+            rows = rows.set_column(at, name, nothing)
+    write_here(repo, rows)
+    expected = weather().copy(deep=True)
+    for name in ("t2m", "wind"):
+        expected[name][0:4, 0:3, 0:2] = np.nan
+    found = opened(repo)
+    np.testing.assert_allclose(found.t2m, expected.t2m, atol=0.051)
+    np.testing.assert_array_equal(found.wind, expected.wind)
+    session = frazil.Repository.open(repo).readonly_session("main")
+    assert str(session.chunk_type("/wind", (0, 0, 0))) == str(frazil.ChunkType.uninitialized)
+
+
 def test_rows_outside_of_the_region_are_refused(repo: Path) -> None:
     rows = rows_of(weather().isel(time=[5]))
     with pytest.raises(InvalidInputError, match="outside of the region"):
