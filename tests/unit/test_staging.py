@@ -190,6 +190,22 @@ def test_a_branch_that_moved_is_built_upon_and_checked_again(repo: frazil.Reposi
     check_repository(repo)
 
 
+def test_what_staged_work_relied_on_must_not_have_changed(repo: frazil.Repository) -> None:
+    def derived(session: Session) -> None:
+        session.rely_on("t")
+        zarr.create_array(session.store, name="sum", shape=(1,), dtype="f4")[:] = 4.0
+        other_commit(repo, 3, 8.0)
+
+    solver = frazil.ConflictDetector()
+    with (
+        pytest.raises(frazil.RebaseFailedError),
+        repo.staged("main", [], rebase_with=solver) as session,
+    ):
+        derived(session)
+    assert read(repo) == [1.0, 1.0, 1.0, 8.0]
+    assert next(i.message for i in repo.ancestry(branch="main")) == "another's"
+
+
 def test_checks_get_datasets_if_they_want(repo: frazil.Repository) -> None:
     pytest.importorskip("xarray")
     session = repo.writable_session("main")

@@ -175,6 +175,7 @@ def _moved_on(
         mode=SessionMode.writable,
         changes=work.changes,
     )
+    session.state.reliance = work.session.state.reliance
     session.rebase(solver)
     work.base, work.changes = tip, session.state.changes
     return session
@@ -187,7 +188,7 @@ def _labelled(context: Context, branch: str, tip: SnapshotId, metadata: Metadata
         old,
         id=SnapshotId.random(),
         flushed_at=later_than(old.flushed_at),
-        metadata={**old.metadata, **metadata},
+        metadata={**entry.metadata, **metadata},
     )
     log = context.assets.log(tip)
     keys = [context.assets.save_snapshot(new)]

@@ -13,6 +13,7 @@ import xarray as xr
 import zarr
 from xarray.testing import assert_identical
 
+from frazil.errors import RebaseFailedError
 from frazil.model.config import (
     ManifestConfig,
     ManifestSplitCondition,
@@ -22,6 +23,7 @@ from frazil.model.config import (
     RepositoryConfig,
     VirtualChunkContainer,
 )
+from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
 from frazil.session.session import Session
 from frazil.storage.credentials import LocalFileSystemAccess
@@ -326,3 +328,37 @@ def test_virtual_chunks_are_read_and_can_be_overwritten(tmp_path: Path) -> None:
     session = repository.writable_session("main")
     to_icechunk(expected.isel(x=slice(6, 12)) * 2, session, region={"x": slice(6, 12)})
     assert read(session)["level"].values.tolist() == [*range(6), *range(12, 24, 2)]
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_an_append_is_not_put_on_top_of_a_new_variable_of_the_dimension(spec: int) -> None:
+    repository = Repository.create(MemoryStorage(), spec_version=spec)
+    session = repository.writable_session("main")
+    to_icechunk(forecast(1), session)
+    session.commit("one day")
+    ours = repository.writable_session("main")
+    to_icechunk(forecast(1, first="2024-03-02"), ours, append_dim="time")
+    theirs = repository.writable_session("main")
+    length = forecast(1).sizes["time"]
+    zarr.create_array(
+        theirs.store, name="gust", shape=(length,), dtype="f4", dimension_names=["time"]
+    )
+    theirs.commit("a new variable")
+    with pytest.raises(RebaseFailedError):
+        ours.commit("another day", rebase_with=ConflictDetector())
+    assert read(repository.readonly_session("main")).sizes["time"] == length
+
+
+def test_a_region_that_labels_chose_is_not_written_under_other_labels() -> None:
+    repository = Repository.create(MemoryStorage())
+    whole = xr.Dataset({"v": ("x", np.zeros(4))}, coords={"x": np.arange(4)})
+    session = repository.writable_session("main")
+    to_icechunk(whole, session, encoding={"v": {"chunks": (1,)}, "x": {"chunks": (1,)}})
+    session.commit("whole")
+    ours = repository.writable_session("main")
+    to_icechunk(whole.isel(x=[2]) + 1, ours, region="auto")
+    theirs = repository.writable_session("main")
+    zarr.open_array(theirs.store, path="x")[:] = np.arange(4) + 10
+    theirs.commit("other labels")
+    with pytest.raises(RebaseFailedError):
+        ours.commit("one cell", rebase_with=ConflictDetector())
