@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from frazil.formats.generation import BY_NAME, BY_NUMBER, Generation
+from frazil.formats.generation import BY_NUMBER, Generation, generation_named
 from frazil.formats.legacy.names import FOLDERS
 from frazil.repository import Repository
 
@@ -33,7 +33,11 @@ IDS: Final = [*map(spec_id, ALL)]
 
 def generation_of(spec: Spec) -> Generation:
     """The generation that a spec names."""
-    return BY_NAME[spec] if isinstance(spec, str) else BY_NUMBER[spec]
+    if not isinstance(spec, str):
+        return BY_NUMBER[spec]
+    found = generation_named(spec)
+    assert found is not None
+    return found
 
 
 def needs_repo_object(repository: Repository) -> None:

@@ -7,13 +7,16 @@ continued in the one it uses.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from frazil.errors import ErrorKind, FormatError
+from frazil.formats.legacy.header import SEED, Wrapping
 from frazil.formats.legacy.records import SEED_DIALECT, Dialect, LegacyGeneration
 
+_WRAPPED: Final = re.compile(r"(.+)-(0|27|39)(-plain)?")
 PARENT_ONLY: Final = 8
 """Fields of a snapshot that names its parent and no others."""
 
@@ -41,6 +44,8 @@ class Generation:
     """the first snapshot has a transaction log"""
     dialect: Dialect | None = None
     """how files from before spec 1 are written"""
+    wrapping: Wrapping | None = None
+    """what is around them, if not what is usual for the dialect"""
     keeps_config: bool = True
     """the configuration can be stored"""
     deletes_tags: bool = True
@@ -82,11 +87,21 @@ class Generation:
         return f"spec version {self.spec}" if self.dialect is None else f"generation {self.name}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return generation_named, (self.name if self.dialect is None else str(self.dialect),)
+        return generation_named, (self.full_name,)
 
-    def in_dialect(self, dialect: Dialect) -> Generation:
+    @property
+    def full_name(self) -> str:
+        """The name with the dialect, and with what is around files if that is unusual."""
+        if self.dialect is None:
+            return self.name
+        if self.wrapping is None:
+            return str(self.dialect)
+        packing = "" if self.wrapping.compressed else "-plain"
+        return f"{self.dialect}-{self.wrapping.header}{packing}"
+
+    def in_dialect(self, dialect: Dialect, wrapping: Wrapping | None = None) -> Generation:
         """The same generation as a repository with these files has it."""
-        return replace(self, dialect=dialect)
+        return replace(self, dialect=dialect, wrapping=wrapping)
 
     @property
     def keeps_extents(self) -> bool:
@@ -178,6 +193,7 @@ G3: Final = Generation(
     stores_parent=True,
     initial_log=False,
     dialect=SEED_DIALECT[LegacyGeneration.G3],
+    wrapping=SEED,
 )
 V1: Final = Generation("v1", 1, Protocol.REF_FILES, stores_parent=True, initial_log=False)
 V2: Final = Generation("v2", 2, Protocol.REPO_OBJECT, stores_parent=False, initial_log=True)
@@ -199,11 +215,18 @@ def generation_of(spec: int) -> Generation:
 
 
 def generation_named(name: str) -> Generation | None:
-    """The generation of a name such as `v1` or `g3`, or of the name of a dialect."""
+    """The generation of a name such as `v1` or `g3`, or of the name of a dialect.
+
+    `3a-27` is dialect 3a behind a header of 27 bytes, `3a-39-plain` behind one of 39 bytes and
+    not compressed.
+    """
     if name in BY_NAME:
         return BY_NAME[name]
-    try:
-        dialect = Dialect(name)
-    except ValueError:
+    if name in {*Dialect}:
+        return OLD[Dialect(name).generation].in_dialect(Dialect(name))
+    found = _WRAPPED.fullmatch(name)
+    if found is None or found[1] not in {*Dialect}:
         return None
-    return OLD[dialect.generation].in_dialect(dialect)
+    wrapping = Wrapping(int(found[2]), compressed=found[3] is None)
+    dialect = Dialect(found[1])
+    return OLD[dialect.generation].in_dialect(dialect, wrapping)

@@ -136,7 +136,8 @@ class Repository(Branching, Comparing, Staging, Sessions, History, Refs, Attribu
     ) -> Self:
         """Create a repository in an empty place.
 
-        `spec_version` may also be `g1`, `g2` or `g3`, the generations before spec 1.
+        `spec_version` may also be `g1`, `g2` or `g3`, the generations before spec 1, or the name
+        of a dialect of one, such as `3i`.
 
         Raises:
             InvalidInputError: the place is not empty, or no repository may be made there.

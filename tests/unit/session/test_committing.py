@@ -21,6 +21,7 @@ AFTER = {"a/c/0": b"inline", "a/c/1": b"of its own" * 100}
 
 KEPT: Final[dict[Spec, str]] = {
     1: "kept chunks manifests snapshots transactions",
+    "g3": "kept chunks manifests snapshots",
     "g2": "kept c m s",
     "g1": "kept c i s",
 }

@@ -47,12 +47,19 @@ class Wrapping:
     writer: str = ""
 
     @property
+    def form(self) -> Wrapping:
+        """The same without what differs from file to file of a repository."""
+        return Wrapping(self.header, self.compressed)
+
+    @property
     def is_ours(self) -> bool:
         """Whether the header says that this library wrote the file."""
         return self.writer.startswith(OURS)
 
 
 BARE: Final = Wrapping()
+SEED: Final = Wrapping(SHORT, compressed=True)
+"""As designed, before anything was released."""
 
 
 def header_size(blob: bytes) -> int:

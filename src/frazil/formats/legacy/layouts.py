@@ -9,8 +9,8 @@ from typing import Final
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.envelope import FileKind
-from frazil.formats.legacy.header import BARE, LONG, SHORT, Wrapping
-from frazil.formats.legacy.records import Dialect
+from frazil.formats.legacy.header import BARE, LONG, SEED, Wrapping
+from frazil.formats.legacy.records import Dialect, ManifestRecord
 
 
 class IdForm(Enum):
@@ -52,7 +52,6 @@ class DialectLayout:
 
 
 _ZSTD: Final = Wrapping(compressed=True)
-_SHORT: Final = Wrapping(SHORT, compressed=True)
 _LONG: Final = Wrapping(LONG, compressed=True)
 
 _G2_JSON: Final = DialectLayout(
@@ -96,7 +95,7 @@ LAYOUTS: Final = {
     Dialect.G3C: _3C,
     Dialect.G3D: _3D,
     Dialect.G3E: _3E,
-    Dialect.G3_SEED: replace(_3E, wrapping=_SHORT, manifest_wrapping=_SHORT, has_extents=True),
+    Dialect.G3_SEED: replace(_3E, wrapping=SEED, manifest_wrapping=SEED, has_extents=True),
     Dialect.G3F: _3F,
     Dialect.G3G: _3G,
     Dialect.G3H: _3H,
@@ -120,9 +119,10 @@ def layout_of(dialect: Dialect) -> DialectLayout:
     return LAYOUTS[dialect]
 
 
-def refined(dialect: Dialect, manifests: Iterable[Dialect]) -> Dialect:
+def refined(dialect: Dialect, manifests: Iterable[ManifestRecord]) -> Dialect:
     """The dialect of a snapshot, with what its manifests tell beyond it.
 
     Snapshots of 3b and 3c are alike; only virtual references tell them apart.
     """
-    return Dialect.G3C if dialect is Dialect.G3B and Dialect.G3C in manifests else dialect
+    is_later = dialect is Dialect.G3B and any(each.has_checksums for each in manifests)
+    return Dialect.G3C if is_later else dialect

@@ -90,8 +90,8 @@ def _read_chunks(document: Document, value: Value) -> Coords:
 # --- writing ---
 
 
-def encode_log(record: LogRecord) -> bytes:
-    """Write a transaction log in the dialect of its record.
+def encode_log(record: LogRecord, wrapping: Wrapping | None = None) -> bytes:
+    """Write a transaction log in the dialect of its record, wrapped as that does or as told.
 
     Raises:
         FormatError: the dialect has no logs.
@@ -111,8 +111,8 @@ def encode_log(record: LogRecord) -> bytes:
         pieces += [pack_message(writer.node_id(node)), array_header(len(coords))]
         rank = array_header(coords.shape[1])
         pieces += [rank + b"".join(map(pack_int, row)) for row in coords.tolist()]
-    wrapping = layout.wrapping_of(FileKind.TRANSACTION_LOG)
-    return wrap(b"".join(pieces), FileKind.TRANSACTION_LOG, wrapping)
+    around = wrapping or layout.wrapping_of(FileKind.TRANSACTION_LOG)
+    return wrap(b"".join(pieces), FileKind.TRANSACTION_LOG, around)
 
 
 # --- between the old terms and those of the model ---

@@ -127,7 +127,7 @@ class _Reader:
             self._add(builder.of(node, len(coords)), coords, payload)
         tables, strays = builder.finish()
         known = dialect if isinstance(dialect, Dialect) else dialect()
-        return ManifestRecord(tables, known, id, self._document.chunks, strays)
+        return ManifestRecord(tables, known, id, self._document.chunks, strays, self.has_checksums)
 
     def entries(self, body: bytes, reader: MessageReader) -> Iterator[Entry]:
         """The entries of a map that begins where the reader stands."""
@@ -272,8 +272,8 @@ def _digits(text: str) -> int:
 # --- writing ---
 
 
-def encode_manifest(record: ManifestRecord) -> bytes:
-    """Write a manifest in the dialect of its record.
+def encode_manifest(record: ManifestRecord, wrapping: Wrapping | None = None) -> bytes:
+    """Write a manifest in the dialect of its record, wrapped as the dialect does or as told.
 
     Raises:
         InvalidInputError: the dialect cannot hold one of the references.
@@ -290,7 +290,7 @@ def encode_manifest(record: ManifestRecord) -> bytes:
         head.append(write_id(layout.ids, record.id, str(record.id)))
     pieces = [array_header(layout.manifest_fields), *map(pack_message, head)]
     body = b"".join([*pieces, *writer.packed()])
-    return wrap(body, FileKind.MANIFEST, layout.wrapping_of(FileKind.MANIFEST))
+    return wrap(body, FileKind.MANIFEST, wrapping or layout.wrapping_of(FileKind.MANIFEST))
 
 
 def check_reference(dialect: Dialect, ref: ChunkRef) -> None:

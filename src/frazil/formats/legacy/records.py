@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.formats.legacy.header import BARE, Wrapping
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable
 from frazil.model.history import Metadata, Micros, Snapshot
@@ -51,7 +52,7 @@ class Dialect(StrEnum):
     G3D = "3d"
     G3E = "3e"
     G3_SEED = "3e-27"
-    """as 3e, behind a header of 27 bytes"""
+    """as 3e, behind a header of 27 bytes, with extents"""
     G3F = "3f"
     G3G = "3g"
     G3H = "3h"
@@ -115,9 +116,9 @@ LOGGED: Final = frozenset(
 SEED_DIALECT: Final = {
     LegacyGeneration.G1: Dialect.G1,
     LegacyGeneration.G2: Dialect.G2_JSON,
-    LegacyGeneration.G3: Dialect.G3_SEED,
+    LegacyGeneration.G3: Dialect.G3A,
 }
-"""What new repositories of a generation are written in."""
+"""What new repositories of a generation are written in; that of G3 behind a header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +193,8 @@ class SnapshotRecord:
     names: Names = NO_NAMES
     file_name: str | None = None
     """G1: stored name of the structure file"""
+    wrapping: Wrapping = field(default=BARE, compare=False)
+    """what was around the file"""
     has_true_extents: bool = field(default=False, compare=False)
     """which chunks a manifest has is known; else an array looks for a chunk in all its manifests"""
 
@@ -215,6 +218,8 @@ class ManifestRecord:
     """where the file tells its own id"""
     names: Mapping[ChunkId, str] = field(default_factory=dict)
     strays: Mapping[NodeId, Sequence[ChunkTable]] = field(default_factory=dict)
+    has_checksums: bool = False
+    """there are virtual references in the form that has room for one"""
 
     @property
     def num_refs(self) -> int:

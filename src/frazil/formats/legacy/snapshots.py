@@ -81,7 +81,7 @@ def decode_snapshot(
     fields = dict(zip(names, document.fields(value, names, "a snapshot"), strict=True))
     record = _Reader(document, fields, count).record(id)
     dialect = Dialect.G2_JSON if is_json else _dialect(document, count, fields, wrapping)
-    return replace(record, dialect=dialect)
+    return replace(record, dialect=dialect, wrapping=wrapping.form)
 
 
 def parse_json(document: Document, body: bytes) -> Value:
@@ -222,8 +222,8 @@ def _dialect(
 # --- writing ---
 
 
-def encode_snapshot(record: SnapshotRecord) -> bytes:
-    """Write a snapshot in the dialect of its record.
+def encode_snapshot(record: SnapshotRecord, wrapping: Wrapping | None = None) -> bytes:
+    """Write a snapshot in the dialect of its record, wrapped as the dialect does or as told.
 
     Raises:
         InvalidInputError: the generation cannot hold one of its nodes.
@@ -238,7 +238,7 @@ def encode_snapshot(record: SnapshotRecord) -> bytes:
     if layout.is_json:
         return dump({name: fields[name] for name in names})
     body = pack_message([fields[name] for name in names])
-    return wrap(body, FileKind.SNAPSHOT, layout.wrapping_of(FileKind.SNAPSHOT))
+    return wrap(body, FileKind.SNAPSHOT, wrapping or layout.wrapping_of(FileKind.SNAPSHOT))
 
 
 class _Writer:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from frazil.errors import ErrorKind, FormatError
+from frazil.formats.envelope import FileKind
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.attributes import with_attributes
 from frazil.formats.legacy.codec import (
@@ -24,7 +25,7 @@ from frazil.formats.legacy.codec import (
     from_log,
     to_log,
 )
-from frazil.formats.legacy.header import is_flat
+from frazil.formats.legacy.header import Wrapping, is_flat
 from frazil.formats.legacy.history import root_record, successor
 from frazil.formats.legacy.layouts import layout_of, refined
 from frazil.formats.legacy.names import Kind
@@ -69,6 +70,7 @@ class BodyFiles(OldFiles):
         self._records: Lru[SnapshotId, SnapshotRecord] = Lru(
             RECORDED_NODES, lambda record: len(record.snapshot.nodes)
         )
+        self._wrapping: Final = generation.wrapping
         self._sizes: dict[ManifestId, int] = {}
         self._written: Final = threading.Condition()
         self._ranks: dict[ManifestId, dict[NodeId, int]] = {}
@@ -101,18 +103,27 @@ class BodyFiles(OldFiles):
         """A snapshot with what its file knows beyond the model; may be a remembered one."""
         return self._records.get(id) or self._read(id)
 
-    def dialect_of(self, id: SnapshotId) -> Dialect | None:
-        """The dialect that a snapshot, as far as it and some of its manifests tell, is in."""
+    def style_of(self, id: SnapshotId) -> tuple[Dialect, Wrapping | None] | None:
+        """The dialect that a snapshot, as far as it and some of its manifests tell, is in.
+
+        Also what is around its file, if that is not what is usual for the dialect.
+        """
         record = self.record(id)
-        if record is None or record.dialect is not Dialect.G3B:
-            return None if record is None else record.dialect
-        files = record.snapshot.manifest_files[:LOOKED_AT]
-        found = [self.fetch("manifests", file.id) for file in files]
-        manifests = [
-            decode_manifest(blob, key=key, generation=self.age).dialect
-            for key, blob in filter(None, found)
-        ]
-        return refined(record.dialect, manifests)
+        if record is None:
+            return None
+        dialect = record.dialect
+        if dialect is Dialect.G3B:
+            files = record.snapshot.manifest_files[:LOOKED_AT]
+            found = [self.fetch("manifests", file.id) for file in files]
+            manifests = [
+                decode_manifest(blob, key=key, generation=self.age)
+                for key, blob in filter(None, found)
+            ]
+            dialect = refined(dialect, manifests)
+        if dialect.is_json or not dialect.is_writable:
+            return dialect, None
+        usual = layout_of(dialect).wrapping_of(FileKind.SNAPSHOT)
+        return dialect, None if record.wrapping == usual else record.wrapping
 
     def _read(self, id: SnapshotId) -> SnapshotRecord | None:
         found = self.fetch("snapshots", id)
@@ -184,7 +195,7 @@ class BodyFiles(OldFiles):
             )
         record = replace(record, names=self.names.names())
         key = self.key("snapshots", snapshot.id)
-        self.storage.put(key, encode_snapshot(record), UNNAMED)
+        self.storage.put(key, encode_snapshot(record, self._wrapping), UNNAMED)
         self._records.put(snapshot.id, record)
 
     def _sized(self, snapshot: Snapshot, base: SnapshotRecord | None) -> tuple[ManifestFile, ...]:
@@ -280,7 +291,7 @@ class BodyFiles(OldFiles):
         if not self.names_are_ids:
             self.find_chunks(tables)
         record = ManifestRecord(tables, self.dialect, id, self.names.names().chunks)
-        blob = encode_manifest(record)
+        blob = encode_manifest(record, self._wrapping)
         with self._written:
             self._sizes[id] = len(blob)
             self._written.notify_all()
@@ -302,5 +313,5 @@ class BodyFiles(OldFiles):
     def save_log(self, log: TransactionLog) -> None:
         """Write a transaction log, if the dialect has them."""
         if self.dialect.has_logs:
-            blob = encode_log(from_log(log, self.dialect))
+            blob = encode_log(from_log(log, self.dialect), self._wrapping)
             self.storage.put(self.key("transactions", log.id), blob, UNNAMED)

@@ -87,8 +87,8 @@ def _numbered(storage: Storage, layout: RefLayout) -> OldRepository:
         if record.name is not None:
             names.note("snapshots", record.snapshot, record.name)
         files = BodyFiles(storage, base, names)
-        dialect = files.dialect_of(record.snapshot)
-        return OldRepository(base if dialect is None else base.in_dialect(dialect), fence)
+        style = files.style_of(record.snapshot)
+        return OldRepository(base if style is None else base.in_dialect(*style), fence)
     return OldRepository(base, fence)
 
 
