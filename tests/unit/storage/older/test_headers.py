@@ -128,7 +128,7 @@ def test_a_new_repository_is_written_as_both_texts_say() -> None:
     assert nodes["/"][2:] == ({"Inline": {"title": "t"}}, "Group")
     assert {ref[0] for ref in refs} <= {file[0] for file in manifests}
     assert all(ref[1] == () for ref in refs)
-    found = {}
+    found: dict[Any, Any] = {}
     for file in manifests:
         version, flags, chunks = opened(storage.get(f"manifests/{file[0]}") or b"", 27, 2)
         assert (version, flags) == (0, {})
