@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from typing import ClassVar
 from urllib.request import Request
 from uuid import uuid4
 
@@ -152,6 +153,45 @@ class TestLostReply:
         proxy.lose_reply_to("PUT", times=2)
         storage.put("chunks/A", b"bytes")
         assert (proxy.cuts, storage.get("chunks/A")) == (2, b"bytes")
+
+
+class TestBrokenReply:
+    """A reply that breaks off in the middle is asked for again."""
+
+    READS: ClassVar[dict[str, Callable[[ObjectStorage], object]]] = {
+        "get": lambda storage: storage.get("a/x"),
+        "a range": lambda storage: storage.get("a/x", 100, 900),
+        "fetch": lambda storage: storage.fetch("a/x"),
+        "many": lambda storage: storage.get_many([("a/x", 0, 500), ("a/y", None, None)]),
+        "list": lambda storage: [*storage.list("a/")],
+        "list between": lambda storage: [*storage.list_between("a/", "x", "z")],
+        "is empty": lambda storage: storage.is_empty(),
+    }
+
+    @pytest.fixture
+    def storage(self, behind: ObjectStorage) -> ObjectStorage:
+        behind.put_many([("a/x", b"x" * 1000), ("a/y", b"y" * 1000)])
+        return behind
+
+    @pytest.mark.parametrize("name", READS)
+    def test_reads_are_whole(self, storage: ObjectStorage, proxy: CuttingProxy, name: str) -> None:
+        wanted = self.READS[name](storage)
+        proxy.lose_reply_to("GET", times=2, passed=0.5)
+        assert self.READS[name](storage) == wanted
+        assert proxy.cuts == 2
+
+    def test_copies_are_whole(self, storage: ObjectStorage, proxy: CuttingProxy) -> None:
+        found = storage.fetch("a/x")
+        assert isinstance(found, Fetched)
+        proxy.lose_reply_to("GET", times=2, passed=0.5)
+        assert isinstance(storage.copy_if("a/x", "b", found.version), Written)
+        assert storage.get("b") == found.data
+
+    def test_but_not_for_ever(self, storage: ObjectStorage, proxy: CuttingProxy) -> None:
+        proxy.lose_reply_to("GET", times=100, passed=0.5)
+        with pytest.raises(StorageError):
+            storage.get("a/x")
+        assert proxy.cuts < 100
 
 
 def test_equal_bytes_of_somebody_else_are_not_ours(s3_server: S3Server) -> None:

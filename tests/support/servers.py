@@ -213,7 +213,7 @@ class CuttingProxy:
         self._target = target_port
         self._listener = socket.create_server((HOST, 0))
         self.port: int = self._listener.getsockname()[1]
-        self._to_cut: list[tuple[bytes, Callable[[], None]]] = []
+        self._to_cut: list[tuple[bytes, Callable[[], None], float]] = []
         self._lock = threading.Lock()
         self.cuts = 0
         threading.Thread(target=self._accept, daemon=True).start()
@@ -224,10 +224,17 @@ class CuttingProxy:
         return f"http://{HOST}:{self.port}"
 
     def lose_reply_to(
-        self, method: str, times: int = 1, then: Callable[[], None] = lambda: None
+        self,
+        method: str,
+        times: int = 1,
+        then: Callable[[], None] = lambda: None,
+        passed: float = 0.0,
     ) -> None:
-        """Do something else, and drop the connection, instead of passing on the next replies."""
-        self._to_cut += [(method.encode(), then)] * times
+        """Do something else, and drop the connection, instead of passing on the next replies.
+
+        Of the body of each reply the share that is `passed` gets through.
+        """
+        self._to_cut += [(method.encode(), then, passed)] * times
 
     def close(self) -> None:
         """Stop listening."""
@@ -246,20 +253,24 @@ class CuttingProxy:
             while request := _message(client):
                 server.sendall(request)
                 reply = _message(server, request.split(b" ", 1)[0])
-                if self._takes(request):
+                passed = self._takes(request)
+                if passed is not None:
+                    head, _, body = reply.partition(b"\r\n\r\n")
+                    if passed:
+                        client.sendall(head + b"\r\n\r\n" + body[: int(len(body) * passed)])
                     return
                 client.sendall(reply)
 
-    def _takes(self, request: bytes) -> bool:
+    def _takes(self, request: bytes) -> float | None:
         method = request.split(b" ", 1)[0]
         with self._lock:
             cut = next((each for each in self._to_cut if each[0] == method), None)
             if cut is None:
-                return False
+                return None
             self._to_cut.remove(cut)
             self.cuts += 1
         cut[1]()
-        return True
+        return cut[2]
 
 
 def _message(stream: socket.socket, answered: bytes = b"") -> bytes:

@@ -149,6 +149,11 @@ def is_uncertain(error: BaseException) -> bool:
     )
 
 
+def is_broken_reply(error: StorageError) -> bool:
+    """Whether a reply broke off in the middle, after obstore had called it a success."""
+    return "response body" in str(error.facts.get("cause", ""))
+
+
 def cleaned(error: BaseException) -> str:
     """The wording of a foreign error without its debug dump and without secrets."""
     text, _, _ = str(error).partition("\n\nDebug source:")

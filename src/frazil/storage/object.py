@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import obstore
 from obstore import exceptions as foreign
@@ -57,12 +57,14 @@ from frazil.storage.requests import (
     tag_for,
     version_of,
 )
+from frazil.storage.rereading import whole, whole_async
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from obstore.store import ObjectStore
 
+T = TypeVar("T")
 Range: TypeAlias = tuple[str, int | None, int | None]
 
 UNSORTED: Final = "--x-s3"
@@ -119,6 +121,9 @@ class ObjectStorage(Storage):
         check_range(start, end)
         if start is not None and start == end:
             return self._nothing(key, start, end)  # HTTP cannot ask for an empty range
+        return self._whole(lambda: self._get(key, start, end))
+
+    def _get(self, key: str, start: int | None, end: int | None) -> bytes | None:
         try:
             with self._clients.gate:
                 found = begin(self._clients, key, range_option(start, end))
@@ -145,6 +150,9 @@ class ObjectStorage(Storage):
     def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
         """Return the object with its version, or say that the known one is still there."""
         check_key(key)
+        return self._whole(lambda: self._fetch(key, known))
+
+    def _fetch(self, key: str, known: Version | None) -> Fetched | Unchanged | None:
         tag = tag_for(self._clients, known)
         with self._clients.gate:
             try:
@@ -180,7 +188,9 @@ class ObjectStorage(Storage):
         async def one(item: tuple[str, list[int]]) -> None:
             key, numbers = item
             spans = [ranges[number][1:] for number in numbers]
-            parts = await self._get_spans(client, key, spans)
+            parts = await whole_async(
+                lambda: self._get_spans(client, key, spans), self._clients.settings
+            )
             for number, part in zip(numbers, parts, strict=True):
                 found[number] = part
 
@@ -215,6 +225,9 @@ class ObjectStorage(Storage):
         if self._clients.is_odd:
             yield from sorted(self._list_odd(prefix), key=attrgetter("key"))
             return
+        yield from self._whole(lambda: self._list(prefix))
+
+    def _list(self, prefix: str) -> Sequence[Listed]:
         root = self._clients.full("")
         # Keys with a leading slash can only be listed by asking for everything.
         wanted = None if self._clients.is_rooted else root + prefix
@@ -226,7 +239,7 @@ class ObjectStorage(Storage):
                     if path.startswith(root + prefix):
                         found.append(listed(path[len(root) :], meta))
         found.sort(key=attrgetter("key"))
-        yield from found
+        return found
 
     def _list_odd(self, prefix: str, limit: int = 1000) -> Iterator[Listed]:
         place = self.place
@@ -242,6 +255,9 @@ class ObjectStorage(Storage):
             yield from super().list_between(prefix, first, last)
             return
         check_prefix(prefix)
+        yield from self._whole(lambda: self._list_between(prefix, first, last))
+
+    def _list_between(self, prefix: str, first: str, last: str) -> Sequence[Listed]:
         root = self._clients.full("")
         # Listings begin behind the offset, so it is a name that comes right before `first`.
         before = first[:-1] + chr(ord(first[-1]) - 1) + "~" if first else ""
@@ -260,12 +276,15 @@ class ObjectStorage(Storage):
                 ]
                 if keys and keys[-1] >= stop:
                     break
-        yield from found
+        return found
 
     def is_empty(self) -> bool:
         """Whether no object at all is here; asks for one page only."""
         if self._clients.is_odd:
             return next(self._list_odd("", 1), None) is None
+        return self._whole(self._is_empty)
+
+    def _is_empty(self) -> bool:
         wanted = self._clients.full("") or None
         with self._clients.gate, self._told("list", ""):
             return not any(obstore.list(self._clients.reader, wanted, chunk_size=10))
@@ -323,6 +342,9 @@ class ObjectStorage(Storage):
         """Copy an object, by way of this machine, if its version is still as expected."""
         check_key(source)
         self._check_writable(target)
+        return self._whole(lambda: self._copy_if(source, target, expected))
+
+    def _copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
         tag = tag_for(self._clients, expected)
         try:
             with self._clients.gate:
@@ -530,6 +552,10 @@ class ObjectStorage(Storage):
         if size < max(PARTED_FROM if wanted is None else wanted, 1):
             return {"use_multipart": False}
         return {"use_multipart": True, "chunk_size": max(PART_BYTES, -(-size // MAX_PARTS))}
+
+    def _whole(self, read: Callable[[], T]) -> T:
+        """Make a read again when its reply breaks off."""
+        return whole(read, self._clients.settings)
 
     def _told(self, action: str, key: str) -> AbstractContextManager[None]:
         return told(action, key, self.url)
