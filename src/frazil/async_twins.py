@@ -18,7 +18,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 
-_BATCH = 64
+_FIRST_BATCH = 64
+_LARGEST_BATCH = 4096
 _END = object()
 
 
@@ -69,6 +70,7 @@ class AsyncItems(AsyncIterator[T], Iterator[T], Generic[T]):
         self._ready: list[T] = []
         self._error: FrazilError | None = None
         self._done = False
+        self._batch = _FIRST_BATCH  # few at first, who wants more gets them with fewer waits
 
     def __iter__(self) -> Iterator[T]:
         return self._source()
@@ -104,7 +106,7 @@ class AsyncItems(AsyncIterator[T], Iterator[T], Generic[T]):
         batch: list[T] = []
         try:
             items = self._source()
-            while len(batch) < _BATCH:
+            while len(batch) < self._batch:
                 item = next(items, cast("T", _END))
                 if item is _END:
                     self._done = True
@@ -113,6 +115,7 @@ class AsyncItems(AsyncIterator[T], Iterator[T], Generic[T]):
         except FrazilError as error:
             self._error, self._done = error, True  # raised after the items before it
         self._ready = batch[::-1]
+        self._batch = min(2 * self._batch, _LARGEST_BATCH)
 
 
 def _attach(

@@ -58,6 +58,7 @@ LOOKS: dict[str, Callable[[FrazilStore], Awaitable[Any]]] = {
     "list_prefix": lambda store: collected(store.list_prefix("")),
     "list": lambda store: collected(store.list()),
     "array_chunk_iterator": lambda store: collected(store.array_chunk_iterator("/a")),
+    "chunk_coordinates": lambda store: collected(store.session.chunk_coordinates("/a")),
     "exists": lambda store: store.exists("a/c/0/0"),
     "get": lambda store: store.get("a/c/0/0"),
 }
@@ -68,9 +69,11 @@ async def test_looking_for_keys_does_not_stop_the_loop(look: str) -> None:
     store = await asyncio.to_thread(cold_store)
     stalls = Stalls()
     watching = asyncio.create_task(stalls.watch())
+    await asyncio.sleep(0.02)  # it watches from here on
     begun = time.monotonic()
     found = await LOOKS[look](store)
     taken = time.monotonic() - begun
+    await asyncio.sleep(0.02)
     watching.cancel()
     assert found
     assert taken >= LATENCY_S  # else there was nothing to wait for

@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from frazil.async_twins import with_async_twins
+from frazil.async_twins import AsyncItems, with_async_twins
 from frazil.bulk.array import BulkArray
 from frazil.commit.base import Publication, moved
 from frazil.commit.by_repo_object import require_flag
@@ -267,16 +267,19 @@ class Session(Shown):
             case None:
                 return ChunkType.uninitialized
 
-    async def chunk_coordinates(
+    def chunk_coordinates(
         self, array_path: str, batch_size: int = 1000
     ) -> AsyncIterator[tuple[int, ...]]:
         """The coordinates of all chunks that exist."""
-        changes = self.state.changes
-        node = self.state.array(node_path(_absolute(array_path)))
-        coords = self.state.table(node, changes).coords
-        axes = [coords[:, axis].tolist() for axis in range(coords.shape[1])]
-        for found in zip(*axes, strict=True) if axes else [()] * len(coords):
-            yield found
+
+        def found() -> Iterable[tuple[int, ...]]:
+            changes = self.state.changes
+            node = self.state.array(node_path(_absolute(array_path)))
+            coords = self.state.table(node, changes).coords
+            axes = [coords[:, axis].tolist() for axis in range(coords.shape[1])]
+            return zip(*axes, strict=True) if axes else [()] * len(coords)
+
+        return AsyncItems(found)
 
     def prefetch(self, array_paths: Iterable[str] | None = None) -> int:
         """Fetch the manifests of arrays, or of all, into the caches; return their number.
