@@ -38,6 +38,7 @@ from frazil.model.values import SnapshotInfo, snapshot_info
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Written
 
 MAIN: Final = "main"
+REPO_KEY: Final = "repo"
 OVERWRITTEN: Final = "overwritten/"
 YEAR_3000_MS: Final = 32_503_680_000_000
 IMMEDIATE_RETRIES: Final = 5
@@ -197,8 +198,12 @@ class RefStore(ABC):
         """
 
     @abstractmethod
-    def delete_branch(self, name: str) -> None:
-        """Delete a branch."""
+    def delete_branch(self, name: str, expected: SnapshotId | None = None) -> None:
+        """Delete a branch, if it still is at `expected`.
+
+        Raises:
+            ConflictError: it is somewhere else.
+        """
 
     @abstractmethod
     def create_tag(self, name: str, target: SnapshotId) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 from urllib.parse import unquote_to_bytes
 
@@ -15,6 +16,14 @@ from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.ids import SnapshotId
 
 RefKind: TypeAlias = Literal["branch", "tag"]
+
+
+class Fence(StrEnum):
+    """Why a file that was a ref is none any more."""
+
+    DELETED = "deleted"
+    UPGRADED = "upgraded"
+
 
 REFS: Final = "refs/"
 FILE: Final = "ref.json"
@@ -55,6 +64,23 @@ def decode_ref(blob: bytes, *, key: str) -> SnapshotId:
         raise FormatError(
             f"damaged ref: {error}", kind=ErrorKind.DESERIALIZATION, key=key
         ) from error
+
+
+def encode_fence(why: Fence, was: SnapshotId | None) -> bytes:
+    """The content of a file that is no ref any more; `was` is what it named.
+
+    No client, the official ones included, reads a snapshot from it, so that none can replace it.
+    """
+    return json.dumps({why.value: None if was is None else str(was)}).encode()
+
+
+def decode_fence(blob: bytes) -> tuple[Fence, SnapshotId | None] | None:
+    """What a fence says, or None if a file is none."""
+    for why in Fence:
+        if blob.startswith(f'{{"{why.value}": '.encode()):
+            was = json.loads(blob)[why.value]
+            return why, None if was is None else SnapshotId.parse(was)
+    return None
 
 
 def branch_key(name: str, *, encoded: bool) -> str:

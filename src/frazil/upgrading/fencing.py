@@ -16,7 +16,7 @@ from frazil.formats.legacy.g1_state import move_away
 from frazil.formats.legacy.names import WIDE
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, RefRecord
 from frazil.ids import SnapshotId, crockford
-from frazil.maintenance.upgrade import OldRefs
+from frazil.maintenance.fencing import OldRefs
 from frazil.storage.base import LostRace
 from frazil.storage.older.state_file import StateFile
 from frazil.upgrading.records import cannot, marker

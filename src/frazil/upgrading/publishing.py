@@ -17,7 +17,8 @@ from frazil.formats.generation import Generation
 from frazil.formats.legacy.ref_names import RefPrefix
 from frazil.formats.ref_files import REFS, branch_key, encode_ref, tag_key, tombstone_key
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.maintenance.upgrade import OldRefs, is_whole, migrated
+from frazil.maintenance.fencing import OldRefs
+from frazil.maintenance.upgrade import is_whole, migrated
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot
 from frazil.storage.base import PLAIN, LostRace
