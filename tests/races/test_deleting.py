@@ -126,7 +126,7 @@ def test_what_is_acknowledged_during_a_deletion_is_there(
     if mode == "purge" and spec == "g3":
         pytest.skip("repositories of this generation must be upgraded before a purge")
     template, ids = prepared(spec)
-    for call in count(1, 2 if mode == "full" else 5):
+    for call in count(1, 3 if mode == "full" else 8):
         storage = copy_of(template)
         told = raced(storage, call, MODES[mode], lambda repo: act(repo, ids))
         if told is None:

@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from frazil.errors import (
@@ -40,6 +40,8 @@ from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Written
 MAIN: Final = "main"
 REPO_KEY: Final = "repo"
 OVERWRITTEN: Final = "overwritten/"
+MINIMUM_AGE: Final = timedelta(days=1)
+"""How old an object must be to be deleted; what is younger may be an open session's."""
 YEAR_3000_MS: Final = 32_503_680_000_000
 IMMEDIATE_RETRIES: Final = 5
 CLOCK_TOLERANCE_S: Final = 600

@@ -210,6 +210,7 @@ class RefFileRefs(FileRefs):
         expected: SnapshotId | None,
         requires: frozenset[SnapshotId] = frozenset(),
     ) -> None:
+        self.require_current()
         self._require_snapshot(target)
         self._require_kept(requires)
         tip = self.branch_tip(name)

@@ -10,12 +10,11 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from frazil.commit.base import MINIMUM_AGE
 from frazil.errors import ErrorKind, InvalidInputError, SessionStateError
 from frazil.model.history import to_micros
 from frazil.storage.base import Listed, Storage
 
-MINIMUM_AGE: Final = timedelta(days=1)
-"""What is younger may belong to a session that is still open."""
 _AGE: Final = re.compile(r"(\d+)\s*([smhdw])")
 _UNIT: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 

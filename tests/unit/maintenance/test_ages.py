@@ -12,8 +12,9 @@ import zarr
 
 import frazil
 import frazil.icechunk as icechunk
+from frazil.commit.base import MINIMUM_AGE
 from frazil.errors import InvalidInputError, SessionStateError
-from frazil.maintenance.ages import MINIMUM_AGE, parse_age
+from frazil.maintenance.ages import parse_age
 from frazil.maintenance.released import expire_with_files
 from frazil.repository import Repository
 from frazil.storage.base import Listed, Storage
