@@ -31,6 +31,8 @@ TOMBSTONE: Final = "ref.json.deleted"
 MAX_SIZE: Final = 64 * 1024
 """A ref file has 35 bytes; much more is something else."""
 
+NOWHERE: Final = SnapshotId(bytes(SnapshotId.width))
+_FENCED: Final = f'{{"snapshot":"{NOWHERE}","'.encode()
 _UNSAFE: Final = re.compile(rb"[\x00-\x1f\x7f-\xff\"#%*/<>?\[\\\]^`{|}~]")
 
 
@@ -69,16 +71,20 @@ def decode_ref(blob: bytes, *, key: str) -> SnapshotId:
 def encode_fence(why: Fence, was: SnapshotId | None) -> bytes:
     """The content of a file that is no ref any more; `was` is what it named.
 
-    No client, the official ones included, reads a snapshot from it, so that none can replace it.
+    Other clients read the id of a snapshot that there is not, so that none can build upon it.
     """
-    return json.dumps({why.value: None if was is None else str(was)}).encode()
+    told = {"snapshot": str(NOWHERE), why.value: None if was is None else str(was)}
+    return json.dumps(told, separators=(",", ":")).encode()
 
 
 def decode_fence(blob: bytes) -> tuple[Fence, SnapshotId | None] | None:
     """What a fence says, or None if a file is none."""
+    if not blob.startswith(_FENCED):
+        return None
+    document = json.loads(blob)
     for why in Fence:
-        if blob.startswith(f'{{"{why.value}": '.encode()):
-            was = json.loads(blob)[why.value]
+        if why.value in document:
+            was = document[why.value]
             return why, None if was is None else SnapshotId.parse(was)
     return None
 

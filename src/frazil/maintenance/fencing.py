@@ -1,8 +1,8 @@
 """Refs of version 1 that an upgrade takes over, so that nobody changes them any more.
 
 A file that was a ref gets a content that no client of version 1, ours or the official one, can
-replace: it names no snapshot. Each file is replaced only in the version that was read, so that a
-commit comes either before its fence, and is taken over, or is refused.
+commit upon: it names a snapshot that there is not. Each file is replaced only in the version that
+was read, so that a commit comes either before its fence, and is taken over, or is refused.
 """
 
 from __future__ import annotations
