@@ -294,6 +294,22 @@ def has_landed(refs: RefStore, branch: str, wanted: SnapshotId, base: SnapshotId
     return False
 
 
+def certain(outcome: Written | LostRace) -> Written | LostRace:
+    """Pass on how a conditional write ended, for those who cannot find out more.
+
+    Raises:
+        StorageError: a reply was lost and others have written since, so that nobody knows.
+    """
+    if isinstance(outcome, LostRace) and outcome.in_doubt:
+        raise StorageError(
+            "the answer of the store was lost, and somebody else has written since, so that "
+            "nobody can tell whether this took effect; look before trying again",
+            kind=ErrorKind.OBJECT_STORE,
+            key=outcome.key,
+        )
+    return outcome
+
+
 def create_object(
     storage: Storage, key: str, data: bytes, attributes: Attributes
 ) -> Written | LostRace:

@@ -9,6 +9,7 @@ from frazil.commit.base import (
     MAIN,
     Publication,
     attempts,
+    certain,
     create_object,
     moved,
     refuse_main,
@@ -144,20 +145,29 @@ class RefFileRefs(FileRefs):
         base: SnapshotId,
         new: SnapshotId,
         ready: Callable[[], None] = lambda: None,
+        *,
+        lost_is: Callable[[LostRace], object] = lambda _: None,
     ) -> None:
-        """Move a branch from `base` to `new`, once `ready` has returned."""
+        """Move a branch from `base` to `new`, once `ready` has returned.
+
+        `lost_is` is told of the race that was lost before it is called a conflict.
+        """
         key = self._branch_key(branch)
+        lost: LostRace | None = None
         for _ in attempts(self._retries):
             found = self._fetch(branch)
             tip = decode_ref(found.data, key=key)
             if tip == new:
                 return  # an earlier attempt landed; only its reply was lost
             if tip != base:
+                if lost is not None:
+                    lost_is(lost)
                 raise moved(base, tip, branch)
             self.require_current()
             outcome = self._storage.put_when(key, encode_ref(new), found.version, ready, JSON_FILE)
             if not isinstance(outcome, LostRace):
                 return
+            lost = outcome
 
     def _fetch(self, branch: str) -> Fetched:
         """The file of a branch.
@@ -222,7 +232,7 @@ class RefFileRefs(FileRefs):
                 actual_parent=str(tip),
             )
         if tip != target:
-            self._swap(name, tip, target)
+            self._swap(name, tip, target, lost_is=certain)
             made = Moved(tip, target, self.entry(target).parent_id, requires | {target})
             self._confirm(made, lambda: self._swap(name, target, tip))
 
@@ -246,7 +256,8 @@ class RefFileRefs(FileRefs):
         Raises:
             StorageError: the store refuses to delete; the ref is as it was.
         """
-        fence = self._storage.put_if(key, encode_fence(Fence.DELETED, target), version, JSON_FILE)
+        deleted = encode_fence(Fence.DELETED, target)
+        fence = certain(self._storage.put_if(key, deleted, version, JSON_FILE))
         if isinstance(fence, LostRace):
             return False
         try:
@@ -264,8 +275,8 @@ class RefFileRefs(FileRefs):
         found = self._storage.fetch(key)
         fence = decode_fence(found.data) if isinstance(found, Fetched) else None
         if fence is None or fence[0] is not Fence.DELETED or not isinstance(found, Fetched):
-            return made
-        return self._storage.put_if(key, encode_ref(target), found.version, JSON_FILE)
+            return certain(made)
+        return certain(self._storage.put_if(key, encode_ref(target), found.version, JSON_FILE))
 
     def _confirm_ref(self, key: str, target: SnapshotId, version: Version) -> None:
         """Look again after a ref was made, and take it back if nobody will find it.
@@ -313,7 +324,7 @@ class RefFileRefs(FileRefs):
             return
         if not isinstance(found, Fetched) or at != expected:
             raise moved(expected, at, name)
-        outcome = self._storage.put_if(key, encode_ref(target), found.version, JSON_FILE)
+        outcome = certain(self._storage.put_if(key, encode_ref(target), found.version, JSON_FILE))
         if isinstance(outcome, LostRace):
             raise moved(expected, None, name)
 
