@@ -34,7 +34,7 @@ from frazil.model.config import VirtualChunkSpec
 from frazil.model.display import Field, Shown
 from frazil.model.display import Literal as Shows
 from frazil.naming import OURS
-from frazil.session.keys import ChunkKey, clean_path, invalid, parse_key
+from frazil.session.keys import ChunkKey, clean_path, invalid
 from frazil.session.keyspace import From, KeySpace, Last, Pending, Range, Span
 from frazil.session.virtual_refs import ChunkBatch, chunk_batches, set_virtual_columns
 from frazil.session.working import WorkingState
@@ -356,7 +356,7 @@ class FrazilStore(Shown, Store):
         validate_container: bool = True,
     ) -> None:
         """Make a chunk refer to a range of an object outside the repository."""
-        parsed = parse_key(key)
+        parsed = self._keys.parse(key)
         if not isinstance(parsed, ChunkKey):
             raise invalid(key)
         state = self._session.state

@@ -46,7 +46,7 @@ from frazil.formats.repo_info import decode_repo_info, encode_repo_info
 from frazil.ids import SnapshotId
 from frazil.model import history
 from frazil.model.config import RepositoryConfig
-from frazil.model.flags import CREATE_TAG, DELETE_TAG, FLAGS, is_enabled
+from frazil.model.flags import CREATE_TAG, DELETE_TAG, FLAGS, MOVE_NODE, is_enabled
 from frazil.model.history import (
     JSON,
     Metadata,
@@ -524,6 +524,12 @@ def require_flag(flag: int, enabled: Set[int] | None, disabled: Set[int] | None)
             kind=ErrorKind.FEATURE_FLAG_DISABLED,
             flag=FLAGS[flag],
         )
+
+
+def require_moves(refs: RefStore) -> None:
+    """Refuse to move nodes where the flag for that is off; before spec 2 there are no flags."""
+    if isinstance(refs, RepoObjectRefs):
+        require_flag(MOVE_NODE, *refs.flags())
 
 
 def first_repo_info(entry: SnapshotEntry, table: SnapshotTable, config: JSON | None) -> RepoInfo:

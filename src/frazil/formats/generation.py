@@ -145,6 +145,15 @@ class Generation:
         if not self.repo_object:
             raise self.lacks(operation)
 
+    @property
+    def moves_nodes(self) -> bool:
+        """Whether a node can get another path and stay the same node.
+
+        Before spec 1 that is a node with the same id at another path; files of spec 1 would have
+        to say so and cannot.
+        """
+        return self.repo_object or self.dialect is not None
+
     def require_lasting_ids(self, operation: str) -> None:
         """Refuse an operation that knows nodes of several branches by their ids.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from frazil.commit.by_repo_object import require_flag
+from frazil.commit.by_repo_object import require_moves
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -22,7 +22,6 @@ from frazil.merging.policies import Decide
 from frazil.merging.records import ChangeCounts, MergeConflict, MergeReport, MergeStatus, summary_of
 from frazil.merging.states import StoredState
 from frazil.merging.three_way import Sides, merge_states
-from frazil.model.flags import MOVE_NODE
 from frazil.model.marks import Marks, with_marks
 from frazil.model.plain import JSON
 from frazil.model.values import SessionMode
@@ -153,7 +152,7 @@ def finish(
     if planned.is_open:
         return subject.report(MergeStatus.CONFLICTS, planned=planned)
     if planned.changes.moves:
-        require_flag(MOVE_NODE, *context.refs.flags())
+        require_moves(context.refs)
     if subject.wish.dry_run:
         return subject.report(MergeStatus.COMMITTED, planned=planned)
     session = Session(

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from frazil.commit.by_repo_object import (
-    require_flag,
+    require_moves,
 )
 from frazil.errors import (
     ErrorKind,
@@ -16,7 +16,6 @@ from frazil.errors import (
     SnapshotNotFoundError,
 )
 from frazil.ids import SnapshotId
-from frazil.model.flags import MOVE_NODE
 from frazil.model.history import to_micros
 from frazil.model.values import (
     CommitMethod,
@@ -82,10 +81,11 @@ class Sessions(Handle):
 
     def rearrange_session(self, branch: str) -> Session:
         """A session to move nodes of a branch."""
-        self.context.generation.require_repo_object("moving nodes")
+        generation = self.context.generation
+        if not generation.moves_nodes:
+            raise generation.lacks("moving nodes")
         session = self._session(branch, SessionMode.rearrange)
-        enabled, disabled = self.context.refs.flags()
-        require_flag(MOVE_NODE, enabled, disabled)
+        require_moves(self.context.refs)
         return session
 
     def _session(self, branch: str, mode: SessionMode) -> Session:

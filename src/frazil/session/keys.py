@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
@@ -38,6 +41,54 @@ class ZarrV2Key:
 
 
 Key: TypeAlias = MetadataKey | ChunkKey | ZarrV2Key
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEncoding:
+    """How the `zarr.json` of an array says that its chunks are called."""
+
+    name: str = "default"
+    separator: str = "/"
+
+    @property
+    def folder(self) -> str | None:
+        """What stands before the indices of a chunk."""
+        return "c" if self.name == "default" else None
+
+    def chunk_name(self, coords: Iterable[int]) -> str:
+        """What follows the path of the array in the key of a chunk."""
+        parts = [*([] if self.folder is None else [self.folder]), *map(str, coords)]
+        return self.separator.join(parts or ["0"])
+
+    def parse(self, name: str, rank: int) -> Coordinates | None:
+        """Undo `chunk_name`; None for names of no chunk."""
+        parts = name.split(self.separator)
+        if self.folder is not None and parts.pop(0) != self.folder:
+            return None
+        if self.folder is None and not rank and parts == ["0"]:
+            return ()
+        if len(parts) != rank or not all(part.isascii() and part.isdigit() for part in parts):
+            return None
+        return _coords(parts, name)
+
+
+USUAL: Final = KeyEncoding()
+
+
+def key_encoding(document: bytes) -> KeyEncoding:
+    """The encoding that a document names; most name the usual one."""
+    if b'"v2"' not in document and b'"."' not in document:
+        return USUAL
+    return _named_encoding(document)
+
+
+@lru_cache(maxsize=256)
+def _named_encoding(document: bytes) -> KeyEncoding:
+    found = json.loads(document).get("chunk_key_encoding")
+    if not isinstance(found, dict) or found.get("name") not in ("default", "v2"):
+        return USUAL
+    usual = "/" if found["name"] == "default" else "."
+    return KeyEncoding(found["name"], (found.get("configuration") or {}).get("separator", usual))
 
 
 def parse_key(key: str) -> Key:
@@ -83,11 +134,6 @@ def clean_path(text: str, key: str | None = None) -> str:
 def metadata_key(path: str) -> str:
     """Key of the `zarr.json` of a node."""
     return METADATA if path == "/" else f"{path[1:]}/{METADATA}"
-
-
-def chunk_prefix(path: str) -> str:
-    """What the keys of all chunks of an array begin with."""
-    return "c" if path == "/" else f"{path[1:]}/c"
 
 
 def invalid(key: str) -> InvalidInputError:

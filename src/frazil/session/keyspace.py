@@ -27,11 +27,13 @@ from frazil.session.changeset import ChangeSet
 from frazil.session.identical import holds, skips_identical
 from frazil.session.keys import (
     METADATA,
+    USUAL,
     ChunkKey,
+    Key,
     MetadataKey,
     ZarrV2Key,
-    chunk_prefix,
     clean_path,
+    key_encoding,
     metadata_key,
     parse_key,
 )
@@ -107,9 +109,37 @@ class KeySpace:
 
     # --- single keys ---
 
+    def parse(self, key: str) -> Key:
+        """What a key means; arrays may call their chunks otherwise than most do.
+
+        Raises:
+            InvalidInputError: the key names neither metadata nor a chunk.
+        """
+        try:
+            return parse_key(key)
+        except InvalidInputError:
+            found = self._array_above(clean_path(key))
+            if found is None:
+                raise
+            node, name = found
+            coords = key_encoding(node.user_data).parse(name, len(node.shape))
+            if coords is None:
+                raise
+            return ChunkKey(node.path, coords)
+
+    def _array_above(self, path: str) -> tuple[ArrayNode, str] | None:
+        """The array that a path leads into, and the rest of the path."""
+        above = path
+        while above != "/":
+            above = parent_path(above)
+            array = self.state.tree.get(above)
+            if isinstance(array, ArrayNode):
+                return array, path[len(above.rstrip("/")) + 1 :]
+        return None
+
     def find(self, key: str, span: Span | None = None) -> bytes | Pending | None:
         """Metadata bytes, or where a chunk is; None when there is nothing."""
-        match parse_key(key):
+        match self.parse(key):
             case ChunkKey(path, coords):
                 changes = self.state.changes
                 node = self.state.tree.get(path)
@@ -160,7 +190,7 @@ class KeySpace:
             return found.ref.length
         if found is not None:
             return len(found)
-        parsed = parse_key(key)
+        parsed = self.parse(key)
         if isinstance(parsed, ChunkKey):
             self.state.array(parsed.path)
             return 0
@@ -168,7 +198,7 @@ class KeySpace:
 
     def set(self, key: str, value: Bytes) -> None:
         """Store metadata or a chunk."""
-        match parse_key(key):
+        match self.parse(key):
             case ChunkKey(path, coords):
                 self.state.require_editable()
                 node = self.state.array(path)
@@ -185,7 +215,7 @@ class KeySpace:
 
     def set_if_absent(self, key: str, value: Bytes) -> None:
         """Store a value unless the key has one."""
-        match parse_key(key):
+        match self.parse(key):
             case ChunkKey(path, coords):
                 # Not under the lock: manifests are read here and chunks are written.
                 self.state.require_editable()
@@ -200,7 +230,7 @@ class KeySpace:
 
     def delete(self, key: str) -> None:
         """Delete a node or a chunk; what is not there is fine."""
-        match parse_key(key):
+        match self.parse(key):
             case ChunkKey(path, coords):
                 self.state.require_editable()
                 node = self.state.tree.get(path)
@@ -216,7 +246,7 @@ class KeySpace:
                 pass
 
     def _refuse_v2(self, key: str) -> None:
-        if isinstance(parse_key(key), ZarrV2Key):
+        if isinstance(self.parse(key), ZarrV2Key):
             raise NodeNotFoundError(f"key not found: {key!r}", kind=ErrorKind.KEY_NOT_FOUND)
 
     # --- folders ---
@@ -268,9 +298,10 @@ class KeySpace:
         for node in nodes:
             yield metadata_key(node.path)
             if isinstance(node, ArrayNode):
-                begin = chunk_prefix(node.path)
+                keys = key_encoding(node.user_data)
+                begin = "" if node.path == "/" else f"{node.path[1:]}/"
                 for coords in self.state.table(node, changes).coords.tolist():
-                    yield "/".join([begin, *map(str, coords)])
+                    yield begin + keys.chunk_name(coords)
 
     def list_dir(self, prefix: str) -> list[str]:
         """Names directly below a prefix."""
@@ -278,17 +309,28 @@ class KeySpace:
         changes = self.state.changes
         node = self.state.tree.get(path)
         if isinstance(node, ArrayNode):
-            return [METADATA, "c"] if self._shows_chunks(node, changes) else [METADATA]
+            return [METADATA, *self._chunk_entries(node, changes)]
         if isinstance(node, GroupNode):
             return [METADATA, *self.state.tree.children(path)]
         found = self._chunks_below(path) if path != "/" else None
         if found is None:
             return []
         array, coords = found
-        depth = len(path[len(chunk_prefix(array.path)) + 1 :].split("/")) - 1
+        parts = path[len(array.path.rstrip("/")) + 1 :].split("/")
+        depth = len(parts) - (key_encoding(array.user_data).folder is not None)
         if depth >= coords.shape[1]:
             return []
         return [str(index) for index in np.unique(coords[:, depth]).tolist()]
+
+    def _chunk_entries(self, node: ArrayNode, changes: ChangeSet) -> list[str]:
+        """What is directly below an array because of its chunks."""
+        keys = key_encoding(node.user_data)
+        if not self._shows_chunks(node, changes):
+            return []
+        if keys == USUAL:
+            return ["c"]
+        coords = self.state.table(node, changes).coords.tolist()
+        return sorted({keys.chunk_name(each).partition("/")[0] for each in coords})
 
     def _shows_chunks(self, node: ArrayNode, changes: ChangeSet) -> bool:
         """Whether the folder of an array's chunks is listed: not if there is nothing in it."""
@@ -315,18 +357,15 @@ class KeySpace:
 
     def _chunks_below(self, path: str) -> tuple[ArrayNode, npt.NDArray[np.uint32]] | None:
         """The array whose chunk keys begin with `path`, and the chunks that do."""
-        above = path
         changes = self.state.changes
-        while above != "/":
-            above = parent_path(above)
-            array = self.state.tree.get(above)
-            if isinstance(array, ArrayNode):
-                break
-        else:
+        found = self._array_above(path)
+        if found is None:
             return None
-        parts = path[len(above.rstrip("/")) + 1 :].split("/")
-        wanted = parts[1:]
-        if parts[0] != "c" or not all(part.isascii() and part.isdigit() for part in wanted):
+        array, rest = found
+        wanted, folder = rest.split("/"), key_encoding(array.user_data).folder
+        if folder is not None and wanted.pop(0) != folder:
+            return None
+        if not all(part.isascii() and part.isdigit() for part in wanted):
             return None
         coords = self.state.table(array, changes).coords
         if len(wanted) > coords.shape[1]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from frazil.async_twins import AsyncItems, with_async_twins
 from frazil.bulk.array import BulkArray
 from frazil.commit.base import Publication, moved
-from frazil.commit.by_repo_object import require_flag
+from frazil.commit.by_repo_object import require_moves
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -25,7 +25,6 @@ from frazil.ids import INITIAL_SNAPSHOT_ID, NodeId, SnapshotId, is_below, node_p
 from frazil.model.chunks import ChunkType, InlineRef, NativeRef, VirtualRef
 from frazil.model.config import RepositoryConfig
 from frazil.model.display import Field, Literal, Shown
-from frazil.model.flags import MOVE_NODE
 from frazil.model.history import SnapshotEntry
 from frazil.model.marks import inherited, replacing
 from frazil.model.nodes import GroupNode
@@ -703,7 +702,7 @@ class Session(Shown):
                 kind=ErrorKind.NO_CHANGES_TO_COMMIT,
             )
         if self._mode == SessionMode.rearrange:
-            require_flag(MOVE_NODE, *self.state.context.refs.flags())
+            require_moves(self.state.context.refs)
 
     def _require(self, mode: SessionMode) -> None:
         if mode == SessionMode.rearrange:

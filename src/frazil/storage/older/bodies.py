@@ -311,7 +311,8 @@ class BodyFiles(OldFiles):
         return self.with_moves(to_log(decode_log(blob, key=key), id, arrays))
 
     def save_log(self, log: TransactionLog) -> None:
-        """Write a transaction log, if the dialect has them."""
+        """Write a transaction log, if the dialect has them; the nodes themselves tell moves."""
         if self.dialect.has_logs:
+            log = replace(log, moved_nodes=())
             blob = encode_log(from_log(log, self.dialect), self._wrapping)
             self.storage.put(self.key("transactions", log.id), blob, UNNAMED)
