@@ -22,9 +22,13 @@ class Suite:
 SUITES: Final = (
     Suite("spark kills", ("tests/spark/test_kills.py",)),
     Suite("thousand files", ("tests/peer/test_thousand_files.py",)),
+    Suite("verdicts", ("tests/peer/test_verdicts.py", "tests/races/test_fork_matrix.py")),
     Suite("commit kills", ("tests/races/test_commit_kills.py", "tests/races/test_local_cas.py")),
     Suite("upgrade kills", ("tests/races/test_upgrade_kills.py", "tests/unit/upgrading")),
+    Suite("power cuts", ("tests/unit/storage/test_power_cut.py",)),
     Suite("commit races", ("tests/races/test_commit_races.py",)),
+    Suite("interleavings", ("tests/races/test_interleavings.py",), share=2),
+    Suite("schedules", ("tests/races/test_schedules.py",), share=2),
     Suite("machines", ("tests/property",)),
     Suite("histories", ("tests/histories",), share=2.0),
 )

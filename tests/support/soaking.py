@@ -81,12 +81,13 @@ class SoakPlugin:
     """Shares the time of the process among its tests and writes the notes."""
 
     def __init__(self) -> None:
-        given = os.environ.get(SECONDS)
-        self.end = None if given is None else time.monotonic() + float(given)
+        self.end: float | None = None
         self.left = 0
         self.running: dict[str, Soak] = {}
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
+        given = os.environ.get(SECONDS)
+        self.end = None if given is None else time.monotonic() + float(given)
         self.left = sum("soak" in getattr(item, "fixturenames", ()) for item in session.items)
 
     @pytest.hookimpl(tryfirst=True)

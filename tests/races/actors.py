@@ -1,0 +1,424 @@
+"""What is done to a repository at the same time: a new operation joins by one line of a table.
+
+An actor does the steps of an operation one after the other, with a handle of its own, until one
+is refused. Each step has happened or not for everybody else; `partly` marks steps of several
+visible changes, of which some may stay when it is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, TypeAlias
+
+import numpy as np
+import xarray as xr
+
+from frazil import VirtualChunkContainer, local_filesystem_store, upgrade_repository
+from frazil.errors import FrazilError
+from frazil.ingest.pipeline import Here, Request, ingest
+from frazil.ingest.plans import Mode, Wanted
+from frazil.maintenance.garbage_plan import GarbagePlan
+from frazil.maintenance.released import expire_with_files
+from frazil.model.values import ConflictDetector
+from frazil.repository import Repository
+from frazil.session.keyspace import KeySpace
+from frazil.session.session import Session
+from frazil.storage.base import Storage
+from tests.races.worlds import CONFIG, Facts, Place, Step, cells, commit, garbage_before
+from tests.support.nodes import array_document, contents, write_keys
+
+
+@dataclass(slots=True)
+class Actor:
+    """Somebody at work."""
+
+    number: int
+    operation: Operation
+    place: Place
+    step: Step = lambda _operation, _key: None
+    """is called before each storage call"""
+    storage: Storage = field(init=False)
+    done: int = 0
+    """steps that were acknowledged"""
+    refusal: Exception | None = None
+    """why the next one was not"""
+    promised: list[tuple[str, str]] = field(default_factory=list)
+    """snapshots without a ref, and a key to be found there"""
+    _repo: Repository | None = None
+    session: Session | None = None
+    """opened before anything happens"""
+    plan: GarbagePlan | None = None
+
+    def __post_init__(self) -> None:
+        self.storage = self.place.storage(lambda operation, key: self.step(operation, key))
+
+    @property
+    def name(self) -> str:
+        """For messages and names."""
+        return f"{self.operation.name}-{self.number}"
+
+    @property
+    def repo(self) -> Repository:
+        """The actor's own handle, opened when it is first needed."""
+        if self._repo is None:
+            self._repo = Repository.open(self.storage, CONFIG)
+        return self._repo
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of the world."""
+        return self.place.facts
+
+    @property
+    def value(self) -> bytes:
+        """What this actor writes."""
+        return cells(100 + self.number, 100 + self.number)
+
+    def __str__(self) -> str:
+        if self.refusal is None:
+            return f"{self.name} ok"
+        return f"{self.name} refused: {type(self.refusal).__name__}"
+
+    def perform(self, noted: Callable[[], None] = lambda: None) -> None:
+        """Do all steps, until one is refused; `noted` is called after each that is not."""
+        for step in self.operation.steps:
+            try:
+                step(self)
+            except Exception as error:
+                self.refusal = error
+                return
+            self.done += 1
+            noted()
+
+    def perform_one(self) -> bool:
+        """Do the next step; tell whether it was acknowledged."""
+        try:
+            self.operation.steps[self.done](self)
+        except FrazilError as error:
+            self.refusal = error
+            return False
+        self.done += 1
+        return True
+
+
+Act: TypeAlias = Callable[[Actor], object]
+NEW: Final = ("v1", "v2", "v2-remote")
+V2: Final = ("v2", "v2-remote")
+OLD: Final = ("g1", "g2", "g3")
+ALL: Final = (*NEW, *OLD)
+DELETES_TAGS: Final = (*NEW, "g1", "g3")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Steps that one actor does."""
+
+    name: str
+    steps: tuple[Act, ...]
+    kinds: tuple[str, ...] = ALL
+    """worlds where it can be done"""
+    before: Act = lambda _: None
+    """what was done long before others come"""
+    partly: bool = False
+    forgets: bool = False
+    """whether it cuts old commits out of history; which ones may depend on the moment"""
+    optional: bool = False
+    """whether it makes a commit only where there is something to do, and changes no values"""
+    repeatable: bool = False
+    """whether two who do the same at once may both be told that it is done"""
+
+
+# --- writing ---
+
+
+def write(me: Actor, key: str, **how: object) -> None:
+    """One chunk in a commit."""
+    session = me.repo.writable_session("main")
+    write_keys(session, {key: me.value})
+    session.commit(me.name, **how)  # type: ignore[arg-type]
+
+
+def append(me: Actor) -> None:
+    """A chunk after the last one."""
+    session = me.repo.writable_session("main")
+    document = json.loads(contents(session)["t/zarr.json"])
+    (length,) = document["shape"]
+    document["shape"] = [length + 2]
+    keys = {"t/zarr.json": json.dumps(document).encode(), f"t/c/{length // 2}": me.value}
+    write_keys(session, keys)
+    session.commit(me.name)
+
+
+def write_new(me: Actor) -> None:
+    """An array of the actor's own."""
+    name = f"new-{me.number}"
+    keys = {f"{name}/zarr.json": array_document(2, chunks=(2,)), f"{name}/c/0": me.value}
+    session = me.repo.writable_session("main")
+    write_keys(session, keys)
+    session.commit(me.name, rebase_with=ConflictDetector())
+
+
+def replace_array(me: Actor) -> None:
+    """An array deleted and made again."""
+    session = me.repo.writable_session("main")
+    KeySpace(session.state).delete_dir("a")
+    write_keys(session, {"a/zarr.json": array_document(8, chunks=(2,)), "a/c/0": me.value})
+    session.commit(me.name)
+
+
+def begin_writing(me: Actor) -> None:
+    """A session with a chunk, left open for long."""
+    me.session = me.repo.writable_session("main")
+    write_keys(me.session, {"b/c/3": me.value})
+
+
+def end_writing(me: Actor) -> None:
+    """Commit what was begun."""
+    assert me.session is not None
+    me.session.commit(me.name, rebase_with=ConflictDetector())
+
+
+def amend(me: Actor) -> None:
+    """The newest commit again, with one more chunk."""
+    session = me.repo.writable_session("main")
+    write_keys(session, {"a/c/0": me.value})
+    session.amend(me.name)
+
+
+def flush(me: Actor) -> None:
+    """A snapshot that no branch has."""
+    session = me.repo.writable_session("main")
+    write_keys(session, {"a/c/0": me.value})
+    me.promised.append((session.flush(me.name), "a/c/0"))
+
+
+def move(me: Actor) -> None:
+    """A node under another path."""
+    session = me.repo.rearrange_session("main")
+    session.move("/b", f"/moved-{me.number}")
+    session.commit(me.name)
+
+
+def shift(me: Actor) -> None:
+    """All chunks of an array, one place further."""
+    session = me.repo.writable_session("main")
+    session.shift_array("/a", (1,))
+    session.commit(me.name)
+
+
+def fork(me: Actor, *, rebases: bool) -> None:
+    """Written by a fork, as tasks do, and committed by the session it came from."""
+    session = me.repo.writable_session("main")
+    task = session.fork()
+    write_keys(task, {"a/c/0": me.value})
+    if rebases:
+        session.rebase(ConflictDetector())
+    session.merge(task)
+    session.commit(me.name)
+
+
+def staged(me: Actor, **how: object) -> None:
+    """Written aside, checked and then published."""
+    with me.repo.staged("main", message=me.name, **how) as session:  # type: ignore[arg-type]
+        write_keys(session, {"b/c/2": me.value})
+
+
+@cache
+def source(number: int) -> str:
+    """A file with two days, after those of the file before."""
+    days = ("time", np.arange(2 * number, 2 * number + 2), {"units": "days since 2000-01-01"})
+    values = ("time", np.full(2, number + 1, "i4"))
+    file = Path(_folder().name) / f"part-{number}.nc"
+    xr.Dataset({"v": values}, {"time": days}).to_netcdf(file, engine="h5netcdf")
+    return str(file)
+
+
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="frazil-sources-")
+
+
+def take_file(me: Actor, number: int, group: str, *, append: bool = False) -> None:
+    """An ingest by copying, without Spark."""
+    wanted = Wanted(mode=Mode.NATIVE)
+    request = Request([source(number)], group, wanted=wanted, append=append, message=me.name)
+    ingest(me.storage, request, Here())
+
+
+def begin_series(me: Actor) -> None:
+    """The first file of a series; who comes second finds it there."""
+    if "series/zarr.json" not in contents(me.repo.readonly_session("main")):
+        take_file(me, 0, "series")
+
+
+# --- refs and settings ---
+
+
+def own_branch(me: Actor, at: str) -> None:
+    """A branch at a snapshot, with a commit."""
+    name = f"branch-{me.number}"
+    me.repo.create_branch(name, me.facts.ids[at])
+
+
+def save_config(me: Actor) -> None:
+    """A virtual chunk container more."""
+    url = f"file:///data-{me.number}/"
+    config = me.repo.config
+    config.set_virtual_chunk_container(VirtualChunkContainer(url, local_filesystem_store("/")))
+    me.repo.reopen(config).save_config()
+
+
+# --- upkeep ---
+
+
+def collect(me: Actor) -> None:
+    """Delete garbage."""
+    me.repo.garbage_collect(garbage_before())
+
+
+def collect_planned(me: Actor, *, incremental: bool = False, quarantine: bool = False) -> None:
+    """Delete garbage, or put it aside, by a plan."""
+    plan = me.plan or me.repo.plan_garbage(garbage_before(), incremental=incremental)
+    me.repo.collect_planned(plan, quarantine=quarantine)
+
+
+def plan(me: Actor) -> None:
+    """A plan of what is garbage now."""
+    me.plan = me.repo.plan_garbage(garbage_before())
+
+
+def expire_refs(me: Actor) -> None:
+    """Old snapshots, and branches and tags that point to such."""
+    me.repo.expire_snapshots(me.facts.cut, delete_expired_branches=True, delete_expired_tags=True)
+
+
+def expire_files(me: Actor) -> None:
+    """Old snapshots and what only they need."""
+    me.repo.require_writable()
+    expire_with_files(me.repo.context, me.facts.cut)
+
+
+def purge(me: Actor, path: str, *region: slice) -> None:
+    """Erase from all history, also from what was committed a moment ago."""
+    me.repo.purge(path, region or None, confirm=path, unsafe_minimum_age=timedelta(0))
+
+
+def upgrade(me: Actor, to: int = 2) -> None:
+    """To a newer generation."""
+    upgrade_repository(me.repo, to=to)
+
+
+# --- the table ---
+
+
+def _all() -> Iterator[Operation]:
+    def one(name: str, *steps: Act, **how: object) -> Operation:
+        return Operation(name, steps, **how)  # type: ignore[arg-type]
+
+    detector = ConflictDetector()
+    yield one("commit", lambda me: write(me, "a/c/0"))
+    yield one("commit-rebasing", lambda me: write(me, f"a/c/{me.number}", rebase_with=detector))
+    yield one("commit-elsewhere", write_new)
+    yield one("commit-late", end_writing, before=begin_writing)
+    yield one("append", append)
+    yield one("replace", replace_array)
+    yield one("amend", amend, kinds=V2)
+    yield one("flush", flush)
+    yield one("move", move, kinds=V2)
+    yield one("shift", shift)
+    yield one("fork", lambda me: fork(me, rebases=False))
+    yield one("fork-rebasing", lambda me: fork(me, rebases=True))
+    yield one("staged", staged, partly=True)
+    yield one("staged-rebasing", lambda me: staged(me, rebase_with=detector), partly=True)
+
+    yield one("ingest", lambda me: take_file(me, me.number, f"w-{me.number}"), kinds=NEW)
+    yield one("ingest-append", lambda me: take_file(me, me.number, "series", append=True),
+              kinds=NEW, before=begin_series)  # fmt: skip
+
+    yield one("merge", lambda me: me.repo.merge("dev", "main"), kinds=NEW)
+    yield one("cherry-pick", lambda me: me.repo.cherry_pick(me.facts.ids["dev"], "main"), kinds=NEW)
+    yield one("revert", lambda me: me.repo.revert(me.facts.ids["three"], "main"), kinds=NEW)
+    yield one(
+        "squash",
+        lambda me: me.repo.squash("main", me.facts.ids["one"], me.facts.ids["three"]),
+        kinds=NEW,
+    )
+    yield one("fast-forward", lambda me: me.repo.fast_forward("behind", "main"))
+
+    yield one("create-branch", lambda me: own_branch(me, "four"))
+    yield one("create-branch-old", lambda me: own_branch(me, "gone"))
+    yield one("create-tag", lambda me: me.repo.create_tag(f"tag-{me.number}", me.facts.ids["four"]))
+    yield one(
+        "create-tag-old", lambda me: me.repo.create_tag(f"tag-{me.number}", me.facts.ids["gone"])
+    )
+    yield one("reset", lambda me: me.repo.reset_branch("main", me.facts.ids["two"]))
+    yield one("reset-old", lambda me: me.repo.reset_branch("dev", me.facts.ids["gone"]))
+    yield one("delete-branch", lambda me: me.repo.delete_branch("dev"), repeatable=True)
+    yield one(
+        "delete-tag", lambda me: me.repo.delete_tag("t1"), kinds=DELETES_TAGS, repeatable=True
+    )
+    yield one("save-config", save_config, kinds=(*NEW, "g3"))
+    yield one("metadata", lambda me: me.repo.update_metadata({me.name: 1}), kinds=V2)
+
+    yield one(
+        "expire", lambda me: me.repo.expire_snapshots(me.facts.cut), partly=True, forgets=True
+    )
+    yield one("expire-refs", expire_refs, kinds=DELETES_TAGS, partly=True, forgets=True)
+    yield one("expire-files", expire_files, partly=True, forgets=True)
+    yield one("collect", collect)
+    yield one("collect-incremental", lambda me: collect_planned(me, incremental=True))
+    yield one("put-aside", lambda me: collect_planned(me, quarantine=True))
+    yield one("collect-planned", collect_planned, before=plan)
+    yield one("restore", lambda me: me.repo.restore_trash())
+    yield one("empty-trash", lambda me: me.repo.empty_trash(garbage_before()))
+    yield one("purge", lambda me: purge(me, "/b"), kinds=NEW, partly=True, repeatable=True)
+    yield one(
+        "purge-region",
+        lambda me: purge(me, "/a", slice(0, 3)),
+        kinds=NEW,
+        partly=True,
+        repeatable=True,
+    )
+    yield one("rewrite", lambda me: me.repo.rewrite_manifests(me.name, branch="main"))
+    yield one("rewrite-amend", lambda me: me.repo.rewrite_manifests(
+        me.name, branch="main", commit_method="amend"), kinds=V2)  # fmt: skip
+    yield one("compact", lambda me: me.repo.compact_chunks("main", message=me.name), optional=True)
+    yield one("upgrade", upgrade, kinds=("v1", *OLD), partly=True, repeatable=True)
+    yield one("upgrade-to-v1", lambda me: upgrade(me, 1), kinds=OLD, partly=True, repeatable=True)
+
+    yield one("delete-branch+collect", lambda me: me.repo.delete_branch("dev"), collect,
+              repeatable=True)  # fmt: skip
+    yield one(
+        "expire+collect",
+        lambda me: me.repo.expire_snapshots(me.facts.cut),
+        collect,
+        partly=True,
+        forgets=True,
+    )
+    yield one("create-branch+commit", lambda me: own_branch(me, "two"), lambda me: commit(
+        me.repo, f"branch-{me.number}", me.name, {"a/c/0": me.value}))  # fmt: skip
+
+
+OPERATIONS: Final = {operation.name: operation for operation in _all()}
+COMPETITORS: Final = (
+    "commit",
+    "commit-rebasing",
+    "commit-elsewhere",
+    "append",
+    "replace",
+    "reset",
+    "delete-branch+collect",
+    "expire+collect",
+    "upgrade",
+    "purge",
+    "create-branch-old",
+    "create-tag-old",
+    "create-branch+commit",
+)
+"""besides the operation itself"""

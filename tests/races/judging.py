@@ -1,0 +1,186 @@
+"""Whether what several actors did together can be explained by some order of their steps.
+
+The order is not known, only which steps were acknowledged. So the same steps are done one after
+the other upon another copy of the world, in each order that keeps every actor's own; what all
+can see in the end must be the same as after one of these. Steps that were refused are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from typing import Final, TypeAlias
+
+from frazil.errors import FrazilError, InternalError
+from frazil.repository import Repository
+from tests.races.actors import OPERATIONS, Actor
+from tests.races.worlds import Commit, Place, State, known_ids, state_of, unsound, world
+from tests.support.nodes import contents
+
+INITIAL: Final = "Repository initialized"
+Order: TypeAlias = tuple[int, ...]
+"""Whose step comes next: positions of actors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Who meets where."""
+
+    kind: str
+    operations: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "/".join((self.kind, *self.operations))
+
+    def begin(self) -> tuple[Place, list[Actor]]:
+        """A new copy of the world with actors that have made their preparations."""
+        place = world(self.kind).copy()
+        actors = [
+            Actor(number, OPERATIONS[name], place) for number, name in enumerate(self.operations, 1)
+        ]
+        for actor in actors:
+            actor.operation.before(actor)
+        place.settle()  # what was prepared long before is old, too
+        return place, actors
+
+
+@lru_cache(maxsize=20_000)
+def in_order(scene: Scene, order: Order) -> State | None:
+    """What all see after steps done one after the other; None if one of them is refused."""
+    with known_ids(f"{scene} {order}"):
+        place, actors = scene.begin()
+        for position in order:
+            if not actors[position].perform_one():
+                return None
+    try:
+        return seen_by_all(place, actors)
+    except FrazilError as error:
+        return {"one after the other": repr(error)}
+
+
+def judge(scene: Scene, place: Place, actors: Sequence[Actor], noted: Order) -> list[str]:
+    """What is wrong after actors have done what they could; `noted` is in which order."""
+    bad = [
+        f"{actor.name}: {type(actor.refusal).__name__}: {actor.refusal}"
+        for actor in actors
+        if actor.refusal is not None and not is_clear(actor.refusal)
+    ]
+    try:
+        seen = seen_by_all(place, actors)
+    except Exception as error:
+        bad.append(f"unreadable: {type(error).__name__}: {error}")
+    else:
+        if not any(in_order(scene, order) == seen for order in orders(actors, noted)):
+            bad.append(f"not explained: {difference(in_order(scene, noted), seen)}")
+    try:
+        bad += unsound(place)
+    except Exception as error:
+        bad.append(f"cannot be checked: {type(error).__name__}: {error}")
+    return bad
+
+
+def is_clear(refusal: Exception) -> bool:
+    """Whether an error tells a user what happened, rather than that something broke."""
+    return isinstance(refusal, FrazilError) and not isinstance(refusal, InternalError)
+
+
+def seen_by_all(place: Place, actors: Sequence[Actor]) -> State:
+    """All that users can see, also in snapshots without a ref that actors were told of."""
+    seen = state_of(place)
+    # Whether a commit was old history or a tip when somebody cut history is up to chance.
+    is_cut = any(actor.operation.forgets for actor in actors)
+    old = {*place.facts.ids, INITIAL} if is_cut else set()
+    needless = {actor.name for actor in actors if actor.operation.optional}
+
+    def shortened(log: list[Commit]) -> list[Commit]:
+        log = [commit for commit in log if commit[0] not in needless]
+        return log[:1] + [commit for commit in log[1:] if commit[0] not in old]
+
+    for kind in ("branches", "tags"):
+        seen[kind] = {ref: shortened(log) for ref, log in seen[kind].items()}
+    return {**seen, "promised": {one.name: _promised(place, one) for one in actors}}
+
+
+def _promised(place: Place, actor: Actor) -> list[bytes | None]:
+    repo = Repository.open(place.storage())
+    found = []
+    for snapshot_id, key in actor.promised:
+        try:
+            found.append(contents(repo.readonly_session(snapshot_id=snapshot_id)).get(key))
+        except FrazilError:
+            found.append(None)  # as after an upgrade or a purge, which keep what refs need
+    return found
+
+
+def orders(actors: Sequence[Actor], noted: Order) -> Iterator[Order]:
+    """All orders of the steps that may have happened, the likeliest first."""
+    yield noted
+
+    def counts_of(actor: Actor) -> Iterator[int]:
+        yield actor.done
+        if actor.refusal is not None and actor.operation.partly:
+            yield actor.done + 1
+        others = [one.operation.name.split("+") for one in actors if one is not actor]
+        what = actor.operation.name.split("+")[0]
+        if actor.operation.repeatable and any(what in other for other in others):
+            yield from range(actor.done)
+
+    may_have = [[*counts_of(actor)] for actor in actors]
+    for counts in product(*may_have):
+        yield from _mixed(counts)
+
+
+def _mixed(counts: tuple[int, ...]) -> Iterator[Order]:
+    if not any(counts):
+        yield ()
+        return
+    for position, count in enumerate(counts):
+        if count:
+            rest = (*counts[:position], count - 1, *counts[position + 1 :])
+            for order in _mixed(rest):
+                yield (*order, position)
+
+
+def difference(wanted: State | None, seen: State) -> str:
+    """Where two states differ, in a line."""
+    if wanted is None:
+        return f"and in the noted order a step is refused; seen {told(seen)}"
+    if wanted.keys() != seen.keys():
+        return f"{wanted} became {told(seen)}"
+    return "; ".join(
+        f"{kind} {told(before)} became {told(after)}"
+        for kind in wanted
+        for before, after in [_differing(wanted[kind], seen[kind])]
+        if before != after
+    )
+
+
+def _differing(wanted: object, seen: object) -> tuple[object, object]:
+    """The parts of two states that differ, where they have parts."""
+    if not (isinstance(wanted, dict) and isinstance(seen, dict)):
+        return wanted, seen
+    names = [name for name in {**wanted, **seen} if wanted.get(name) != seen.get(name)]
+    return tuple({name: one.get(name) for name in names} for one in (wanted, seen))  # type: ignore[return-value]
+
+
+def told(value: object) -> str:
+    """A state in few words: contents of the tip, and messages."""
+    if isinstance(value, dict) and "branches" in value:
+        return "; ".join(f"{name} {told(each)}" for name, each in value.items())
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {told(each)}" for name, each in value.items())
+    if isinstance(value, list) and value and isinstance(value[0], tuple):
+        messages = " < ".join(str(message) for message, _ in value)
+        return f"[{messages}] {_chunks(value[0][1])}"
+    return repr(value)
+
+
+def _chunks(keys: object) -> str:
+    assert isinstance(keys, dict)
+    return " ".join(
+        f"{key}={value[0] if value else '-'}"
+        for key, value in sorted(keys.items())
+        if not key.endswith("zarr.json")
+    )

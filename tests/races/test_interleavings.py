@@ -1,0 +1,75 @@
+"""Whatever another actor does at any storage call of an operation, nothing acknowledged is lost.
+
+`actors.py` has the table of operations and competitors, `judging.py` what must hold afterwards.
+A few calls of every pair are tried always, all of them by `make soak`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from tests.races.actors import OPERATIONS
+from tests.races.interleaving import Case, calls_of, check, every_case, pairs, writes_of
+from tests.races.known import KNOWN, KNOWN_PAIRS
+from tests.races.worlds import SPECS
+from tests.support.soaking import Soak
+
+SAMPLED = ("v1", "v2")
+
+
+def is_known(case: Case) -> bool:
+    """Whether a case belongs to a pair that is known to fail."""
+    return (case.kind, case.operation, case.competitor) in KNOWN_PAIRS
+
+
+def some_of(operation: str) -> Iterator[Case]:
+    """Each competitor once, in the generations by turns: before a write, or anywhere."""
+    met = dict.fromkeys(competitor for kind in SAMPLED for one, competitor in pairs(kind)
+                        if one == operation)  # fmt: skip
+    for number, competitor in enumerate(met, 1 + [*OPERATIONS].index(operation)):
+        kinds = [kind for kind in SAMPLED if (operation, competitor) in pairs(kind)]
+        kind = kinds[number % len(kinds)]
+        choice = [*range(1, calls_of(kind, operation) + 1)]
+        if number % 4 < 3:
+            choice = writes_of(kind, operation)
+        numbers = random.Random(f"{kind} {operation} {competitor}")
+        yield Case(kind, operation, competitor, numbers.choice(choice))
+
+
+def assert_good(*cases: Case) -> None:
+    bad = [f"{case} {each}" for case in cases if not is_known(case) for each in check(case)]
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_nothing_is_lost_when_others_come_in_between(operation: str) -> None:
+    assert_good(*some_of(operation))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SPECS if kind not in SAMPLED])
+def test_nothing_is_lost_in_older_and_remote_repositories(kind: str) -> None:
+    numbers = random.Random(kind)
+    assert_good(
+        *(
+            Case(kind, operation, competitor, numbers.randint(1, calls_of(kind, operation)))
+            for operation, competitor in numbers.sample([*pairs(kind)], 10)
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.xfail(reason=why)) for case, why in KNOWN.items()]
+)
+def test_what_is_known_to_fail(case: str) -> None:
+    assert not check(Case.parse(case))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_nothing_is_lost_whenever_others_come_in_between(soak: Soak) -> None:
+    cases = [str(case) for case in every_case() if not is_known(case)]
+    random.Random(soak.seed).shuffle(cases)
+    soak.run(cases, lambda case: assert_good(Case.parse(case)))
