@@ -40,8 +40,8 @@ def upgrade_repository(
 ) -> R:
     """Upgrade a repository to a newer spec version and return it opened anew.
 
-    Branches, tags and the whole history are kept. From version 1 to 2 no chunk is copied, and
-    other writers must not use the repository meanwhile. One from before version 1 becomes one of
+    Branches, tags and the whole history are kept. From version 1 to 2 no chunk is copied; what
+    others commit meanwhile is taken over or refused. One from before version 1 becomes one of
     version `to` (see `upgrade_older`). A dry run checks everything and changes nothing; the old
     handle stays valid then, and is invalid after a real upgrade.
     """

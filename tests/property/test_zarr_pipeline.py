@@ -320,3 +320,25 @@ def test_reads_are_the_same_after_a_commit_and_elsewhere(
         assert_same(again[...], theirs[...])
         with config.set(fast_zarr=False):  # what we write zarr reads
             assert_same(again[...], theirs[...])
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f8", "float16", "complex64", ">c16"])
+@pytest.mark.parametrize("fill", [0.0, -0.0, 1.5, float("nan")])
+def test_the_same_chunks_are_left_out_for_zeros_and_nans(dtype: str, fill: float) -> None:
+    """A chunk that is the fill value everywhere is not stored: what counts as that, zarr says."""
+    store = Repository.create(MemoryStorage()).writable_session("main").store
+    values = np.array([0.0, -0.0, 1.5, np.nan, -np.nan], dtype)
+    if values.dtype.kind == "c":
+        values = (values[:, None] + np.array([1j, -1j, 0j]) * 0.0).ravel().astype(dtype)
+    kept = []
+    for place in (store, MemoryStore()):
+        array = zarr.create_array(
+            place, shape=values.shape, chunks=(1,), dtype=dtype, fill_value=fill
+        )
+        array[...] = values
+        kept.append(sorted(key for key in sync(_keys(place)) if "c/" in key))
+    assert kept[0] == kept[1]
+
+
+async def _keys(store: Any) -> list[str]:  # noqa: ANN401 - zarr's or ours
+    return [key async for key in store.list()]

@@ -102,7 +102,7 @@ def test_that_is_too_late():
 def test_tests_note_what_they_did(tmp_path: Path) -> None:
     file, report = tmp_path / "test_sample.py", tmp_path / "report.json"
     file.write_text(SAMPLE, encoding="utf-8")
-    environment = {**os.environ, SECONDS: "2", SEED: "10", REPORT: str(report)}
+    environment = {**os.environ, SECONDS: "0.8", SEED: "10", REPORT: str(report)}
     environment.pop(CASE, None)
     program = [sys.executable, "-m", "pytest", "-q", "-m", "soak", "--rootdir", str(tmp_path)]
     options = ["-p", "tests.conftest", "-p", "no:cacheprovider", "-o", "markers=soak"]

@@ -184,9 +184,10 @@ class Chain:
         return _bits(np.array(self.fill_value, self.dtype).reshape(1))
 
     def is_fill(self, chunk: Array) -> bool:
-        """Whether a chunk is the fill value everywhere; zeros of different sign differ.
+        """Whether a chunk is the fill value everywhere, by the rules of zarr-python.
 
-        Every NaN is like every other: what divisions make differs from the usual one by its sign.
+        Zeros of different sign differ, but not as parts of complex numbers. Every NaN is like
+        every other: what divisions make differs from the usual one by its sign.
         """
         if not chunk.size:
             return True
@@ -198,6 +199,8 @@ class Chain:
         first = chunk[corner].reshape(1)
         if self.dtype.kind in "fc" and self.fill_value != self.fill_value:
             return bool(np.isnan(first)[0]) and bool(np.isnan(chunk).all())
+        if self.dtype.kind == "c":
+            return bool(first[0] == self.fill_value) and bool((chunk == self.fill_value).all())
         if _bits(first)[0] != self._fill_bits[0]:
             return False
         return bool((_bits(chunk) == self._fill_bits).all())

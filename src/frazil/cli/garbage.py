@@ -73,7 +73,7 @@ def gc(
     before anything is deleted.
     """
     from frazil.cli.places import open_whole
-    from frazil.maintenance.ages import MINIMUM_AGE
+    from frazil.commit.base import MINIMUM_AGE
     from frazil.maintenance.garbage_plan import GarbagePlan, carry_out, make_plan
 
     repository = open_whole(url)

@@ -50,9 +50,9 @@ def upgrade(
 ) -> Answer:
     """Make a repository one of a newer version; history, branches and tags are kept.
 
-    From version 1 to 2 no chunk is copied, nobody else may write meanwhile, and the files that
-    only version 1 uses are deleted. Repositories from before version 1 keep their files until
-    they are cleaned up, and old writers are locked out.
+    From version 1 to 2 no chunk is copied, commits of others meanwhile are taken over or refused,
+    and the files that only version 1 uses are deleted. Repositories from before version 1 keep
+    their files until they are cleaned up, and old writers are locked out.
     """
     from frazil.cli.places import open_whole
 

@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from frazil.errors import (
@@ -38,7 +38,10 @@ from frazil.model.values import SnapshotInfo, snapshot_info
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Written
 
 MAIN: Final = "main"
+REPO_KEY: Final = "repo"
 OVERWRITTEN: Final = "overwritten/"
+MINIMUM_AGE: Final = timedelta(days=1)
+"""How old an object must be to be deleted; what is younger may be an open session's."""
 YEAR_3000_MS: Final = 32_503_680_000_000
 IMMEDIATE_RETRIES: Final = 5
 CLOCK_TOLERANCE_S: Final = 600
@@ -197,8 +200,12 @@ class RefStore(ABC):
         """
 
     @abstractmethod
-    def delete_branch(self, name: str) -> None:
-        """Delete a branch."""
+    def delete_branch(self, name: str, expected: SnapshotId | None = None) -> None:
+        """Delete a branch, if it still is at `expected`.
+
+        Raises:
+            ConflictError: it is somewhere else.
+        """
 
     @abstractmethod
     def create_tag(self, name: str, target: SnapshotId) -> None:
@@ -285,6 +292,22 @@ def has_landed(refs: RefStore, branch: str, wanted: SnapshotId, base: SnapshotId
         if entry.id == base:
             return False
     return False
+
+
+def certain(outcome: Written | LostRace) -> Written | LostRace:
+    """Pass on how a conditional write ended, for those who cannot find out more.
+
+    Raises:
+        StorageError: a reply was lost and others have written since, so that nobody knows.
+    """
+    if isinstance(outcome, LostRace) and outcome.in_doubt:
+        raise StorageError(
+            "the answer of the store was lost, and somebody else has written since, so that "
+            "nobody can tell whether this took effect; look before trying again",
+            kind=ErrorKind.OBJECT_STORE,
+            key=outcome.key,
+        )
+    return outcome
 
 
 def create_object(

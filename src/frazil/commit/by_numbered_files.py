@@ -25,7 +25,7 @@ from frazil.commit.base import (
 )
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.config_file import edit_config_file, read_config
-from frazil.commit.file_refs import FileRefs, Moved
+from frazil.commit.file_refs import FileRefs, Moved, refuse_newer
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -44,7 +44,7 @@ from frazil.ids import SnapshotId, crockford
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, SnapshotEntry
 from frazil.storage.assets import Assets
-from frazil.storage.base import PLAIN, LostRace, Storage
+from frazil.storage.base import PLAIN, LostRace, Storage, require_deleted
 from frazil.storage.older.name_book import NameBook
 from frazil.storage.older.steps import Step, layout_at, steps_of
 
@@ -198,9 +198,9 @@ class NumberedRefs(FileRefs):
 
     # --- changing ---
 
-    def require_online(self) -> None:
-        super().require_online()
+    def require_current(self) -> None:
         self._refuse_fenced(self.tip(MAIN))
+        refuse_newer(self._storage)
 
     def publish(self, publication: Publication, ready: Callable[[], None] = lambda: None) -> None:
         if publication.amends:
@@ -267,6 +267,7 @@ class NumberedRefs(FileRefs):
                 kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
                 actual_parent=str(self.branch_tip(name)),
             )
+        self._confirm_made(target, lambda: self.delete_branch(name, target))
 
     def reset_branch(
         self,
@@ -291,12 +292,14 @@ class NumberedRefs(FileRefs):
             made = Moved(tip, target, self.entry(target).parent_id, requires | {target})
             self._confirm(made, lambda: self._step(name, target, tip))
 
-    def delete_branch(self, name: str) -> None:
+    def delete_branch(self, name: str, expected: SnapshotId | None = None) -> None:
         self.require_online()
         refuse_main(name)
         for _ in attempts(self._retries):
             tip = self._existing(name)
             self._refuse_fenced(tip)
+            if expected is not None and tip.target != expected:
+                raise moved(expected, tip.target, name)
             key = self.layout.branch_key(name, tip.number + 1)
             content = self._content(tip.target, is_deleted=True)
             if not isinstance(create_object(self._storage, key, content, JSON_FILE), LostRace):
@@ -317,6 +320,7 @@ class NumberedRefs(FileRefs):
                 f"tag {name!r} already exists, or was deleted: tag names cannot be used again",
                 kind=ErrorKind.TAG_ALREADY_EXISTS,
             )
+        self._confirm_made(target, lambda: require_deleted(self._storage.delete_many([key])))
 
     def delete_tag(self, name: str) -> None:
         self.require_tag_deletion()

@@ -9,13 +9,13 @@ from frazil.commit.base import (
     MAIN,
     Publication,
     attempts,
+    certain,
     create_object,
     moved,
     refuse_main,
 )
-from frazil.commit.by_repo_object import REPO_KEY
 from frazil.commit.config_file import edit_config_file, read_config
-from frazil.commit.file_refs import FileRefs, Moved
+from frazil.commit.file_refs import FileRefs, Moved, refuse_newer, upgraded_meanwhile
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -27,8 +27,11 @@ from frazil.errors import (
 from frazil.formats.generation import V1
 from frazil.formats.ref_files import (
     REFS,
+    Fence,
     branch_key,
+    decode_fence,
     decode_ref,
+    encode_fence,
     encode_ref,
     parse_ref_key,
     tag_key,
@@ -38,7 +41,16 @@ from frazil.ids import SnapshotId
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, SnapshotEntry
 from frazil.storage.assets import Assets
-from frazil.storage.base import PLAIN, Attributes, Fetched, LostRace, Storage
+from frazil.storage.base import (
+    PLAIN,
+    Attributes,
+    Fetched,
+    LostRace,
+    Storage,
+    Version,
+    Written,
+    require_deleted,
+)
 
 JSON_FILE: Final = Attributes(content_type="application/json")
 
@@ -93,7 +105,7 @@ class RefFileRefs(FileRefs):
 
     def _read(self, key: str) -> SnapshotId | None:
         blob = self._storage.get(key)
-        return None if blob is None else decode_ref(blob, key=key)
+        return None if blob is None or decode_fence(blob) else decode_ref(blob, key=key)
 
     def _find_branch(self, name: str) -> SnapshotId | None:
         return self._read(self._branch_key(name))
@@ -133,30 +145,48 @@ class RefFileRefs(FileRefs):
         base: SnapshotId,
         new: SnapshotId,
         ready: Callable[[], None] = lambda: None,
+        *,
+        lost_is: Callable[[LostRace], object] = lambda _: None,
     ) -> None:
-        """Move a branch from `base` to `new`, once `ready` has returned."""
+        """Move a branch from `base` to `new`, once `ready` has returned.
+
+        `lost_is` is told of the race that was lost before it is called a conflict.
+        """
         key = self._branch_key(branch)
+        lost: LostRace | None = None
         for _ in attempts(self._retries):
-            found = self._storage.fetch(key)
-            if not isinstance(found, Fetched):
-                raise RefNotFoundError(f"no branch {branch!r}: ref not found")
+            found = self._fetch(branch)
             tip = decode_ref(found.data, key=key)
             if tip == new:
                 return  # an earlier attempt landed; only its reply was lost
             if tip != base:
+                if lost is not None:
+                    lost_is(lost)
                 raise moved(base, tip, branch)
-            self._refuse_upgraded()
+            self.require_current()
             outcome = self._storage.put_when(key, encode_ref(new), found.version, ready, JSON_FILE)
             if not isinstance(outcome, LostRace):
                 return
+            lost = outcome
 
-    def _refuse_upgraded(self) -> None:
-        """Do not write what nobody would read: ref files mean nothing beside a repo object."""
-        if self._storage.head(REPO_KEY) is not None:
-            raise ConflictError(
-                message="the repository was upgraded to spec version 2 meanwhile; open it again",
-                kind=ErrorKind.REPO_INFO_UPDATED,
-            )
+    def _fetch(self, branch: str) -> Fetched:
+        """The file of a branch.
+
+        Raises:
+            ConflictError: an upgrade has taken the branch over.
+            RefNotFoundError: there is no such branch.
+        """
+        found = self._storage.fetch(self._branch_key(branch))
+        fence = decode_fence(found.data) if isinstance(found, Fetched) else None
+        if fence is not None and fence[0] is Fence.UPGRADED:
+            raise upgraded_meanwhile()
+        if not isinstance(found, Fetched) or fence is not None:
+            self.require_current()
+            raise RefNotFoundError(f"no branch {branch!r}: ref not found")
+        return found
+
+    def require_current(self) -> None:
+        refuse_newer(self._storage, than_spec_1=False)
 
     def register_detached(
         self, entry: SnapshotEntry, requires: frozenset[SnapshotId] = frozenset()
@@ -171,14 +201,17 @@ class RefFileRefs(FileRefs):
         return self._create(self._branch_key(MAIN), encode_ref(first.id))
 
     def create_branch(self, name: str, target: SnapshotId) -> None:
-        self._refuse_upgraded()
+        self.require_current()
         self._require_snapshot(target)
-        if not self._create(self._branch_key(name), encode_ref(target)):
+        key = self._branch_key(name)
+        made = self._make(key, target)
+        if isinstance(made, LostRace):
             raise ConflictError(
                 message=f"branch update conflict: branch {name!r} already exists",
                 kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
                 actual_parent=str(self.branch_tip(name)),
             )
+        self._confirm_ref(key, target, made.version)
 
     def reset_branch(
         self,
@@ -187,6 +220,7 @@ class RefFileRefs(FileRefs):
         expected: SnapshotId | None,
         requires: frozenset[SnapshotId] = frozenset(),
     ) -> None:
+        self.require_current()
         self._require_snapshot(target)
         self._require_kept(requires)
         tip = self.branch_tip(name)
@@ -198,26 +232,83 @@ class RefFileRefs(FileRefs):
                 actual_parent=str(tip),
             )
         if tip != target:
-            self._swap(name, tip, target)
+            self._swap(name, tip, target, lost_is=certain)
             made = Moved(tip, target, self.entry(target).parent_id, requires | {target})
             self._confirm(made, lambda: self._swap(name, target, tip))
 
-    def delete_branch(self, name: str) -> None:
-        self._refuse_upgraded()
+    def delete_branch(self, name: str, expected: SnapshotId | None = None) -> None:
         refuse_main(name)
-        self.branch_tip(name)
-        self._storage.delete_many([self._branch_key(name)])
+        key = self._branch_key(name)
+        for _ in attempts(self._retries):
+            found = self._fetch(name)
+            tip = decode_ref(found.data, key=key)
+            if expected is not None and tip != expected:
+                raise moved(expected, tip, name)
+            self.require_current()
+            if self._withdraw(key, tip, found.version):
+                return
+
+    def _withdraw(self, key: str, target: SnapshotId, version: Version) -> bool:
+        """Delete a ref that still has this version; False when it has another.
+
+        Deleting knows no condition, so the file is first replaced by what nobody can build upon.
+
+        Raises:
+            StorageError: the store refuses to delete; the ref is as it was.
+        """
+        deleted = encode_fence(Fence.DELETED, target)
+        fence = certain(self._storage.put_if(key, deleted, version, JSON_FILE))
+        if isinstance(fence, LostRace):
+            return False
+        try:
+            require_deleted(self._storage.delete_many([key]))
+        except StorageError:
+            self._storage.put_if(key, encode_ref(target), fence.version, JSON_FILE)
+            raise
+        return True
+
+    def _make(self, key: str, target: SnapshotId) -> Written | LostRace:
+        """Create a ref where there is none, or what a killed deletion left of one."""
+        made = create_object(self._storage, key, encode_ref(target), JSON_FILE)
+        if isinstance(made, Written):
+            return made
+        found = self._storage.fetch(key)
+        fence = decode_fence(found.data) if isinstance(found, Fetched) else None
+        if fence is None or fence[0] is not Fence.DELETED or not isinstance(found, Fetched):
+            return certain(made)
+        return certain(self._storage.put_if(key, encode_ref(target), found.version, JSON_FILE))
+
+    def _confirm_ref(self, key: str, target: SnapshotId, version: Version) -> None:
+        """Look again after a ref was made, and take it back if nobody will find it.
+
+        Raises:
+            SnapshotNotFoundError: its snapshot was collected meanwhile.
+            ConflictError: the repository was upgraded meanwhile, without this ref.
+        """
+        self._confirm_made(target, lambda: self._take_back(key, target, version))
+        try:
+            self.require_current()
+        except ConflictError:
+            # An upgrade that has seen the ref has fenced it, and taken it over.
+            if self._withdraw(key, target, version):
+                raise
+
+    def _take_back(self, key: str, target: SnapshotId, version: Version) -> None:
+        if not self._withdraw(key, target, version):
+            raise moved(target, None, key)
 
     def create_tag(self, name: str, target: SnapshotId) -> None:
-        self._refuse_upgraded()
+        self.require_current()
         _check_name(name)
         self._require_snapshot(target)
         key = tag_key(name, encoded=self._encoded)
-        if not self._create(key, encode_ref(target)):
+        made = self._make(key, target)
+        if isinstance(made, LostRace):
             raise AlreadyExistsError(
                 f"tag {name!r} already exists, or was deleted: tag names cannot be used again",
                 kind=ErrorKind.TAG_ALREADY_EXISTS,
             )
+        self._confirm_ref(key, target, made.version)
 
     def move_tag(self, name: str, target: SnapshotId, expected: SnapshotId) -> None:
         """Point a tag, also a deleted one, to what replaces its snapshot, if it still is there.
@@ -225,7 +316,7 @@ class RefFileRefs(FileRefs):
         Raises:
             ConflictError: it is somewhere else.
         """
-        self._refuse_upgraded()
+        self.require_current()
         key = tag_key(name, encoded=self._encoded)
         found = self._storage.fetch(key)
         at = decode_ref(found.data, key=key) if isinstance(found, Fetched) else None
@@ -233,12 +324,12 @@ class RefFileRefs(FileRefs):
             return
         if not isinstance(found, Fetched) or at != expected:
             raise moved(expected, at, name)
-        outcome = self._storage.put_if(key, encode_ref(target), found.version, JSON_FILE)
+        outcome = certain(self._storage.put_if(key, encode_ref(target), found.version, JSON_FILE))
         if isinstance(outcome, LostRace):
             raise moved(expected, None, name)
 
     def delete_tag(self, name: str) -> None:
-        self._refuse_upgraded()
+        self.require_current()
         self.tag_target(name)
         key = tombstone_key(name, encoded=self._encoded)
         if isinstance(create_object(self._storage, key, b"", PLAIN), LostRace):
@@ -249,7 +340,7 @@ class RefFileRefs(FileRefs):
 
     def edit_config(self, change: Callable[[JSON | None], JSON]) -> None:
         edit_config_file(
-            self._storage, change, self._retries, require=self._refuse_upgraded, keeps_backup=True
+            self._storage, change, self._retries, require=self.require_current, keeps_backup=True
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from frazil.commit.base import (
     MAIN,
@@ -25,6 +25,9 @@ from frazil.commit.base import (
     moved,
     now_micros,
     refuse_main,
+)
+from frazil.commit.base import (
+    REPO_KEY as REPO_KEY,
 )
 from frazil.errors import (
     AlreadyExistsError,
@@ -62,8 +65,6 @@ from frazil.model.snapshots import HistoryPage
 from frazil.model.values import SnapshotInfo, snapshot_infos
 from frazil.storage.assets import file_attributes
 from frazil.storage.base import Fetched, LostRace, Storage, Unchanged, Version, Written
-
-REPO_KEY: Final = "repo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,11 +357,13 @@ class RepoObjectRefs(RefStore):
 
         self.edit(change)
 
-    def delete_branch(self, name: str) -> None:
+    def delete_branch(self, name: str, expected: SnapshotId | None = None) -> None:
         refuse_main(name)
 
         def change(info: RepoInfo) -> Edit:
             tip = _branch(info, name)
+            if expected is not None and tip != expected:
+                raise moved(expected, tip, name)
             rest = {other: id_ for other, id_ in info.branches.items() if other != name}
             return Edit(history.BranchDeleted(name, tip), {"branches": rest})
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from frazil.commit.base import MAIN, Publication, attempts, gone, moved, refuse_main
-from frazil.commit.file_refs import Expired, FileRefs
+from frazil.commit.file_refs import Expired, FileRefs, refuse_newer
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -34,6 +34,8 @@ from frazil.storage.older.state_file import Held, StateFile
 
 class StateFileRefs(FileRefs):
     """Refs and history as the state file lists them."""
+
+    names_any_file = False
 
     def __init__(
         self,
@@ -114,9 +116,9 @@ class StateFileRefs(FileRefs):
 
     # --- changing ---
 
-    def require_online(self) -> None:
-        super().require_online()
+    def require_current(self) -> None:
         _refuse_moved(self.state)
+        refuse_newer(self._storage)
 
     def publish(self, publication: Publication, ready: Callable[[], None] = lambda: None) -> None:
         if publication.amends:
@@ -217,16 +219,18 @@ class StateFileRefs(FileRefs):
 
         self._edit(change)
 
-    def delete_branch(self, name: str) -> None:
+    def delete_branch(self, name: str, expected: SnapshotId | None = None) -> None:
         refuse_main(name)
-        self._delete(name, "branch")
+        self._delete(name, "branch", expected)
 
     def delete_tag(self, name: str) -> None:
         self._delete(name, "tag")
 
-    def _delete(self, name: str, kind: RefType) -> None:
+    def _delete(self, name: str, kind: RefType, expected: SnapshotId | None = None) -> None:
         def change(state: State) -> State:
-            self._target(state, name, kind)
+            found = self._target(state, name, kind)
+            if expected is not None and found != expected:
+                raise moved(expected, found, name)
             return g1_state.delete_ref(state, name, kind)
 
         self._edit(change)

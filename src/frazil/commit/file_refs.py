@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from frazil.commit.base import Publication, RefStore, gone, has_landed
+from frazil.commit.base import MAIN, REPO_KEY, Publication, RefStore, gone, has_landed
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -16,6 +16,7 @@ from frazil.errors import (
     SnapshotNotFoundError,
     StorageError,
 )
+from frazil.formats.ref_files import branch_key
 from frazil.ids import SnapshotId
 from frazil.model.history import Micros, Snapshot, SnapshotEntry
 from frazil.storage.assets import Assets
@@ -46,6 +47,9 @@ class Moved:
 class FileRefs(RefStore):
     """Refs kept in files of some kind, history through the parent links of snapshot files."""
 
+    names_any_file = True
+    """whether a ref can be made to any snapshot file, not only to listed ones"""
+
     def __init__(self, storage: Storage, assets: Assets) -> None:
         self._storage = storage
         self._assets = assets
@@ -71,6 +75,19 @@ class FileRefs(RefStore):
     def roots(self) -> set[SnapshotId]:
         """The snapshots whose histories must stay."""
         return {*self.branches().values(), *self.tags().values()}
+
+    def present_roots(self) -> set[SnapshotId]:
+        """The same, for whoever deletes what they do not lead to.
+
+        Raises:
+            ConflictError: the repository is of another generation by now, and its refs elsewhere.
+            FormatError: there is none, so that everything would be deleted.
+        """
+        found = self.roots()
+        self.require_current()  # after, for refs go away only when there is something newer
+        if not found:
+            raise no_roots()
+        return found
 
     def expire_at_once(
         self, cutoff: Micros, *, branches: bool, tags: bool, dry_run: bool = False
@@ -105,8 +122,17 @@ class FileRefs(RefStore):
         """Tombstoned tags and what they pointed to."""
         return []
 
+    @abstractmethod
+    def require_current(self) -> None:
+        """Refuse when the repository is of another generation than this handle by now.
+
+        Raises:
+            ConflictError: it is.
+        """
+
     def require_online(self) -> None:
         """Repositories without status are always online, if they can be written at all."""
+        self.require_current()
         if not self.generation.is_writable:
             raise FormatError(
                 "the files of this repository are of an age that can only be read; upgrade it",
@@ -163,6 +189,17 @@ class FileRefs(RefStore):
                 error.add_note(f"what was published could not be taken back: {failure}")
             raise
 
+    def _confirm_made(self, target: SnapshotId, take_back: Callable[[], None]) -> None:
+        """The same after a ref was made, where there was none."""
+        try:
+            self._require_kept([target])
+        except SnapshotNotFoundError as error:
+            try:
+                take_back()
+            except (ConflictError, RefNotFoundError, StorageError) as failure:
+                error.add_note(f"what was made could not be taken back: {failure}")
+            raise
+
     def _was_seen(self, move: Moved) -> bool:
         """Whether whoever collected snapshots knew of a move, and so kept what it refers to.
 
@@ -182,6 +219,35 @@ class FileRefs(RefStore):
             raise SnapshotNotFoundError(
                 "snapshot not found in this repository", snapshot=snapshot_id
             ) from error
+
+
+def refuse_newer(storage: Storage, *, than_spec_1: bool = True) -> None:
+    """Do not write what nobody would read: files of an older generation beside a newer one.
+
+    Raises:
+        ConflictError: there is a newer one.
+    """
+    keys = [REPO_KEY]
+    if than_spec_1:
+        keys.append(branch_key(MAIN, encoded=storage.percent_encodes_names))
+    if any(storage.head(key) is not None for key in keys):
+        raise upgraded_meanwhile()
+
+
+def upgraded_meanwhile() -> ConflictError:
+    """The error for a handle of a generation that the repository no longer is."""
+    return ConflictError(
+        message="the repository was upgraded to a newer spec version meanwhile; open it again",
+        kind=ErrorKind.REPO_INFO_UPDATED,
+    )
+
+
+def no_roots() -> FormatError:
+    """The error for a collection that finds neither branch nor tag."""
+    return FormatError(
+        "nothing is deleted: the repository has neither branches nor tags, by which all of it "
+        "would be garbage"
+    )
 
 
 def entry_of(snapshot: Snapshot) -> SnapshotEntry:

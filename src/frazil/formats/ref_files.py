@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 from urllib.parse import unquote_to_bytes
 
@@ -16,12 +17,22 @@ from frazil.ids import SnapshotId
 
 RefKind: TypeAlias = Literal["branch", "tag"]
 
+
+class Fence(StrEnum):
+    """Why a file that was a ref is none any more."""
+
+    DELETED = "deleted"
+    UPGRADED = "upgraded"
+
+
 REFS: Final = "refs/"
 FILE: Final = "ref.json"
 TOMBSTONE: Final = "ref.json.deleted"
 MAX_SIZE: Final = 64 * 1024
 """A ref file has 35 bytes; much more is something else."""
 
+NOWHERE: Final = SnapshotId(bytes(SnapshotId.width))
+_FENCED: Final = f'{{"snapshot":"{NOWHERE}","'.encode()
 _UNSAFE: Final = re.compile(rb"[\x00-\x1f\x7f-\xff\"#%*/<>?\[\\\]^`{|}~]")
 
 
@@ -55,6 +66,27 @@ def decode_ref(blob: bytes, *, key: str) -> SnapshotId:
         raise FormatError(
             f"damaged ref: {error}", kind=ErrorKind.DESERIALIZATION, key=key
         ) from error
+
+
+def encode_fence(why: Fence, was: SnapshotId | None) -> bytes:
+    """The content of a file that is no ref any more; `was` is what it named.
+
+    Other clients read the id of a snapshot that there is not, so that none can build upon it.
+    """
+    told = {"snapshot": str(NOWHERE), why.value: None if was is None else str(was)}
+    return json.dumps(told, separators=(",", ":")).encode()
+
+
+def decode_fence(blob: bytes) -> tuple[Fence, SnapshotId | None] | None:
+    """What a fence says, or None if a file is none."""
+    if not blob.startswith(_FENCED):
+        return None
+    document = json.loads(blob)
+    for why in Fence:
+        if why.value in document:
+            was = document[why.value]
+            return why, None if was is None else SnapshotId.parse(was)
+    return None
 
 
 def branch_key(name: str, *, encoded: bool) -> str:

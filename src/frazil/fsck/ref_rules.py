@@ -12,6 +12,7 @@ from frazil.formats.ref_files import (
     REFS,
     TOMBSTONE,
     branch_key,
+    decode_fence,
     decode_ref,
     parse_ref_key,
 )
@@ -64,6 +65,8 @@ def _read_ref(
     blob = storage.get(file.key)
     if blob is None:
         return  # deleted since it was listed
+    if decode_fence(blob) is not None:
+        return  # what a killed deletion left of a branch
     try:
         found = decode_ref(blob, key=file.key)
     except FormatError as error:

@@ -49,7 +49,7 @@ from frazil.model import history
 from frazil.model.history import RepoInfo
 from frazil.session.context import Context
 from frazil.storage.assets import file_attributes, log_key, snapshot_key
-from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged
+from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged, require_deleted
 
 
 def repair(
@@ -214,7 +214,7 @@ class _Repair:
             self._replace(CONFIG_KEY, found, fix.blob, YAML_FILE)
         elif found is not None:
             self._keep(CONFIG_KEY, found.data)
-            self.storage.delete_many([CONFIG_KEY])
+            require_deleted(self.storage.delete_many([CONFIG_KEY]))
 
     def _replace(
         self, key: str, found: Fetched | None, blob: bytes, attributes: Attributes

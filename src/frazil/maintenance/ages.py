@@ -7,17 +7,14 @@ garbage. Only its age tells them apart, so there is one floor for every way to d
 from __future__ import annotations
 
 import re
-import secrets
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from frazil.errors import ErrorKind, InvalidInputError, SessionStateError, StorageError
+from frazil.commit.base import MINIMUM_AGE
+from frazil.errors import ErrorKind, InvalidInputError, SessionStateError
 from frazil.model.history import to_micros
 from frazil.storage.base import Listed, Storage
 
-MINIMUM_AGE: Final = timedelta(days=1)
-"""What is younger may belong to a session that is still open."""
-CLOCK: Final = "clock/"
 _AGE: Final = re.compile(r"(\d+)\s*([smhdw])")
 _UNIT: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -36,26 +33,6 @@ def parse_age(text: str) -> timedelta:
     return timedelta(**{_UNIT[age[2]]: int(age[1])})
 
 
-def store_now(place: Storage) -> datetime:
-    """The present time by the clock that dates the objects of a store.
-
-    An object is written, looked at and deleted. Where nothing can be written, nothing can be
-    deleted either, and the clock of this machine will do.
-    """
-    if not place.can_write:
-        return datetime.now(UTC)
-    key = f"{CLOCK}{secrets.token_hex(8)}"
-    place.put(key, b"")
-    try:
-        seen = place.head(key)
-    finally:
-        # Whoever cannot delete this cannot delete anything else, and will be told so then.
-        place.delete_many([key])
-    if seen is None:
-        raise StorageError("the store does not show what it has just taken", key=key)
-    return seen.created_at.astimezone(UTC)
-
-
 def deletable_before(
     place: Storage, unsafe_minimum_age: timedelta | None, *, dry_run: bool = False
 ) -> datetime | None:
@@ -71,7 +48,8 @@ def deletable_before(
     age = MINIMUM_AGE if unsafe_minimum_age is None else unsafe_minimum_age
     if not age:
         return None
-    return (datetime.now(UTC) if dry_run else store_now(place)) - age
+    by_machine = dry_run or not place.can_write
+    return (datetime.now(UTC) if by_machine else place.clock().astimezone(UTC)) - age
 
 
 def safe_cutoff(

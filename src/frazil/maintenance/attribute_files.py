@@ -30,13 +30,17 @@ def collect_attribute_files(
         return summary
     from frazil.storage.older.objects import attribute_files_of
 
-    known = read_file_history(context.storage).reachable(context.refs.roots())
+    known = read_file_history(context.storage).reachable(context.refs.present_roots())
     used = attribute_files_of(context.storage, known)
     unused = [item for item in old if item.key not in used]
+    failed: dict[str, str] = {}
     if not dry_run:
-        context.place.delete_many([item.key for item in unused])
+        failed = dict(context.place.delete_many([item.key for item in unused]).failed)
+    gone = [item for item in unused if item.key not in failed]
     return replace(
         summary,
-        attributes_deleted=len(unused),
-        bytes_deleted=summary.bytes_deleted + sum(item.size_bytes for item in unused),
+        attributes_deleted=len(gone),
+        bytes_deleted=summary.bytes_deleted + sum(item.size_bytes for item in gone),
+        objects_failed_to_delete=summary.objects_failed_to_delete + len(failed),
+        delete_errors=[*summary.delete_errors, *dict.fromkeys(failed.values())],
     )

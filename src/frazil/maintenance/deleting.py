@@ -52,6 +52,16 @@ class DeleteReport:
     left: set[str] = field(default_factory=set)
     """keys of objects that would not go"""
 
+    def add(self, other: DeleteReport) -> None:
+        """Count what became of more objects."""
+        self.objects += other.objects
+        self.bytes += other.bytes
+        self.failed += other.failed
+        self.throttled += other.throttled
+        self.left |= other.left
+        for message in other.errors:
+            self.record_error(message)
+
     def record_error(self, message: str) -> None:
         """Keep a message if it is new and there are not many."""
         if len(self.errors) < MAX_MESSAGES and message not in self.errors:

@@ -7,11 +7,13 @@ as a child of the root.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from frazil.commit.base import MAIN
 from frazil.commit.file_refs import Expired, FileRefs
+from frazil.errors import ConflictError, RefNotFoundError
 from frazil.ids import SnapshotId
 from frazil.maintenance.file_history import FileHistory, Known, read_file_history
 from frazil.maintenance.reading import read_snapshot
@@ -55,9 +57,10 @@ def expire_by_files(
     for name, tip, plan in plan_refs(history, refs.branches(), cutoff):
         _adopt(context, history, tip, plan)
         released |= plan.released
-        # A commit since then has made the branch young again.
-        if plan.is_expired and branches and name != MAIN and refs.branch_tip(name) == tip:
-            refs.delete_branch(name)
+        if plan.is_expired and branches and name != MAIN:
+            # A commit since then has made the branch young again.
+            with suppress(ConflictError, RefNotFoundError):
+                refs.delete_branch(name, tip)
     return frozenset(released)
 
 

@@ -6,13 +6,16 @@ side by side first and followed in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
+
+import numpy as np
 
 from frazil.errors import FormatError, SnapshotNotFoundError, StorageError
 from frazil.formats.links import snapshot_links
 from frazil.ids import SnapshotId
+from frazil.maintenance.id_sets import U8, RowSet, id_rows
 from frazil.maintenance.listing import ID_NAME
 from frazil.maintenance.reading import portions, snapshot_blob
 from frazil.model.history import ManifestFile, SnapshotEntry
@@ -60,6 +63,39 @@ class FileHistory:
             entry = self[current].entry
             yield entry
             current = entry.parent_id
+
+    def kept(self, tips: Iterable[SnapshotId], old: U8) -> dict[SnapshotId, Known]:
+        """What a collection of `old` snapshot files must leave: what tips and young files need.
+
+        A young file may be that of a commit, or of a ref, which is just being made.
+        """
+        found = self.reachable(tips)
+        is_old = RowSet()
+        is_old.add(old)
+        ids = [one for one in self.known if one not in found]
+        rows = is_old.contains(id_rows(ids)) if ids else np.zeros(0, np.bool_)
+        for young in (one for one, is_one in zip(ids, rows.tolist(), strict=True) if not is_one):
+            at: SnapshotId | None = young
+            while at is not None and at not in found and at in self.known:
+                found[at] = self.known[at]
+                at = self.known[at].entry.parent_id
+        return found
+
+    def since(
+        self, tips: Iterable[SnapshotId], known: Collection[SnapshotId]
+    ) -> dict[SnapshotId, Known]:
+        """What some tips descend from, tips included, as far as it is not known.
+
+        Raises:
+            SnapshotNotFoundError: a file is missing.
+        """
+        found: dict[SnapshotId, Known] = {}
+        for tip in tips:
+            for entry in self.ancestry(tip):
+                if entry.id in found or entry.id in known:
+                    break
+                found[entry.id] = self[entry.id]
+        return found
 
     def reachable(self, tips: Iterable[SnapshotId]) -> dict[SnapshotId, Known]:
         """Everything that some tips descend from, tips included."""

@@ -1,46 +1,33 @@
-"""Garbage collection: objects that nothing refers to and that are old (format reference 7.3).
+"""What is garbage: objects that nothing refers to and that are old (format reference 7.3).
 
 Candidates are listed before the refs are read, so an object that is written while a collection
-runs is never one. What is published meanwhile is looked through before anything is deleted.
-Objects go in the order in which they refer to each other, lest a crash leave a reference to
-nothing.
+runs is never one. `collecting` deletes them, and looks here again at what is published meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from functools import partial
-from itertools import filterfalse
+from datetime import datetime
 from typing import Final, TypeAlias
 
-from frazil.commit.base import attempts
-from frazil.commit.by_repo_object import Edit, RepoObjectRefs
-from frazil.commit.file_refs import FileRefs
-from frazil.errors import ErrorKind, InternalError
+from frazil.commit.by_repo_object import Edit, RepoObjectRefs, require_online
+from frazil.commit.file_refs import FileRefs, no_roots
+from frazil.errors import InternalError
 from frazil.ids import SnapshotId
-from frazil.maintenance.access import require_writable
-from frazil.maintenance.ages import safe_cutoff
-from frazil.maintenance.attribute_files import collect_attribute_files, old_attribute_files
 from frazil.maintenance.deleting import (
-    DeleteLimits,
     DeleteReport,
-    Told,
-    delete_objects,
-    nobody,
 )
-from frazil.maintenance.file_history import read_file_history
+from frazil.maintenance.file_history import FileHistory, read_file_history
 from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.lineage import cut, ids_where, pruned_logs, reachable, rows_of, table_ids
 from frazil.maintenance.listing import Objects, list_candidates, list_older
 from frazil.maintenance.walk import WalkLimits, manifests_of, native_chunks
-from frazil.model.history import GCRan, ManifestFile, RepoInfo
+from frazil.model.history import GCRan, ManifestFile, RepoInfo, SnapshotTable
 from frazil.model.values import GCSummary
 from frazil.session.context import Context
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
-from frazil.storage.base import Storage, begin, fan_out
-from frazil.storage.local import LocalStorage
+from frazil.storage.base import Storage, fan_out
 
 PHASES: Final = {
     SNAPSHOTS: "snapshots",
@@ -51,10 +38,6 @@ PHASES: Final = {
 """What is deleted, in order; each may refer to what comes after it."""
 FindChunks: TypeAlias = Callable[[Storage, Iterable[ManifestFile], WalkLimits], RowSet]
 """Tells which chunk objects some manifests refer to."""
-Remove: TypeAlias = Callable[[Storage, Objects, DeleteLimits], DeleteReport]
-"""Makes objects disappear: deletes them, or puts them elsewhere."""
-LONGEST_WRITE: Final = timedelta(days=1)
-"""A file that is being written for longer than this has lost its writer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,65 +56,17 @@ class Plan:
     """snapshots that leave the repo object"""
     garbage: tuple[Objects, ...]
     """in the order of deletion"""
+    seen: SnapshotTable | None = None
+    """the snapshots of the repo object that was looked at last"""
 
-    def sparing(self, live: Live) -> Plan:
-        """The plan without objects that are in use after all."""
+    def sparing(self, live: Live, kept: Iterable[SnapshotId] = ()) -> Plan:
+        """The plan without objects that are in use after all, by snapshots that are `kept`."""
         spared = tuple(part.without(live.ids[part.prefix]) for part in self.garbage)
-        return replace(self, garbage=spared)
+        return replace(self, garbage=spared, kept=self.kept.union(kept))
 
     def older(self, storage: Storage, cutoff: datetime) -> Plan:
         """The plan without objects that turn out to be too young."""
         return replace(self, garbage=tuple(one.older(storage, cutoff) for one in self.garbage))
-
-
-def garbage_collect(
-    context: Context,
-    delete_object_older_than: datetime,
-    *,
-    dry_run: bool = False,
-    unsafe_minimum_age: timedelta | None = None,
-    max_snapshots_in_memory: int = 50,
-    max_compressed_manifest_mem_bytes: int = 512 * 1024 * 1024,
-    max_decoded_manifest_mem_bytes: int = 4 * 1024 * 1024 * 1024,
-    max_concurrent_manifest_fetches: int = 500,
-    max_concurrent_deletes: int = 10,
-    max_consecutive_delete_failures: int = 50,
-    max_concurrent_listings: int | None = None,
-) -> GCSummary:
-    """Delete objects that no branch or tag needs and that were written before a time.
-
-    What a session has written is garbage until it is committed, so nothing younger than a day, by
-    the clock of the store, is deleted, whatever the time. `unsafe_minimum_age` is another age;
-    with zero the time alone counts, which then must be earlier than the beginning of every
-    session that is still open.
-
-    Raises:
-        StorageError: too many deletes in a row have failed.
-    """
-    require_writable(context, "collect garbage")
-    cutoff = safe_cutoff(
-        context.place, delete_object_older_than, unsafe_minimum_age, dry_run=dry_run
-    )
-    walk = WalkLimits(
-        max_snapshots_in_memory,
-        max_compressed_manifest_mem_bytes,
-        max_decoded_manifest_mem_bytes,
-        max_concurrent_manifest_fetches,
-    )
-    deleting = DeleteLimits(max_concurrent_deletes, max_consecutive_delete_failures)
-    for _ in attempts(context.config.update_retries()):
-        attributes = old_attribute_files(context, cutoff)
-        old = list_phases(context, cutoff, max_concurrent_listings)
-        plan = plan_collection(context, old, walk).older(context.storage, cutoff)
-        if dry_run:
-            return collect_attribute_files(context, attributes, counted(plan), dry_run=True)
-        final = settle(context, plan, walk)
-        if final is not None:
-            swept = begin(partial(sweep, context.place, cutoff))
-            summary = apply_plan(context, final, deleting)
-            swept.result()
-            return collect_attribute_files(context, attributes, summary)
-    raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)
 
 
 def list_phases(
@@ -176,6 +111,8 @@ def _plan_by_repo_object(
     find_chunks: FindChunks,
 ) -> Plan:
     """A snapshot without ref goes when its file is old; a young one may be a running job's."""
+    if not _tips(info):
+        raise no_roots()
     table = info.snapshots
     old_snapshots = RowSet()
     old_snapshots.add(old[0].ids)
@@ -196,7 +133,7 @@ def _plan_by_files(
     find_chunks: FindChunks,
 ) -> Plan:
     history = read_file_history(context.storage, limits.max_snapshots_in_memory)
-    known = history.reachable(refs.roots())
+    known = history.kept(refs.present_roots(), old[0].ids)
     files = {file.id: file for one in known.values() for file in one.manifest_files}
     live = _live(context, known, (), files.values(), limits, find_chunks)
     return Plan(frozenset(known), frozenset(), old).sparing(live)
@@ -226,7 +163,7 @@ def _live(
     return Live(dict(zip(PHASES, sets, strict=True)))
 
 
-# --- applying ---
+# --- looking again ---
 
 
 def settle(context: Context, plan: Plan, limits: WalkLimits) -> Plan | None:
@@ -234,95 +171,85 @@ def settle(context: Context, plan: Plan, limits: WalkLimits) -> Plan | None:
 
     None means that something new needs a dropped snapshot, so that a new plan is needed.
     """
-    match context.refs:
-        case RepoObjectRefs() as refs:
-            return _settle_repo_object(context, refs, plan, limits)
-        case FileRefs() as refs:
-            tips = refs.roots() - plan.kept
-            if not tips:
-                return plan
-            known = read_file_history(context.storage).reachable(tips)
-            files = {file.id: file for one in known.values() for file in one.manifest_files}
-            return plan.sparing(_live(context, known, (), files.values(), limits))
-        case _:
-            raise InternalError("unknown way to keep refs")
+    if isinstance(context.refs, RepoObjectRefs):
+        if not _drop(context.refs, plan):
+            return None
+        return look_again(context, replace(plan, dropped=frozenset()), limits)
+    return look_again(context, plan, limits)
 
 
-def _settle_repo_object(
-    context: Context, refs: RepoObjectRefs, plan: Plan, limits: WalkLimits
-) -> Plan | None:
-    settled: RepoInfo | None = None
+def _drop(refs: RepoObjectRefs, plan: Plan) -> bool:
+    """Take snapshots out of the repo object; False when something new needs one of them."""
+    is_done = False
 
     def change(info: RepoInfo) -> Edit | None:
-        nonlocal settled
-        settled = None
+        nonlocal is_done
         fresh = info.snapshots.keys() - plan.kept - plan.dropped
         needed = {info.snapshots.parent_of(one) for one in fresh}.union(_tips(info))
-        if not needed.isdisjoint(plan.dropped):
+        is_done = needed.isdisjoint(plan.dropped)
+        if not is_done:
             return None
-        settled = info
         gone = rows_of(info.snapshots, plan.dropped)
         return Edit(GCRan(), {"snapshots": cut(info.snapshots, gone, to_root=False)})
 
     refs.edit(change)
-    if settled is None:
-        return None
-    fresh = settled.snapshots.keys() - plan.kept - plan.dropped
+    return is_done
+
+
+def look_again(context: Context, plan: Plan, limits: WalkLimits) -> Plan:
+    """The plan without what has come into use since it was made, by the refs in storage now.
+
+    Raises:
+        ConflictError: the repository is of another generation by now.
+        ReadOnlyError: it takes no changes any more.
+        SnapshotNotFoundError: a ref leads to a snapshot that is not there.
+    """
+    match context.refs:
+        case RepoObjectRefs() as refs:
+            return _look_at_repo_object(context, refs, plan, limits)
+        case FileRefs() as refs:
+            tips = refs.present_roots() - plan.kept
+            if not tips:
+                return plan
+            known = FileHistory(context.storage).since(tips, plan.kept)
+            files = {file.id: file for one in known.values() for file in one.manifest_files}
+            return plan.sparing(_live(context, known, (), files.values(), limits), known)
+        case _:
+            raise InternalError("unknown way to keep refs")
+
+
+def _look_at_repo_object(
+    context: Context, refs: RepoObjectRefs, plan: Plan, limits: WalkLimits
+) -> Plan:
+    info = refs.info()
+    require_online(info)
+    table = info.snapshots
+    if table is plan.seen:
+        return plan
+    fresh = table.keys() - plan.kept
+    plan = replace(plan, seen=table)
     if not fresh:
         return plan
-    logs = [log for one in fresh for log in settled.snapshots[one].pruned_ancestor_tx_logs]
+    logs = [log for one in fresh for log in table[one].pruned_ancestor_tx_logs]
     files = manifests_of(context.storage, fresh, limits).values()
-    return plan.sparing(_live(context, fresh, logs, files, limits))
+    return plan.sparing(_live(context, fresh, logs, files, limits), fresh)
 
 
-def apply_plan(
-    context: Context,
-    plan: Plan,
-    limits: DeleteLimits,
-    remove: Remove = delete_objects,
-    told: Told = nobody,
-) -> GCSummary:
-    """Delete phase by phase; a failure in one leaves the following ones to another day."""
-    reports: dict[str, DeleteReport] = {}
-    skipped: list[str] = []
-    has_failed = False
-    try:
-        for part in plan.garbage:
-            phase = PHASES[part.prefix]
-            if has_failed:
-                skipped.append(phase)
-                continue
-            reports[phase] = remove(context.storage, part, limits)
-            if told is not nobody:
-                told([*filterfalse(reports[phase].left.__contains__, part.keys())])
-            has_failed = reports[phase].failed > 0
-    finally:
-        context.assets.forget()
-    return _summary(reports, skipped)
-
-
-def sweep(storage: Storage, cutoff: datetime) -> None:
-    """Remove what killed writers left half written on a disk; listings do not show it."""
-    if isinstance(storage, LocalStorage):
-        storage.remove_staging(min(cutoff, datetime.now(UTC) - LONGEST_WRITE))
+# --- counting ---
 
 
 def counted(plan: Plan) -> GCSummary:
     """What a plan would delete."""
-    return _summary(
+    return summary_of(
         {PHASES[part.prefix]: DeleteReport(len(part), part.size_bytes) for part in plan.garbage},
         [],
     )
 
 
-def _summary(reports: dict[str, DeleteReport], skipped: list[str]) -> GCSummary:
+def summary_of(reports: dict[str, DeleteReport], skipped: list[str]) -> GCSummary:
     total = DeleteReport()
     for report in reports.values():
-        total.bytes += report.bytes
-        total.failed += report.failed
-        total.throttled += report.throttled
-        for message in report.errors:
-            total.record_error(message)
+        total.add(report)
     counts = {
         f"{phase}_deleted": reports[phase].objects if phase in reports else 0
         for phase in PHASES.values()

@@ -15,25 +15,17 @@ from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 
-from frazil.commit.base import attempts
-from frazil.errors import ErrorKind, FormatError, InternalError, InvalidInputError
+from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.ids import SnapshotId, crockford_many
 from frazil.maintenance.access import require_writable
 from frazil.maintenance.ages import deletable_before, safe_cutoff
-from frazil.maintenance.deleting import DeleteLimits, Told, delete_objects, nobody
-from frazil.maintenance.garbage import (
-    PHASES,
-    Plan,
-    apply_plan,
-    counted,
-    list_phases,
-    plan_collection,
-    settle,
-    sweep,
-)
+from frazil.maintenance.attribute_files import old_attribute_files
+from frazil.maintenance.collecting import Way, collect
+from frazil.maintenance.deleting import DeleteLimits, Told, nobody
+from frazil.maintenance.garbage import PHASES, Plan, counted, list_phases, plan_collection
 from frazil.maintenance.incremental import measured, plan_incremental
 from frazil.maintenance.listing import ID_NAME, Objects, parse_names
-from frazil.maintenance.trash import batch_name, moving_to
+from frazil.maintenance.trash import batch_name
 from frazil.maintenance.walk import WalkLimits
 from frazil.model.values import GCSummary
 from frazil.session.context import Context
@@ -234,23 +226,28 @@ def carry_out(
             f"the plan was made for {plan.url}, not for {context.storage.url}",
             kind=ErrorKind.INVALID_OPTION,
         )
-    walk = limits or WalkLimits()
-    batch = batch_name() if quarantine else None
-    remove = delete_objects if batch is None else moving_to(batch)
     made, candidates = plan.made, plan.garbage
     limit = deletable_before(context.place, unsafe_minimum_age)
-    if limit is not None and plan.older_than > limit:
+    cutoff = plan.older_than
+    if limit is not None and cutoff > limit:
         # Made with another minimum age, or by a machine whose clock is ahead.
-        made = None
+        made, cutoff = None, limit
         candidates = tuple(
             measured(context.storage, part.prefix, part.ids, limit) for part in candidates
         )
-    for _ in attempts(context.config.update_retries()):
+    way = Way(
+        limits or WalkLimits(),
+        deleting or DeleteLimits(),
+        batch=batch_name() if quarantine else None,
+        swept_before=cutoff,
+        attributes=old_attribute_files(context, cutoff) if plan.how == "full" else (),
+        told=told,
+    )
+
+    def again() -> Plan:
+        nonlocal made
         # A plan that knows what was kept needs only a look at what was published since.
-        final = settle(context, made or plan_collection(context, candidates, walk), walk)
-        made = None
-        if final is not None:
-            done = apply_plan(context, final, deleting or DeleteLimits(), remove, told)
-            sweep(context.storage, plan.older_than)
-            return done, batch
-    raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)
+        chosen, made = made or plan_collection(context, candidates, way.walk), None
+        return chosen
+
+    return collect(context, again, way), way.batch

@@ -90,11 +90,13 @@ def _by_files(
     chosen: frozenset[SnapshotId] | None,
 ) -> Plan:
     history = read_file_history(context.storage, limits.max_snapshots_in_memory)
-    known = history.reachable(refs.roots())
-    candidates = history.known.keys() - known.keys()
-    if chosen is not None:
-        candidates &= chosen
-    dead = measured(context.storage, SNAPSHOTS, id_rows(sorted(candidates)), cutoff)
+    roots = refs.present_roots()
+    idle = sorted(history.known.keys() - history.reachable(roots).keys())
+    old = measured(context.storage, SNAPSHOTS, id_rows(idle), cutoff)
+    known = history.kept(roots, old.ids)
+    others = RowSet()
+    others.add_ids(known if chosen is None else history.known.keys() - (chosen - known.keys()))
+    dead = old.without(others)
     return _plan(context.storage, cutoff, limits, dead, frozenset(known), frozenset(), ())
 
 

@@ -58,7 +58,7 @@ class Objects:
 
     def without(self, kept: RowSet) -> Objects:
         """Those that are not in a set."""
-        return self._where(~kept.contains(self.ids))
+        return self.where(~kept.contains(self.ids))
 
     def older(self, storage: Storage, cutoff: datetime) -> Objects:
         """Those that were written before a time, where that is not known yet."""
@@ -68,7 +68,7 @@ class Objects:
         columns = np.array([one or GONE for one in found], np.int64).reshape(-1, 2)
         sizes, times = columns.T
         measured = replace(self, sizes=sizes.astype(np.uint64), is_measured=True)
-        return measured._where(are_older(times, to_micros(cutoff)))
+        return measured.where(are_older(times, to_micros(cutoff)))
 
     def keys(self) -> list[str]:
         """Their keys."""
@@ -77,10 +77,14 @@ class Objects:
     def batches(self, size: int) -> Iterator[Objects]:
         """The same objects in portions."""
         for first in range(0, len(self), size):
-            part = slice(first, first + size)
-            yield Objects(self.prefix, self.ids[part], self.sizes[part])
+            yield self.part(first, first + size)
 
-    def _where(self, rows: npt.NDArray[np.bool_]) -> Objects:
+    def part(self, first: int, end: int) -> Objects:
+        """Some that follow each other."""
+        return Objects(self.prefix, self.ids[first:end], self.sizes[first:end])
+
+    def where(self, rows: npt.NDArray[np.bool_]) -> Objects:
+        """Those picked by a mask."""
         return replace(self, ids=self.ids[rows], sizes=self.sizes[rows])
 
 

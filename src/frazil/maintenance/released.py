@@ -15,16 +15,15 @@ import numpy as np
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.ids import SnapshotId
 from frazil.maintenance.ages import deletable_before
+from frazil.maintenance.collecting import Way, collect
 from frazil.maintenance.deleting import DeleteLimits
 from frazil.maintenance.expire import ExpiryPlan, expire_snapshots, plan_expiry
 from frazil.maintenance.garbage import (
     PHASES,
     FindChunks,
     Plan,
-    apply_plan,
     counted,
     plan_collection,
-    settle,
 )
 from frazil.maintenance.id_sets import U8, RowSet, id_rows
 from frazil.maintenance.incremental import measured
@@ -34,9 +33,6 @@ from frazil.maintenance.walk import WalkLimits, manifests_of, native_chunks
 from frazil.model.values import GCSummary
 from frazil.session.context import Context
 from frazil.storage.assets import LOGS
-
-TRIES = 5
-"""Plans that are made when others change the history meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +76,12 @@ def expire_with_files(
         plan = _without_kept(context, planned, candidates, limits, find_chunks)
         return Expired(frozenset(map(str, planned.released)), counted(plan))
     released = frozenset(expire_snapshots(context, older_than, **lost))
-    for _ in range(TRIES):
-        plan = plan_collection(context, candidates, limits, find_chunks)
-        final = settle(context, plan, limits)
-        if final is not None:
-            return Expired(released, apply_plan(context, final, deleting or DeleteLimits()))
-    return Expired(released, GCSummary())  # a garbage collection will find them
+    done = collect(
+        context,
+        lambda: plan_collection(context, candidates, limits, find_chunks),
+        Way(limits, deleting or DeleteLimits()),
+    )
+    return Expired(released, done)
 
 
 def _needed_by(

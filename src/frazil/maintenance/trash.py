@@ -7,17 +7,19 @@ collects again goes on. To bring them back, those that others refer to come firs
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
-from frazil.errors import ErrorKind, NotFoundError, StorageError
+import numpy as np
+
+from frazil.errors import ErrorKind, FormatError, NotFoundError, StorageError
 from frazil.maintenance.access import require_writable
 from frazil.maintenance.ages import safe_cutoff
-from frazil.maintenance.deleting import DeleteLimits, DeleteReport
-from frazil.maintenance.garbage import PHASES, Remove
+from frazil.maintenance.deleting import DeleteLimits, DeleteReport, delete_objects
+from frazil.maintenance.garbage import PHASES
 from frazil.maintenance.listing import Objects, is_older
 from frazil.session.context import Context
 from frazil.storage.assets import CHUNK, CHUNKS
@@ -46,57 +48,47 @@ def batch_name(now: datetime | None = None) -> str:
     return f"{now or datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
-def moving_to(batch: str) -> Remove:
-    """How to make objects disappear so that they can come back."""
-    return partial(_put_aside, batch=batch)
+def put_aside(storage: Storage, garbage: Objects, batch: str, limits: DeleteLimits) -> DeleteReport:
+    """Make objects disappear so that they can come back; what cannot go is counted.
 
-
-def _put_aside(
-    storage: Storage, garbage: Objects, limits: DeleteLimits, *, batch: str
-) -> DeleteReport:
+    Raises:
+        StorageError: too many deletes in a row have failed.
+    """
     report = DeleteReport()
-    keys, sizes = garbage.keys(), garbage.sizes.tolist()
-    for group in _within_memory(zip(keys, sizes, strict=True)):
-        move = partial(_move, storage, above=f"{TRASH}{batch}/")
-        for (key, size), trouble in zip(
-            group, fan_out(move, [key for key, _ in group]), strict=True
-        ):
-            if trouble:
-                report.failed += 1
-                report.left.add(key)
-                report.record_error(trouble)
-            else:
-                report.objects += 1
-                report.bytes += size
+    sizes = dict(zip(garbage.keys(), garbage.sizes.tolist(), strict=True))
+    first = 0
+    for keys in portions_within(sizes, MOVED_AT_ONCE, DELETED_AT_ONCE):
+        group = garbage.part(first, first + len(keys))
+        first += len(keys)
+        troubles = fan_out(partial(_copy, storage, above=f"{TRASH}{batch}/"), keys)
+        storage.make_durable(
+            [f"{TRASH}{batch}/{key}" for key, why in zip(keys, troubles, strict=True) if why == ""]
+        )
+        stays = np.array([bool(why) for why in troubles], np.bool_)
+        report.add(delete_objects(storage, group.where(~stays), limits))
+        report.add(_failed(group.where(stays), [why for why in troubles if why]))
     return report
 
 
-def _within_memory(items: Iterable[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
-    group: list[tuple[str, int]] = []
-    total = 0
-    for key, size in items:
-        if group and (total + size > MOVED_AT_ONCE or len(group) >= DELETED_AT_ONCE):
-            yield group
-            group, total = [], 0
-        group.append((key, size))
-        total += size
-    if group:
-        yield group
+def _failed(objects: Objects, reasons: Sequence[str]) -> DeleteReport:
+    report = DeleteReport(failed=len(objects), left=set(objects.keys()))
+    for reason in reasons:
+        report.record_error(reason)
+    return report
 
 
-def _move(storage: Storage, key: str, *, above: str) -> str:
-    """Copy an object and delete it; tell what went wrong, if anything did."""
+def _copy(storage: Storage, key: str, *, above: str) -> str | None:
+    """Copy an object; tell what went wrong, or None when there is nothing that could be copied."""
     try:
         data = storage.get(key)
         if data is None:
-            return ""
-        target = above + key
-        storage.put(target, data, _attributes(key))
-        storage.make_durable([target])
-        failed = storage.delete_many([key]).failed
+            return None
+        storage.put(above + key, data, _attributes(key))
+    except FormatError:
+        return None  # a damaged file of an older generation, of no use to anybody
     except StorageError as error:
         return str(error)
-    return failed[0][1] if failed else ""
+    return ""
 
 
 def _attributes(key: str) -> Attributes:
@@ -141,24 +133,50 @@ def restore_trash(
     for one in wanted:
         above = f"{TRASH}{one.name}/"
         for prefix in RESTORED_FIRST:
-            items = [(item.key, item.size_bytes) for item in storage.list(above + prefix)]
-            for group in _within_memory(items):
-                if not dry_run:
-                    fan_out(partial(_put_back, storage, above), [key for key, _ in group])
-                count += len(group)
-                size += sum(each for _, each in group)
+            items = [*storage.list(above + prefix)]
+            if not dry_run:
+                _restore(storage, above, items)
+            count += len(items)
+            size += sum(item.size_bytes for item in items)
     context.assets.forget()
     return TrashBatch(batch or "all", datetime.now(UTC), count, size)
 
 
-def _put_back(storage: Storage, above: str, key: str) -> None:
+def put_back(storage: Storage, batch: str, prefix: str) -> None:
+    """Put objects of a kind back that were put aside.
+
+    Raises:
+        StorageError: one could not be put back.
+    """
+    above = f"{TRASH}{batch}/"
+    _restore(storage, above, [*storage.list(above + prefix)])
+
+
+def _restore(storage: Storage, above: str, items: Sequence[Listed]) -> None:
+    sizes = {item.key: item.size_bytes for item in items}
+    for keys in portions_within(sizes, MOVED_AT_ONCE, DELETED_AT_ONCE):
+        fan_out(partial(_put_one_back, storage, above), keys)
+        storage.make_durable([key[len(above) :] for key in keys])
+        _delete(storage, keys)
+
+
+def _put_one_back(storage: Storage, above: str, key: str) -> None:
     data = storage.get(key)
-    if data is None:
-        return
-    target = key[len(above) :]
-    storage.put(target, data, _attributes(target))
-    storage.make_durable([target])
-    storage.delete_many([key])
+    if data is not None:
+        target = key[len(above) :]
+        storage.put(target, data, _attributes(target))
+
+
+def discard(storage: Storage, batch: str) -> DeleteReport:
+    """Delete for good what was put aside; what cannot go is told."""
+    report = DeleteReport()
+    keys = [item.key for item in storage.list(f"{TRASH}{batch}/")]
+    try:
+        for at in range(0, len(keys), DELETED_AT_ONCE):
+            _delete(storage, keys[at : at + DELETED_AT_ONCE])
+    except StorageError as error:
+        report.record_error(f"copies of snapshots are left below {TRASH}{batch}/: {error}")
+    return report
 
 
 def empty_trash(
@@ -181,6 +199,20 @@ def empty_trash(
         for at in range(0, len(old), DELETED_AT_ONCE):
             _delete(context.storage, [item.key for item in old[at : at + DELETED_AT_ONCE]])
     return TrashBatch(batch or "all", older_than, len(old), sum(item.size_bytes for item in old))
+
+
+def portions_within(sizes: Mapping[str, int], most_bytes: int, most: int) -> Iterator[list[str]]:
+    """Keys in groups whose objects have so many bytes together, at least one each."""
+    group: list[str] = []
+    total = 0
+    for key, size in sizes.items():
+        if group and (total + size > most_bytes or len(group) >= most):
+            yield group
+            group, total = [], 0
+        group.append(key)
+        total += size
+    if group:
+        yield group
 
 
 def _delete(storage: Storage, keys: Sequence[str]) -> None:

@@ -1,14 +1,15 @@
 """From v1 to v2: everything refs and history know goes into a repo object (reference 8).
 
-No snapshot, manifest or chunk is touched. One conditional write is the change; what comes
-before leaves the repository as it was, and what comes after only tidies up, so an upgrade may
-be interrupted anywhere and run again.
+No snapshot, manifest or chunk is touched. First there is a repo object that takes no changes,
+so that clients of version 2 wait. Then every ref file is fenced, which stops those of version 1;
+what they have committed until then is in the repo object that takes changes, which comes last.
+An upgrade may be interrupted anywhere and run again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 from frazil.commit.base import MAIN, attempts, later_than
@@ -19,14 +20,17 @@ from frazil.errors import (
     ConflictError,
     ErrorKind,
     FormatError,
+    InternalError,
     ReadOnlyError,
+    RepositoryNotFoundError,
     SessionStateError,
     StorageError,
 )
 from frazil.formats.generation import V1, V2
-from frazil.formats.ref_files import REFS, branch_key
-from frazil.formats.repo_info import decode_repo_info, snapshot_table
+from frazil.formats.ref_files import REFS, TOMBSTONE, branch_key
+from frazil.formats.repo_info import decode_repo_info, encode_repo_info, snapshot_table
 from frazil.ids import SnapshotId
+from frazil.maintenance.fencing import OldRefs, fence_refs, read_fenced
 from frazil.maintenance.file_history import PREFETCH, read_file_history
 from frazil.maintenance.synthetic_log import OldHistory, synthetic_log
 from frazil.model.history import (
@@ -40,19 +44,13 @@ from frazil.model.history import (
     UpdateLog,
 )
 from frazil.session.context import Context
-from frazil.storage.assets import snapshot_key
-from frazil.storage.base import LostRace, Storage
+from frazil.storage.assets import file_attributes, snapshot_key
+from frazil.storage.base import Fetched, LostRace, Storage, Written
 
 UPGRADE: Final = ErrorKind.INVALID_REPOSITORY_MIGRATION
 
 
-@dataclass(frozen=True, slots=True)
-class OldRefs:
-    """The refs of a v1 repository at one moment."""
-
-    branches: Mapping[str, SnapshotId]
-    tags: Mapping[str, SnapshotId]
-    deleted_tags: Mapping[str, SnapshotId | None]
+UNDER_WAY: Final = "an upgrade from spec version 1 is under way; run it again if it was interrupted"
 
 
 def upgrade_v1_to_v2(
@@ -64,8 +62,8 @@ def upgrade_v1_to_v2(
 ) -> None:
     """Make a v1 repository a v2 one; open it anew afterwards.
 
-    A dry run does everything but writing. On a repository whose upgrade was interrupted after
-    the change itself, only the unused files are deleted.
+    A dry run does everything but writing. An interrupted upgrade is finished. Without
+    `delete_unused_v1_files` the files of the refs stay, but nobody can use them any more.
 
     Raises:
         SessionStateError: there is nothing to upgrade.
@@ -76,36 +74,68 @@ def upgrade_v1_to_v2(
         raise ReadOnlyError(
             "cannot upgrade: the storage is read-only", kind=ErrorKind.READ_ONLY_STORAGE
         )
+    at_once = prefetch_concurrency or PREFETCH
     match context.refs:
         case RefFileRefs() as refs:
-            _upgrade(context, refs, dry_run=dry_run, at_once=prefetch_concurrency or PREFETCH)
+            info = plan_upgrade(context, refs, read_refs(refs), at_once)
+            if dry_run:
+                return
+            _announce(context, info)
         case RepoObjectRefs() as refs:
-            _check_leftovers(context, refs.info())
+            if not is_under_way(refs.info()):
+                _check_leftovers(context, refs.info())
+            if dry_run:
+                return
         case _:
             raise SessionStateError("only a version 1 repository can be upgraded", kind=UPGRADE)
-    if delete_unused_v1_files and not dry_run:
-        _delete_old_files(context.storage)
+    new = _take_over(context, at_once)
+    if delete_unused_v1_files:
+        _delete_old_files(context, new)
 
 
-def _upgrade(context: Context, refs: RefFileRefs, *, dry_run: bool, at_once: int) -> None:
-    for _ in attempts(context.config.update_retries()):
-        old = read_refs(refs)
-        info = plan_upgrade(context, refs, old, at_once)
-        if dry_run:
-            return
-        # Building takes long on a long history. A commit since then must not be lost.
-        if read_refs(refs) != old:
-            continue
-        level = context.config.compression_level()
-        if isinstance(create_repo_object(context.storage, info, level), LostRace):
-            raise ConflictError(
-                message="somebody else has upgraded this repository; open it again",
-                kind=ErrorKind.REPO_INFO_UPDATED,
-            )
-        if is_whole(context.storage, info) and read_refs(refs) == old:
-            return
-        # Nobody can have used it yet: a commit to the old refs came in at the same moment.
-        context.storage.delete_many([REPO_KEY])
+def _announce(context: Context, info: RepoInfo) -> None:
+    """Let there be a repo object that can only be read."""
+    status = Status(RepoAvailability.read_only, info.status.set_at, UNDER_WAY)
+    level = context.config.compression_level()
+    made = create_repo_object(context.storage, replace(info, status=status), level)
+    if isinstance(made, LostRace):
+        raise ConflictError(
+            message="somebody else has upgraded this repository; open it again",
+            kind=ErrorKind.REPO_INFO_UPDATED,
+        )
+
+
+def is_under_way(info: RepoInfo) -> bool:
+    """Whether a repo object is that of an upgrade which has begun and is not finished."""
+    status = info.status
+    return status.availability == RepoAvailability.read_only and status.reason == UNDER_WAY
+
+
+def _take_over(context: Context, at_once: int) -> RepoObjectRefs:
+    """Fence the refs of version 1, and let the repo object say what they said last."""
+    storage, config = context.storage, context.config
+    old = RefFileRefs(storage, context.assets, config)
+    for _ in attempts(config.update_retries()):
+        found = storage.fetch(REPO_KEY)
+        if not isinstance(found, Fetched):
+            raise RepositoryNotFoundError("the repo object is gone", url=storage.url)
+        if not is_under_way(decode_repo_info(found.data, key=REPO_KEY)):
+            return RepoObjectRefs(storage, config)
+        info = plan_upgrade(context, old, fence_refs(storage), at_once)
+        blob = encode_repo_info(info, level=config.compression_level())
+        attributes = file_attributes("repo-info", V2.spec)
+        written = storage.put_if(REPO_KEY, blob, found.version, attributes)
+        if isinstance(written, Written):
+            return _with_late_config(old, info, RepoObjectRefs(storage, config))
+    raise InternalError("attempts ended without an error")
+
+
+def _with_late_config(old: RefFileRefs, info: RepoInfo, new: RepoObjectRefs) -> RepoObjectRefs:
+    """Take over a configuration that was stored while the refs were."""
+    late = old.stored_config()
+    if late is not None and late != info.config:
+        new.edit_config(lambda _: late)
+    return new
 
 
 def read_refs(refs: RefFileRefs) -> OldRefs:
@@ -198,8 +228,16 @@ def _check_leftovers(context: Context, info: RepoInfo) -> None:
             "one has version 2 already",
             kind=UPGRADE,
         )
-    old = RefFileRefs(storage, context.assets, context.config)
-    for name, tip in [*old.branches().items(), *old.tags().items()]:
+    _require_known(storage, info, read_fenced(storage))
+
+
+def _require_known(storage: Storage, info: RepoInfo, old: OldRefs) -> None:
+    """Refuse to give up refs of version 1 that lead to what version 2 does not know.
+
+    Raises:
+        SessionStateError: one does.
+    """
+    for name, tip in [*old.branches.items(), *old.tags.items()]:
         if tip not in info.snapshots and storage.head(snapshot_key(tip)) is not None:
             raise SessionStateError(
                 "an old client has changed this repository after its upgrade; deleting the old "
@@ -210,20 +248,26 @@ def _check_leftovers(context: Context, info: RepoInfo) -> None:
             )
 
 
-def _delete_old_files(storage: Storage) -> None:
+def _delete_old_files(context: Context, refs: RepoObjectRefs) -> None:
     """Delete refs and configuration of v1, the main branch first.
 
-    Without it old clients find no repository, and cannot commit to what is about to go.
+    Without it old clients find no repository. Only fences are deleted, which nobody builds upon.
 
     Raises:
+        SessionStateError: an old client has gone on using them.
         StorageError: some files cannot be deleted; the repository is upgraded all the same.
     """
+    storage = context.storage
+    keys = [item.key for item in storage.list(REFS)]
+    _require_known(storage, refs.info(), fence_refs(storage))
     main = branch_key(MAIN, encoded=storage.percent_encodes_names)
-    failed = [*storage.delete_many([main]).failed]
-    if not failed:
-        failed += storage.delete_many([item.key for item in storage.list(REFS)]).failed
-    if not failed:
-        failed += storage.delete_many([CONFIG_KEY]).failed
+    tombs = [item.key for item in storage.list(REFS) if item.key.endswith(TOMBSTONE)]
+    # Tombstones are the fences of tags, and go after them.
+    first = [key for key in keys if key not in tombs and key != main]
+    failed: list[tuple[str, str]] = []
+    for portion in ([main], first, tombs, [CONFIG_KEY]):
+        if portion and not failed:
+            failed += storage.delete_many(portion).failed
     if failed:
         raise StorageError(
             f"the repository is upgraded, but unused files could not be deleted: {failed[0][1]}",

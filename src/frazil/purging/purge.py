@@ -12,22 +12,30 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+import numpy as np
+
 from frazil.commit.base import OVERWRITTEN, attempts
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import Edit, RepoObjectRefs
 from frazil.errors import (
     ConflictError,
     ErrorKind,
+    FrazilError,
     InternalError,
     InvalidInputError,
     SessionStateError,
+    SnapshotNotFoundError,
+    StorageError,
 )
 from frazil.formats.legacy.names import FOLDERS
 from frazil.formats.legacy.records import LegacyGeneration
-from frazil.ids import crockford_many, node_path
+from frazil.ids import SnapshotId, crockford_many, node_path
 from frazil.maintenance.access import require_writable
 from frazil.maintenance.ages import deletable_before, require_old
-from frazil.maintenance.id_sets import ID_WIDTH, RowSet
+from frazil.maintenance.deleting import DeleteLimits
+from frazil.maintenance.id_sets import ID_WIDTH, RowSet, id_rows
+from frazil.maintenance.listing import Objects
+from frazil.maintenance.trash import TRASH, batch_name, put_aside, put_back
 from frazil.model.history import GCRan, RepoInfo, SnapshotTable
 from frazil.purging import erasing
 from frazil.purging.erasing import Erasure
@@ -43,7 +51,7 @@ from frazil.purging.records import PurgeReport, Target, Verification, parse_regi
 from frazil.purging.rewriting import Rewriter
 from frazil.purging.traces import holds_ids
 from frazil.session.context import Context
-from frazil.storage.assets import CHUNKS, log_key, snapshot_key
+from frazil.storage.assets import CHUNKS, SNAPSHOTS, log_key, snapshot_key
 from frazil.storage.base import Storage, fan_out
 from frazil.storage.locations import without_user
 from frazil.storage.older.bodies import PRESERVED
@@ -98,11 +106,15 @@ def purge(
     limit = deletable_before(context.place, unsafe_minimum_age)
     _require_old(context, found, _plan(context, found), limit)
     rewriter = Rewriter.of(context, found)
-    found = _rewrite(context, found, rewriter)
-    plan = _plan(context, found)
-    _require_old(context, found, plan, limit)
+    for _ in attempts(context.config.update_retries()):
+        found = _rewrite(context, found, rewriter)
+        plan = _plan(context, found)
+        _require_old(context, found, plan, limit)
+        batch = f"{batch_name()}-purge"
+        if _is_settled(context, found, rewriter, batch):
+            break
     report = _told(context, found, plan, rewriter)
-    _destroy(context, found, plan, rewriter, delete_backups=delete_backups)
+    _destroy(context, found, plan, rewriter, batch, delete_backups=delete_backups)
     if isinstance(context.refs, RepoObjectRefs):
         # The newest backup is what repair begins with, and must name snapshots that exist.
         context.refs.edit(lambda _: Edit(GCRan(), {}))
@@ -132,9 +144,7 @@ def _require_old(context: Context, found: Found, plan: Erasure, limit: datetime 
     keys = [
         *(CHUNKS + name for name in crockford_many(plan.deleted)),
         *map(erasing.key_of, plan.overwritten),
-        *found.tainted,
-        *found.loose,
-        *map(snapshot_key, found.affected),
+        *(key for key in found.loose if not key.startswith(TRASH)),
     ]
     there = fan_out(context.storage.head, keys)
     require_old([item for item in there if item is not None], limit, "purge")
@@ -249,6 +259,11 @@ def _swap_files(context: Context, refs: RefFileRefs, found: Found, rewriter: Rew
                 refs.move_tag(name, rewriter.ids[target], target)
     except ConflictError:
         return False
+    return _is_known(context, found, rewriter)
+
+
+def _is_known(context: Context, found: Found, rewriter: Rewriter) -> bool:
+    """Whether history holds nothing that was not looked at."""
     known = {*found.history, *rewriter.ids.values()}
     return all(one in known for one in known_history(context))
 
@@ -256,8 +271,48 @@ def _swap_files(context: Context, refs: RefFileRefs, found: Found, rewriter: Rew
 # --- bytes ---
 
 
+def _is_settled(context: Context, found: Found, rewriter: Rewriter, batch: str) -> bool:
+    """Look once more before bytes go; False when somebody has come back to what shall go.
+
+    Where a ref may be made to any snapshot file, the old ones are put aside before, under the
+    name of a batch: whoever makes a ref looks whether its snapshot is there, and this looks at
+    the refs, so that one of the two sees the other.
+    """
+    if not isinstance(context.refs, RefFileRefs):
+        context.refs.require_online()
+        return _is_known(context, found, rewriter)
+    loose = (key[len(SNAPSHOTS) :] for key in found.loose if key.startswith(SNAPSHOTS))
+    old = {*(one for one in rewriter.ids if one in found.history), *map(SnapshotId.parse, loose)}
+    ids = id_rows(sorted(old))
+    objects = Objects(SNAPSHOTS, ids, np.zeros(len(ids), np.uint64))
+    report = put_aside(context.storage, objects, batch, DeleteLimits())
+    try:
+        if report.failed:
+            raise StorageError(f"a snapshot would not go: {report.errors[0]}")
+        if old.isdisjoint(_targets(context.refs)) and _is_known(context, found, rewriter):
+            return True
+    except FrazilError as error:
+        put_back(context.storage, batch, SNAPSHOTS)
+        if not isinstance(error, SnapshotNotFoundError):
+            raise
+    else:
+        put_back(context.storage, batch, SNAPSHOTS)
+    return False
+
+
+def _targets(refs: RefFileRefs) -> set[SnapshotId]:
+    deleted = {target for _, target in refs.deleted_tags() if target is not None}
+    return refs.present_roots() | deleted
+
+
 def _destroy(
-    context: Context, found: Found, plan: Erasure, rewriter: Rewriter, *, delete_backups: bool
+    context: Context,
+    found: Found,
+    plan: Erasure,
+    rewriter: Rewriter,
+    batch: str,
+    *,
+    delete_backups: bool,
 ) -> None:
     """Destroy bytes first and the files that name them last, so that a crash can be made good."""
     storage = context.storage
@@ -266,6 +321,7 @@ def _destroy(
     erasing.delete_keys(storage, [log_key(one) for one in rewriter.ids])
     erasing.delete_keys(storage, [snapshot_key(one) for one in rewriter.ids])
     erasing.delete_keys(storage, sorted(found.loose))
+    erasing.delete_keys(storage, [item.key for item in storage.list(f"{TRASH}{batch}/")])
     if delete_backups:
         erasing.delete_keys(storage, [item.key for item in storage.list(OVERWRITTEN)])
     context.assets.forget()

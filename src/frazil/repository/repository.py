@@ -39,7 +39,7 @@ from frazil.repository.space import Space
 from frazil.repository.staging import Staging
 from frazil.repository.upkeep import Upkeep
 from frazil.session.context import make_context
-from frazil.storage.base import Storage
+from frazil.storage.base import Storage, require_deleted
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.credentials import AnyCredential
 
@@ -255,6 +255,9 @@ class Repository(Branching, Comparing, Staging, Sessions, History, Refs, Attribu
         Args:
             storage: where the repository is.
             confirm: must be the same place again, as text, so that nobody does this by accident.
+
+        Raises:
+            StorageError: an object could not be deleted.
         """
         place = _as_storage(storage)
         if confirm not in (place.url, str(storage)):
@@ -265,8 +268,9 @@ class Repository(Branching, Comparing, Staging, Sessions, History, Refs, Attribu
         require(place)
         keys = [item.key for item in place.list("")]
         entry_points = [key for key in keys if key == REPO_KEY or key.startswith("refs/")]
-        place.delete_many(entry_points)  # first, so that nobody opens a half-deleted repository
-        place.delete_many([key for key in keys if key not in set(entry_points)])
+        # First, so that nobody opens a half-deleted repository.
+        require_deleted(place.delete_many(entry_points))
+        require_deleted(place.delete_many([key for key in keys if key not in set(entry_points)]))
         return len(keys)
 
     def resolve(self, version: str) -> str:

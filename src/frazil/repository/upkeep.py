@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from frazil.bulk.pack import Packing
-from frazil.maintenance import compaction, expire, garbage, inspect, stats
+from frazil.maintenance import collecting, compaction, expire, inspect, stats
 from frazil.maintenance.compaction import Compaction
 from frazil.model.values import (
     BasicConflictSolver,
@@ -60,7 +60,7 @@ class Upkeep(Handle):
         be what an open session has written. `unsafe_minimum_age` is another age.
         """
         self.require_writable()
-        return garbage.garbage_collect(
+        return collecting.garbage_collect(
             self.context,
             delete_object_older_than,
             dry_run=dry_run,

@@ -6,6 +6,7 @@ whoever records a change says whether the node is old or new.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -232,6 +233,8 @@ class ChangeSet:
     """set by chunk writes and moves, even if they cancelled out since"""
     sources: set[SnapshotId] = field(default_factory=set)
     """snapshots whose chunks are referred to here, and which a commit therefore requires"""
+    began: float = field(default_factory=time.time, compare=False)
+    """when the first of them may have been made, in seconds since 1970"""
 
     @property
     def is_empty(self) -> bool:
@@ -364,6 +367,7 @@ class ChangeSet:
             shifted={new(node_id) for node_id in self.shifted},
             touched=self.touched,
             sources=set(self.sources),
+            began=self.began,
         )
 
     def take(self, other: ChangeSet) -> None:
@@ -383,6 +387,7 @@ class ChangeSet:
         self.shifted |= other.shifted
         self.touched |= other.touched
         self.sources |= other.sources
+        self.began = min(self.began, other.began)
 
 
 def _take_updates(made: dict[str, N], updates: Mapping[NodeId, N]) -> None:

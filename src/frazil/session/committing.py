@@ -11,14 +11,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 
-import numpy as np
-
 from frazil.commit.base import check_clock, later_than, now_micros
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.manifest import Manifest
 from frazil.formats.snapshot_nodes import NodeTable
-from frazil.ids import ManifestId, SnapshotId, crockford_many
-from frazil.model.chunks import ChunkTable, ChunkType
+from frazil.ids import ManifestId, SnapshotId
+from frazil.model.chunks import ChunkTable
 from frazil.model.history import (
     ManifestFile,
     Metadata,
@@ -32,9 +30,10 @@ from frazil.model.splitting import automatic_sizes
 from frazil.session.changeset import ChangeSet
 from frazil.session.context import MANY_REFS
 from frazil.session.draft import Draft, PlannedManifest, check_sound, draft, summarise, unite
+from frazil.session.long_open import chunk_keys, is_long_open, require_chunks
 from frazil.session.numbering import NodeIds, numbered
 from frazil.session.working import WorkingState
-from frazil.storage.assets import CHUNKS, log_key, manifest_key, snapshot_key
+from frazil.storage.assets import log_key, manifest_key, snapshot_key
 from frazil.storage.base import begin
 
 
@@ -126,14 +125,16 @@ def start_save(
     puts += [partial(context.assets.save_file, file) for file in (log, snapshot)]
     context.storage.each(lambda put: put(), puts)
     wait = context.assets.start_durable(_keys(plan, snapshot_id, state.changes))
-    if context.storage.answers_inline:
+    if context.storage.answers_inline and not is_long_open(state.changes):
         _check_clock(state, snapshot_id, began)
         return Saved(snapshot, log, numbers), wait
     clock = begin(partial(_check_clock, state, snapshot_id, began))
+    changes = state.changes
 
     def ready() -> None:
         clock.result()
         wait()
+        require_chunks(context, changes)
 
     return Saved(snapshot, log, numbers), ready
 
@@ -227,12 +228,7 @@ def _manifest_files(
 
 def _keys(plan: Draft, snapshot_id: SnapshotId, changes: ChangeSet) -> Iterator[str]:
     """Every object the commit newly names, chunks first."""
-    for changed in changes.chunks.values():
-        table, _ = changed.columns()
-        native = table.chunk_id[table.kind == ChunkType.native]
-        distinct = np.unique(np.ascontiguousarray(native).view("S12"))  # as rows it is slow
-        for name in crockford_many(distinct.view(np.uint8).reshape(-1, 12)):
-            yield f"{CHUNKS}{name}"
+    yield from chunk_keys(changes)
     for planned in plan.manifests:
         yield manifest_key(planned.id)
     yield log_key(snapshot_id)

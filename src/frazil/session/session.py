@@ -36,6 +36,7 @@ from frazil.session.context import Context
 from frazil.session.diff import diff_of
 from frazil.session.doubt import Doubts
 from frazil.session.draft import summarise
+from frazil.session.long_open import confirm_chunks
 from frazil.session.mergeable import merge_changes, require_same_meaning
 from frazil.session.numbering import NodeIds
 from frazil.session.preload import prefetch
@@ -436,6 +437,7 @@ class Session(Shown):
         self._doubts.begin(publication, saved)
         try:
             self.state.context.refs.publish(publication, wait)
+            confirm_chunks(self.state.context, publication, changes)
             return self._finish(saved)
         except (ConflictError, SnapshotNotFoundError, RefNotFoundError):
             self._doubts.drop()  # the repository has said no

@@ -21,15 +21,14 @@ from frazil.errors import SessionStateError
 from frazil.formats.links import native_chunk_ids
 from frazil.ids import ALPHABET, crockford_many
 from frazil.maintenance.ages import safe_cutoff
+from frazil.maintenance.collecting import Way, collect
 from frazil.maintenance.deleting import DeleteLimits, Told, nobody
 from frazil.maintenance.garbage import (
     PHASES,
     FindChunks,
     Plan,
-    apply_plan,
     counted,
     plan_collection,
-    settle,
 )
 from frazil.maintenance.id_sets import ID_WIDTH, RowSet
 from frazil.maintenance.listing import Objects, list_older, parse_names
@@ -317,7 +316,12 @@ def collect_garbage(
         told([*chain.from_iterable(map(Objects.keys, plan.garbage))])
         return counted(plan)
     context = jobs.target_of(url, options).location.open().context
-    final = settle(context, plan, WalkLimits())
-    if final is None:
+    once = iter([plan])
+
+    def planned() -> Plan:
+        for found in once:
+            return found
         raise SessionStateError("the history has changed meanwhile: run the collection again")
-    return apply_plan(context, final, DeleteLimits(max_concurrent_deletes), told=told)
+
+    way = Way(deleting=DeleteLimits(max_concurrent_deletes), told=told)
+    return collect(context, planned, way)

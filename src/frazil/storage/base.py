@@ -389,6 +389,17 @@ def too_short(key: str, expected: int) -> StorageError:
     )
 
 
+def require_deleted(done: Deleted) -> None:
+    """Make sure that a bulk delete has deleted everything.
+
+    Raises:
+        StorageError: something would not go.
+    """
+    if done.failed:
+        key, reason = done.failed[0]
+        raise StorageError(f"{len(done.failed)} objects could not be deleted: {reason}", key=key)
+
+
 def check_key(key: str) -> None:
     """Refuse keys that could name something else, or something outside the root."""
     if _KEY.fullmatch(key) is None:

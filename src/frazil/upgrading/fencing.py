@@ -16,8 +16,8 @@ from frazil.formats.legacy.g1_state import move_away
 from frazil.formats.legacy.names import WIDE
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, RefRecord
 from frazil.ids import SnapshotId, crockford
-from frazil.maintenance.upgrade import OldRefs
-from frazil.storage.base import LostRace
+from frazil.maintenance.fencing import OldRefs
+from frazil.storage.base import LostRace, require_deleted
 from frazil.storage.older.state_file import StateFile
 from frazil.upgrading.records import cannot, marker
 from frazil.upgrading.source import Source
@@ -119,7 +119,7 @@ def open_again(source: Source) -> None:
     if isinstance(source.refs, StateFileRefs):
         _open_state(source)
     for key in fences(source):
-        source.place.delete_many([key])
+        require_deleted(source.place.delete_many([key]))
 
 
 def _open_state(source: Source) -> None:

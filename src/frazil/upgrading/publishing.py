@@ -17,10 +17,11 @@ from frazil.formats.generation import Generation
 from frazil.formats.legacy.ref_names import RefPrefix
 from frazil.formats.ref_files import REFS, branch_key, encode_ref, tag_key, tombstone_key
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.maintenance.upgrade import OldRefs, is_whole, migrated
+from frazil.maintenance.fencing import OldRefs
+from frazil.maintenance.upgrade import is_whole, migrated
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot
-from frazil.storage.base import PLAIN, LostRace
+from frazil.storage.base import PLAIN, LostRace, require_deleted
 from frazil.upgrading.chunks import legacy_container
 from frazil.upgrading.preserving import keep_once
 from frazil.upgrading.records import ChunkMode
@@ -127,7 +128,7 @@ def hide_old_refs(source: Source, target: Generation) -> None:
         keys = refs.deleted_branch_keys()
     for key in keys:
         keep_once(source.place, key)
-    source.place.delete_many(keys)
+    require_deleted(source.place.delete_many(keys))
 
 
 def renamed(refs: OldRefs, root: SnapshotId | None) -> OldRefs:

@@ -15,7 +15,7 @@ from frazil.formats.legacy.names import plain_name
 from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.ref_names import check_ref_name, parse_ref_key
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.maintenance.upgrade import OldRefs
+from frazil.maintenance.fencing import OldRefs
 from frazil.model.history import Micros
 from frazil.session.context import Context
 from frazil.storage.base import Storage

@@ -15,7 +15,7 @@ from frazil.commit.base import attempts
 from frazil.errors import ErrorKind, ReadOnlyError
 from frazil.formats.generation import Generation
 from frazil.ids import SnapshotId
-from frazil.maintenance.upgrade import OldRefs
+from frazil.maintenance.fencing import OldRefs
 from frazil.session.context import Context
 from frazil.upgrading.chunks import (
     Move,

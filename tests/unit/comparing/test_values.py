@@ -12,6 +12,7 @@ import zarr
 
 import frazil
 from frazil.bulk.layout import layout_of
+from frazil.comparing import pairing
 from frazil.comparing.records import ArrayChange, FoundBy, Sample
 from frazil.errors import NodeNotFoundError, RefNotFoundError
 from frazil.session.keyspace import KeySpace
@@ -325,3 +326,74 @@ def test_codecs_that_only_zarr_knows_are_read_by_zarr(repo: frazil.Repository) -
     with pytest.raises(frazil.InvalidInputError, match="purge the whole array"):
         repo.purge("m", [slice(0, 1)], confirm="m", unsafe_minimum_age=AT_ONCE)
     assert repo.purge("m", confirm="m", unsafe_minimum_age=AT_ONCE).is_proved
+
+
+def resized(repo: frazil.Repository, name: str, shape: tuple[int, ...]) -> str:
+    session = repo.writable_session("main")
+    zarr.open_array(session.store, path=name, mode="r+").resize(shape)
+    return session.commit("resize")
+
+
+@pytest.mark.parametrize(
+    ("shape", "added", "removed"), [((9,), 3, 0), ((4,), 0, 2), ((5,), 0, 1), ((6,), 0, 0)]
+)
+def test_an_array_that_was_only_resized_is_told(
+    repo: frazil.Repository, shape: tuple[int, ...], added: int, removed: int
+) -> None:
+    """No chunk was written, and all cells that both have are equal."""
+    first = make(repo, t=np.arange(6.0), u=np.ones(3))
+    session = repo.writable_session("main")
+    zarr.open_array(session.store, path="t", mode="r+").resize(shape)
+    zarr.open_array(session.store, path="u", mode="r+").attrs["a"] = 1
+    last = session.commit("resize")
+    found = repo.diff_values(first, last).arrays
+    if not added and not removed:
+        assert not found
+        return
+    [only] = found
+    assert (only.path, only.cells_added, only.cells_removed) == ("/t", added, removed)
+    assert (only.cells_changed, only.old_shape, only.new_shape) == (0, (6,), shape)
+
+
+def test_an_array_of_another_rank_has_no_common_cells(repo: frazil.Repository) -> None:
+    first = make(repo, t=np.arange(6.0))
+    session = repo.writable_session("main")
+    root = zarr.open_group(session.store, mode="a")
+    root.create_array("t", shape=(2, 3), chunks=(2, 3), dtype="f8", overwrite=True)[...] = 1.0
+    last = session.commit("another rank")
+    [found] = repo.diff_values(first, last).arrays
+    assert (found.old_shape, found.new_shape) == ((6,), (2, 3))
+    assert (found.cells_compared, found.cells_changed) == (0, 0)
+    assert (found.cells_added, found.cells_removed) == (6, 6)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+def test_the_last_chunk_of_a_portion_is_compared(
+    repo: frazil.Repository, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chunks are compared two at a time here, and each has changed."""
+    monkeypatch.setattr(pairing, "PORTION_BYTES", 2 * 2 * 8)
+    first = make(repo, t=np.zeros(2 * count))
+    last = change(repo, "t", slice(None), np.arange(1.0, 2 * count + 1))
+    [found] = repo.diff_values(first, last).arrays
+    assert (found.cells_compared, found.cells_changed) == (2 * count, 2 * count)
+    assert found.max_difference == 2 * count
+
+
+@pytest.mark.parametrize("side", [2, 3, 4, 7])
+def test_regions_of_arrays_with_other_chunks_cover_all_cells(
+    repo: frazil.Repository, side: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stored in other chunks all cells are compared, however they fall into regions."""
+    monkeypatch.setattr(pairing, "PORTION_BYTES", 6 * 8)
+    values = np.arange(1.0, 36.0).reshape(5, 7)
+    first = make(repo, t=values)
+    session = repo.writable_session("main")
+    root = zarr.open_group(session.store, mode="a")
+    made = root.create_array("t", shape=(5, 7), chunks=(1, side), dtype="f8", overwrite=True)
+    made[...] = -values
+    last = session.commit("other chunks")
+    [found] = repo.diff_values(first, last).arrays
+    assert (found.found_by, found.cells_compared) == (FoundBy.CELLS, 35)
+    assert (found.cells_changed, found.bounding_box) == (35, ((0, 5), (0, 7)))
+    assert found.min_difference == -70.0

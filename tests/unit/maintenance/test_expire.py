@@ -197,3 +197,18 @@ def test_times_need_a_zone(storage: MemoryStorage, spec: Spec) -> None:
         repo.expire_snapshots(naive)
     with pytest.raises(TypeError):
         repo.garbage_collect(naive, unsafe_minimum_age=AT_ONCE)
+
+
+@pytest.mark.parametrize("spec", [1, 2, "g3"])
+def test_a_branch_that_just_got_a_commit_is_not_deleted(
+    storage: MemoryStorage, spec: int | str
+) -> None:
+    repo = make(storage, spec)
+    repo.create_branch("dev", put(repo, 0, 1))
+    put(repo, 1, 2, "dev")
+    limit = datetime.now(UTC)
+    places = {1: ("put_if", "refs/branch.dev"), 2: ("copy_if", "repo"), "g3": ("put_if", "refs/")}
+    moment = Moment(*places[spec], lambda: put(repo, 2, 3, "dev"))
+    slow = Repository.open(Interrupted(storage, [moment]))
+    slow.expire_snapshots(limit, delete_expired_branches=True)
+    assert values(Repository.open(storage), "dev")[:3] == [1, 2, 3]

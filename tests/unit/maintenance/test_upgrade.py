@@ -121,8 +121,8 @@ def test_there_is_nothing_to_upgrade_in_version_2(storage: MemoryStorage) -> Non
 def test_old_refs_that_somebody_went_on_using_are_not_deleted(storage: MemoryStorage) -> None:
     repo = old(storage)
     session = repo.writable_session("main")
-    upgrade(repo, delete=False)
     newer = SnapshotId.parse(session.flush("by a client that knows only v1"))
+    upgrade(repo, delete=False)
     storage.put(branch_key("main", encoded=True), encode_ref(newer))
     with pytest.raises(SessionStateError, match="old client"):
         upgrade(Repository.open(storage))

@@ -450,6 +450,28 @@ def test_who_may_write_in_the_directory_may_lock_it(tmp_path: Path) -> None:
     assert (tmp_path / LOCK_NAME).stat().st_mode & 0o777 == 0o664
 
 
+@pytest.mark.parametrize("work", ["put", "put_if", "delete_many"])
+def test_who_changes_an_object_waits_for_whoever_replaces_it(
+    storage: LocalStorage, root: Path, work: str
+) -> None:
+    """Between looking at it and renaming over it nobody else may have written."""
+    storage.put("repo", b"old")
+    version = version_of(storage, "repo")
+    changes: dict[str, Callable[[], object]] = {
+        "put": lambda: storage.put("repo", b"new"),
+        "put_if": lambda: storage.put_if("repo", b"new", version),
+        "delete_many": lambda: storage.delete_many(["repo"]),
+    }
+    with ThreadPoolExecutor(1) as pool:
+        with RootLock(str(root), timeout_s=5).hold():
+            begun = pool.submit(changes[work])
+            time.sleep(0.1)
+            assert not begun.done()
+            assert storage.get("repo") == b"old"
+        begun.result(timeout=20)
+    assert storage.get("repo") == (None if work == "delete_many" else b"new")
+
+
 # --- versions and durability ---
 
 

@@ -8,6 +8,7 @@ what they write becomes such files. Commit protocols, which differ, use the stor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, Self
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
@@ -234,7 +235,9 @@ class OldObjects(WrappedStorage):
 
     def delete_many(self, keys: Sequence[str]) -> Deleted:
         """Delete objects; missing ones are fine."""
-        return self.inner.delete_many(list(map(self.where, keys)))
+        names = dict(zip(map(self.where, keys), keys, strict=True))
+        done = self.inner.delete_many([*names])
+        return replace(done, failed=tuple((names[key], reason) for key, reason in done.failed))
 
     def make_durable(self, keys: Iterable[str]) -> None:
         """Return once the files of these objects would survive a power cut."""

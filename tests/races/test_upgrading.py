@@ -1,0 +1,208 @@
+"""Somebody else at every storage call of an upgrade to version 2, and the other way round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+
+from frazil.errors import FrazilError, ReadOnlyError
+from frazil.fsck import fsck
+from frazil.maintenance.upgrade import UNDER_WAY, upgrade_v1_to_v2
+from frazil.repository import Repository
+from frazil.storage.base import Storage
+from frazil.storage.memory import MemoryStorage
+from tests.races.test_deleting import At, copy_of
+from tests.support.ages import AT_ONCE
+from tests.unit.maintenance.samples import keys, later, make, messages, put, values
+
+Act = Callable[[Repository], dict[str, list[int]]]
+"""Does something and tells what branches hold then."""
+
+
+def prepared() -> MemoryStorage:
+    """A repository of version 1 with a branch, a tag and garbage."""
+    storage = MemoryStorage()
+    repo = make(storage, 1)
+    first = put(repo, 0, 1)
+    repo.create_branch("dev", first)
+    put(repo, 1, 2, "dev")
+    repo.create_tag("v1", first)
+    repo.create_branch("gone", first)
+    put(repo, 5, 5, "gone")
+    repo.delete_branch("gone")
+    put(repo, 0, 3)
+    return storage
+
+
+def commit(repo: Repository) -> dict[str, list[int]]:
+    put(repo, 2, 7)
+    return {"main": [3, 0, 7, 0]}
+
+
+def commit_on_dev(repo: Repository) -> dict[str, list[int]]:
+    put(repo, 2, 8, "dev")
+    return {"dev": [1, 2, 8, 0]}
+
+
+def new_branch(repo: Repository) -> dict[str, list[int]]:
+    repo.create_branch("new", repo.lookup_branch("dev"))
+    put(repo, 3, 9, "new")
+    return {"new": [1, 2, 0, 9]}
+
+
+def reset(repo: Repository) -> dict[str, list[int]]:
+    repo.reset_branch("main", repo.lookup_branch("dev"))
+    return {"main": [1, 2, 0, 0]}
+
+
+def collect(repo: Repository) -> dict[str, list[int]]:
+    repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
+    return {"main": [3, 0, 0, 0], "dev": [1, 2, 0, 0]}
+
+
+def upgrade(repo: Repository) -> dict[str, list[int]]:
+    upgrade_v1_to_v2(repo.context, dry_run=False)
+    return {"main": [3, 0, 0, 0], "dev": [1, 2, 0, 0]}
+
+
+ACTS: tuple[Act, ...] = (commit, commit_on_dev, new_branch, reset, collect, upgrade)
+
+
+def attempted(act: Act, repo: Repository) -> dict[str, list[int]]:
+    """What an act says it has done; nothing when it was refused."""
+    try:
+        return act(repo)
+    except FrazilError:
+        return {}
+
+
+def is_half_way(repo: Repository) -> bool:
+    """Whether somebody has begun an upgrade."""
+    return repo.get_status().limited_availability_reason == UNDER_WAY
+
+
+def finish(storage: Storage) -> Repository:
+    """Run an upgrade again that may have been interrupted."""
+    repo = Repository.open(storage)
+    if repo.spec_version == 1 or is_half_way(repo) or keys(storage, "refs/"):
+        upgrade_v1_to_v2(repo.context, dry_run=False)
+    return Repository.open(storage)
+
+
+def assert_kept(storage: Storage, told: dict[str, list[int]], where: object) -> None:
+    repo = Repository.open(storage)
+    assert repo.spec_version == 2
+    assert repo.list_tags() == {"v1"}
+    for name, expected in told.items():
+        assert values(repo, name)[:4] == expected, (where, name)
+    assert {"main", "dev"} <= repo.list_branches()
+    assert messages(repo)[-1] == "Repository initialized"
+    put(repo, 7, 70)
+    assert not [found for found in fsck(repo).findings if found.level.name == "ERROR"], where
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["open before", "opens then"])
+@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
+def test_what_others_are_told_during_an_upgrade_is_true(act: Act, is_open: bool) -> None:
+    """A client that was open before knows version 1; one that opens then meets either."""
+    template = prepared()
+    for call in count(1, 1 if act is commit else 3):
+        storage = copy_of(template)
+        before = Repository.open(storage)
+        told: list[dict[str, list[int]]] = []
+        at = At(
+            storage,
+            0,
+            lambda told=told, before=before, storage=storage: told.append(  # type: ignore[misc]
+                attempted(act, before if is_open else Repository.open(storage))
+            ),
+        )
+        repo = Repository.open(at)
+        at.left = call
+        try:
+            upgrade_v1_to_v2(repo.context, dry_run=False)
+        except FrazilError:
+            assert act is upgrade or act is collect or act is reset, call
+        if not told:
+            break
+        finish(storage)
+        assert_kept(storage, told[0], call)
+    assert call > 15
+
+
+@pytest.mark.parametrize("act", ACTS[:-1], ids=lambda act: act.__name__)
+def test_what_is_told_when_an_upgrade_comes_in_between_is_true(act: Act) -> None:
+    """The upgrade comes at every storage call of somebody who knows version 1."""
+    template = prepared()
+    for call in count(1, 1 if act is commit else 3):
+        storage = copy_of(template)
+        done: list[object] = []
+        at = At(
+            storage,
+            0,
+            lambda done=done, storage=storage: done.append(  # type: ignore[misc]
+                upgrade(Repository.open(storage))
+            ),
+        )
+        repo = Repository.open(at)
+        at.left = call
+        told = attempted(act, repo)
+        if not done:
+            break
+        finish(storage)
+        assert_kept(storage, told, call)
+    assert call > 3
+
+
+class Dead(Exception):
+    """The process is no more."""
+
+
+def test_an_upgrade_that_was_killed_anywhere_is_finished_by_the_next() -> None:
+    template = prepared()
+    for call in count(1):
+        storage = copy_of(template)
+
+        def die() -> None:
+            raise Dead
+
+        at = At(storage, 0, die)
+        repo = Repository.open(at)
+        at.left = call
+        try:
+            upgrade_v1_to_v2(repo.context, dry_run=False)
+            break
+        except Dead:
+            pass
+        # A client of version 1 goes on if nothing has happened yet, and is refused otherwise.
+        told = attempted(commit, Repository.open(storage))
+        finish(storage)
+        assert_kept(storage, told or {"main": [3, 0, 0, 0]}, call)
+        assert not keys(storage, "refs/")
+    assert call > 15
+
+
+def test_a_new_client_reads_but_does_not_write_before_the_upgrade_is_done() -> None:
+    template = prepared()
+    seen: list[str] = []
+    for call in count(1):
+        storage = copy_of(template)
+
+        def look(storage: Storage = storage) -> None:
+            repo = Repository.open(storage)
+            if repo.spec_version == 2 and is_half_way(repo):
+                seen.append(repo.get_status().availability.name)
+                assert values(repo)[0] == 3
+                with pytest.raises(ReadOnlyError, match="under way"):
+                    repo.writable_session("main")
+
+        at = At(storage, 0, look)
+        repo = Repository.open(at)
+        at.left = call
+        upgrade_v1_to_v2(repo.context, dry_run=False)
+        if at.left > 0:
+            break
+    assert set(seen) == {"read_only"}
+    assert len(seen) > 5

@@ -1,0 +1,87 @@
+"""A write whose reply was lost, and that others have replaced since, is not called refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from frazil.errors import StorageError
+from frazil.model.values import ConflictDetector
+from frazil.repository import Repository
+from frazil.storage.base import PLAIN, Attributes, Bytes, LostRace, Version, Written
+from frazil.storage.memory import MemoryStorage
+from tests.support.faulty import FaultyStorage
+from tests.support.nodes import group_document, write_keys
+
+
+class Doubtful(FaultyStorage):
+    """Loses the reply to the next write of a ref, and others write before it is asked about."""
+
+    then: Callable[[], object] | None = None
+
+    def put_if(
+        self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
+    ) -> Written | LostRace:
+        done = super().put_if(key, data, expected, attributes)
+        if self.then is None or not key.startswith("refs/"):
+            return done
+        others, self.then = self.then, None
+        others()
+        return LostRace(key, in_doubt=True)
+
+
+class Scene:
+    """A repository of version 1, seen through a bad line and through a good one."""
+
+    def __init__(self) -> None:
+        place = MemoryStorage()
+        self.first = Repository.create(place, spec_version=1).lookup_branch("main")
+        self.line = Doubtful(place)
+        self.ours = Repository.open(self.line)
+        self.theirs = Repository.open(place)
+        self.second = commit(self.theirs, "main", "second")
+
+    def messages(self, branch: str) -> list[str]:
+        """Of the history as others see it, newest first, without the first one."""
+        return [info.message for info in self.theirs.ancestry(branch=branch)][:-1]
+
+
+def commit(repository: Repository, branch: str, name: str) -> str:
+    """A commit that makes a group."""
+    session = repository.writable_session(branch)
+    write_keys(session, {f"{name}/zarr.json": group_document()})
+    return session.commit(name, rebase_with=ConflictDetector())
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_a_new_branch_that_others_committed_to(scene: Scene) -> None:
+    scene.line.then = lambda: commit(scene.theirs, "b", "theirs")
+    with pytest.raises(StorageError, match="nobody can tell"):
+        scene.ours.create_branch("b", scene.second)
+    assert scene.messages("b") == ["theirs", "second"]
+
+
+def test_a_reset_that_others_committed_upon(scene: Scene) -> None:
+    scene.line.then = lambda: commit(scene.theirs, "main", "theirs")
+    with pytest.raises(StorageError, match="nobody can tell"):
+        scene.ours.reset_branch("main", scene.first)
+    assert scene.messages("main") == ["theirs"]
+
+
+def test_a_deleted_branch_that_others_made_again(scene: Scene) -> None:
+    scene.theirs.create_branch("b", scene.first)
+    scene.line.then = lambda: scene.theirs.create_branch("b", scene.second)
+    with pytest.raises(StorageError, match="nobody can tell"):
+        scene.ours.delete_branch("b")
+    assert scene.messages("b") == ["second"]
+
+
+def test_a_commit_that_others_built_upon_is_known_as_ours(scene: Scene) -> None:
+    scene.line.then = lambda: commit(scene.theirs, "main", "theirs")
+    commit(scene.ours, "main", "ours")
+    assert scene.messages("main") == ["theirs", "ours", "second"]

@@ -1,0 +1,103 @@
+"""What a collection must leave alone: work under way, and what somebody builds upon meanwhile."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from frazil.model.config import RepositoryConfig
+from frazil.repository import Repository
+from frazil.session.session import Session
+from frazil.storage.local import LocalStorage
+from frazil.storage.memory import MemoryStorage
+from tests.support.ages import AT_ONCE
+from tests.support.checks import check_repository
+from tests.support.nodes import array_document, contents, write_keys
+from tests.unit.maintenance.samples import Interrupted, Moment
+
+CONFIG = RepositoryConfig(inline_chunk_threshold_bytes=0)
+DAY = timedelta(days=1)
+
+
+def written(repository: Repository, branch: str, place: int) -> Session:
+    session = repository.writable_session(branch)
+    write_keys(session, {"a/zarr.json": array_document(9), f"a/c/{place}": b"chunk %d" % place})
+    return session
+
+
+def age(folder: Path) -> None:
+    """Let all files be five days old."""
+    then = (datetime.now(UTC) - 5 * DAY).timestamp()
+    for file in folder.rglob("*"):
+        os.utime(file, (then, then))
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_chunks_of_an_open_session_stay_on_a_disk(tmp_path: Path, spec: int) -> None:
+    """Their ages are looked at one by one there, after everything else is known."""
+    storage = LocalStorage(tmp_path, durability="none")
+    repository = Repository.create(storage, config=CONFIG, spec_version=spec)
+    written(repository, "main", 0).commit("first")
+    written(repository, "main", 1)  # given up long ago
+    age(tmp_path)
+    session = written(repository, "main", 2)
+    summary = repository.garbage_collect(datetime.now(UTC) - 2 * DAY)
+    assert summary.chunks_deleted == 1
+    assert len([*storage.list("chunks/")]) == 2
+    session.commit("second")
+    assert contents(Repository.open(storage).readonly_session("main"))["a/c/2"] == b"chunk 2"
+    check_repository(repository)
+
+
+def test_what_is_built_upon_meanwhile_stays(tmp_path: Path) -> None:
+    """A snapshot without branch is garbage until somebody writes one after it."""
+    inner = LocalStorage(tmp_path, durability="none")
+    repository = Repository.create(inner, config=CONFIG)
+    first = written(repository, "main", 0).commit("first")
+    repository.create_branch("dev", first)
+    written(repository, "dev", 1).commit("lost")
+    other = Repository.open(inner)
+    late = other.writable_session("dev")
+    repository.reset_branch("dev", first)
+    age(tmp_path)
+    made: list[str] = []
+
+    def build_upon() -> None:
+        write_keys(late, {"a/c/2": b"chunk 2"})
+        made.append(late.flush("after the lost one"))
+
+    storage = Interrupted(inner, [Moment("put_if", "repo", build_upon)])
+    collector = Repository.open(storage)
+    collector.garbage_collect(datetime.now(UTC) - 2 * DAY)
+    assert made
+    again = Repository.open(inner)
+    found = contents(again.readonly_session(snapshot_id=made[0]))
+    assert (found["a/c/1"], found["a/c/2"]) == (b"chunk 1", b"chunk 2")
+    history = [info.id for info in again.ancestry(snapshot_id=made[0])]
+    assert history[0] == made[0]
+    assert first in history
+    check_repository(again)
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_what_gets_a_branch_meanwhile_stays(spec: int) -> None:
+    inner = MemoryStorage()
+    repository = Repository.create(inner, config=CONFIG, spec_version=spec)
+    first = written(repository, "main", 0).commit("first")
+    repository.create_branch("dev", first)
+    lost = written(repository, "dev", 1).commit("lost")
+    repository.delete_branch("dev")
+    other = Repository.open(inner)
+    moment = (
+        Moment("put_if", "repo", lambda: other.create_branch("saved", lost))
+        if spec == 2
+        else Moment("list", "chunks/", lambda: other.create_branch("saved", lost))
+    )
+    collector = Repository.open(Interrupted(inner, [moment]))
+    collector.garbage_collect(datetime.now(UTC) + DAY, unsafe_minimum_age=AT_ONCE)
+    again = Repository.open(inner)
+    assert contents(again.readonly_session("saved"))["a/c/1"] == b"chunk 1"
+    check_repository(again)

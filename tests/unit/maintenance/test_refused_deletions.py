@@ -1,0 +1,74 @@
+"""What a store refuses to delete is told, and never counted as deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from frazil.errors import StorageError
+from frazil.repository import Repository
+from frazil.storage.base import Deleted
+from frazil.storage.memory import MemoryStorage
+from tests.support.ages import AT_ONCE
+from tests.support.faulty import FaultyStorage
+from tests.unit.maintenance.samples import keys, later, make, put, values
+
+
+class Keeping(FaultyStorage):
+    """A storage that deletes nothing, as one without the permission to."""
+
+    def delete_many(self, keys: Sequence[str]) -> Deleted:
+        return Deleted(0, failed=tuple((key, "permission denied") for key in keys))
+
+
+def test_a_branch_that_cannot_be_deleted_is_as_it_was(storage: MemoryStorage) -> None:
+    repo = make(storage, 1)
+    put(repo, 0, 1)
+    repo.create_branch("dev", repo.lookup_branch("main"))
+    put(repo, 0, 2, "dev")
+    with pytest.raises(StorageError, match="permission denied"):
+        Repository.open(Keeping(storage)).delete_branch("dev")
+    assert values(Repository.open(storage), "dev")[0] == 2
+    put(Repository.open(storage), 0, 3, "dev")
+    Repository.open(storage).delete_branch("dev")
+    assert Repository.open(storage).list_branches() == {"main"}
+
+
+def test_a_repository_that_cannot_be_deleted_is_told(storage: MemoryStorage) -> None:
+    make(storage, 2)
+    keeping = Keeping(storage)
+    with pytest.raises(StorageError, match="permission denied"):
+        Repository.delete(keeping, confirm=keeping.url)
+    assert Repository.exists(storage)
+
+
+@pytest.mark.parametrize("spec", [1, 2, "g1", "g3"])
+def test_a_collection_counts_what_is_gone(storage: MemoryStorage, spec: int | str) -> None:
+    repo = make(storage, spec)
+    put(repo, 0, 1)
+    put(repo, 0, 2)
+    repo.expire_snapshots(later())
+    before = keys(storage, "chunks/")
+    done = Repository.open(Keeping(storage)).garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
+    assert (done.chunks_deleted, done.bytes_deleted, done.snapshots_deleted) == (0, 0, 0)
+    assert done.objects_failed_to_delete > 0
+    assert done.delete_errors[0] == "permission denied"
+    assert keys(storage, "chunks/") == before
+    assert values(Repository.open(storage))[0] == 2
+
+
+def test_the_trash_tells_what_stays(storage: MemoryStorage) -> None:
+    repo = make(storage, 2)
+    put(repo, 0, 1)
+    repo.create_branch("dev", repo.lookup_branch("main"))
+    put(repo, 0, 2, "dev")
+    repo.delete_branch("dev")
+    plan = repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    repo.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE)
+    keeping = Repository.open(Keeping(storage))
+    with pytest.raises(StorageError, match="permission denied"):
+        keeping.restore_trash()
+    with pytest.raises(StorageError, match="permission denied"):
+        keeping.empty_trash(later(), unsafe_minimum_age=AT_ONCE)
+    assert repo.list_trash()
