@@ -242,9 +242,10 @@ def _check_log(
     parent = None if link.parent is None else files.snapshot(link.parent)
     if snapshot is None or parent is None or parent.content is None:
         return True
-    older, is_whole = _pruned_logs(files, link, findings)
-    # Expiry in version 1 makes a snapshot the child of the first one, and tells nobody.
-    may_be_cut = spec == 1 and link.parent_is_root
+    older, is_whole, was_version_1 = _pruned_logs(files, link, findings)
+    # Expiry in version 1 makes a snapshot the child of the first one, and tells nobody. What is
+    # expired after an upgrade hands its logs on, which then begin where those of version 1 did.
+    may_be_cut = link.parent_is_root and (spec == 1 or was_version_1)
     change = Change(
         key,
         parent.content,
@@ -259,9 +260,10 @@ def _check_log(
 
 def _pruned_logs(
     files: Files, link: Link, findings: list[Finding]
-) -> tuple[list[TransactionLog], bool]:
-    """The logs of ancestors that were cut out, and whether all of them are there."""
+) -> tuple[list[TransactionLog], bool, bool]:
+    """The logs of ancestors that were cut out: all of them? and are there some of version 1?"""
     logs: list[TransactionLog] = []
+    was_version_1 = False
     for one in link.pruned:
         read = files.log(one)
         if read is None:
@@ -271,7 +273,8 @@ def _pruned_logs(
             findings += read.findings
         else:
             logs.append(read.content)
-    return logs, len(logs) == len(link.pruned)
+            was_version_1 |= read.spec == 1
+    return logs, len(logs) == len(link.pruned), was_version_1
 
 
 # --- all of them ---

@@ -51,6 +51,18 @@ def test_nothing_is_found_after_expiry_and_collection(spec: int) -> None:
     assert sum(report.unreferenced.values()) == 0
 
 
+def test_nothing_is_found_after_expiry_before_and_after_an_upgrade() -> None:
+    storage = MemoryStorage()
+    repository = make(storage, 1)
+    repository.expire_snapshots(list(repository.ancestry(branch="main"))[1].written_at)
+    upgraded = upgrade_repository(repository)
+    last = datetime.now(UTC)
+    for number in range(3):
+        commit(upgraded, f"goes on {number}", a__c__0=f"number {number}".encode())
+    assert upgraded.expire_snapshots(last)
+    assert_clean(fsck(storage))
+
+
 @pytest.mark.parametrize("expired", [False, True])
 def test_nothing_is_found_after_an_upgrade(expired: bool) -> None:
     storage = MemoryStorage()
