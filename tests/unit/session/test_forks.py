@@ -95,3 +95,17 @@ def test_conflicts_are_found_by_the_commit_when_the_session_stayed(spec: int) ->
     session.merge(fork)
     with pytest.raises(RebaseFailedError):
         session.commit("merged", rebase_with=ConflictDetector())
+
+
+@by_spec
+def test_a_fork_of_an_array_that_was_replaced_is_refused(spec: int) -> None:
+    repository = made(spec)
+    session = repository.writable_session("main")
+    fork = forked(session, _0=b"ours")
+    other = repository.writable_session("main")
+    other.state.delete_node("/a")
+    write_keys(other, {"a/zarr.json": array_document(8), "a/c/1": b"theirs"})
+    other.commit("replaced")
+    session.rebase(ConflictDetector())
+    with pytest.raises(RebaseFailedError):
+        session.merge(fork)
