@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
+import zarr.abc.store
 from zarr.abc.store import SuffixByteRequest
 from zarr.core.buffer import default_buffer_prototype
 
@@ -66,8 +67,9 @@ def test_a_readonly_session_refuses_in_both(package: Any) -> None:
     store = made(package).readonly_session("main").store
     with pytest.raises((frazil.ReadOnlyError, ValueError), match="read"):
         zarr.open_group(store, mode="r+")["a"][0] = 7  # type: ignore[index]
+    value = PROTOTYPE.buffer.from_bytes(b"\0" * 8)
     with pytest.raises(frazil.ReadOnlyError):
-        store.with_read_only(False).set_sync("a/c/0", PROTOTYPE.buffer.from_bytes(b"\0" * 8))
+        asyncio.run(store.with_read_only(False).set("a/c/0", value))
 
 
 # --- keys and values ---
@@ -83,6 +85,15 @@ def listed(store: Any, prefix: str) -> list[str]:
 def test_an_array_without_chunks_lists_c_in_the_facade_only() -> None:
     assert listed(made(icechunk).readonly_session("main").store, "bare") == ["c", "zarr.json"]
     assert listed(made(frazil).readonly_session("main").store, "bare") == ["zarr.json"]
+
+
+def test_the_facade_reads_by_coroutines_only() -> None:
+    ours, facade = (made(each).readonly_session("main").store for each in (frazil, icechunk))
+    for name in ("get_sync", "set_sync", "delete_sync"):
+        assert getattr(facade, name) is None
+        assert callable(getattr(ours, name))
+    protocol = getattr(zarr.abc.store, "SupportsGetSync", None)  # of newer releases
+    assert protocol is None or not isinstance(facade, protocol)
 
 
 def test_the_last_bytes_of_a_document(package: Any) -> None:
