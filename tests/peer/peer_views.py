@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,46 @@ def displays(icechunk: Any, folder: Path) -> Any:
     }
 
 
+def refusals(icechunk: Any, folder: Path) -> Any:
+    """Which error, with which code, tells that something cannot be done."""
+    repo = _made(icechunk)
+    main = repo.lookup_branch("main")
+    moving = repo.rearrange_session("main")
+    reader = repo.readonly_session("main")
+    writer = repo.writable_session("main")
+    attempts: dict[str, Callable[[], Any]] = {
+        "write while moving": lambda: zarr.open_group(moving.store).create_group("z"),
+        "shift while moving": lambda: moving.shift_array("/a", (1,)),
+        "merge while moving": lambda: writer.merge(moving),
+        "move while writing": lambda: writer.move("/a", "/b"),
+        "move while reading": lambda: reader.move("/a", "/b"),
+        "clear while reading": lambda: asyncio.run(reader.store.delete_dir("a")),
+        "fork while reading": reader.fork,
+        "commit nothing": lambda: writer.commit("nothing"),
+        "commit while reading": lambda: reader.commit("nothing"),
+        "no branch": lambda: repo.lookup_branch("nope"),
+        "no tag": lambda: repo.lookup_tag("nope"),
+        "no branch to write": lambda: repo.writable_session("nope"),
+        "no such snapshot": lambda: repo.create_branch("x", "0000000000000000000G"),
+        "no snapshot id": lambda: repo.create_branch("x", "ABC"),
+        "branch again": lambda: repo.create_branch("main", main),
+        "delete main": lambda: repo.delete_branch("main"),
+        "too early": lambda: repo.readonly_session("main", as_of=datetime(2000, 1, 1, tzinfo=UTC)),
+        "nothing here": lambda: icechunk.Repository.open(icechunk.in_memory_storage()),
+        "created again": lambda: icechunk.Repository.create(repo.storage),
+        "no node": lambda: reader.get_node_id("/nope"),
+        "no such flag": lambda: repo.set_feature_flag("nope", True),
+    }
+    found = {}
+    for name, attempt in attempts.items():
+        try:
+            attempt()
+            found[name] = "done"
+        except icechunk.IcechunkError as error:
+            found[name] = f"{type(error).__name__} {getattr(error.kind, 'value', error.kind)}"
+    return found
+
+
 def conditions(icechunk: Any, folder: Path) -> Any:
     """Rules for splitting manifests."""
     condition, axis = icechunk.ManifestSplitCondition, icechunk.ManifestSplitDimCondition
@@ -148,5 +189,5 @@ def scalar(icechunk: Any, folder: Path) -> Any:
 
 VIEWS: dict[str, Callable[[Any, Path], Any]] = {
     view.__name__: view
-    for view in (mode_r, folders, storage_settings, displays, conditions, history, scalar)
+    for view in (mode_r, folders, storage_settings, displays, refusals, conditions, history, scalar)
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from enum import EnumType
 from typing import Final, cast
 
-from frazil.model.display import Field, Shown
+from frazil.model.display import Field, Literal, Shown
 from frazil.model.manifest_config import (
     ManifestConfig,
     ManifestPreloadCondition,
@@ -362,5 +362,7 @@ class FeatureFlag(Shown):
 
     def shown_fields(self) -> Iterable[Field]:
         """All there is to know."""
-        for name in ("id", "name", "default_enabled", "setting", "enabled"):
+        yield Field("id", self.id)
+        yield Field("name", Literal(self.name))
+        for name in ("default_enabled", "setting", "enabled"):
             yield Field(name, getattr(self, name))

@@ -17,6 +17,7 @@ from frazil.errors import (
     ConflictError,
     ErrorKind,
     NodeNotFoundError,
+    ReadOnlyError,
     RefNotFoundError,
     SessionStateError,
     SnapshotNotFoundError,
@@ -44,7 +45,7 @@ from frazil.session.rebasing import rebase, rebase_to
 from frazil.session.reindex import reindex_array, shift_array
 from frazil.session.reliance import Reliance
 from frazil.session.tree import nodes_of
-from frazil.session.working import WorkingState
+from frazil.session.working import WorkingState, rearranges_only
 
 # Stores bring zarr along, which whoever only looks at a snapshot need not wait for.
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class Session(Shown):
         self._mode = mode
         self._doubts = Doubts()
         self.state.editable = mode == SessionMode.writable
+        self.state.rearranges = mode == SessionMode.rearrange
 
     # --- what it is ---
 
@@ -303,8 +305,13 @@ class Session(Shown):
 
     def move(self, from_path: str, to_path: str) -> None:
         """Give a node, with everything below it, another path; needs a rearrange session."""
+        if self.read_only:
+            raise ReadOnlyError("a read-only session cannot move nodes")
         if self._mode != SessionMode.rearrange:
-            self._require(SessionMode.rearrange)
+            raise SessionStateError(
+                "nodes can only be moved in a session of Repository.rearrange_session",
+                kind=ErrorKind.NON_REARRANGE_SESSION,
+            )
         source, target = node_path(from_path), node_path(to_path)
         tree = self.state.tree
         if tree.get(source) is None:
@@ -571,7 +578,7 @@ class Session(Shown):
                 "cannot fork a read-only session", kind=ErrorKind.CANNOT_FORK_READ_ONLY_SESSION
             )
         if self._mode == SessionMode.rearrange:
-            self._require(SessionMode.writable)
+            raise rearranges_only()
         base, numbers = self.state.base_id, NO_NUMBERS
         if self.has_uncommitted_changes:
             with self.state.frozen():
@@ -600,7 +607,7 @@ class Session(Shown):
         """
         for session in (self, *others):
             if session._mode == SessionMode.rearrange:
-                self._require(SessionMode.writable)
+                raise rearranges_only()
         self.state.require_editable()
         for other in others:
             self._require_mergeable(other)
@@ -703,17 +710,6 @@ class Session(Shown):
             )
         if self._mode == SessionMode.rearrange:
             require_moves(self.state.context.refs)
-
-    def _require(self, mode: SessionMode) -> None:
-        if mode == SessionMode.rearrange:
-            raise SessionStateError(
-                "nodes can only be moved in a session of Repository.rearrange_session",
-                kind=ErrorKind.REARRANGE_SESSION_ONLY,
-            )
-        raise SessionStateError(
-            "this needs a session of Repository.writable_session",
-            kind=ErrorKind.NON_REARRANGE_SESSION,
-        )
 
 
 class ForkSession(Session):

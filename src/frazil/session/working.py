@@ -20,6 +20,7 @@ from frazil.errors import (
     InvalidInputError,
     NodeNotFoundError,
     ReadOnlyError,
+    SessionStateError,
     SnapshotNotFoundError,
     StorageError,
 )
@@ -57,6 +58,8 @@ class WorkingState:
         self.changes = changes if changes is not None else ChangeSet()
         self.lock = threading.RLock()
         self.editable = False
+        self.rearranges = False
+        """whether nodes are moved here, and nothing else is changed"""
         self.pack_writes: bool | None = None
         """whether several chunks written at once share objects; None: as configured"""
         self.skip_identical: bool | None = None
@@ -228,6 +231,8 @@ class WorkingState:
     def require_editable(self) -> None:
         """Refuse edits of a read-only session, and of one that is being committed."""
         self._require_thawed()
+        if self.rearranges:
+            raise rearranges_only()
         if not self.editable:
             raise ReadOnlyError(
                 "cannot write to a read-only store: open the session with "
@@ -288,7 +293,7 @@ class WorkingState:
     def close(self, base_id: SnapshotId) -> None:
         """Become a view of the snapshot that was made of this state."""
         with self.lock:
-            self.editable = False
+            self.editable = self.rearranges = False
             self._is_closed = True
             self.move_base(base_id)
             self.changes = ChangeSet()  # last: readers look here first, then into the tree
@@ -474,6 +479,15 @@ class WorkingState:
             else:
                 found += np.array(texts, object)[numbers].tolist()
         return found
+
+
+def rearranges_only() -> SessionStateError:
+    """The error for edits of a session that moves nodes."""
+    return SessionStateError(
+        "this session was made to move nodes and takes no other changes; use a session of"
+        " Repository.writable_session",
+        kind=ErrorKind.REARRANGE_SESSION_ONLY,
+    )
 
 
 def _no_checksums(context: Context) -> InvalidInputError:

@@ -339,7 +339,7 @@ def test_merges_that_make_no_sense_are_refused(newest: Repository) -> None:
         reader.merge(fork)
     with pytest.raises(SessionStateError) as caught:
         early.merge(newest.rearrange_session("main"))
-    assert caught.value.kind == ErrorKind.NON_REARRANGE_SESSION
+    assert caught.value.kind == ErrorKind.REARRANGE_SESSION_ONLY
     with pytest.raises(SessionStateError, match="into a fork") as caught:
         fork.merge(other)
     assert caught.value.kind == ErrorKind.MERGE_NOT_ALLOWED
@@ -406,9 +406,17 @@ def test_each_session_kind_refuses_the_others_edits(newest: Repository) -> None:
     start(newest)
     with pytest.raises(SessionStateError) as caught:
         newest.writable_session("main").move("/g", "/h")
-    assert caught.value.kind == ErrorKind.REARRANGE_SESSION_ONLY
+    assert caught.value.kind == ErrorKind.NON_REARRANGE_SESSION
     with pytest.raises(ReadOnlyError):
-        write_keys(newest.rearrange_session("main"), {"g/a/c/0": b"x"})
+        newest.readonly_session("main").move("/g", "/h")
+    session = newest.rearrange_session("main")
+    with pytest.raises(SessionStateError) as caught:
+        write_keys(session, {"g/a/c/0": b"x"})
+    assert caught.value.kind == ErrorKind.REARRANGE_SESSION_ONLY
+    session.move("/g", "/h")
+    session.commit("moved")
+    with pytest.raises(ReadOnlyError):
+        write_keys(session, {"h/a/c/0": b"x"})
 
 
 def test_shift_moves_chunks_and_empties_what_they_left(newest: Repository) -> None:
