@@ -8,8 +8,10 @@ import pytest
 
 from frazil.errors import ConflictError, ErrorKind, SessionStateError
 from frazil.ids import SnapshotId
-from frazil.model.values import ConflictDetector
+from frazil.model.values import BasicConflictSolver, ConflictDetector, VersionSelection
 from frazil.repository import Repository
+from frazil.session.keyspace import KeySpace
+from frazil.session.rebasing import rebase
 from frazil.session.session import Session
 from frazil.storage.assets import log_key
 from frazil.storage.base import Storage
@@ -135,3 +137,33 @@ def test_a_session_stays_on_the_last_commit_that_went_well(spec: int) -> None:
         late.rebase(ConflictDetector())
     assert late.snapshot_id == fine
     assert contents(late)["b/c/0"] == b"x"
+
+
+def test_what_was_solved_stays_undone_when_the_rest_cannot_be() -> None:
+    """Two expired commits are passed at once: the first is solved, the second is not."""
+    storage, repository = started(2)
+    late = write(Repository.open(storage), "a/c/0")
+    write_keys(late, {"b/c/0": b"late"})
+    write(repository, "a/c/0").commit("solved by taking theirs")
+    session = repository.writable_session("main")
+    KeySpace(session.state).delete("b/zarr.json")
+    session.commit("the array is gone")
+    repository.expire_snapshots(datetime.now(UTC) + LATER)
+    base = late.snapshot_id
+    solver = BasicConflictSolver(on_chunk_conflict=VersionSelection.UseTheirs)
+    with pytest.raises(ConflictError):
+        late.rebase(solver)
+    assert late.snapshot_id == base
+    assert contents(late)["a/c/0"] == b"x"
+    assert contents(late)["b/c/0"] == b"late"
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_the_number_of_commits_passed_is_told(spec: int) -> None:
+    storage, repository = started(spec)
+    session = write(Repository.open(storage), "a/c/0")
+    assert rebase(session.state, "main", ConflictDetector()) == 0
+    assert rebase(session.state, "gone", ConflictDetector()) == 0
+    for place in range(2):
+        write(repository, f"b/c/{place}").commit("other")
+    assert rebase(session.state, "main", ConflictDetector()) == 2
