@@ -472,6 +472,52 @@ def test_who_changes_an_object_waits_for_whoever_replaces_it(
     assert storage.get("repo") == (None if work == "delete_many" else b"new")
 
 
+# --- names and sizes, as garbage collection asks for them ---
+
+
+def test_names_and_sizes_of_a_folder(storage: LocalStorage, root: Path) -> None:
+    storage.put_many([("chunks/a", b"12345"), ("chunks/b", b""), ("manifests/m", b"1")])
+    (root / "chunks" / "folder").mkdir()
+    os.utime(root / "chunks" / "a", ns=(1_700_000_000_123_456_789, 1_700_000_000_123_456_789))
+    assert sorted(storage.names("chunks/")) == ["a", "b", "folder"]
+    assert storage.names("manifests/") == ["m"]
+    assert storage.names("none/") == []
+    first, second, folder, missing = storage.measure("chunks/", ["a", "b", "folder", "gone"])
+    assert first == (5, 1_700_000_000_123_456)
+    assert second is not None
+    assert second[0] == 0
+    assert folder is missing is None
+    assert storage.measure("none/", ["a", "b"]) == [None, None]
+    with pytest.raises(InvalidInputError):
+        storage.names("chunks")
+
+
+def test_names_and_sizes_are_not_those_behind_a_link(
+    storage: LocalStorage, root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "secret").write_bytes(b"secret")
+    root.mkdir()
+    (root / "chunks").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError):
+        storage.names("chunks/")
+    assert storage.measure("chunks/", ["secret"]) == [None]
+    trusting = LocalStorage(root, follow_symlinks=True)
+    assert trusting.names("chunks/") == ["secret"]
+    assert trusting.measure("chunks/", ["secret"])[0] is not None
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look everywhere")
+def test_a_folder_that_may_not_be_read_is_told(storage: LocalStorage, root: Path) -> None:
+    storage.put("chunks/a", b"1")
+    (root / "chunks").chmod(0)
+    try:
+        with pytest.raises(StorageError):
+            storage.names("chunks/")
+    finally:
+        (root / "chunks").chmod(0o755)
+
+
 # --- versions and durability ---
 
 
