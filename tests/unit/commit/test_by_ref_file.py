@@ -7,7 +7,9 @@ from functools import partial
 
 import pytest
 
+from frazil.commit.by_ref_file import RefFileRefs
 from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind, RefNotFoundError
+from frazil.ids import SnapshotId
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.base import Storage
@@ -155,3 +157,34 @@ def test_a_deleted_tag_is_gone_for_good(inner: Storage) -> None:
         repository.lookup_tag("release")
     with pytest.raises(AlreadyExistsError):
         repository.create_tag("release", tip)
+
+
+def test_a_tag_moves_only_from_where_it_is_thought_to_be(inner: Storage) -> None:
+    """As when the snapshot it points to is made anew."""
+    newest, older, oldest = map(SnapshotId.parse, ids(inner))
+    refs = Repository.open(inner).context.refs
+    assert isinstance(refs, RefFileRefs)
+    with pytest.raises(ConflictError):
+        refs.move_tag("release", oldest, older)
+    with pytest.raises(ConflictError):
+        refs.move_tag("none", oldest, older)
+    assert refs.tag_target("release") == newest
+    refs.move_tag("release", older, newest)
+    refs.move_tag("release", older, newest)  # again, since a reply may be lost
+    assert refs.tag_target("release") == older
+    assert "none" not in refs.tags()
+
+
+def test_a_tag_that_somebody_moves_meanwhile_is_not_moved(inner: Storage) -> None:
+    newest, older, oldest = map(SnapshotId.parse, ids(inner))
+
+    def rival(other: Repository) -> None:
+        refs = other.context.refs
+        assert isinstance(refs, RefFileRefs)
+        refs.move_tag("release", oldest, newest)
+
+    refs = overtaken(inner, "refs/tag.release", rival).context.refs
+    assert isinstance(refs, RefFileRefs)
+    with pytest.raises(ConflictError):
+        refs.move_tag("release", older, newest)
+    assert Repository.open(inner).lookup_tag("release") == str(oldest)
