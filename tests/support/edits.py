@@ -288,6 +288,16 @@ def redone(state: Mapping[str, bytes], *names: str) -> State:
     return found
 
 
+def committed(state: Mapping[str, bytes], *names: str) -> State:
+    """A state with edits of as many commits, each of which drops the chunks outside its grids."""
+    found = dict(state)
+    for name in names:
+        found = redone(found, name)
+        seen = visible(found)
+        found = {key: value for key, value in found.items() if key in seen}
+    return found
+
+
 def visible(state: Mapping[str, bytes]) -> dict[str, Any]:
     """What readers see of a state: documents as values, and the chunks inside the grids."""
     documents = {

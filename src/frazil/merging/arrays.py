@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from frazil.formats.zarr_meta import STRUCTURE, ArrayMeta, parse_node
+from frazil.formats.zarr_meta import STRUCTURE, ArrayMeta, chunk_lengths, parse_node
 from frazil.ids import ChunkId
 from frazil.merging import documents
 from frazil.merging.chunk_deltas import U32, ChunkDelta, common, outside
@@ -31,6 +31,7 @@ from frazil.model.nodes import ArrayNode
 from frazil.storage.locations import without_user
 
 Fetch: TypeAlias = Callable[[], ChunkDelta]
+NAMES: Final = "dimension_names"
 SPEC_OF_DOCUMENTS: Final = 2
 """Every stored document was accepted before; the latest rules accept them all."""
 
@@ -73,6 +74,12 @@ class ArraySides:
         """How their chunks differ from the base."""
         return self.fetch_theirs()
 
+    @property
+    def is_of_one_rank(self) -> bool:
+        """Whether the array has the same number of axes on both sides."""
+        _, ours, theirs = self.texts
+        return documents.rank(ours) == documents.rank(theirs)
+
     @cached_property
     def texts(self) -> tuple[Document, Document, Document]:
         """The documents of base, ours and theirs; without a base its structure is ours."""
@@ -90,6 +97,10 @@ def merge_array(sides: ArraySides, settle: Settle) -> MergedArray:
     base, ours, theirs = sides.texts
     fields = documents.merge_fields(sides.path, base, ours, theirs, settle)
     whole = _structure_side(sides, settle)
+    if not sides.is_of_one_rank and whole in (OURS, THEIRS):
+        fields.pop(NAMES, None)  # they may be those of the other axes
+        side = ours if whole == OURS else theirs
+        fields |= {name: side[name] for name in (NAMES,) if name in side}
     if whole == THEIRS:
         taken: Document = {name: theirs[name] for name in (*STRUCTURE, SHAPE) if name in theirs}
         kept = {name: fields[name] for name in fields if name not in STRUCTURE}
@@ -117,8 +128,7 @@ def _document(sides: ArraySides, merged: Document) -> bytes:
 def _structure_side(sides: ArraySides, settle: Settle) -> Outcome:
     """The side whose structure, shape and chunks are taken as a whole; None to merge them."""
     base, ours, theirs = map(documents.structure, sides.texts)
-    ranks = {documents.rank(text) for text in sides.texts[1:]}
-    if documents.same(ours, theirs) and len(ranks) == 1:
+    if documents.same(ours, theirs) and sides.is_of_one_rank:
         return None
     kind = ConflictKind.CREATED if sides.base is None else ConflictKind.STRUCTURE
     if sides.base is not None:
@@ -132,10 +142,11 @@ def _structure_side(sides: ArraySides, settle: Settle) -> Outcome:
 
 
 def _touched(sides: ArraySides, side: str) -> bool:
-    """Whether a side changed the shape or the chunks."""
+    """Whether a side changed the shape or the chunks, or names of axes that are others now."""
     base, ours, theirs = sides.texts
     text = ours if side == OURS else theirs
-    if not documents.same(text.get(SHAPE), base.get(SHAPE)):
+    names = () if sides.is_of_one_rank else (NAMES,)
+    if not all(documents.same(text.get(name), base.get(name)) for name in (SHAPE, *names)):
         return True
     return bool(len(sides.changed_ours if side == OURS else sides.changed_theirs))
 
@@ -153,8 +164,9 @@ def _merge_chunks(sides: ArraySides, fields: Document, settle: Settle) -> Merged
     grid = _grid(document)
     ours, theirs = sides.changed_ours, sides.changed_theirs
     for side, delta, node in ((OURS, ours, sides.ours), (THEIRS, theirs, sides.theirs)):
-        cut = _cut_axes(delta, grid, settled)
-        if cut and settle(_cut_conflict(sides, outside(delta.table, grid))) == side:
+        whole = _whole_chunks(document, node)
+        cut = _cut_axes(delta, whole, settled)
+        if cut and settle(_cut_conflict(sides, outside(delta.table, whole))) == side:
             own = [each.array_length for each in node.shape]
             shape = [own[axis] if axis in cut else n for axis, n in enumerate(shape)]
             document = _document(sides, {**fields, SHAPE: shape})
@@ -174,6 +186,18 @@ def _grid(document: bytes) -> tuple[int, ...]:
     meta = parse_node(document, spec=SPEC_OF_DOCUMENTS)
     assert isinstance(meta, ArrayMeta)
     return tuple(each.num_chunks for each in meta.shape)
+
+
+def _whole_chunks(document: bytes, node: ArrayNode) -> tuple[int, ...]:
+    """How many chunks of a side a document leaves whole along each axis."""
+    meta, lengths = parse_node(document, spec=SPEC_OF_DOCUMENTS), chunk_lengths(document)
+    assert isinstance(meta, ArrayMeta)
+    return tuple(
+        new.array_length // lengths[axis]
+        if lengths is not None and new.array_length < old.array_length
+        else new.num_chunks
+        for axis, (new, old) in enumerate(zip(meta.shape, node.shape, strict=True))
+    )
 
 
 def _merge_shape(sides: ArraySides, settle: Settle) -> tuple[list[int], set[int], Contested | None]:

@@ -1,0 +1,187 @@
+"""Every edit merged with every other, picked and taken back: nothing of either side is lost.
+
+The model takes a hierarchy for a set of facts: each attribute, each axis, each other field of the
+metadata, each chunk. A fact that one side changed is as that side has it; what both changed
+differently must have been refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import pytest
+
+from frazil.errors import MergeConflictError
+from frazil.fsck import fsck
+from frazil.repository import Repository
+from tests.support.edit_races import base_of, copy_of
+from tests.support.edits import EDITS, MOVES, State, begin, committed, visible
+from tests.support.nodes import contents
+
+Facts: TypeAlias = Mapping[tuple[str, ...], object]
+Work: TypeAlias = Callable[[Repository, str, str], None]
+
+NAMES = sorted(EDITS)
+EACH = 20
+"""Of the others, one in so many is tried in `make test`, another one for each edit."""
+
+
+def facts(state: State) -> Facts:
+    """What a reader may learn from a state, one by one."""
+    found: dict[tuple[str, ...], object] = {}
+    for key, value in visible(state).items():
+        if not key.endswith("zarr.json"):
+            found[key,] = value
+            continue
+        for field, content in value.items():
+            if field == "attributes":
+                found |= {(key, field, name): each for name, each in content.items()}
+            elif field == "shape":
+                found |= {(key, field, str(axis)): each for axis, each in enumerate(content)}
+                found[key, "rank"] = len(content)
+            elif content is not None:
+                found[key, field] = content
+    return found
+
+
+def three_ways(base: Facts, ours: Facts, theirs: Facts) -> Facts | None:
+    """The facts after both; None if both changed one differently."""
+    merged = {}
+    for key in {*base, *ours, *theirs}:
+        was, here, there = base.get(key), ours.get(key), theirs.get(key)
+        if here != there and was not in (here, there):
+            return None
+        merged[key] = there if here == was else here
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def in_turn(base: State, *orders: tuple[str, ...]) -> list[Facts]:
+    """The facts after edits in some orders, as far as these are possible."""
+    found = []
+    for order in orders:
+        try:
+            found.append(facts(committed(base, *order)))
+        except Exception:
+            continue
+    return found
+
+
+def same_values(one: Facts, other: Facts) -> bool:
+    """Whether two states have the same, be it in other places."""
+    return sorted(map(repr, one.values())) == sorted(map(repr, other.values()))
+
+
+def is_right(base: State, seen: Facts, ours: str, theirs: str) -> bool:
+    """Whether this may be there after both edits."""
+    if {ours, theirs} <= MOVES:
+        return same_values(seen, facts(base))
+    both = [(ours, theirs), (theirs, ours)]
+    # By its identity, a node in the place of one that the other deletes too is a new node.
+    is_new = EDITS[ours].replaces or EDITS[theirs].replaces
+    if MOVES & {ours, theirs} or (is_new and "remove" in f"{ours} {theirs}"):
+        return seen in in_turn(base, *both)
+    alone = [facts(committed(base, name)) for name in (ours, theirs)]
+    return seen == three_ways(facts(base), *alone)
+
+
+def merge(repository: Repository, ours: str, theirs: str) -> None:
+    repository.create_branch("other", repository.lookup_branch("main"))
+    begin(repository, ours).commit("ours")
+    begin(repository, theirs, branch="other").commit("theirs")
+    repository.merge("other", "main", ff=False)
+
+
+def pick(repository: Repository, ours: str, theirs: str) -> None:
+    repository.create_branch("other", repository.lookup_branch("main"))
+    begin(repository, ours).commit("ours")
+    picked = begin(repository, theirs, branch="other").commit("theirs")
+    repository.cherry_pick(picked, "main")
+
+
+def wrong(work: Work, spec: int, ours: str, others: Sequence[str]) -> list[str]:
+    """What is wrong with an edit brought together with each of the others."""
+    found = []
+    storage, base = base_of(spec)
+    for theirs in others:
+        repository = copy_of(storage)
+        try:
+            work(repository, ours, theirs)
+        except MergeConflictError:
+            continue
+        seen = facts(contents(Repository.open(repository.storage).readonly_session("main")))
+        if not is_right(base, seen, ours, theirs):
+            found.append(f"{ours!r} and {theirs!r}: {sorted(seen)}")
+        told = [each for each in fsck(repository).findings if each.path != "/c/m"]
+        found += [f"{ours!r} and {theirs!r}: {each}" for each in told]
+    return found
+
+
+def wrong_reverts(spec: int, first: str, others: Sequence[str]) -> list[str]:
+    """What is wrong after an edit is taken back, below each of the others."""
+    found = []
+    storage, base = base_of(spec)
+    for second in others:
+        if not in_turn(base, (first, second)):
+            continue
+        repository = copy_of(storage)
+        reverted = begin(repository, first).commit("first")
+        begin(repository, second).commit("second", allow_empty=True)
+        try:
+            repository.revert(reverted, "main")
+        except MergeConflictError:
+            continue
+        seen = facts(contents(Repository.open(repository.storage).readonly_session("main")))
+        one, both = facts(committed(base, first)), facts(committed(base, first, second))
+        wanted = [three_ways(one, both, facts(base)), *in_turn(base, (second,))]
+        if EDITS[first].replaces and second.startswith("remove"):
+            wanted.append(facts(base))  # what was replaced is another node, and comes back
+        is_moved = first in MOVES and same_values(seen, both)
+        if seen not in wanted and not is_moved:
+            found.append(f"without {first!r}, {second!r}: {sorted(seen)}")
+        told = [each for each in fsck(repository).findings if each.path != "/c/m"]
+        found += [f"without {first!r}, {second!r}: {each}" for each in told]
+    return found
+
+
+WORKS = {"merge": merge, "pick": pick}
+
+
+@pytest.mark.parametrize("ours", NAMES)
+def test_nothing_is_lost_between_two_branches(ours: str) -> None:
+    start = NAMES.index(ours)
+    assert not wrong(merge, 2, ours, NAMES[start % EACH :: EACH])
+    assert not wrong(pick, 2, ours, NAMES[(start + 7) % EACH :: EACH])
+    assert not wrong_reverts(2, ours, NAMES[(start + 13) % EACH :: EACH])
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [("cut inside a chunk", "write new 3"), ("name dimension", "other rank")],
+)
+@pytest.mark.parametrize("policy", ["ours", "theirs"])
+def test_what_has_no_place_on_the_axes_of_the_other_side_is_a_conflict(
+    ours: str, theirs: str, policy: Literal["ours", "theirs"]
+) -> None:
+    for mine, other in ((ours, theirs), (theirs, ours)):
+        repository = copy_of(base_of(2)[0])
+        with pytest.raises(MergeConflictError):
+            merge(repository, mine, other)
+        repository.merge("other", "main", policy=policy)
+        chosen = committed(base_of(2)[1], mine if policy == "ours" else other)
+        found = contents(Repository.open(repository.storage).readonly_session("main"))
+        assert visible(found)["a/zarr.json"] == visible(chosen)["a/zarr.json"]
+        assert not fsck(repository).findings
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("spec", [1, 2])
+@pytest.mark.parametrize("work", list(WORKS))
+@pytest.mark.parametrize("ours", NAMES)
+def test_nothing_is_lost_between_two_branches_for_all_pairs(
+    spec: int, work: str, ours: str
+) -> None:
+    names = [name for name in NAMES if spec > 1 or name not in MOVES]
+    if ours in names:
+        assert not wrong(WORKS[work], spec, ours, names)
+        assert work != "merge" or not wrong_reverts(spec, ours, names)
