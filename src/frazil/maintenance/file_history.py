@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from frazil.errors import FormatError, SnapshotNotFoundError, StorageError
 from frazil.formats.links import snapshot_links
@@ -63,6 +64,14 @@ class FileHistory:
             entry = self[current].entry
             yield entry
             current = entry.parent_id
+
+    def newest_first(self, rows: U8) -> npt.NDArray[np.intp]:
+        """The order in which snapshots come after none of their descendants, newest first."""
+        times = [
+            known.entry.flushed_at if (known := self.known.get(SnapshotId(bytes(row)))) else 0
+            for row in rows
+        ]
+        return np.argsort(-np.array(times, np.int64), kind="stable")
 
     def kept(self, tips: Iterable[SnapshotId], old: U8) -> dict[SnapshotId, Known]:
         """What a collection of `old` snapshot files must leave: what tips and young files need.

@@ -136,7 +136,10 @@ def _plan_by_files(
     known = history.kept(refs.present_roots(), old[0].ids)
     files = {file.id: file for one in known.values() for file in one.manifest_files}
     live = _live(context, known, (), files.values(), limits, find_chunks)
-    return Plan(frozenset(known), frozenset(), old).sparing(live)
+    # Whoever points a ref to a snapshot that is still there finds its ancestors too, also when a
+    # collection was killed half way.
+    snapshots = old[0].sorted_by(history.newest_first)
+    return Plan(frozenset(known), frozenset(), (snapshots, *old[1:])).sparing(live)
 
 
 def _tips(info: RepoInfo) -> list[SnapshotId]:
