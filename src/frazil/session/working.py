@@ -107,7 +107,7 @@ class WorkingState:
                     base = self._base = self.context.assets.snapshot(self.base_id)
                 except SnapshotNotFoundError as error:
                     raise StorageError(
-                        "the snapshot of this session is missing in storage",
+                        "object not found: the snapshot of this session is missing in storage",
                         kind=ErrorKind.OBJECT_NOT_FOUND,
                         key=snapshot_key(self.base_id),
                     ) from error
