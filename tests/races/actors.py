@@ -30,7 +30,7 @@ from frazil.repository import Repository
 from frazil.session.keyspace import KeySpace
 from frazil.session.session import Session
 from frazil.storage.base import Storage
-from tests.races.worlds import CONFIG, Facts, Place, Step, cells, commit, garbage_before
+from tests.races.worlds import AGE, CONFIG, Facts, Place, Step, cells, commit, garbage_before
 from tests.support.nodes import array_document, contents, write_keys
 
 
@@ -176,6 +176,8 @@ def begin_writing(me: Actor) -> None:
     """A session with a chunk, left open for long."""
     me.session = me.repo.writable_session("main")
     write_keys(me.session, {"b/c/3": me.value})
+    # As old as its chunks look to the store.
+    me.session.state.changes.began -= AGE.total_seconds()
 
 
 def end_writing(me: Actor) -> None:

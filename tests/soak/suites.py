@@ -22,7 +22,8 @@ class Suite:
 SUITES: Final = (
     Suite("spark kills", ("tests/spark/test_kills.py",)),
     Suite("thousand files", ("tests/peer/test_thousand_files.py",)),
-    Suite("verdicts", ("tests/peer/test_verdicts.py", "tests/races/test_fork_matrix.py")),
+    Suite("verdicts", ("tests/peer/test_verdicts.py",)),
+    Suite("matrices", ("tests/races/test_edit_matrix.py", "tests/races/test_fork_matrix.py")),
     Suite("commit kills", ("tests/races/test_commit_kills.py", "tests/races/test_local_cas.py")),
     Suite("upgrade kills", ("tests/races/test_upgrade_kills.py", "tests/unit/upgrading")),
     Suite("power cuts", ("tests/unit/storage/test_power_cut.py",)),
