@@ -15,7 +15,9 @@ from frazil.bulk.layout import layout_of
 from frazil.comparing import pairing
 from frazil.comparing.records import ArrayChange, FoundBy, Sample
 from frazil.errors import NodeNotFoundError, RefNotFoundError
+from frazil.ids import SnapshotId
 from frazil.session.keyspace import KeySpace
+from frazil.session.working import WorkingState
 from tests.support.ages import AT_ONCE
 from tests.unit.codec_pipeline.test_dispatch import Mirror
 
@@ -397,3 +399,27 @@ def test_regions_of_arrays_with_other_chunks_cover_all_cells(
     assert (found.found_by, found.cells_compared) == (FoundBy.CELLS, 35)
     assert (found.cells_changed, found.bounding_box) == (35, ((0, 5), (0, 7)))
     assert found.min_difference == -70.0
+
+
+def test_no_more_than_a_chunk_is_in_memory_where_chunks_are_large(
+    repo: frazil.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pairing, "PORTION_BYTES", 1)
+    first = make(repo, t=np.zeros((4, 6)))
+    last = change(repo, "t", slice(None), 1.0)
+    session = repo.writable_session("main")
+    root = zarr.open_group(session.store, mode="a")
+    root.create_array("t", shape=(4, 6), chunks=(1, 3), dtype="f8", overwrite=True)[...] = 2.0
+    other = session.commit("other chunks")
+
+    def parts(one: str, two: str) -> list[pairing.Portion]:
+        ids = [SnapshotId.parse(each) for each in (one, two)]
+        states = [WorkingState(repo.context, each) for each in ids]
+        [pair] = pairing.plan_pairs(repo.context, *ids)
+        return [*pairing.portions(pair, *states)]
+
+    by_chunk = parts(first, last)
+    assert [len(part.chunks) for part in by_chunk if part.chunks is not None] == [1] * 6
+    boxes = [part.box for part in parts(last, other)]
+    assert {tuple(end - start for start, end in box) for box in boxes} == {(2, 3)}
+    assert sorted(boxes) == [((a, a + 2), (b, b + 3)) for a in (0, 2) for b in (0, 3)]

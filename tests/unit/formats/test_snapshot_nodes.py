@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 from frazil.errors import FormatError
 from frazil.formats import snapshot_nodes
+from frazil.formats.envelope import FileKind, unseal
+from frazil.formats.flat import Buffer
+from frazil.formats.single_node import ARRAY
 from frazil.formats.snapshot import decode_snapshot, encode_snapshot
 from frazil.formats.snapshot_nodes import NodeTable
 from frazil.ids import ManifestId, NodeId, SnapshotId
@@ -204,3 +207,53 @@ def test_a_few_nodes_are_checked_like_many(spec: int) -> None:
         held.sort(key=lambda node: path_order(node.path))
         with pytest.raises(FormatError, match="path"):
             decode_snapshot(encode_snapshot(snapshot(held), spec=spec), key=KEY)
+
+
+def body_of(held: Sequence[Node], spec: int) -> bytes:
+    """A snapshot file as it is before compression."""
+    blob = encode_snapshot(snapshot(held), spec=spec)
+    return bytes(unseal(blob, FileKind.SNAPSHOT, key=KEY).body)
+
+
+def misplaced(body: bytes, spec: int) -> list[str]:
+    """Numbers that are not where FlatBuffers wants them; official readers refuse such files."""
+    root = Buffer(body, KEY).root()
+    found = []
+    for node in root.tables(2):
+        data = node.table(4)
+        if data is None or node.byte(3) != ARRAY:
+            continue
+        path = node.required_text(1, "path")
+        starts = [data.required_vector(0, 16, "shape")[0]] if spec == 1 else []
+        starts += [dim.at(0) or 0 for dim in data.tables(3)] if spec == 2 else []
+        found += [f"shape of {path} at {start}" for start in starts if start % 8]
+        for ref in data.tables(2):
+            start = ref.required_vector(1, 8, "extents")[0]
+            found += [f"extents of {path} at {start}"] * (start % 4 > 0)
+    return found
+
+
+@SPECS
+def test_numbers_are_where_official_readers_want_them(spec: int) -> None:
+    """In new files, and in those that are made of the bytes of others."""
+    expected, table = nodes(), opened(nodes(), spec)
+    assert misplaced(body_of(expected, spec), spec) == []
+    for number, path in enumerate(["/g3/é2", "/g7/é3", "/g0/é0"], 100):
+        row = next(n for n, node in enumerate(expected) if node.path == path)
+        expected[row] = changed(expected[row], number)
+        odd = replace(expected[row], user_data=expected[row].user_data + b" " * (number % 8 + 1))
+        expected[row] = odd
+        table = table.edited([odd])
+        body = body_of(table, spec)
+        assert misplaced(body, spec) == []
+        table = opened(table, spec)
+        assert tuple(table) == tuple(expected)
+
+
+@SPECS
+def test_a_changed_node_does_not_double_the_file(spec: int) -> None:
+    table = opened(nodes(), spec)
+    node = table.find("/g3/é2")
+    assert node is not None
+    again = body_of(table.edited([changed(node, 100)]), spec)
+    assert len(again) < 1.3 * len(body_of(nodes(), spec))
