@@ -413,10 +413,10 @@ def test_no_more_than_a_chunk_is_in_memory_where_chunks_are_large(
     other = session.commit("other chunks")
 
     def parts(one: str, two: str) -> list[pairing.Portion]:
-        ids = [SnapshotId.parse(each) for each in (one, two)]
-        states = [WorkingState(repo.context, each) for each in ids]
-        [pair] = pairing.plan_pairs(repo.context, *ids)
-        return [*pairing.portions(pair, *states)]
+        ends = SnapshotId.parse(one), SnapshotId.parse(two)
+        old, new = (WorkingState(repo.context, each) for each in ends)
+        [pair] = pairing.plan_pairs(repo.context, ends[0], ends[1])
+        return [*pairing.portions(pair, old, new)]
 
     by_chunk = parts(first, last)
     assert [len(part.chunks) for part in by_chunk if part.chunks is not None] == [1] * 6
