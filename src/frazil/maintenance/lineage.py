@@ -16,7 +16,7 @@ from frazil.errors import FormatError
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.id_sets import U8
 from frazil.model.history import Metadata, SnapshotTable
-from frazil.model.marks import united, with_marks
+from frazil.model.marks import MARK_KEYS, united, with_marks
 from frazil.model.snapshots import NO_PARENT
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -92,6 +92,8 @@ def carried_marks(table: SnapshotTable, gone: Mask) -> dict[SnapshotId, Metadata
 
     Work that was done once stays done, although the commits that say so leave the history.
     """
+    if not any(key.encode() in table.columns.arena for key in MARK_KEYS):
+        return {}  # nobody has to read the metadata of a long history in vain
     parents = table.columns.rows["parent"].tolist()
     found: dict[SnapshotId, Metadata] = {}
     for row in orphaned(table, gone):

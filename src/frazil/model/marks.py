@@ -24,6 +24,8 @@ TXN_VERSION: Final = "txn.version"
 INGEST: Final = "frazil.ingest"
 CARRIED: Final = "frazil.marks"
 """marks of commits before this one, or that it took the place of"""
+MARK_KEYS: Final = (TXN_APP, INGEST, CARRIED)
+"""Keys of commit metadata that tell of marks."""
 MOST_SERIES: Final = 100
 """Series that each commit carries on; marks of others are found in the commits themselves."""
 NAME_BYTES: Final = 8
