@@ -6,6 +6,7 @@ what it takes for the bucket's name carries the query of a listing.
 
 from __future__ import annotations
 
+import http.client
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 VALID: Final = timedelta(minutes=15)
 TIMEOUT_S: Final = 60
+LARGEST_PAGE: Final = 16 << 20
+"""bytes of an answer; a thousand of the longest keys are some megabytes"""
 
 
 def list_odd(clients: Clients, place: S3Place, prefix: str, limit: int = 1000) -> Iterator[Listed]:
@@ -35,7 +38,10 @@ def list_odd(clients: Clients, place: S3Place, prefix: str, limit: int = 1000) -
     wanted = {"list-type": "2", "encoding-type": "url", "max-keys": str(limit)}
     wanted["prefix"] = root + prefix
     while True:
-        page = ElementTree.fromstring(_fetch(clients, place, wanted))
+        try:
+            page = ElementTree.fromstring(_fetch(clients, place, wanted))
+        except ElementTree.ParseError:
+            raise _not_listed(place, None) from None
         for item in page.iterfind("{*}Contents"):
             key = unquote_plus(_text(item, "Key"))
             told = datetime.fromisoformat(_text(item, "LastModified"))
@@ -62,14 +68,30 @@ def _fetch(clients: Clients, place: S3Place, wanted: dict[str, str]) -> bytes:
     else:
         asked_for = obstore.sign(store, "GET", "-", VALID)
     try:
-        with urllib.request.urlopen(asked_for, timeout=TIMEOUT_S) as reply:
-            data: bytes = reply.read()
+        with _OPENER.open(asked_for, timeout=TIMEOUT_S) as reply:
+            data: bytes = reply.read(LARGEST_PAGE)
             return data
-    except (urllib.error.URLError, TimeoutError) as error:
-        status = getattr(error, "code", None)
-        raise StorageError(
-            "the store did not list this prefix",
-            kind=ErrorKind.OBJECT_STORE,
-            storage=place.url,
-            status=status or "none",
-        ) from None
+    except urllib.error.HTTPError as error:
+        error.close()  # it holds the connection
+        raise _not_listed(place, error.code) from None
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError):
+        raise _not_listed(place, None) from None
+
+
+def _not_listed(place: S3Place, status: int | None) -> StorageError:
+    return StorageError(
+        "the store did not list this prefix",
+        kind=ErrorKind.OBJECT_STORE,
+        storage=place.url,
+        status=status or "none",
+    )
+
+
+class _StayHere(urllib.request.HTTPRedirectHandler):
+    """A signed request is for the store alone, wherever that may point to."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Follow none: the answer is an error then."""
+
+
+_OPENER: Final = urllib.request.build_opener(_StayHere)
