@@ -80,12 +80,14 @@ class RefFileRefs(FileRefs):
     def branch_tip(self, name: str) -> SnapshotId:
         found = self._find_branch(name)
         if found is None:
+            self.require_current()
             raise RefNotFoundError(f"no branch {name!r}: ref not found")
         return found
 
     def tag_target(self, name: str) -> SnapshotId:
         found = self._find_tag(name)
         if found is None:
+            self.require_current()
             raise RefNotFoundError(f"no tag {name!r}: ref not found")
         return found
 
@@ -211,7 +213,8 @@ class RefFileRefs(FileRefs):
                 kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
                 actual_parent=str(self.branch_tip(name)),
             )
-        self._confirm_ref(key, target, made.version)
+        version = made.version
+        self._confirm_made(target, lambda: self._withdraw(key, target, version))
 
     def reset_branch(
         self,
@@ -278,25 +281,6 @@ class RefFileRefs(FileRefs):
             return certain(made)
         return certain(self._storage.put_if(key, encode_ref(target), found.version, JSON_FILE))
 
-    def _confirm_ref(self, key: str, target: SnapshotId, version: Version) -> None:
-        """Look again after a ref was made, and take it back if nobody will find it.
-
-        Raises:
-            SnapshotNotFoundError: its snapshot was collected meanwhile.
-            ConflictError: the repository was upgraded meanwhile, without this ref.
-        """
-        self._confirm_made(target, lambda: self._take_back(key, target, version))
-        try:
-            self.require_current()
-        except ConflictError:
-            # An upgrade that has seen the ref has fenced it, and taken it over.
-            if self._withdraw(key, target, version):
-                raise
-
-    def _take_back(self, key: str, target: SnapshotId, version: Version) -> None:
-        if not self._withdraw(key, target, version):
-            raise moved(target, None, key)
-
     def create_tag(self, name: str, target: SnapshotId) -> None:
         self.require_current()
         _check_name(name)
@@ -308,7 +292,8 @@ class RefFileRefs(FileRefs):
                 f"tag {name!r} already exists, or was deleted: tag names cannot be used again",
                 kind=ErrorKind.TAG_ALREADY_EXISTS,
             )
-        self._confirm_ref(key, target, made.version)
+        version = made.version
+        self._confirm_made(target, lambda: self._withdraw(key, target, version))
 
     def move_tag(self, name: str, target: SnapshotId, expected: SnapshotId) -> None:
         """Point a tag, also a deleted one, to what replaces its snapshot, if it still is there.
@@ -333,7 +318,13 @@ class RefFileRefs(FileRefs):
         self.tag_target(name)
         key = tombstone_key(name, encoded=self._encoded)
         if isinstance(create_object(self._storage, key, b"", PLAIN), LostRace):
+            self.require_current()
             raise RefNotFoundError(f"no tag {name!r}: ref not found")
+        try:
+            self.require_current()
+        except ConflictError:
+            self._storage.delete_many([key])  # nobody looks here any more
+            raise
 
     def _create(self, key: str, data: bytes) -> bool:
         return not isinstance(create_object(self._storage, key, data, JSON_FILE), LostRace)

@@ -31,7 +31,8 @@ def edit_config_file(
 ) -> None:
     """Replace the file by what `change` makes of it, if it still is what `change` has seen.
 
-    `require` is asked before each attempt whether the repository takes changes at all.
+    `require` is asked before each attempt, and after the last, whether the repository takes
+    changes at all.
     """
     for _ in attempts(retries):
         require()
@@ -47,4 +48,5 @@ def edit_config_file(
             if isinstance(storage.copy_if(CONFIG_KEY, backup, version), LostRace):
                 continue
         if not isinstance(storage.put_if(CONFIG_KEY, blob, version, YAML_FILE), LostRace):
+            require()  # an upgrade may have taken over what was there before
             return

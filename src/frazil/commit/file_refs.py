@@ -189,16 +189,22 @@ class FileRefs(RefStore):
                 error.add_note(f"what was published could not be taken back: {failure}")
             raise
 
-    def _confirm_made(self, target: SnapshotId, take_back: Callable[[], None]) -> None:
-        """The same after a ref was made, where there was none."""
+    def _confirm_made(self, target: SnapshotId, take_back: Callable[[], bool]) -> None:
+        """Look again after a ref was made, and take it back if nobody will find it.
+
+        `take_back` gives False when the ref is not as it was made. Then it has been seen: an
+        upgrade has taken it over, or a purge has moved it to what replaces its snapshot.
+
+        Raises:
+            SnapshotNotFoundError: its snapshot was collected meanwhile.
+            ConflictError: the repository was upgraded meanwhile, without this ref.
+        """
         try:
             self._require_kept([target])
-        except SnapshotNotFoundError as error:
-            try:
-                take_back()
-            except (ConflictError, RefNotFoundError, StorageError) as failure:
-                error.add_note(f"what was made could not be taken back: {failure}")
-            raise
+            self.require_current()
+        except (SnapshotNotFoundError, ConflictError):
+            if take_back():
+                raise
 
     def _was_seen(self, move: Moved) -> bool:
         """Whether whoever collected snapshots knew of a move, and so kept what it refers to.

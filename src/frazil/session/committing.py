@@ -125,7 +125,7 @@ def start_save(
     puts += [partial(context.assets.save_file, file) for file in (log, snapshot)]
     context.storage.each(lambda put: put(), puts)
     wait = context.assets.start_durable(_keys(plan, snapshot_id, state.changes))
-    if context.storage.answers_inline and not is_long_open(state.changes):
+    if context.storage.answers_inline and not is_long_open(context, state.changes):
         _check_clock(state, snapshot_id, began)
         return Saved(snapshot, log, numbers), wait
     clock = begin(partial(_check_clock, state, snapshot_id, began))
