@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-_UPGRADE = "spec 1: what somebody does during an upgrade is lost, or destroys the new repository"
-KNOWN: Final[dict[str, str]] = {
-    "v1/delete-tag/upgrade/7": _UPGRADE,
-    "v1/save-config/upgrade/6": _UPGRADE,
-}
+KNOWN: Final[dict[str, str]] = {}
 """Name of a case of `interleaving` -> what goes wrong"""
 KNOWN_PAIRS: Final = frozenset(tuple(case.split("/")[:3]) for case in KNOWN)

@@ -122,6 +122,7 @@ def _adopt(context: Context, history: FileHistory, tip: SnapshotId, plan: RefExp
         return
     old = read_snapshot(context.storage, plan.adopted)
     snapshot = replace(old, parent_id=plan.root, metadata=plan.metadata)
+    context.refs.require_online()  # an upgrade may have written the same file anew
     context.assets.save_snapshot(snapshot)
     written = [plan.adopted]
     if context.generation.lists_ancestors:
