@@ -51,8 +51,11 @@ OLD_RULES: Final = frozenset(
     | {Code.SNAPSHOT_MISSING, Code.SNAPSHOT_ID, Code.MANIFEST_MISSING, Code.MANIFEST_UNLISTED}
     | {Code.NODE_ORDER, Code.NODE_PATH, Code.NODE_ID, Code.NODE_METADATA, Code.NODE_KIND}
     | {Code.NODE_SHAPE, Code.NODE_INSIDE_ARRAY, Code.CONTAINER_UNDECLARED, Code.LOCATION_INVALID}
-)
-"""What repositories from before spec 1 have in common with those since."""
+) - {Code.HISTORY_ROOTS}
+"""What repositories from before spec 1 have in common with those since.
+
+They need no first snapshot that all histories share: expiry in G1 leaves one for each branch.
+"""
 NATIVE_CODES: Final = {
     Trouble.MISSING: Code.CHUNK_MISSING,
     Trouble.SHORT: Code.CHUNK_SHORT,

@@ -18,7 +18,7 @@ from frazil.upgrade import upgrade_repository
 from tests.support.actions import CASES, Prepare, base_of
 from tests.support.ages import AT_ONCE
 from tests.support.generations import OLD
-from tests.support.nodes import array_document, group_document
+from tests.support.nodes import array_document, group_document, write_keys
 from tests.unit.fsck.samples import commit, make
 
 AWAY = timedelta(days=1)
@@ -49,6 +49,19 @@ def test_nothing_is_found_after_expiry_and_collection(spec: int) -> None:
     report = fsck(storage, deep=True)
     assert_clean(report)
     assert sum(report.unreferenced.values()) == 0
+
+
+@pytest.mark.parametrize("spec", OLD)
+def test_nothing_is_found_after_the_expiry_of_two_branches(spec: str) -> None:
+    storage = MemoryStorage()
+    repository = frazil.Repository.create(storage, spec_version=spec)
+    repository.create_branch("b", repository.lookup_branch("main"))
+    for branch in ("main", "b", "main", "b"):
+        session = repository.writable_session(branch)
+        write_keys(session, {f"{branch}/zarr.json": group_document()})
+        session.commit(branch, allow_empty=True)
+    assert repository.expire_snapshots(datetime.now(UTC) + AWAY)
+    assert_clean(fsck(storage))
 
 
 def test_nothing_is_found_after_expiry_before_and_after_an_upgrade() -> None:
