@@ -19,6 +19,7 @@ from frazil.ids import SnapshotId
 from frazil.session.keyspace import KeySpace
 from frazil.session.working import WorkingState
 from tests.support.ages import AT_ONCE
+from tests.support.faulty import FaultyStorage
 from tests.unit.codec_pipeline.test_dispatch import Mirror
 
 
@@ -423,3 +424,39 @@ def test_no_more_than_a_chunk_is_in_memory_where_chunks_are_large(
     boxes = [part.box for part in parts(last, other)]
     assert {tuple(end - start for start, end in box) for box in boxes} == {(2, 3)}
     assert sorted(boxes) == [((a, a + 2), (b, b + 3)) for a in (0, 2) for b in (0, 3)]
+
+
+def test_manifests_that_were_only_written_anew_are_no_difference(repo: frazil.Repository) -> None:
+    """Logs do not tell of them."""
+    first = make(repo, t=np.arange(40.0))
+    config = frazil.RepositoryConfig(
+        inline_chunk_threshold_bytes=8,
+        manifest=frazil.ManifestConfig(
+            splitting=frazil.ManifestSplittingConfig.from_dict(
+                {
+                    frazil.ManifestSplitCondition.AnyArray(): {
+                        frazil.ManifestSplitDimCondition.Any(): 3
+                    }
+                }
+            )
+        ),
+    )
+    other = frazil.Repository.open(repo.storage, config=config)
+    last = other.rewrite_manifests("in parts", branch="main")
+    assert repo.diff_values(first, last).is_empty
+
+
+def test_arrays_that_nobody_touched_are_not_looked_into(repo: frazil.Repository) -> None:
+    first = make(repo, t=np.arange(6.0), u=np.ones(3))
+    last = change(repo, "u", 0, 5.0)
+    storage = FaultyStorage(repo.storage)
+    opened = frazil.Repository.open(storage)
+    manifests = {
+        ref.id
+        for id_ in (first, last)
+        for ref in opened.readonly_session(snapshot_id=id_).state.array("/t").manifests
+    }
+    storage.forget_calls()
+    assert [each.path for each in opened.diff_values(first, last).arrays] == ["/u"]
+    read = {key for _, key in storage.calls}
+    assert not read & {f"manifests/{each}" for each in manifests}
