@@ -1,0 +1,87 @@
+"""The judge of races notices what a user would complain of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from frazil.errors import ConflictError
+from frazil.storage.base import begin
+from tests.races.actors import Actor
+from tests.races.judging import Scene, judge
+from tests.races.worlds import Place, commit
+
+SCENE = Scene("v2", ("commit", "commit-elsewhere"))
+
+
+def verdict(meddle: Callable[[Place, list[Actor]], object]) -> list[str]:
+    """What the judge says of two actors, one after the other, and something that went wrong."""
+
+    def act() -> list[str]:
+        place, actors = SCENE.begin()
+        for actor in actors:
+            actor.perform()
+        meddle(place, actors)
+        return judge(SCENE, place, actors, (0, 1))
+
+    return begin(act).result()
+
+
+def lose_the_last_commit(place: Place, actors: list[Actor]) -> None:
+    tip, before, *_ = actors[0].repo.ancestry(branch="main")
+    actors[0].repo.reset_branch("main", before.id, from_snapshot_id=tip.id)
+
+
+def commit_twice(place: Place, actors: list[Actor]) -> None:
+    commit(actors[0].repo, "main", actors[0].name, {"a/c/0": actors[0].value})
+
+
+def another_value(place: Place, actors: list[Actor]) -> None:
+    session = actors[0].repo.writable_session("main")
+    session.shift_array("/b", (1,))
+    session.amend(actors[1].name)
+
+
+def lose(place: Place, actors: list[Actor], *, prefix: str) -> None:
+    newest = max(place.memory.list(prefix), key=lambda item: item.created_at)
+    place.memory.delete_many([newest.key])
+
+
+def crash(place: Place, actors: list[Actor]) -> None:
+    actors[1].refusal = KeyError("a")
+
+
+def refuse(place: Place, actors: list[Actor]) -> None:
+    lose_the_last_commit(place, actors)
+    actors[1].done = 0
+    actors[1].refusal = ConflictError(message="somebody else was first")
+
+
+def test_nothing_is_wrong_when_nothing_is() -> None:
+    assert verdict(lambda _place, _actors: None) == []
+
+
+def test_what_was_refused_need_not_be_there() -> None:
+    assert verdict(refuse) == []
+
+
+@pytest.mark.parametrize(
+    ("meddle", "word"),
+    [
+        (lose_the_last_commit, "not explained"),
+        (commit_twice, "not explained"),
+        (another_value, "not explained"),
+        (partial(lose, prefix="chunks/"), "unreadable"),
+        (partial(lose, prefix="manifests/"), "unreadable"),
+        (partial(lose, prefix="transactions/"), "log-missing"),
+        (crash, "KeyError"),
+    ],
+    ids=["lost", "twice", "value", "chunk", "manifest", "log", "crash"],
+)
+def test_losses_and_crashes_are_noticed(
+    meddle: Callable[[Place, list[Actor]], object], word: str
+) -> None:
+    found = verdict(meddle)
+    assert any(word in each for each in found), found
