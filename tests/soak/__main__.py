@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.soak.sharing import Failure, Result, as_time, seconds_of, share, table
-from tests.soak.suites import SUITES, Suite
+from tests.soak.suites import Suite, all_suites
 
 FOLDER: Final = Path(".cache") / "soak"
 GRACE_S: Final = 120
@@ -122,9 +122,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of everything that is random")
     parser.add_argument("--only", action="append", metavar="SUITE", help="instead of all")
     asked = parser.parse_args()
-    chosen = [suite for suite in SUITES if not asked.only or suite.name in asked.only]
+    suites = all_suites(Path.cwd())
+    chosen = [suite for suite in suites if not asked.only or suite.name in asked.only]
     if asked.only and len(chosen) < len(set(asked.only)):
-        parser.error(f"suites are {', '.join(suite.name for suite in SUITES)}")
+        parser.error(f"suites are {', '.join(suite.name for suite in suites)}")
     seed = random.SystemRandom().randrange(1 << 32) if asked.seed is None else asked.seed
     print(f"{as_time(asked.time)} for {len(chosen)} suites, seed {seed}", flush=True)
     results = Soak(chosen, asked.time, asked.workers, seed).run()

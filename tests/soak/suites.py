@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 
@@ -16,6 +18,10 @@ class Suite:
     share: float = 1.0
     """how much time it gets, compared with the others"""
 
+    def holds(self, file: str) -> bool:
+        """Whether a file belongs to it."""
+        return any(file == path or file.startswith(f"{path}/") for path in self.paths)
+
 
 # Those with an end of their own come first: what they leave over goes to those that take all
 # the time they can get.
@@ -23,7 +29,14 @@ SUITES: Final = (
     Suite("spark kills", ("tests/spark/test_kills.py",)),
     Suite("thousand files", ("tests/peer/test_thousand_files.py",)),
     Suite("verdicts", ("tests/peer/test_verdicts.py",)),
-    Suite("matrices", ("tests/races/test_edit_matrix.py", "tests/races/test_fork_matrix.py")),
+    Suite(
+        "matrices",
+        (
+            "tests/races/test_edit_matrix.py",
+            "tests/races/test_fork_matrix.py",
+            "tests/races/test_merge_matrix.py",
+        ),
+    ),
     Suite("commit kills", ("tests/races/test_commit_kills.py", "tests/races/test_local_cas.py")),
     Suite("upgrade kills", ("tests/races/test_upgrade_kills.py", "tests/unit/upgrading")),
     Suite("power cuts", ("tests/unit/storage/test_power_cut.py",)),
@@ -33,3 +46,18 @@ SUITES: Final = (
     Suite("machines", ("tests/property",)),
     Suite("histories", ("tests/histories",), share=2.0),
 )
+
+
+def marked(root: Path) -> list[str]:
+    """The files below a folder `tests` that have tests marked `soak`."""
+    return sorted(
+        str(file.relative_to(root))
+        for file in (root / "tests").rglob("test_*.py")
+        if re.search(r"mark\.soak\b", file.read_text(encoding="utf-8"))
+    )
+
+
+def all_suites(root: Path) -> tuple[Suite, ...]:
+    """The table, and before it those that nobody has put there, lest they be forgotten."""
+    rest = [file for file in marked(root) if not any(suite.holds(file) for suite in SUITES)]
+    return (Suite("others", tuple(rest)), *SUITES) if rest else SUITES

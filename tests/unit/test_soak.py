@@ -12,10 +12,11 @@ import pytest
 
 from tests.soak.__main__ import read
 from tests.soak.sharing import Failure, Result, seconds_of, share, table
-from tests.soak.suites import SUITES, Suite
+from tests.soak.suites import SUITES, Suite, all_suites, marked
 from tests.support.soaking import CASE, REPORT, SECONDS, SEED, Soak
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+LONG: Final = "@pytest.mark." + "soak"  # in two, for this file has no such tests
 A, B = Suite("a", ("x",)), Suite("b", ("y",), share=3)
 
 
@@ -35,18 +36,17 @@ def test_time_is_shared_by_weight_and_on_all_cores() -> None:
 
 
 def test_every_soak_test_is_in_one_suite() -> None:
-    marked = {
-        str(file.relative_to(ROOT))
-        for file in (ROOT / "tests").rglob("test_*.py")
-        if "mark.soak" in file.read_text(encoding="utf-8") and file != Path(__file__).resolve()
-    }
-    for file in marked:
-        holding = [
-            suite.name
-            for suite in SUITES
-            if any(file == path or file.startswith(f"{path}/") for path in suite.paths)
-        ]
+    suites = all_suites(ROOT)
+    assert len(marked(ROOT)) > 10
+    for file in marked(ROOT):
+        holding = [suite.name for suite in suites if suite.holds(file)]
         assert len(holding) == 1, f"{file} is in {holding}; see tests/soak/suites.py"
+
+
+def test_suites_that_nobody_put_into_the_table_run_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_new.py").write_text(LONG, encoding="utf-8")
+    assert all_suites(tmp_path) == (Suite("others", ("tests/test_new.py",)), *SUITES)
 
 
 def test_cases_go_on_after_a_failure_and_are_run_again_by_name() -> None:
@@ -82,17 +82,17 @@ SAMPLE = """
 import time
 import pytest
 
-@pytest.mark.soak
+@long
 def test_with_an_end():
     time.sleep(0.3)
 
-@pytest.mark.soak
+@long
 def test_that_goes_on(soak):
     def check(seed):
         assert seed != "12", "twelve"
     soak.run(soak.seeds(), check)
 
-@pytest.mark.soak
+@long
 def test_that_is_too_late():
     pass
 """
@@ -101,7 +101,7 @@ def test_that_is_too_late():
 @pytest.mark.slow
 def test_tests_note_what_they_did(tmp_path: Path) -> None:
     file, report = tmp_path / "test_sample.py", tmp_path / "report.json"
-    file.write_text(SAMPLE, encoding="utf-8")
+    file.write_text(SAMPLE.replace("@long", LONG), encoding="utf-8")
     environment = {**os.environ, SECONDS: "0.8", SEED: "10", REPORT: str(report)}
     environment.pop(CASE, None)
     program = [sys.executable, "-m", "pytest", "-q", "-m", "soak", "--rootdir", str(tmp_path)]
