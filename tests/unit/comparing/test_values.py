@@ -460,3 +460,17 @@ def test_arrays_that_nobody_touched_are_not_looked_into(repo: frazil.Repository)
     assert [each.path for each in opened.diff_values(first, last).arrays] == ["/u"]
     read = {key for _, key in storage.calls}
     assert not read & {f"manifests/{each}" for each in manifests}
+
+
+def test_cells_without_chunks_differ_where_fill_values_do(repo: frazil.Repository) -> None:
+    first = make(repo, t=np.zeros(8), u=np.zeros(8))
+    session = repo.writable_session("main")
+    root = zarr.open_group(session.store, mode="a")
+    for name, fill in (("t", 7.0), ("u", 0.0)):
+        made = root.create_array(
+            name, shape=(8,), chunks=(4,), dtype="f8", fill_value=fill, overwrite=True
+        )
+        made[0] = 0.0
+    last = session.commit("another fill value")
+    [found] = repo.diff_values(first, last).arrays
+    assert (found.path, found.cells_changed, found.bounding_box) == ("/t", 7, ((1, 8),))

@@ -166,6 +166,31 @@ class TestCrissCross:
         (found,) = conflicts(repo)
         assert (found.kind, found.ours, found.theirs) == (ConflictKind.ATTRIBUTE, "m", "d")
 
+    def test_what_one_side_took_away_later_stays_away(self, repo: Branches) -> None:
+        """The bases agree on it, so that its absence is a change and not a mere lack."""
+        self.crossed(repo)
+        repo.commit(
+            "dev",
+            {
+                "zarr.json": group_document(title="t"),
+                "a/zarr.json": array_document(4, attributes={"units": "K"}),
+            },
+        )
+        repo.commit("main", {"g/b/c/1/1": b"x"})
+        merge(repo)
+        assert repo.document("main", "")["attributes"] == {"title": "t"}
+        assert repo.document("main", "a")["attributes"] == {"units": "K"}
+        assert repo.document("main", "a")["shape"] == [4]
+        assert repo.chunks("main", "a") == {"0": b"a0", "1": b"a1", "2": b"m", "3": b"d"}
+
+    def test_a_node_that_one_side_deletes_later_goes(self, repo: Branches) -> None:
+        self.crossed(repo)
+        repo.commit("dev", {"g/b/zarr.json": None, "a/zarr.json": None})
+        repo.commit("main", {"zarr.json": group_document(title="later", old=1)})
+        merge(repo)
+        assert repo.nodes("main") == {"g"}
+        assert repo.document("main", "")["attributes"]["title"] == "later"
+
 
 class TestSecrets:
     def test_conflicts_do_not_show_credentials_of_locations(self, repo: Branches) -> None:
