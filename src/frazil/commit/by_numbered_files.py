@@ -369,5 +369,10 @@ class NumberedRefs(FileRefs):
                 kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,
             )
         edit_config_file(
-            self._storage, change, self._retries, require=self.require_online, keeps_backup=False
+            self._storage,
+            change,
+            self._retries,
+            require=self.require_online,
+            keeps_backup=False,
+            as_json=self.generation.designed_headers,
         )

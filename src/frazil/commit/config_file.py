@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Final
 
@@ -28,11 +29,12 @@ def edit_config_file(
     *,
     require: Callable[[], None],
     keeps_backup: bool,
+    as_json: bool = False,
 ) -> None:
     """Replace the file by what `change` makes of it, if it still is what `change` has seen.
 
     `require` is asked before each attempt, and after the last, whether the repository takes
-    changes at all.
+    changes at all. JSON is YAML too, so whoever reads the one reads the other.
     """
     for _ in attempts(retries):
         require()
@@ -42,7 +44,7 @@ def edit_config_file(
             version, old = found.version, config_map_from_yaml(found.data, key=CONFIG_KEY)
         new = change(old)
         assert isinstance(new, dict)
-        blob = config_map_to_yaml(new)
+        blob = json.dumps(new).encode() if as_json else config_map_to_yaml(new)
         if version is not None and keeps_backup:
             backup = OVERWRITTEN + backup_name(CONFIG_KEY, now_micros())
             if isinstance(storage.copy_if(CONFIG_KEY, backup, version), LostRace):

@@ -146,6 +146,13 @@ class Generation:
             raise self.lacks(operation)
 
     @property
+    def designed_headers(self) -> bool:
+        """Whether files are as a design text says that no release followed: also in JSON."""
+        wrapping = self.wrapping
+        is_short = wrapping is not None and wrapping.header == SEED.header
+        return is_short or (wrapping is None and self.dialect is Dialect.G3_SEED)
+
+    @property
     def moves_nodes(self) -> bool:
         """Whether a node can get another path and stay the same node.
 

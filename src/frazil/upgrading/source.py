@@ -74,7 +74,8 @@ class Source:
         for name in found.branches:
             check_ref_name("branch", name)
         for name in (*found.tags, *found.deleted_tags):
-            check_ref_name("tag", name)
+            for part in name.split("/"):
+                check_ref_name("tag", part)
         return found
 
     def _tags(self) -> dict[str, SnapshotId]:

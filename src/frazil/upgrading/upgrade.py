@@ -14,6 +14,7 @@ from typing import TypeAlias
 from frazil.commit.base import attempts
 from frazil.errors import ErrorKind, ReadOnlyError
 from frazil.formats.generation import Generation
+from frazil.formats.legacy.ref_names import check_ref_name
 from frazil.ids import SnapshotId
 from frazil.maintenance.fencing import OldRefs
 from frazil.session.context import Context
@@ -85,6 +86,9 @@ def survey(context: Context, to: int, mode: str) -> Survey:
     source, target, how = source_of(context), target_generation(to), ChunkMode.of(mode)
     require_no_other(source, target)
     refs = source.read_refs()
+    if not target.repo_object:  # there each tag is a folder
+        for name in (*refs.tags, *refs.deleted_tags):
+            check_ref_name("tag", name)
     history = source.history(source.tips(refs), {})
     root = source.root_of(refs, history)
     new_config(source, how)  # tells when chunks cannot be virtual here

@@ -21,6 +21,8 @@ from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.ref_files import FILE, TOMBSTONE, RefKind, decode_segment, encode_segment
 
 JSON: Final = ".json"
+MOST_STEPS: Final = 2**32
+"""A file of a folder in G2 that has a higher number is no step of a branch."""
 ROOTS: Final = {LegacyGeneration.G2: "r/", LegacyGeneration.G3: "refs/"}
 MAIN: Final = "main"
 
@@ -73,9 +75,20 @@ class RefLayout:
         Raises:
             InvalidInputError: a tag cannot have this name.
         """
-        check_ref_name("tag", name)
-        folder = self._folder("tag", name)
-        return f"{folder}{JSON}" if self.prefix is RefPrefix.NONE else f"{folder}/{FILE}"
+        if self.prefix is not RefPrefix.NONE:
+            check_ref_name("tag", name)
+            return f"{self._folder('tag', name)}/{FILE}"
+        # Only here nothing forbids slashes, as long as no step of a branch is called so.
+        for part in name.split("/"):
+            check_ref_name("tag", part)
+        key = "/".join(encode_segment(part) if self.encoded else part for part in name.split("/"))
+        found = parse_ref_key(self.generation, f"{self.root}{key}{JSON}", encoded=self.encoded)
+        if found is None or (found.kind, found.name) != ("tag", name):
+            raise InvalidInputError(
+                f"a tag cannot be named {name!r}: here that is a file of a branch",
+                kind=ErrorKind.INVALID_REF_NAME,
+            )
+        return f"{self.root}{key}{JSON}"
 
     def tombstone_key(self, name: str) -> str:
         """The key whose presence says that a tag is deleted.
@@ -151,13 +164,17 @@ def parse_ref_key(generation: LegacyGeneration, key: str, *, encoded: bool) -> R
                 return found
     if generation is not LegacyGeneration.G2:
         return None
-    if not slash:
-        return RefKey("tag", name.removesuffix(JSON), RefPrefix.NONE) if _is_tag(name) else None
-    return _step(name, RefPrefix.NONE, file)
+    step = _step(name, RefPrefix.NONE, file) if slash else None
+    # Nobody has made so many commits: a tag may be called `releases/20240901`.
+    if step is not None and step.number is not None and step.number <= MOST_STEPS:
+        return step
+    whole = key.removeprefix(root)
+    text = "/".join(map(decode_segment, whole.split("/"))) if encoded else whole
+    return RefKey("tag", text.removesuffix(JSON), RefPrefix.NONE) if _is_tag(text) else None
 
 
-def _is_tag(name: str) -> bool:
-    return name.endswith(JSON) and len(name) > len(JSON)
+def _is_tag(text: str) -> bool:
+    return text.endswith(JSON) and all(text.removesuffix(JSON).split("/"))
 
 
 def _step(name: str, prefix: RefPrefix, file: str) -> RefKey | None:

@@ -76,10 +76,23 @@ def _last(storage: Storage, layout: RefLayout, branch: str) -> int:
 
 
 def find_layouts(storage: Storage) -> list[RefLayout]:
-    """The layouts in which a place has a main branch, which always begins with number zero."""
+    """The layouts in which a place has a main branch.
+
+    That begins with number zero, so one request each tells. Where there is none, folders are
+    listed: somebody may have deleted files that are no longer needed.
+    """
     layouts = [replace(each, encoded=storage.percent_encodes_names) for each in LAYOUTS]
     heads = storage.each(storage.head, [layout.branch_key(MAIN, 0) for layout in layouts])
-    return [layout for layout, head in zip(layouts, heads, strict=True) if head is not None]
+    found = [layout for layout, head in zip(layouts, heads, strict=True) if head is not None]
+    return found or [layout for layout in layouts if _is_begun(storage, layout)]
+
+
+def _is_begun(storage: Storage, layout: RefLayout) -> bool:
+    try:
+        first = next(_listed(storage, layout, MAIN, None), None)
+    except StorageError:
+        return False  # whatever cannot list has been asked for the first file
+    return first is not None and len(first.key) == len(layout.branch_key(MAIN, 0))
 
 
 def layout_at(storage: Storage, age: LegacyGeneration) -> RefLayout:
