@@ -6,7 +6,7 @@ as a child of the root.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -61,7 +61,7 @@ def expire_by_files(
             # A commit since then has made the branch young again.
             with suppress(ConflictError, RefNotFoundError):
                 refs.delete_branch(name, tip)
-    return frozenset(released)
+    return _freed(context, frozenset(released), refs.roots())
 
 
 def plan_by_files(
@@ -76,11 +76,23 @@ def plan_by_files(
     history = read_file_history(context.storage)
     by_tag = list(plan_refs(history, refs.tags(), cutoff))
     by_branch = list(plan_refs(history, refs.branches(), cutoff))
+    stay = {tip for _, tip, ref in by_tag if not (ref.is_expired and tags)}
+    stay |= {
+        tip for name, tip, ref in by_branch if not (ref.is_expired and branches and name != MAIN)
+    }
+    released = frozenset(one for _, _, ref in by_tag + by_branch for one in ref.released)
     return Expired(
-        frozenset(one for _, _, ref in by_tag + by_branch for one in ref.released),
+        _freed(context, released, stay),
         tuple(name for name, _, ref in by_branch if ref.is_expired and name != MAIN),
         tuple(name for name, _, ref in by_tag if ref.is_expired),
     )
+
+
+def _freed(
+    context: Context, released: frozenset[SnapshotId], held: Set[SnapshotId]
+) -> frozenset[SnapshotId]:
+    """What is reported: before spec 1 nothing that a ref still holds; of spec 1 as others do."""
+    return released if context.generation.dialect is None else released - held
 
 
 def plan_refs(

@@ -212,3 +212,15 @@ def test_a_branch_that_just_got_a_commit_is_not_deleted(
     slow = Repository.open(Interrupted(storage, [moment]))
     slow.expire_snapshots(limit, delete_expired_branches=True)
     assert values(Repository.open(storage), "dev")[:3] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("old", ["g2", "g3", "3i"])
+def test_what_a_ref_still_holds_is_not_reported_as_released(old: Spec) -> None:
+    storage = MemoryStorage()
+    repo, commits = grown(storage, old)
+    plan = plan_expiry(repo.context, written_at(repo, commits[4]))
+    done = repo.expire_snapshots(written_at(repo, commits[4]))
+    assert {str(one) for one in plan.released} == done
+    assert done >= {commits[0], commits[2], commits[3]}
+    assert commits[1] not in done
+    assert repo.lookup_tag("old") == repo.lookup_branch("still") == commits[1]

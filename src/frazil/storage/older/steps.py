@@ -88,11 +88,14 @@ def find_layouts(storage: Storage) -> list[RefLayout]:
 
 
 def _is_begun(storage: Storage, layout: RefLayout) -> bool:
+    """Whether there is a file of the main branch that is no fence: those stay after upgrades."""
     try:
-        first = next(_listed(storage, layout, MAIN, None), None)
+        steps = [*_listed(storage, layout, MAIN, None)]
     except StorageError:
         return False  # whatever cannot list has been asked for the first file
-    return first is not None and len(first.key) == len(layout.branch_key(MAIN, 0))
+    length = len(layout.branch_key(MAIN, 0))
+    blobs = (storage.get(step.key) for step in steps if len(step.key) == length)
+    return any(blob is not None and b'"moved_to"' not in blob for blob in blobs)
 
 
 def layout_at(storage: Storage, age: LegacyGeneration) -> RefLayout:

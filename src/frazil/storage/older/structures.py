@@ -71,9 +71,14 @@ class StructureFiles(OldFiles):
 
     def key(self, kind: Kind, id: ObjectId) -> str:
         """The key of a file; that of a snapshot is its structure file."""
-        if kind != "snapshots":
-            return super().key(kind, id)
-        return self.folders[kind] + self._item(SnapshotId(id)).structure_file
+        held = None if kind != "snapshots" else self._state.find()
+        item = None if held is None else held.state.find(SnapshotId(id))
+        if item is not None:
+            return self.folders[kind] + item.structure_file
+        # Of one that is no longer listed, or not yet, a listing may have told the name.
+        if kind == "snapshots" and self.names.file(kind, id) is None:
+            return self.folders[kind] + self._item(SnapshotId(id)).structure_file
+        return super().key(kind, id)
 
     def id_of(self, kind: Kind, name: str) -> ObjectId | None:
         """The id of a file; the state tells whose structure file it is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from tests.support.ages import AT_ONCE
 from tests.support.nodes import contents
 from tests.support.seed_files import G1, G2, Array, crockford
 
@@ -112,3 +114,25 @@ def test_a_state_without_refs_still_lists_its_snapshots(tmp_path: Path) -> None:
     assert "line/zarr.json" in contents(session)
     repository.create_branch("main", ids[-1])
     assert Repository.open(storage).lookup_branch("main") == listed[0].id
+
+
+def test_what_a_collection_reports_is_gone_whatever_files_are_called() -> None:
+    storage = MemoryStorage()
+    G1(suffix=".parquet", name=lambda raw: f"n{raw.hex()[:6]}").write(
+        storage, arrays(0), arrays(1), arrays(2)
+    )
+    repository = Repository.open(storage)
+    times = [info.written_at for info in repository.ancestry(branch="main")]
+    assert len(repository.expire_snapshots(times[0])) == 3
+    before = {item.key for item in storage.list("")}
+    soon = datetime.now(UTC) + timedelta(days=1)
+    report = Repository.open(storage).garbage_collect(soon, unsafe_minimum_age=AT_ONCE)
+    gone = before - {item.key for item in storage.list("")}
+    counted = {folder: sum(key.startswith(folder) for key in gone) for folder in ("s/", "i/", "c/")}
+    assert counted == {
+        "s/": report.snapshots_deleted,
+        "i/": report.manifests_deleted,
+        "c/": report.chunks_deleted,
+    }
+    assert report.snapshots_deleted == 3
+    assert np.frombuffer(contents(repository.readonly_session("main"))["line/c/0"], "<i4")[0] == 2
