@@ -6,9 +6,11 @@ right is tested in `tests/races/test_edit_matrix.py`, without a peer.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.peer.conftest import PEERS, PartyOf
+from tests.peer.conftest import PEERS, PartyOf, meet
 from tests.support.edit_races import SOLVERS
 from tests.support.edits import EDITS, MOVES, SHIFTS
 from tests.support.peer import official, ours
@@ -45,6 +47,22 @@ def test_we_are_as_strict_as_the_peer(party_of: PartyOf, peer: tuple[int, int]) 
     for number, mine in enumerate(names):
         found += laxer(party_of, peer, mine, names[number % EACH :: EACH])
     assert not found
+
+
+def test_an_array_that_got_other_axes_is_seen_alike(
+    direction: str, peer: tuple[int, int], party_of: PartyOf, tmp_path: Path
+) -> None:
+    """The peer leaves a manifest behind that nobody can use; fsck rightly warns of that."""
+    number, spec = peer
+    writer, reader = meet(party_of, direction, number)
+    repo = tmp_path / "repo"
+    writer.call("create", repo, spec=spec)
+    writer.call("edit", repo)
+    writer.call("edit", repo, name="other rank")
+    reader.call("edit", repo, name="write y")
+    for party in (writer, reader):
+        assert party.call("values", repo, array="a") == [[-1, -1]] * 4
+        assert party.call("values", repo, array="g/y") == [9, 9, 1, 1]
 
 
 @pytest.mark.soak

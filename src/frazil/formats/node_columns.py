@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from frazil.formats.flat import Buffer
-from frazil.formats.flat_columns import I64, Spans, TableColumns, numbers_at, spread
+from frazil.formats.flat_columns import Spans, TableColumns, numbers_at, spread
 from frazil.formats.single_node import ARRAY, DIMENSION_V1, GROUP, old_dimension
 from frazil.ids import ManifestId, NodeId
 from frazil.model.nodes import ArrayNode, Dimension, Extents, GroupNode, ManifestRef, Node
@@ -60,10 +60,14 @@ def _read_arrays(tables: TableColumns, data: bytes) -> Iterator[_ArrayFields]:
     shapes = list(_read_shapes(tables))
     names = _read_names(tables, data)
     refs, counts = tables.children(2, "manifests")
-    ranks = np.repeat(np.array([len(shape) for shape in shapes], np.int64), counts)
-    manifests = map(ManifestRef, map(ManifestId, raw_ids(refs, 0, 12)), _read_extents(refs, ranks))
+    manifests = map(ManifestRef, map(ManifestId, raw_ids(refs, 0, 12)), _read_extents(refs))
     return (
-        _ArrayFields(shape, known, tuple(islice(manifests, count)))
+        # Official packages keep those from before an array got another number of axes.
+        _ArrayFields(
+            shape,
+            known,
+            tuple(ref for ref in islice(manifests, count) if len(ref.extents) == len(shape)),
+        )
         for shape, known, count in zip(shapes, names, counts.tolist(), strict=True)
     )
 
@@ -103,14 +107,12 @@ def _read_names(tables: TableColumns, data: bytes) -> Iterator[tuple[str | None,
         yield tuple(islice(texts, count)) if here else None
 
 
-def _read_extents(refs: TableColumns, ranks: I64) -> Iterator[Extents]:
+def _read_extents(refs: TableColumns) -> Iterator[Extents]:
     spans = refs.vectors(1, 8, "extents")
-    if (spans.counts != ranks).any():
-        raise refs.buffer.fail("a manifest covers another number of axes than its array has")
     at = spread(spans, 8)
     starts = numbers_at(refs.buffer, at, "<u4")
     ends = numbers_at(refs.buffer, at + 4, "<u4")
     if (starts > ends).any():
         raise refs.buffer.fail("a manifest covers a range that ends before it begins")
     ranges = zip(starts.tolist(), ends.tolist(), strict=True)
-    return (tuple(islice(ranges, rank)) for rank in ranks.tolist())
+    return (tuple(islice(ranges, rank)) for rank in spans.counts.tolist())

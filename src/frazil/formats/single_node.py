@@ -34,7 +34,9 @@ def read_node(node: Table, path: str) -> Node:
     if kind != ARRAY:
         raise node.buffer.fail("a node is neither a group nor an array")
     shape = tuple(_shape(data))
-    manifests = tuple(_manifest(ref, len(shape)) for ref in data.tables(2, "manifests"))
+    refs = map(_manifest, data.tables(2, "manifests"))
+    # Official packages keep those from before an array got another number of axes.
+    manifests = tuple(ref for ref in refs if len(ref.extents) == len(shape))
     return ArrayNode(node_id, path, document, shape, _names(data), manifests)
 
 
@@ -59,10 +61,8 @@ def _names(data: Table) -> tuple[str | None, ...] | None:
     return None if data.at(1) is None else tuple(name.text(0) for name in data.tables(1))
 
 
-def _manifest(ref: Table, rank: int) -> ManifestRef:
+def _manifest(ref: Table) -> ManifestRef:
     start, count = ref.required_vector(1, 8, "extents")
-    if count != rank:
-        raise ref.buffer.fail("a manifest covers another number of axes than its array has")
     edges = struct.unpack(f"<{2 * count}I", ref.buffer.slice(start, 8 * count))
     extents: Extents = tuple(zip(edges[::2], edges[1::2], strict=True))
     if any(first > end for first, end in extents):
