@@ -128,6 +128,8 @@ class Operation:
     partly: bool = False
     forgets: bool = False
     """whether it cuts old commits out of history; which ones may depend on the moment"""
+    drops: tuple[str, ...] = ()
+    """refs that it deletes one by one, so that some may be gone when it is refused"""
     optional: bool = False
     """whether it makes a commit only where there is something to do, and changes no values"""
     repeatable: bool = False
@@ -371,7 +373,8 @@ def _all() -> Iterator[Operation]:
     yield one(
         "expire", lambda me: me.repo.expire_snapshots(me.facts.cut), partly=True, forgets=True
     )
-    yield one("expire-refs", expire_refs, kinds=DELETES_TAGS, partly=True, forgets=True)
+    yield one("expire-refs", expire_refs, kinds=DELETES_TAGS, partly=True, forgets=True,
+              drops=("behind", "dev", "t1"))  # fmt: skip
     yield one("expire-files", expire_files, partly=True, forgets=True)
     yield one("collect", collect)
     yield one("collect-incremental", lambda me: collect_planned(me, incremental=True))

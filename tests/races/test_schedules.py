@@ -13,7 +13,7 @@ from tests.races.scheduling import Priorities, Schedule, Walk, check, play
 from tests.races.worlds import known_ids
 from tests.support.soaking import Soak
 
-SAMPLE = 80
+SAMPLE = 60
 PARTS = 4
 
 
