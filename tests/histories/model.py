@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.histories.contents import Contents
 from tests.histories.field import Content
@@ -40,8 +40,14 @@ class Verdict:
     """reads whose every value was known beforehand"""
 
 
-def check(history: Sequence[Operation], empty: Content) -> Verdict:
-    """Check everything that processes have recorded; `empty` is what the first commit holds."""
+def check(history: Sequence[Operation], empty: Content, *, takes_back: bool = False) -> Verdict:
+    """Check everything that processes have recorded; `empty` is what there was at first.
+
+    Where every ref is a file, a ref may be made, found to need what was collected meanwhile, and
+    taken back with an error (`takes_back`): others may see it for that moment.
+    """
+    if takes_back:
+        history = [_perhaps_for_a_moment(one) for one in history]
     graph = Graph(history)
     contents = Contents(graph, empty)
     problems = [*graph.problems, *_failures(history), *_ref_problems(history, graph)]
@@ -49,6 +55,14 @@ def check(history: Sequence[Operation], empty: Content) -> Verdict:
     problems += [*_label_problems(history), *_config_problems(history), *wrong, *contents.problems]
     counts = Counter(f"{one.kind} {one.outcome}" for one in history)
     return Verdict(tuple(problems), counts, len(graph.snapshots), compared)
+
+
+def _perhaps_for_a_moment(one: Operation) -> Operation:
+    if one.outcome != "refused" or one.result.get("error") != "SnapshotNotFoundError":
+        return one
+    return replace(
+        one, outcome="unknown", ended=None, latest=one.ended, notes={**one.notes, BACK: 1}
+    )
 
 
 def _failures(history: Iterable[Operation]) -> Iterator[str]:
@@ -118,6 +132,7 @@ def _upgrading(history: Sequence[Operation]) -> tuple[float, float]:
     return min(one.began for one in tried), min(ends, default=float("inf"))
 
 
+BACK = "taken back"
 FIRST = frozenset({("branch", "main"), ("branch", "dev")})
 
 
@@ -135,6 +150,11 @@ def _steps(one: Operation, graph: Graph) -> Iterator[tuple[str, str, Step]]:
         step = _refused(one) if one.outcome == "refused" else _step(one, graph)
         if step is not None:
             yield kind, name, step
+            if BACK in one.notes and step.after is not None:
+                before = one.args.get("from") or graph.parent(step.after)
+                is_new = one.kind in ("tag", "branch")
+                back = ABSENT if is_new or before is None else before
+                yield kind, name, Step(one, is_at(step.after), back)
 
 
 def _refused(one: Operation) -> Step | None:

@@ -148,7 +148,7 @@ def _play(
     _read_everything(ground, journals, plan)
     history = read_all(journals, ground.late_s)
     deaths = sum(path.read_text().count('"died"') for path in journals.glob("*.jsonl"))
-    verdict = check(history, ground.empty())
+    verdict = check(history, ground.empty(), takes_back=plan.spec != 2)
     return Outcome(verdict, _fsck(ground), faults, deaths)
 
 

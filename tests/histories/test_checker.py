@@ -327,3 +327,16 @@ def test_a_lost_part_of_the_configuration_is_seen(script: Script) -> None:
     assert script.problems() == ""
     script.add("containers", {}, {"containers": tokens[1:]})
     assert "the configuration lost" in script.problems()
+
+
+def test_where_refs_are_files_one_may_be_seen_until_it_is_taken_back(script: Script) -> None:
+    lost = {"error": "SnapshotNotFoundError"}
+    number = script.add("tag", {"tag": "t", "target": "one"}, lost, outcome="refused")
+    script.add("refs", {}, {"branches": ["dev", "main"], "tags": ["t"]})
+    script.history[number] = replace(script.history[number], ended=script.now)
+    script.now += 1
+    script.add("refs", {}, {"branches": ["dev", "main"], "tags": []})
+    assert "tag t cannot have been" in script.problems()
+    assert check(script.history, EMPTY, takes_back=True).problems == ()
+    script.add("refs", {}, {"branches": ["dev", "main"], "tags": ["t"]})
+    assert check(script.history, EMPTY, takes_back=True).problems != ()

@@ -7,6 +7,7 @@ that failed once may have to be tried again; the journals of the run stay in its
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from tests.histories.running import (
 from tests.support.generations import Spec, spec_id
 from tests.support.peer import official
 from tests.support.servers import S3Server
-from tests.support.soaking import Soak
+from tests.support.soaking import REPORT, Soak
 
 SHORT_S = 8.0
 LONG_S = 60.0
@@ -38,10 +39,18 @@ def peer(number: int) -> Party:
 
 def require_sound(outcome: Outcome, folder: Path) -> None:
     """Nothing is lost, doubled, unreadable or unexplained."""
-    print(outcome.summary())
+    tell(outcome.summary())
     told = "\n".join([*outcome.verdict.problems[:10], *outcome.findings[:10]])
     assert not told, f"{told}\njournals: {folder}\n{outcome.summary()}"
     assert outcome.verdict.compared
+
+
+def tell(summary: str) -> None:
+    """Leave what a run was made of beside the notes of `make soak`."""
+    print(summary)
+    if place := os.environ.get(REPORT):
+        with Path(place).with_suffix(".runs").open("a", encoding="utf-8") as out:
+            out.write(f"{summary}\n")
 
 
 def folder_of(base: Path, name: str) -> Path:
