@@ -28,6 +28,8 @@ from tests.support.servers import S3Server
 OURS: Final = "frazil.icechunk"
 SLOW_START: Final = 3
 """Processes of the official packages take seconds to start, and live longer for that."""
+START_S: Final = 180.0
+"""What loading the packages may take on a machine that has much else to do."""
 FINAL_READS: Final = 60
 """Older snapshots that are read when all is over."""
 
@@ -175,7 +177,7 @@ def _run_parties(plan: Plan, journals: Path, places: Mapping[str, Mapping[str, s
             log = journals / f"{party.name}.log"
             running.append((party, _start(party, settings, log), log))
         for party, process, log in running:
-            status = process.wait(plan.seconds + nursery.GRACE_S + 60)
+            status = process.wait(plan.seconds + nursery.GRACE_S + START_S)
             said = log.read_text(errors="replace")[-3000:]
             assert status == 0, f"{party.name} ended with {status}: {said}"
     finally:
