@@ -298,3 +298,14 @@ def test_with_durability_none_anything_may_be_lost(
         storage.delete_many(["chunks/large"])
     assert recorder.all_survived()
     assert not [event for event in recording.events if isinstance(event, Synced)]
+
+
+def test_what_was_deleted_does_not_come_back(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless it was a bulk of garbage, which may be deleted again."""
+    storage = LocalStorage(disk / HOME)
+    storage.put_many([("refs/a", b"1"), ("refs/b", b"2"), ("snapshots/c", b"3")])
+    recorder = Recorder(disk, monkeypatch)
+    with recorder.watching() as recording:
+        assert storage.delete_many(["refs/a", "snapshots/c", "refs/none"]).keys == 3
+    for tree in recording.remains(recording.done):
+        assert {path for path in tree if "#" not in path} == {f"{HOME}/refs/b"}
