@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from itertools import pairwise
 
 import pytest
@@ -53,7 +54,9 @@ def test_a_schedule_is_played_again_exactly(seed: int) -> None:
         schedule = Schedule.of(seed, ("v1", "v2"))
         with known_ids(f"schedule {seed}"):
             _, actors, order, trace = play(schedule)
-        return trace, order, [(actor.done, str(actor.refusal)) for actor in actors]
+        # Times are the one thing that differs; names of trash have them.
+        calls = [re.sub(r"\b\d{8}T\d{6}Z|\b\d{14}\b", "TIME", call) for call in trace]
+        return calls, order, [(actor.done, type(actor.refusal)) for actor in actors]
 
     assert played() == played()
 
