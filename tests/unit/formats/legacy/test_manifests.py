@@ -247,9 +247,11 @@ def test_checksums_need_a_dialect_that_has_them(dialect: Dialect) -> None:
 
 
 def test_manifests_tell_what_snapshots_do_not() -> None:
-    assert refined(Dialect.G3B, [Dialect.G3C]) is Dialect.G3C
-    assert refined(Dialect.G3B, [Dialect.G3B]) is Dialect.G3B
-    assert refined(Dialect.G3I, [Dialect.G3C]) is Dialect.G3I
+    plain = ManifestRecord({}, Dialect.G3B)
+    later = ManifestRecord({}, Dialect.G3B, has_checksums=True)
+    assert refined(Dialect.G3B, [plain, later]) is Dialect.G3C
+    assert refined(Dialect.G3B, [plain]) is Dialect.G3B
+    assert refined(Dialect.G3I, [later]) is Dialect.G3I
 
 
 def test_a_manifest_without_id_where_one_is_needed() -> None:
