@@ -104,12 +104,10 @@ def purge(
     if dry_run:
         return _told(context, found, _plan(context, found), None)
     limit = deletable_before(context.place, unsafe_minimum_age)
-    _require_old(context, found, _plan(context, found), limit)
     rewriter = Rewriter.of(context, found)
     for _ in attempts(context.config.update_retries()):
-        found = _rewrite(context, found, rewriter)
+        found = _rewrite(context, found, rewriter, limit)
         plan = _plan(context, found)
-        _require_old(context, found, plan, limit)
         batch = f"{batch_name()}-purge"
         if _is_settled(context, found, rewriter, batch):
             break
@@ -187,9 +185,22 @@ def _told(context: Context, found: Found, plan: Erasure, rewriter: Rewriter | No
 # --- history ---
 
 
-def _rewrite(context: Context, found: Found, rewriter: Rewriter) -> Found:
-    """Write what is left, and let refs and history go over to it, whatever others do meanwhile."""
-    for _ in attempts(context.config.update_retries()):
+def _rewrite(
+    context: Context, found: Found, rewriter: Rewriter, limit: datetime | None
+) -> Found:
+    """Write what is left, and let refs and history go over to it, whatever others do meanwhile.
+
+    Raises:
+        SessionStateError: a file that is to be erased is too young. With a repo object nothing
+            has changed then; refs in files of their own may have gone over one by one.
+    """
+    for attempt in attempts(context.config.update_retries()):
+        try:
+            _require_old(context, found, _plan(context, found), limit)
+        except SessionStateError as error:
+            if attempt and isinstance(context.refs, RefFileRefs):
+                error.add_note("some refs have gone over to a history without it; run it again")
+            raise
         rewriter.write(found)
         match context.refs:
             case RepoObjectRefs() as refs:

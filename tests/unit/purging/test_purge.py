@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +44,9 @@ from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
 from tests.support.faulty import Fault, FaultyStorage, Trouble
 from tests.support.generations import Spec
+from tests.support.nodes import array_document, contents, write_keys
 from tests.support.old_repositories import make_small
+from tests.support.overtaking import OvertakenStorage
 from tests.unit.maintenance.samples import Interrupted, Moment, keys, later, written_at
 
 SECRET = 0x5EC2E75EC2E7
@@ -570,3 +575,33 @@ def test_virtual_chunks_lose_their_references_and_keep_their_sources(tmp_path: P
     assert repo.purge("v", confirm="v", unsafe_minimum_age=AT_ONCE).is_proved
     assert NEEDLE in source.read_bytes()
     check_repository(repo)
+
+
+def test_a_refusal_for_what_somebody_just_wrote_comes_before_history_changes() -> None:
+    """A commit to the array while it is purged makes a file that is too young to erase."""
+    age = timedelta(seconds=0.2)
+    config = RepositoryConfig(inline_chunk_threshold_bytes=0)
+
+    def write(repo: Repository, name: str, values: dict[str, bytes]) -> None:
+        session = repo.writable_session("main")
+        write_keys(session, values)
+        session.commit(name)
+
+    refused = 0
+    for call in range(1, 200, 5):
+        storage = OvertakenStorage(MemoryStorage())
+        repo = Repository.create(storage, config=config)
+        write(repo, "first", {"a/zarr.json": array_document(4), "a/c/0": b"secret"})
+        time.sleep(age.total_seconds())
+        other = Repository.open(storage.inner, config)
+        storage.before(call, partial(write, other, "second", {"a/c/1": b"more"}))
+        try:
+            repo.purge("/a", confirm="/a", unsafe_minimum_age=age)
+        except SessionStateError:
+            assert next(other.ancestry(branch="main")).message == "second"
+            found = contents(other.readonly_session("main"))
+            assert (found["a/c/0"], found["a/c/1"]) == (b"secret", b"more")
+            refused += 1
+        except NodeNotFoundError:
+            break  # history has gone over, and the other finds nothing to write to
+    assert refused
