@@ -14,7 +14,7 @@ from tests.races.scheduling import Priorities, Schedule, Walk, check, play
 from tests.races.worlds import known_ids
 from tests.support.soaking import Soak
 
-SAMPLE = 60
+SAMPLE = 40
 PARTS = 4
 
 

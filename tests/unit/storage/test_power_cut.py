@@ -38,7 +38,7 @@ from tests.support.nodes import array_document, write_keys
 from tests.support.power_cut import File, Recorder, Recording, Synced, Tree
 
 HOME = "repo"
-SOME = 16
+SOME = 8
 """moments of an action that are tried each time; all of them in long runs"""
 
 
