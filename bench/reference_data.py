@@ -73,7 +73,9 @@ def write_native(party: Party, grid: Grid, place: Place) -> None:
     No package but Frazil can set so many at once; a peer's own manifest is made by a peer's
     commit of one more chunk, which encodes all of them anew.
     """
+    from frazil.ids import ChunkId
     from frazil.model.chunks import ChunkTable
+    from frazil.storage.assets import chunk_key
 
     session = create(Party.FRAZIL, place).writable_session("main")
     declare(session.store, grid)
@@ -81,6 +83,9 @@ def write_native(party: Party, grid: Grid, place: Place) -> None:
     ids = np.random.default_rng(3).integers(0, 256, (len(coords), 12), np.uint8)
     table = ChunkTable.native(coords, ids, 0, LENGTH)
     session.state.set_table(session.state.array("/a"), table)
+    # A commit looks at one of its chunks to tell the age of its session.
+    first = chunk_key(ChunkId(bytes(ids[0])))
+    session.state.context.storage.put(first, bytes(LENGTH))
     session.commit("referenced")
     if party is not Party.FRAZIL:
         one_chunk(party, open_repository(party, place), (0, 0))

@@ -28,6 +28,7 @@ from frazil.spark import (
 )
 from frazil.spark.jobs import target_of
 from frazil.spark.maintain import chunks_by_tasks
+from frazil.storage.assets import chunk_key
 from tests.support.ages import AT_ONCE
 
 SOON = timedelta(minutes=5)
@@ -236,6 +237,8 @@ def test_chunks_in_use_are_told_to_the_driver_by_twelve_bytes_each(
     ids = np.random.default_rng(3).integers(0, 256, (count // 2, 12), np.uint8)
     refs = [((n,), NativeRef(ChunkId(bytes(ids[n // 2])), n % 2 * 9, 9)) for n in range(count)]
     session.state.set_table(session.state.array("/v"), ChunkTable.from_refs(1, refs))
+    # A commit looks at one of its chunks to tell the age of its session.
+    repository.storage.put(chunk_key(ChunkId(bytes(ids[0]))), bytes(18))
     session.commit("references")
     files = session.state.base.manifest_files
     location = target_of(str(tmp_path / "repo")).location
