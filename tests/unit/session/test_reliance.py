@@ -142,7 +142,8 @@ def test_what_is_discarded_relies_on_nothing(repository: Repository) -> None:
     set_values(zarr.open_group(session.store, path="g"), "v")
     with repository.transaction("main", message="theirs") as store:
         set_values(zarr.open_group(store, path="g"), "t")
-    session.commit("ours", rebase_with=ConflictDetector())
+    made = session.commit("ours", rebase_with=ConflictDetector())
+    assert repository.lookup_branch("main") == made
 
 
 def test_what_a_fork_relied_on_holds_for_the_session_it_is_merged_into(
