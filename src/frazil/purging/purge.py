@@ -185,9 +185,7 @@ def _told(context: Context, found: Found, plan: Erasure, rewriter: Rewriter | No
 # --- history ---
 
 
-def _rewrite(
-    context: Context, found: Found, rewriter: Rewriter, limit: datetime | None
-) -> Found:
+def _rewrite(context: Context, found: Found, rewriter: Rewriter, limit: datetime | None) -> Found:
     """Write what is left, and let refs and history go over to it, whatever others do meanwhile.
 
     Raises:
