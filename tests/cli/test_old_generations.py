@@ -48,3 +48,18 @@ def test_it_is_looked_at_like_any_other(frazil_command: Frazil, old: str) -> Non
     assert frazil_command("verify", old).code == 0
     assert frazil_command("init", old).code == 4
     assert frazil_command("init", f"{old}2", "--spec", "g9").code == 2
+
+
+def test_snapshots_expire_where_no_file_must_be_changed_for_it(
+    frazil_command: Frazil, old: str
+) -> None:
+    before = {path: path.read_bytes() for path in Path(old).rglob("*") if path.is_file()}
+    said = frazil_command("expire", old, "--older-than", "2100-01-01")
+    if frazil_command("status", old, "--json").data["generation"] == "g1":
+        assert said.code == 0
+        return
+    assert said.code != 0
+    assert "cannot be expired" in said.err
+    assert "upgrade the repository first" in said.err
+    assert frazil_command("expire", old, "--older-than", "2100-01-01", "--apply").code == said.code
+    assert {path: path.read_bytes() for path in Path(old).rglob("*") if path.is_file()} == before

@@ -113,6 +113,7 @@ V2: Final = ("v2", "v2-remote")
 OLD: Final = ("g1", "g2", "g3")
 ALL: Final = (*NEW, *OLD)
 DELETES_TAGS: Final = (*NEW, "g1", "g3")
+EXPIRES: Final = (*NEW, "g1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,12 +371,11 @@ def _all() -> Iterator[Operation]:
     yield one("save-config", save_config, kinds=(*NEW, "g3"))
     yield one("metadata", lambda me: me.repo.update_metadata({me.name: 1}), kinds=V2)
 
-    yield one(
-        "expire", lambda me: me.repo.expire_snapshots(me.facts.cut), partly=True, forgets=True
-    )
-    yield one("expire-refs", expire_refs, kinds=DELETES_TAGS, partly=True, forgets=True,
+    yield one("expire", lambda me: me.repo.expire_snapshots(me.facts.cut), kinds=EXPIRES,
+              partly=True, forgets=True)  # fmt: skip
+    yield one("expire-refs", expire_refs, kinds=EXPIRES, partly=True, forgets=True,
               drops=("behind", "dev", "t1"))  # fmt: skip
-    yield one("expire-files", expire_files, partly=True, forgets=True)
+    yield one("expire-files", expire_files, kinds=EXPIRES, partly=True, forgets=True)
     yield one("collect", collect)
     yield one("collect-incremental", lambda me: collect_planned(me, incremental=True))
     yield one("put-aside", lambda me: collect_planned(me, quarantine=True))
@@ -403,6 +403,7 @@ def _all() -> Iterator[Operation]:
         "expire+collect",
         lambda me: me.repo.expire_snapshots(me.facts.cut),
         collect,
+        kinds=EXPIRES,
         partly=True,
         forgets=True,
     )

@@ -11,7 +11,7 @@ import pytest
 import zarr
 
 import frazil
-from frazil.errors import ConflictError, InvalidInputError, NotFoundError
+from frazil.errors import ConflictError, FormatError, InvalidInputError, NotFoundError
 from frazil.maintenance.verifying import verify_references
 from frazil.spark.calls import PROCEDURES, call, call_by_sql
 
@@ -224,3 +224,17 @@ def test_only_branches_can_be_moved(made: Made) -> None:
         run("rollback_to_snapshot", f"{url}@t", snapshot_id=ids[0])
     with pytest.raises(InvalidInputError, match="only a branch can be changed"):
         run("rollback_to_snapshot", f"{url}@{{2099-01-01}}", snapshot_id=ids[0])
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"dry_run": True}, {"delete_files": False}, {"retain_last": 2}]
+)
+def test_expiry_of_files_that_must_not_change_is_refused(tmp_path: Path, how: Any) -> None:  # noqa: ANN401
+    url = str(tmp_path / "old")
+    frazil.Repository.create(url, spec_version="g3")
+    before = files_below(url)
+    given = {"dry_run": True, "delete_files": False, "retain_last": 2}
+    arguments = {name: value for name, value in given.items() if name == how}
+    with pytest.raises(FormatError, match=r"cannot be expired.*upgrade the repository first"):
+        run("expire_snapshots", url, older_than=datetime.now(UTC), **arguments)
+    assert files_below(url) == before

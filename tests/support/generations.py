@@ -55,6 +55,12 @@ def needs_documents(repository: Repository) -> None:
         pytest.skip(f"{repository.context.generation.title} takes metadata documents apart")
 
 
+def needs_expiry(repository: Repository) -> None:
+    """Skip a test of snapshots that leave the history."""
+    if not repository.context.generation.expires_snapshots:
+        pytest.skip(f"snapshots of {repository.context.generation.title} cannot expire")
+
+
 def needs_tag_deletion(repository: Repository) -> None:
     """Skip a test of deleted tags."""
     if not repository.context.generation.deletes_tags:
@@ -77,3 +83,7 @@ def folder(spec: Spec, prefix: str) -> str:
     dialect = generation_of(spec).dialect
     kinds = {} if dialect is None else dict(FOLDERS[dialect.generation].items())
     return next((at for kind, at in kinds.items() if f"{kind}/" == prefix), prefix)
+
+
+EXPIRING: Final = tuple(spec for spec in ALL if generation_of(spec).expires_snapshots)
+"""Generations whose snapshots can leave the history."""

@@ -14,7 +14,14 @@ from frazil.fsck.findings import Level
 from frazil.model.marks import INGEST, TXN_APP, TXN_VERSION, Marks, packed, united
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
-from tests.support.generations import ALL, Spec, needs_documents, needs_repo_object, spec_id
+from tests.support.generations import (
+    ALL,
+    Spec,
+    needs_documents,
+    needs_expiry,
+    needs_repo_object,
+    spec_id,
+)
 
 FILE = {b"file----": b"done"}
 DONE = Marks({"stream": 1}, {"": FILE})
@@ -93,6 +100,7 @@ def squash_the_middle(repository: Repository) -> None:
 
 
 def expire(repository: Repository) -> None:
+    needs_expiry(repository)
     write(repository, "other", 4)
     write(repository, "newest", 5)
     time.sleep(0.01)

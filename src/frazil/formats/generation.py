@@ -17,8 +17,6 @@ from frazil.formats.legacy.header import SEED, Wrapping
 from frazil.formats.legacy.records import SEED_DIALECT, Dialect, LegacyGeneration
 
 _WRAPPED: Final = re.compile(r"(.+)-(0|27|39)(-plain)?")
-PARENT_ONLY: Final = 8
-"""Fields of a snapshot that names its parent and no others."""
 
 
 class Protocol(StrEnum):
@@ -50,6 +48,8 @@ class Generation:
     """the configuration can be stored"""
     deletes_tags: bool = True
     """tags can be deleted"""
+    expires_snapshots: bool = True
+    """old snapshots can leave the history; elsewhere files that must not change would have to"""
 
     @property
     def repo_object(self) -> bool:
@@ -112,15 +112,6 @@ class Generation:
 
         return layout_of(self.dialect).has_extents
 
-    @property
-    def lists_ancestors(self) -> bool:
-        """Whether each snapshot lists those before it, not only its parent."""
-        if self.dialect is None or self.dialect.generation is LegacyGeneration.G1:
-            return False
-        from frazil.formats.legacy.layouts import layout_of
-
-        return layout_of(self.dialect).snapshot_fields != PARENT_ONLY
-
     def stored_form(self, document: bytes) -> bytes:
         """A metadata document as it will come back: the same, unless it is stored in pieces.
 
@@ -174,6 +165,19 @@ class Generation:
                 kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,
             )
 
+    def require_expiry(self) -> None:
+        """Refuse to take snapshots out of the history where that would change the files of others.
+
+        Raises:
+            FormatError: snapshot files name those before them, and are not changed once written.
+        """
+        if not self.expires_snapshots:
+            raise FormatError(
+                f"snapshots of {self.title} cannot be expired, because the files of later ones"
+                " name them and must not change; upgrade the repository first, then they can",
+                kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,
+            )
+
     def lacks(self, operation: str) -> FormatError:
         """The error for something that only spec 2 can do."""
         found = f"version {self.spec}" if self.dialect is None else self.title
@@ -201,6 +205,7 @@ G2: Final = Generation(
     dialect=SEED_DIALECT[LegacyGeneration.G2],
     keeps_config=False,
     deletes_tags=False,
+    expires_snapshots=False,
 )
 G3: Final = Generation(
     "g3",
@@ -210,6 +215,7 @@ G3: Final = Generation(
     initial_log=False,
     dialect=SEED_DIALECT[LegacyGeneration.G3],
     wrapping=SEED,
+    expires_snapshots=False,
 )
 V1: Final = Generation("v1", 1, Protocol.REF_FILES, stores_parent=True, initial_log=False)
 V2: Final = Generation("v2", 2, Protocol.REPO_OBJECT, stores_parent=False, initial_log=True)

@@ -40,7 +40,11 @@ def expire_snapshots(
     """Release the snapshots written before a time from the history; return their ids.
 
     Roots, the tip of main and, unless they are to be deleted, the targets of other refs stay.
+
+    Raises:
+        FormatError: snapshots of this generation cannot expire.
     """
+    context.generation.require_expiry()
     require_writable(context, "expire snapshots")
     cutoff = to_micros(older_than)
     match context.refs:
@@ -88,7 +92,12 @@ def plan_expiry(
     delete_expired_branches: bool = False,
     delete_expired_tags: bool = False,
 ) -> ExpiryPlan:
-    """Tell what `expire_snapshots` would do now, changing nothing."""
+    """Tell what `expire_snapshots` would do now, changing nothing.
+
+    Raises:
+        FormatError: snapshots of this generation cannot expire.
+    """
+    context.generation.require_expiry()
     cutoff = to_micros(older_than)
     match context.refs:
         case RepoObjectRefs() as refs:

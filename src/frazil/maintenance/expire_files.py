@@ -6,10 +6,9 @@ as a child of the root.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 
 from frazil.commit.base import MAIN
 from frazil.commit.file_refs import Expired, FileRefs
@@ -41,58 +40,42 @@ def expire_by_files(
     context: Context, refs: FileRefs, cutoff: Micros, *, branches: bool, tags: bool
 ) -> frozenset[SnapshotId]:
     """Expire the history of every ref: tags, then branches, by name."""
-    if tags:
-        refs.require_tag_deletion()
     at_once = refs.expire_at_once(cutoff, branches=branches, tags=tags)
     if at_once is not None:
         context.assets.forget()
         return at_once.released
     history = read_file_history(context.storage)
     released: set[SnapshotId] = set()
-    for name, target, plan in plan_refs(history, refs.tags(), cutoff):
-        _adopt(context, history, target, plan)
+    for name, _, plan in plan_refs(history, refs.tags(), cutoff):
+        _adopt(context, plan)
         released |= plan.released
         if plan.is_expired and tags:
             refs.delete_tag(name)
     for name, tip, plan in plan_refs(history, refs.branches(), cutoff):
-        _adopt(context, history, tip, plan)
+        _adopt(context, plan)
         released |= plan.released
         if plan.is_expired and branches and name != MAIN:
             # A commit since then has made the branch young again.
             with suppress(ConflictError, RefNotFoundError):
                 refs.delete_branch(name, tip)
-    return _freed(context, frozenset(released), refs.roots())
+    return frozenset(released)
 
 
 def plan_by_files(
     context: Context, refs: FileRefs, cutoff: Micros, *, branches: bool, tags: bool
 ) -> Expired:
     """Tell what that would do now, changing nothing."""
-    if tags:
-        refs.require_tag_deletion()
     at_once = refs.expire_at_once(cutoff, branches=branches, tags=tags, dry_run=True)
     if at_once is not None:
         return at_once
     history = read_file_history(context.storage)
     by_tag = list(plan_refs(history, refs.tags(), cutoff))
     by_branch = list(plan_refs(history, refs.branches(), cutoff))
-    stay = {tip for _, tip, ref in by_tag if not (ref.is_expired and tags)}
-    stay |= {
-        tip for name, tip, ref in by_branch if not (ref.is_expired and branches and name != MAIN)
-    }
-    released = frozenset(one for _, _, ref in by_tag + by_branch for one in ref.released)
     return Expired(
-        _freed(context, released, stay),
+        frozenset(one for _, _, ref in by_tag + by_branch for one in ref.released),
         tuple(name for name, _, ref in by_branch if ref.is_expired and name != MAIN),
         tuple(name for name, _, ref in by_tag if ref.is_expired),
     )
-
-
-def _freed(
-    context: Context, released: frozenset[SnapshotId], held: Set[SnapshotId]
-) -> frozenset[SnapshotId]:
-    """What is reported: before spec 1 nothing that a ref still holds; of spec 1 as others do."""
-    return released if context.generation.dialect is None else released - held
 
 
 def plan_refs(
@@ -128,18 +111,12 @@ def plan_ref(history: FileHistory, tip: SnapshotId, cutoff: Micros) -> RefExpira
     )
 
 
-def _adopt(context: Context, history: FileHistory, tip: SnapshotId, plan: RefExpiration) -> None:
-    """Rewrite a snapshot as a child of the root, and those after it if they list ancestors."""
+def _adopt(context: Context, plan: RefExpiration) -> None:
+    """Rewrite a snapshot as a child of the root."""
     if plan.adopted is None:
         return
     old = read_snapshot(context.storage, plan.adopted)
     snapshot = replace(old, parent_id=plan.root, metadata=plan.metadata)
-    context.refs.require_online()  # an upgrade may have written the same file anew
+    context.refs.require_online()  # not in a repository that was upgraded meanwhile
     context.assets.save_snapshot(snapshot)
-    written = [plan.adopted]
-    if context.generation.lists_ancestors:
-        entries = takewhile(lambda entry: entry.id != plan.adopted, history.ancestry(tip))
-        for entry in reversed([*entries]):
-            context.assets.save_snapshot(read_snapshot(context.storage, entry.id))
-            written.append(entry.id)
-    context.storage.make_durable(map(snapshot_key, written))
+    context.storage.make_durable([snapshot_key(plan.adopted)])

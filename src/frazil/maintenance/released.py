@@ -60,7 +60,11 @@ def expire_with_files(
 
     Files younger than a day by the clock of the store, or than `unsafe_minimum_age`, stay until a
     garbage collection finds them. `find_chunks` tells what manifests refer to.
+
+    Raises:
+        FormatError: snapshots of this generation cannot expire.
     """
+    context.generation.require_expiry()  # before the clock of the store is asked for
     limits = WalkLimits()
     cutoff = deletable_before(context.place, unsafe_minimum_age, dry_run=dry_run)
     lost = {

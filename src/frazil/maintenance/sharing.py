@@ -84,11 +84,14 @@ def shares(
 
     Raises:
         InvalidInputError: `by` is something else.
+        FormatError: `older_than` is given, and snapshots of this generation cannot expire.
     """
     if by not in BY:
         raise InvalidInputError(
             f"by must be one of {', '.join(BY)}, not {by!r}", kind=ErrorKind.INVALID_OPTION
         )
+    if older_than is not None:
+        context.generation.require_expiry()
     entries = reachable_entries(context.refs)
     tree = _Tree.read(context.storage, entries)
     index = _Index.read(context.storage, tree.files.values(), limits or WalkLimits())

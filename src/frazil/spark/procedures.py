@@ -159,6 +159,7 @@ def expire_snapshots(
     Without `delete_files` these stay for remove_orphan_files.
     """
     repository = place.repository
+    repository.context.generation.require_expiry()
     cutoff = _keeping(repository, as_time(older_than, datetime.now(UTC) - EXPIRE_AGE), retain_last)
     lost = {
         "delete_expired_branches": delete_expired_branches,

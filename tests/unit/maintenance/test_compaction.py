@@ -20,6 +20,7 @@ from frazil.storage.memory import MemoryStorage
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
 from tests.support.faulty import Fault, FaultyStorage, Trouble
+from tests.support.generations import needs_expiry
 from tests.unit.maintenance.samples import Interrupted, Moment, keys, later
 
 SHAPE, CHUNKS = (40, 40), (4, 4)
@@ -76,6 +77,7 @@ def test_space_is_free_once_the_past_has_expired(storage: MemoryStorage, spec: i
     repo = make(storage, spec)
     repo.compact_chunks()
     assert len(keys(storage, "chunks/")) == 202
+    needs_expiry(repo)
     repo.expire_snapshots(later())
     repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     left = list(storage.list("chunks/"))
@@ -132,6 +134,7 @@ def test_packs_with_dead_space_are_written_anew(storage: MemoryStorage, spec: in
     expected = numbers()
     expected[:8] = 0
     assert (values(repo, "a") == expected).all()
+    needs_expiry(repo)
     repo.expire_snapshots(later())
     repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     assert sum(item.size_bytes for item in storage.list("chunks/")) == (
@@ -146,6 +149,7 @@ def test_a_pack_stays_while_a_single_chunk_is_used(storage: MemoryStorage, spec:
     session = repo.writable_session("main")
     write_region(session, "a", np.s_[36:, 4:], 0.0)
     session.commit("all but one")
+    needs_expiry(repo)
     repo.expire_snapshots(later())
     repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     expected = np.zeros(SHAPE)

@@ -140,9 +140,13 @@ def test_an_object_lives_while_one_reference_to_it_lives(
     for chunk in (pack, lonely):
         objects.put(f"chunks/{chunk}", bytes(30))
     full: dict[Coordinates, ChunkRef] = {(n,): NativeRef(pack, 10 * n, 10) for n in range(3)}
+    before = repo.lookup_branch("main")
     commit_refs(repo, {**full, (3,): NativeRef(lonely, 0, 30)})
+    if not repo.context.generation.expires_snapshots:
+        repo.reset_branch("main", before)
     commit_refs(repo, {(1,): NativeRef(pack, 10, 10), (2,): InlineRef(b"in")})
-    repo.expire_snapshots(later())
+    if repo.context.generation.expires_snapshots:
+        repo.expire_snapshots(later())
     done = repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     assert done.chunks_deleted == 1
     assert keys(objects, "chunks/") == {f"chunks/{pack}"}

@@ -22,7 +22,7 @@ from frazil.storage.memory import MemoryStorage
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
 from tests.support.faulty import FaultyStorage
-from tests.support.generations import SAME_KEYS, Spec, spec_id
+from tests.support.generations import SAME_KEYS, Spec, needs_expiry, spec_id
 from tests.unit.maintenance.samples import (
     Interrupted,
     Moment,
@@ -54,14 +54,25 @@ class Counting(FaultyStorage):
         return super().list(prefix)
 
 
-def expired(storage: MemoryStorage, spec: Spec) -> Repository:
-    """A repository of which two commits have expired."""
+def with_lost(storage: MemoryStorage, spec: Spec) -> tuple[Repository, list[str]]:
+    """A repository, and two commits that expired or, where none can, were of a deleted branch."""
     repo = make(storage, spec)
-    for value in (1, 2, 3):
-        last = put(repo, 0, value)
+    expires = repo.context.generation.expires_snapshots
+    if not expires:
+        repo.create_branch("gone", repo.lookup_branch("main"))
+    lost = [put(repo, 0, value, "main" if expires else "gone") for value in (1, 2)]
+    last = put(repo, 0, 3)
     put(repo, 1, 7)
-    repo.expire_snapshots(written_at(repo, last))
-    return repo
+    if expires:
+        repo.expire_snapshots(written_at(repo, last))
+    else:
+        repo.delete_branch("gone")
+    return repo, lost
+
+
+def expired(storage: MemoryStorage, spec: Spec) -> Repository:
+    """The same without their ids."""
+    return with_lost(storage, spec)[0]
 
 
 def test_what_expired_snapshots_left_is_found_without_listing_chunks(
@@ -121,10 +132,7 @@ def test_young_files_stay(storage: MemoryStorage, spec: Spec) -> None:
 
 
 def test_only_some_snapshots_may_be_looked_at(storage: MemoryStorage, spec: Spec) -> None:
-    repo = make(storage, spec)
-    ids = [put(repo, 0, value) for value in (1, 2, 3)]
-    put(repo, 1, 7)
-    repo.expire_snapshots(written_at(repo, ids[2]))
+    repo, ids = with_lost(storage, spec)
     plan = repo.plan_garbage(
         later(), incremental=True, snapshots=[ids[0]], unsafe_minimum_age=AT_ONCE
     )
@@ -148,6 +156,7 @@ def test_a_pack_stays_while_one_of_its_chunks_is_needed(storage: MemoryStorage, 
     )
     write_region(session, "a", ..., np.arange(1, 9), packing=True)
     session.commit("packed")
+    needs_expiry(repo)
     for value in (20, 30):
         session = repo.writable_session("main")
         write_region(session, "a", slice(0, 7), value, packing=True)

@@ -13,7 +13,7 @@ from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from tests.support.ages import AT_ONCE
-from tests.support.generations import SAME_KEYS, Spec, spec_id
+from tests.support.generations import SAME_KEYS, Spec, needs_expiry, spec_id
 from tests.unit.maintenance.samples import keys, later, written_at
 
 CHUNK = 16
@@ -85,6 +85,7 @@ def test_snapshots_share_what_did_not_change(storage: MemoryStorage, spec: Spec)
 
 def test_expiry_frees_what_only_old_snapshots_hold(storage: MemoryStorage, spec: Spec) -> None:
     repo, last = make(storage, spec)
+    needs_expiry(repo)
     cutoff = written_at(repo, last)
     found = repo.storage_shares("array", older_than=cutoff)
     assert {e.name: e.reclaimable_bytes // CHUNK for e in found.owners} == {"/a": 1, "/g/b": 0}
@@ -98,6 +99,7 @@ def test_expiry_frees_what_only_old_snapshots_hold(storage: MemoryStorage, spec:
 
 def test_bytes_in_packs_that_stay_are_stranded(storage: MemoryStorage, spec: Spec) -> None:
     repo, last = make(storage, spec, packing=True)
+    needs_expiry(repo)
     repo.delete_branch("dev")
     session = repo.writable_session("main")
     write_region(session, "a", slice(0, 6), 80, packing=True)

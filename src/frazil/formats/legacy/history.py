@@ -89,16 +89,6 @@ def _used_names(names: Names, snapshots: Iterable[SnapshotId], snapshot: Snapsho
     )
 
 
-def cut_history(record: SnapshotRecord, kept: Sequence[Ancestor]) -> SnapshotRecord:
-    """The record with another history, as expiry leaves it."""
-    return replace(
-        record,
-        snapshot=replace(record.snapshot, parent_id=kept[0].id if kept else None),
-        history=() if record.dialect in _PARENT_ONLY else tuple(kept),
-        total_parents=0 if record.dialect in _PARENT_ONLY else len(kept),
-    )
-
-
 # --- nodes with numbers ---
 
 

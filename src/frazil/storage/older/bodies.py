@@ -93,7 +93,7 @@ class BodyFiles(OldFiles):
     # --- snapshots ---
 
     def snapshot(self, id: SnapshotId) -> Snapshot | None:
-        """A snapshot as its file is now: expiry rewrites them."""
+        """A snapshot as its file is now."""
         record = self._read(id)
         if record is None or record.has_true_extents:
             return None if record is None else record.snapshot
@@ -176,23 +176,14 @@ class BodyFiles(OldFiles):
         return {name + extension for name in named for extension in ("", ".json", ".msgpack")}
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
-        """Write a snapshot; one that is there already keeps what only its file knows."""
-        known = self._records.get(snapshot.id)
+        """Write a new snapshot."""
         parent = None if snapshot.parent_id is None else self.record(snapshot.parent_id)
-        snapshot = replace(snapshot, manifest_files=self._sized(snapshot, known or parent))
-        dialect = self.dialect if known is None else known.dialect
+        snapshot = replace(snapshot, manifest_files=self._sized(snapshot, parent))
         record = (
-            root_record(snapshot, dialect)
+            root_record(snapshot, self.dialect)
             if parent is None
-            else successor(replace(parent, dialect=dialect), snapshot)
+            else successor(replace(parent, dialect=self.dialect), snapshot)
         )
-        if known is not None:
-            record = replace(
-                known,
-                snapshot=snapshot,
-                history=record.history,
-                total_parents=record.total_parents,
-            )
         record = replace(record, names=self.names.names())
         key = self.key("snapshots", snapshot.id)
         self.storage.put(key, encode_snapshot(record, self._wrapping), UNNAMED)

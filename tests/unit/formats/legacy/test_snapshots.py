@@ -23,7 +23,6 @@ from frazil.formats.legacy.codec import (
 from frazil.formats.legacy.header import unwrap
 from frazil.formats.legacy.history import (
     MAX_HISTORY,
-    cut_history,
     next_node_number,
     number_new_nodes,
     root_record,
@@ -308,9 +307,6 @@ def test_a_commit_follows_from_the_last(dialect: Dialect) -> None:
         return
     assert found.total_parents == 2
     assert [each.id for each in found.history] == [second.snapshot.id, first.snapshot.id]
-    cut = cut_history(found, found.history[1:])
-    assert read(encode_snapshot(cut), dialect).snapshot.parent_id == first.snapshot.id
-    assert cut.total_parents == 1
 
 
 def test_histories_are_cut() -> None:
