@@ -383,13 +383,17 @@ def _g1_metadata(array: Array) -> dict[str, Value]:
 
 @dataclass(frozen=True, slots=True)
 class G2:
-    """A repository of G2 in JSON, with one snapshot for each list of arrays."""
+    """A repository of G2, with one snapshot for each list of arrays."""
 
     extents: Measure = None
     id_text: Callable[[bytes], Value] = list
     """how ids are spelled inside files"""
     file_name: Callable[[bytes], str] = crockford
     suffix: str = ".json"
+    is_message: bool = False
+    """the same structs in MessagePack"""
+    attribute_file: bool = False
+    """attributes of arrays are in a file of their own"""
 
     def write(self, storage: Storage, *snapshots: Sequence[Array]) -> list[bytes]:
         """Write all of it, and tell the ids of the snapshots."""
@@ -422,16 +426,19 @@ class G2:
         return found
 
     def _put(self, storage: Storage, key: str, value: Value) -> None:
-        storage.put(key + self.suffix, json.dumps(value).encode())
+        data: bytes = msgpack.packb(value) if self.is_message else json.dumps(value).encode()
+        storage.put(key + self.suffix, data)
 
     def _array(self, storage: Storage, ids: Ids, index: int, array: Array) -> Value:
         manifests = []
         for part in array.parts():
-            chunks: dict[str, Value] = {}
+            chunks: dict[Value, Value] = {}
             for coords, data in part.items():
-                name = "/".join(map(str, (index, *coords)))
+                name: Value = "/".join(map(str, (index, *coords)))
+                if self.is_message:
+                    name = index, coords
                 if sum(coords) % 2:
-                    chunks[name] = {"Inline": list(data)}
+                    chunks[name] = {"Inline": data if self.is_message else list(data)}
                     continue
                 raw = ids()
                 storage.put(f"c/{self.file_name(raw)}", data)
@@ -451,10 +458,15 @@ class G2:
             "storage_transformers": None,
             "dimension_names": None,
         }
+        attributes: Value = {"Inline": dict(array.attributes)}
+        if self.attribute_file:
+            raw = ids()
+            self._put(storage, f"a/{self.file_name(raw)}", [dict(array.attributes)])
+            attributes = {"Ref": {"object_id": self.id_text(raw), "location": 0, "flags": []}}
         return {
             "id": index,
             "path": array.path,
-            "user_attributes": {"Inline": dict(array.attributes)},
+            "user_attributes": attributes,
             "node_data": {"Array": [metadata, manifests]},
         }
 

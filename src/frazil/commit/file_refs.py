@@ -135,7 +135,8 @@ class FileRefs(RefStore):
         self.require_current()
         if not self.generation.is_writable:
             raise FormatError(
-                "the files of this repository are of an age that can only be read; upgrade it",
+                "the files of this repository are in a form that can be read but not continued;"
+                " upgrade it first",
                 kind=ErrorKind.UNSUPPORTED_SPEC_VERSION,
                 dialect=self.generation.dialect,
             )

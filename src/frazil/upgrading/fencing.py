@@ -69,7 +69,8 @@ def _fence_branch(source: Source, name: str, expected: SnapshotId, target: Gener
         return True
     dialect = source.files.dialect
     if not dialect.is_writable:
-        dialect = Dialect.G2_MSGPACK  # whose refs are the same
+        is_g2 = source.age is LegacyGeneration.G2
+        dialect = Dialect.G2_MSGPACK if is_g2 else Dialect.G3A  # whose refs are the same
     record = RefRecord(
         snapshot=NOWHERE,
         name=crockford(bytes(WIDE)) if source.age is LegacyGeneration.G2 else None,

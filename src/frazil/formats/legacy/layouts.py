@@ -43,6 +43,8 @@ class DialectLayout:
     wrapping: Wrapping = BARE
     manifest_wrapping: Wrapping = BARE
     is_json: bool = False
+    is_named: bool = False
+    """structs are maps of their fields by name, not lists"""
     has_flags: bool = False
     """references have a list of flags, which is always empty"""
 
@@ -65,9 +67,11 @@ _G2_JSON: Final = DialectLayout(
     checksums=False,
     version=0,
     is_json=True,
+    is_named=True,
     has_flags=True,
 )
-_G2_MSGPACK: Final = replace(_G2_JSON, ids=IdForm.TEXT, has_extents=False, is_json=False)
+_G2_MAPS: Final = replace(_G2_JSON, is_json=False)
+_G2_MSGPACK: Final = replace(_G2_MAPS, ids=IdForm.TEXT, has_extents=False, is_named=False)
 _3A: Final = replace(
     _G2_MSGPACK,
     snapshot_fields=11,
@@ -88,6 +92,8 @@ _3I: Final = replace(_3H, manifest_fields=2, log_fields=7, file_info=("id", "siz
 
 LAYOUTS: Final = {
     Dialect.G2_JSON: _G2_JSON,
+    Dialect.G2_MAPS: _G2_MAPS,
+    Dialect.G2_MAPS_TEXT: replace(_G2_MAPS, ids=IdForm.TEXT),
     Dialect.G2_MSGPACK: _G2_MSGPACK,
     Dialect.G3_UNRELEASED: _G2_MSGPACK,
     Dialect.G3A: _3A,
@@ -102,6 +108,7 @@ LAYOUTS: Final = {
     Dialect.G3I: _3I,
 }
 """Newer dialects name what differs from the one before."""
+_MAPS: Final = (Dialect.G2_MAPS, Dialect.G2_MAPS_TEXT)
 
 
 def layout_of(dialect: Dialect) -> DialectLayout:
@@ -122,7 +129,11 @@ def layout_of(dialect: Dialect) -> DialectLayout:
 def refined(dialect: Dialect, manifests: Iterable[ManifestRecord]) -> Dialect:
     """The dialect of a snapshot, with what its manifests tell beyond it.
 
-    Snapshots of 3b and 3c are alike; only virtual references tell them apart.
+    Snapshots of 3b and 3c are alike; only virtual references tell them apart. Where structs of
+    G2 are maps, those of manifests may be something else all the same.
     """
-    is_later = dialect is Dialect.G3B and any(each.has_checksums for each in manifests)
-    return Dialect.G3C if is_later else dialect
+    if dialect is Dialect.G3B:
+        is_later = any(each.has_checksums for each in manifests)
+        return Dialect.G3C if is_later else dialect
+    is_one = all(each.dialect in _MAPS for each in manifests)
+    return dialect if is_one else Dialect.G2_MIXED

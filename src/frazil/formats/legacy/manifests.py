@@ -24,11 +24,19 @@ from frazil.formats.legacy.messages import (
     pack_int,
     pack_message,
     pack_text,
+    packed_struct,
 )
 from frazil.formats.legacy.names import WIDE, stored_names
 from frazil.formats.legacy.nodes import NodeWriter, file_id, write_id
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, ManifestRecord, Names
-from frazil.formats.legacy.structs import MAX_RANK, MAX_U32, MAX_U64, Document
+from frazil.formats.legacy.structs import (
+    MAX_RANK,
+    MAX_U32,
+    MAX_U64,
+    Document,
+    Form,
+    early_dialect,
+)
 from frazil.formats.legacy.zarr_fields import cannot_hold, dump
 from frazil.ids import ChunkId, ManifestId, NodeId
 from frazil.model.chunks import ChunkRef, ChunkTable, ChunkType, InlineRef, VirtualRef
@@ -66,6 +74,7 @@ def decode_manifest(blob: bytes, *, key: str, generation: LegacyGeneration) -> M
     if reader.is_map():
         return _decode_mapped(document, reader, wrapping)
     count = reader.array_header()
+    document.forms.add(Form.LIST)
     if count not in FIELDS:
         raise document.fail(f"a manifest has no {count} fields")
     head = {name: reader.value() for name in FIELDS[count][:-1]}
@@ -79,6 +88,7 @@ def _decode_mapped(document: Document, reader: MessageReader, wrapping: Wrapping
     """A manifest that is a map with the names of its fields."""
     value = reader.value()
     reader.finish()
+    document.forms.add(Form.MAP)
     id = document.manifest_id(value["id"]) if "id" in value else None
     parser = _Reader(document)
     entries = parser.mapped(document.mapping(value.get("chunks"), "chunks"))
@@ -90,7 +100,7 @@ def _dialect(document: Document, parser: _Reader, count: int, wrapping: Wrapping
     """The dialect of a manifest as far as its content tells."""
     if count == 1:
         is_wide = document.generation is LegacyGeneration.G2 or document.id_width == WIDE
-        return Dialect.G2_MSGPACK if is_wide else Dialect.G3_UNRELEASED
+        return early_dialect(document) if is_wide else Dialect.G3_UNRELEASED
     if count == 2:
         return Dialect.G3I
     if count == 4:
@@ -218,6 +228,8 @@ class _Reader:
         parts = list(document.fields(content, names[:3] if is_old else names, "a virtual chunk"))
         location = parts[0]
         if isinstance(location, Mapping):
+            if isinstance(content, Mapping):
+                document.forms.add(Form.OTHER)
             _, location = document.variant(location, "location")
         checksum: str | int | None = None
         if not is_old and not isinstance(content, Mapping):
@@ -288,8 +300,8 @@ def encode_manifest(record: ManifestRecord, wrapping: Wrapping | None = None) ->
         if record.id is None:
             raise FormatError("a manifest of this dialect must have an id")
         head.append(write_id(layout.ids, record.id, str(record.id)))
-    pieces = [array_header(layout.manifest_fields), *map(pack_message, head)]
-    body = b"".join([*pieces, *writer.packed()])
+    fields = [*map(pack_message, head), b"".join(writer.packed())]
+    body = packed_struct(FIELDS[layout.manifest_fields], fields, named=layout.is_named)
     return wrap(body, FileKind.MANIFEST, wrapping or layout.wrapping_of(FileKind.MANIFEST))
 
 
@@ -337,9 +349,10 @@ class _Writer:
         ids = iter(self._ids(table.chunk_id[native]))
         offsets, lengths = _packed_numbers(table.offset), _packed_numbers(table.length)
         others = iter(np.flatnonzero(~native).tolist())
+        native_head, before_offset, before_length = self._between("Ref", "id")
         for is_native, offset, length in zip(native.tolist(), offsets, lengths, strict=True):
             if is_native:
-                yield b"\x81\xa3Ref\x93" + next(ids) + offset + length
+                yield native_head + next(ids) + before_offset + offset + before_length + length
             else:
                 yield self._other(table.ref(next(others)))
 
@@ -350,7 +363,16 @@ class _Writer:
                 b"\x92\xc4\x0c" + data[at : at + width] + b"\x90"
                 for at in range(0, len(data), width)
             )
+        if self._layout.ids is IdForm.NUMBERS:
+            return (pack_message(file_id(IdForm.NUMBERS, name)) for name in self._names(raw))
         return map(pack_text, self._names(raw))
+
+    def _between(self, variant: str, first: str) -> tuple[bytes, bytes, bytes]:
+        """What is before each of the three fields of a reference."""
+        head = b"\x81" + pack_text(variant)
+        if not self._layout.is_named:
+            return head + b"\x93", b"", b""
+        return head + b"\x83" + pack_text(first), pack_text("offset"), pack_text("length")
 
     def _names(self, raw: npt.NDArray[np.uint8]) -> list[str]:
         return stored_names(self._record.dialect.generation, raw, self._record.names)
@@ -359,19 +381,24 @@ class _Writer:
         if isinstance(ref, InlineRef):
             return b"\x81\xa6Inline" + pack_bytes(ref.data)
         assert isinstance(ref, VirtualRef)
-        return b"\x81\xa7Virtual" + self._virtual(ref)
+        return self._virtual(ref)
 
     def _virtual(self, ref: VirtualRef) -> bytes:
-        numbers = pack_int(ref.offset) + pack_int(ref.length)
+        offset, length = pack_int(ref.offset), pack_int(ref.length)
         if not self._layout.checksums:
             check_reference(self._record.dialect, ref)
-            return b"\x93\x81\xa8Absolute" + pack_text(ref.location) + numbers
+            head, before_offset, before_length = self._between("Virtual", "location")
+            location: Value = {"Absolute": ref.location}
+            if self._layout.is_named:
+                location = ref.location
+            return head + pack_message(location) + before_offset + offset + before_length + length
         checksum: Value = None
         if isinstance(ref.checksum, str):
             checksum = {"ETag": ref.checksum}
         elif ref.checksum is not None:
             checksum = {"LastModified": ref.checksum}
-        return b"\x94" + pack_text(ref.location) + numbers + pack_message(checksum)
+        head = b"\x81\xa7Virtual\x94" + pack_text(ref.location)
+        return head + offset + length + pack_message(checksum)
 
     def json_entries(self) -> Iterator[tuple[str, Value]]:
         """Keys and payloads of the chunks in JSON."""

@@ -234,6 +234,14 @@ def map_header(count: int) -> bytes:
     return b"\xde" + count.to_bytes(2, "big") if count < 1 << 16 else _long(0xDF, count)
 
 
+def packed_struct(names: Sequence[str], fields: Sequence[bytes], *, named: bool) -> bytes:
+    """A struct whose fields are packed already: a map with their names, or a list."""
+    if not named:
+        return array_header(len(fields)) + b"".join(fields)
+    pairs = zip(map(pack_text, names), fields, strict=True)
+    return map_header(len(fields)) + b"".join(name + field for name, field in pairs)
+
+
 def pack_text(text: str) -> bytes:
     """A text."""
     try:

@@ -78,7 +78,7 @@ def _read_node(
         return GroupNode(node_id, path, build_document(NodeFields(found, None)))
     if kind != "Array":
         raise document.fail(f"the node at {path} is neither a group nor an array")
-    metadata, manifests = document.fields(content, ("zarr_metadata", "manifests"), "an array")
+    metadata, manifests = document.pair(content, ("zarr_metadata", "manifests"), "an array")
     fields = _read_array(document, metadata)
     dimensions = fields.dimensions
     names = fields.dimension_names
@@ -192,7 +192,7 @@ def _read_manifest_ref(
 def read_extents(document: Document, value: Value, dimensions: Sequence[Dimension]) -> Extents:
     """The chunks that a manifest has, as far as the file tells it for certain."""
     if isinstance(value, Mapping):
-        value = document.fields(value, ("start", "end"), "extents")
+        value = document.pair(value, ("start", "end"), "extents")
     edges = [document.numbers(each, "extents") for each in document.items(value, "extents")]
     if not edges or not document.has_true_extents:
         return document.edges((), dimensions)
@@ -205,7 +205,7 @@ def read_extents(document: Document, value: Value, dimensions: Sequence[Dimensio
 
 
 class NodeWriter:
-    """Spells nodes in a dialect: structs as lists, or as maps in JSON."""
+    """Spells nodes in a dialect: structs as lists or as maps."""
 
     def __init__(self, dialect: Dialect, layout: DialectLayout, names: Names) -> None:
         self._dialect = dialect
@@ -225,7 +225,7 @@ class NodeWriter:
 
     def struct(self, names: Sequence[str], values: Sequence[Value]) -> Value:
         """A struct of named fields."""
-        if self._layout.is_json:
+        if self._layout.is_named:
             return dict(zip(names, values, strict=True))
         return list(values)
 

@@ -42,10 +42,18 @@ class Dialect(StrEnum):
     """Parquet as the library of August 2024 wrote it; read only"""
     G2_JSON = "g2-json"
     G2_MSGPACK = "g2-msgpack"
+    G2_MAPS = "g2-maps"
+    """MessagePack with the content of `g2-json`: structs are maps, ids are lists of numbers"""
+    G2_MAPS_TEXT = "g2-maps-text"
+    """the same with ids as texts"""
+    G2_MIXED = "g2-mixed"
+    """structs partly lists and partly maps, or maps with unknown fields; read only"""
     G2_NODES = "g2-nodes"
     """snapshots of nodes alone, without history; read only"""
     G3_UNRELEASED = "g3-unreleased"
     """the bodies of G2 with the ids and folders of G3"""
+    G3_MAPS = "g3-maps"
+    """structs are maps, for whose fields no text of that age has names; read only"""
     G3A = "3a"
     G3B = "3b"
     G3C = "3c"
@@ -68,7 +76,7 @@ class Dialect(StrEnum):
     @property
     def is_writable(self) -> bool:
         """Whether files can be written in it."""
-        return self not in (Dialect.G1_LIBRARY, Dialect.G2_NODES)
+        return self not in _READ_ONLY
 
     @property
     def is_json(self) -> bool:
@@ -96,12 +104,18 @@ class Dialect(StrEnum):
         return self is Dialect.G3I
 
 
+_READ_ONLY: Final = frozenset(
+    {Dialect.G1_LIBRARY, Dialect.G2_NODES, Dialect.G2_MIXED, Dialect.G3_MAPS}
+)
 _NUMBERED: Final = frozenset(
     {
         Dialect.G1,
         Dialect.G1_LIBRARY,
         Dialect.G2_JSON,
         Dialect.G2_MSGPACK,
+        Dialect.G2_MAPS,
+        Dialect.G2_MAPS_TEXT,
+        Dialect.G2_MIXED,
         Dialect.G2_NODES,
         Dialect.G3_UNRELEASED,
         Dialect.G3A,

@@ -62,7 +62,7 @@ def encode_ref(record: RefRecord, dialect: Dialect) -> bytes:
         value[MOVED] = record.moved_to
     if record.is_deleted:
         value[DELETED] = True
-    if dialect is Dialect.G2_JSON:
+    if layout_of(dialect).is_named:  # as the schema wants it
         value["properties"] = dict(record.properties)
         value["timestamp"] = format_time(record.timestamp or 0)
     return dump(dict(sorted(value.items())))

@@ -21,7 +21,14 @@ from frazil.formats.legacy.records import (
     Nanos,
     SnapshotRecord,
 )
-from frazil.formats.legacy.structs import MAX_U16, MAX_U32, MAX_U64, Document
+from frazil.formats.legacy.structs import (
+    MAX_U16,
+    MAX_U32,
+    MAX_U64,
+    Document,
+    Form,
+    early_dialect,
+)
 from frazil.formats.legacy.times import format_time
 from frazil.formats.legacy.zarr_fields import dump
 from frazil.ids import ManifestId, SnapshotId
@@ -201,11 +208,13 @@ def _dialect(
     document: Document, count: int, fields: Mapping[str, Value], wrapping: Wrapping
 ) -> Dialect:
     """The dialect of a snapshot as far as its content tells; an empty one fits several."""
+    if document.generation is LegacyGeneration.G3 and not document.forms <= {Form.LIST}:
+        return Dialect.G3_MAPS
     if count == 1:
         return Dialect.G2_NODES
     if count == 7:
         is_wide = document.generation is LegacyGeneration.G2 or document.id_width == WIDE
-        return Dialect.G2_MSGPACK if is_wide else Dialect.G3_UNRELEASED
+        return early_dialect(document) if is_wide else Dialect.G3_UNRELEASED
     files = fields["manifest_files"]
     info = len(files[0]) if files else None
     if count == _BY_PARENT:
@@ -235,9 +244,10 @@ def encode_snapshot(record: SnapshotRecord, wrapping: Wrapping | None = None) ->
     writer = _Writer(record, layout)
     fields = writer.fields()
     names = FIELDS[layout.snapshot_fields]
+    value = writer.struct(names, [fields[name] for name in names])
     if layout.is_json:
-        return dump({name: fields[name] for name in names})
-    body = pack_message([fields[name] for name in names])
+        return dump(value)
+    body = pack_message(value)
     return wrap(body, FileKind.SNAPSHOT, wrapping or layout.wrapping_of(FileKind.SNAPSHOT))
 
 
@@ -248,6 +258,7 @@ class _Writer:
         self._record = record
         self._layout = layout
         self._nodes = NodeWriter(record.dialect, layout, record.names)
+        self.struct = self._nodes.struct
 
     def fields(self) -> dict[str, Value]:
         """All fields that a snapshot of any dialect has, by name."""
@@ -282,7 +293,7 @@ class _Writer:
 
     def _entry(self, entry: Ancestor) -> Value:
         values = self._id(entry.id), format_time(entry.written_at), entry.message
-        return self._nodes.struct(ENTRY, values)
+        return self.struct(ENTRY, values)
 
     def _id(self, id: SnapshotId) -> Value:
         generation = self._record.dialect.generation

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Final, TypeAlias, TypeVar
 
 from frazil.errors import ErrorKind, FormatError
@@ -22,7 +23,7 @@ from frazil.formats.legacy.names import (
     numbered_node,
     remember,
 )
-from frazil.formats.legacy.records import LegacyGeneration, Names, Nanos
+from frazil.formats.legacy.records import Dialect, LegacyGeneration, Names, Nanos
 from frazil.formats.legacy.times import parse_time
 from frazil.ids import ChunkId, ManifestId, NodeId, ObjectId, SnapshotId, crockford
 from frazil.model.nodes import Dimension, Extents
@@ -35,6 +36,14 @@ MAX_U32: Final = 2**32 - 1
 MAX_U64: Final = 2**64 - 1
 MAX_RANK: Final = 1024
 _PAIR: Final = 2
+
+
+class Form(Enum):
+    """How a struct is written."""
+
+    LIST = "its fields in order"
+    MAP = "its fields by name"
+    OTHER = "in a way that is read, but never written"
 
 
 @dataclass(slots=True)
@@ -52,8 +61,12 @@ class Document:
     """whether ids are byte strings, not texts"""
     has_numbered_nodes: bool | None = None
     """whether nodes have numbers; None before the first node"""
+    has_number_ids: bool = False
+    """whether ids are lists of numbers"""
     has_true_extents: bool = False
     """whether the writer is known to tell exactly which chunks a manifest has"""
+    forms: set[Form] = field(default_factory=set)
+    """how structs are written"""
 
     def fail(self, problem: str) -> FormatError:
         """The error for damage in this file."""
@@ -68,7 +81,19 @@ class Document:
     def fields(self, value: Value, names: Sequence[str], what: str) -> Sequence[Value]:
         """The fields of a struct in the order of their names; absent ones in a map are None."""
         if isinstance(value, Mapping):
+            self.forms.add(Form.MAP if value.keys() <= {*names} else Form.OTHER)
             return [value.get(name) for name in names]
+        self.forms.add(Form.LIST)
+        return self._all_of(value, names, what)
+
+    def pair(self, value: Value, names: Sequence[str], what: str) -> Sequence[Value]:
+        """The fields of what is a list also where structs are maps."""
+        if isinstance(value, Mapping):
+            self.forms.add(Form.OTHER)
+            return [value.get(name) for name in names]
+        return self._all_of(value, names, what)
+
+    def _all_of(self, value: Value, names: Sequence[str], what: str) -> Sequence[Value]:
         if not isinstance(value, list | tuple) or len(value) != len(names):
             raise self.fail(f"{what} must have {len(names)} fields")
         return value
@@ -166,7 +191,7 @@ class Document:
         raw: bytes | None = None
         if isinstance(value, str):
             raw = from_crockford(value, ObjectId.width) or bytes_of_name(value)
-            self.has_packed_ids = False
+            self.has_packed_ids = self.has_number_ids = False
         elif isinstance(value, list | tuple):
             raw = self._listed_id(value)
         if raw is None or len(raw) not in (ObjectId.width, WIDE):
@@ -178,7 +203,7 @@ class Document:
         if len(value) == _PAIR and isinstance(value[0], bytes):
             self.has_packed_ids = True
             return value[0]
-        self.has_packed_ids = False
+        self.has_packed_ids, self.has_number_ids = False, True
         if all(type(each) is int and 0 <= each < 256 for each in value):
             return bytes(value)
         return None
@@ -222,3 +247,12 @@ class Document:
             raise self.fail("a node id must be a number or eight bytes")
         self.has_numbered_nodes = False
         return NodeId(raw)
+
+
+def early_dialect(document: Document) -> Dialect:
+    """The dialect of a file of G2 in MessagePack."""
+    if document.forms == {Form.LIST}:
+        return Dialect.G2_MSGPACK
+    if document.forms != {Form.MAP}:
+        return Dialect.G2_MIXED
+    return Dialect.G2_MAPS if document.has_number_ids else Dialect.G2_MAPS_TEXT

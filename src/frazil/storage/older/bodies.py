@@ -51,6 +51,8 @@ RECORDED_NODES: Final = 100_000
 """Nodes of snapshots that are kept, because their successors need what the model does not hold."""
 STRAYING: Final = frozenset({Dialect.G3_UNRELEASED, Dialect.G3A, Dialect.G3B})
 """Whose writers could put references of other arrays under a node, and misname the root."""
+UNDECIDED: Final = frozenset({Dialect.G2_MAPS, Dialect.G2_MAPS_TEXT, Dialect.G3B})
+"""Which snapshots alone do not tell for certain."""
 LOOKED_AT: Final = 4
 """Manifests that are read to tell dialects apart that differ in nothing else."""
 PATIENCE_S: Final = 60.0
@@ -112,7 +114,7 @@ class BodyFiles(OldFiles):
         if record is None:
             return None
         dialect = record.dialect
-        if dialect is Dialect.G3B:
+        if dialect in UNDECIDED:
             files = record.snapshot.manifest_files[:LOOKED_AT]
             found = [self.fetch("manifests", file.id) for file in files]
             manifests = [
