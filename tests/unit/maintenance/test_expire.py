@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
@@ -244,7 +244,12 @@ def test_expiry_is_refused_before_storage_is_asked_for_anything(old: Spec) -> No
     storage = MemoryStorage()
     grown(storage, old)
     asked: list[str] = []
-    watched = SteppingStorage(storage, lambda operation, key: asked.append(f"{operation} {key}"))
+    watched = SteppingStorage(
+        storage,
+        lambda operation, key: asked.append(f"{operation} {key}"),
+        moment=lambda: datetime.now(UTC),
+        age=timedelta(0),
+    )
     repo = Repository.open(watched)
     asked.clear()
     for name, act in doors(repo).items():

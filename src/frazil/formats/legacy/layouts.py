@@ -132,8 +132,8 @@ def refined(dialect: Dialect, manifests: Iterable[ManifestRecord]) -> Dialect:
     Snapshots of 3b and 3c are alike; only virtual references tell them apart. Where structs of
     G2 are maps, those of manifests may be something else all the same.
     """
-    if dialect is Dialect.G3B:
-        is_later = any(each.has_checksums for each in manifests)
-        return Dialect.G3C if is_later else dialect
-    is_one = all(each.dialect in _MAPS for each in manifests)
-    return dialect if is_one else Dialect.G2_MIXED
+    if dialect is Dialect.G3B and any(each.has_checksums for each in manifests):
+        return Dialect.G3C
+    if dialect in _MAPS and any(each.dialect not in _MAPS for each in manifests):
+        return Dialect.G2_MIXED
+    return dialect

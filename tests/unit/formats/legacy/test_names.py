@@ -212,6 +212,8 @@ def test_keys_of_refs_lead_back(
     )
     if layout.prefix is RefPrefix.NONE and name.startswith(("branch", "tag")):
         return  # the two layouts of G2 share a folder
+    if layout.prefix is RefPrefix.NONE:
+        number %= ref_names.MOST_STEPS  # larger ones could be the ends of tags
     found = parse_ref_key(layout.generation, layout.branch_key(name, number), encoded=encoded)
     assert found == RefKey("branch", name, layout.prefix, number, layout.sequence_length)
     found = parse_ref_key(layout.generation, layout.tag_key(name), encoded=encoded)
