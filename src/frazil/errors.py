@@ -29,6 +29,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
+from frazil.masking import safe
 from frazil.naming import OFFICIAL, dotted, package
 
 
@@ -173,9 +174,10 @@ class IcechunkError(Exception):
     def __init__(
         self, message: str = "", kind: ErrorKind | str | None = None, **facts: object
     ) -> None:
-        super().__init__(message)
+        # Here, not where it is shown: an error reaches logs, tracebacks and other processes.
+        super().__init__(safe(str(message)))
         self.kind = ErrorKind(kind) if kind else self.default_kind
-        self.facts = facts
+        self.facts = {name: _shown(fact) for name, fact in facts.items()}
         if self.hint:
             self.add_note(self.hint)
 
@@ -186,8 +188,8 @@ class IcechunkError(Exception):
 
     def during(self, operation: str) -> Self:
         """Note what was being done when this happened; callers add theirs on its way up."""
-        inner = self.facts.get("during")
-        self.facts["during"] = f"{inner} < {operation}" if inner else operation
+        inner, outer = self.facts.get("during"), safe(operation)
+        self.facts["during"] = f"{inner} < {outer}" if inner else outer
         return self
 
     def __str__(self) -> str:
@@ -200,6 +202,18 @@ class IcechunkError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.args[0], str(self.kind), self.facts, self.__dict__)
+
+
+def _shown(fact: object) -> object:
+    match fact:
+        case str() if type(fact) is str:
+            return safe(fact)
+        case list():
+            return [*map(_shown, fact)]
+        case tuple() if type(fact) is tuple:
+            return tuple(map(_shown, fact))
+        case _:
+            return fact
 
 
 def _rebuild(

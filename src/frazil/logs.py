@@ -13,6 +13,8 @@ import os
 import sys
 from typing import Final, TextIO
 
+from frazil.masking import safe
+
 ROOT: Final = "frazil"
 TRACE: Final = 5
 _OFF: Final = logging.CRITICAL + 10
@@ -33,13 +35,20 @@ logging.addLevelName(TRACE, "TRACE")
 logging.getLogger(ROOT).addHandler(logging.NullHandler())
 
 
+class _Lines(logging.Formatter):
+    """Records as lines; what they tell of may be somebody else's text."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return safe(super().format(record))
+
+
 class _Console(logging.StreamHandler[TextIO]):
     """Writes to what is standard error (or output) at the moment of writing."""
 
     def __init__(self, to_stdout: bool) -> None:
         logging.Handler.__init__(self)
         self._to_stdout = to_stdout
-        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        self.setFormatter(_Lines("%(asctime)s %(levelname)s %(name)s: %(message)s"))
 
     @property
     def stream(self) -> TextIO:

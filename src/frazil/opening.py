@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +28,7 @@ from frazil.session.context import Context, make_context
 from frazil.storage.assets import log_key, snapshot_key
 from frazil.storage.base import Fetched, Storage, Version, Written
 from frazil.storage.credentials import AnyCredential
+from frazil.storage.trust import Trust, endpoints_of, own_containers
 
 INITIAL_MESSAGE: Final = "Repository initialized"
 INITIAL_METADATA: Final = {"__icechunk": {"is_root": True}}
@@ -85,11 +86,13 @@ def open_context(
     authorized: Mapping[str, AnyCredential | None] | None,
     made_as: Generation | None = None,
     store_root: Storage | None = None,
+    endpoints: Iterable[str] = (),
 ) -> Context:
     """The parts of the repository at a place; `config` goes over what is stored there.
 
     `made_as` is what it was just created as: an empty one does not tell all of that.
     `store_root` is where the files of a G1 repository are, if its state file is elsewhere.
+    `endpoints` are addresses that credentials for virtual chunks may be sent to.
 
     Raises:
         RepositoryNotFoundError: there is none.
@@ -107,7 +110,10 @@ def open_context(
             kind=ErrorKind.NOT_ALLOWED,
             url=storage.url,
         )
-    context = make_context(storage, generation, effective, authorized, found.repo, store_root)
+    trust = Trust(own_containers(config), endpoints_of(storage)).and_endpoints(*endpoints)
+    context = make_context(
+        storage, generation, effective, authorized, found.repo, store_root, trust
+    )
     context.loaded_config.update(config_to_map(stored))
     return context
 

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from frazil.cli.arguments import parse_index, parse_region, parse_time
-from frazil.cli.text import clean, size
+from frazil.cli.text import size
 from frazil.cli.values import cut
 from frazil.errors import InvalidInputError
+from frazil.masking import clean
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ SOURCE: Final = Path(__file__).resolve().parents[2] / "src" / "frazil"
 
 # Foundations first. Names on one line are one layer; a dotted name is a room with its own place.
 LAYERS: Final = (
-    ("naming",),
+    ("naming", "masking"),
     ("errors", "logs", "config"),
     ("ids",),
     ("async_twins",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from frazil.cli.exits import Exit
-from frazil.cli.text import clean
+from frazil.masking import clean, clean_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -89,6 +90,12 @@ class Screen:
         for text in captured.get().splitlines():
             self.console.file.write(f"{text.rstrip()}\n")
 
+    def csv(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Rows with commas between their cells; control characters are spelled out, as in text."""
+        writer = csv.writer(self.console.file, lineterminator="\n")
+        for row in (columns, *rows):
+            writer.writerow([clean(cell) if isinstance(cell, str) else cell for cell in row])
+
 
 def styled(text: str, style: str) -> Text:
     """Text in a colour, where there are colours."""
@@ -106,8 +113,8 @@ def _safe(cell: Cell) -> Text:
 def print_answer(answer: Answer, *, as_json: bool) -> None:
     """Print a result."""
     if as_json:
-        json.dump(answer.data, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
-        sys.stdout.write("\n")
+        text = json.dumps(answer.data, indent=2, ensure_ascii=False, allow_nan=False)
+        sys.stdout.write(clean_json(text) + "\n")
     else:
         answer.show(Screen())
     sys.stdout.flush()
@@ -133,4 +140,4 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
 
     with Console(stderr=True).status(f"{what} …") as status:
-        yield lambda text: status.update(f"{what}: {text}")
+        yield lambda text: status.update(styled(f"{what}: {text}", ""))

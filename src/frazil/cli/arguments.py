@@ -49,7 +49,8 @@ Authorize = Annotated[
         "--authorize",
         metavar="PREFIX",
         help="Allow reading virtual chunks of the container with this URL prefix, with the "
-        "credentials of the environment; may be repeated.",
+        "credentials of the environment (=anonymous: without; =https://host: also at this "
+        "address); may be repeated.",
         show_default=False,
     ),
 ]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from frazil.errors import ErrorKind, FormatError
+from frazil.masking import shown_url
 from frazil.model.chunks import ChunkRef, ChunkTable, ChunkType, InlineRef, NativeRef, VirtualRef
 from frazil.model.nodes import ArrayNode, Node
 from frazil.storage.assets import CHUNKS
-from frazil.storage.locations import without_user
 
 KINDS = (ChunkType.native, ChunkType.virtual, ChunkType.inline)
 
@@ -123,7 +123,7 @@ def reference(ref: ChunkRef | None) -> dict[str, Any]:
         case VirtualRef():
             return {
                 "type": "virtual",
-                "location": without_user(ref.location),
+                "location": shown_url(ref.location),
                 "offset": ref.offset,
                 "length": ref.length,
                 "checksum": ref.checksum,

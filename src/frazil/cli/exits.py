@@ -7,7 +7,6 @@ import sys
 from enum import IntEnum
 from typing import Final
 
-from frazil.cli.text import clean
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -18,6 +17,7 @@ from frazil.errors import (
     ReadOnlyError,
     SessionStateError,
 )
+from frazil.masking import safe
 
 
 class Exit(IntEnum):
@@ -79,7 +79,7 @@ def tell(error: FrazilError, *, as_json: bool) -> Exit:
         told = {"error": {"kind": str(error.kind), "message": str(error), "exit_code": int(code)}}
         print(json.dumps(told), file=sys.stderr)
         return code
-    print(f"frazil: {clean(str(error))}", file=sys.stderr)
+    print(f"frazil: {safe(str(error))}", file=sys.stderr)
     if code == Exit.FAILURE:
         print("  (--debug shows where it happened)", file=sys.stderr)
     return code

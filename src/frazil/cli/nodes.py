@@ -104,7 +104,10 @@ def _label(node: Described, *, is_top: bool) -> Any:  # noqa: ANN401  (rich is n
     dims = node["dimension_names"] or [None] * len(node["shape"])
     sides = [f"{dim}: {n}" if dim else str(n) for dim, n in zip(dims, node["shape"], strict=False)]
     return Text.assemble(
-        styled(name, "bold"), " ", styled(node["dtype"], "green"), f" ({', '.join(sides)})"
+        styled(name, "bold"),
+        " ",
+        styled(node["dtype"], "green"),
+        styled(f" ({', '.join(sides)})", ""),
     )
 
 

@@ -26,6 +26,7 @@ from frazil.storage import credentials
 from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.credentials import AnyCredential
+from frazil.storage.trust import ANONYMOUS, split_word
 
 
 class Opened(History, Refs, Attributes):
@@ -116,10 +117,13 @@ def open_place(text: str, authorize: Sequence[str] | None = None) -> Place:
     place = urls.parse_url(text)
     storage = storage_from_url(place.url)
     access: dict[str, AnyCredential | None] = {}
-    if authorize:
+    words = [split_word(each) for each in authorize or ()]
+    if words:
         config = stored_config(storage, require(storage)) or RepositoryConfig()
-        access = {prefix: _credential(config, prefix) for prefix in map(_slashed, authorize)}
-    return Place(Opened(open_context(storage, None, access), storage), place.ref)
+        access = {_slashed(prefix): _credential(config, prefix, word) for prefix, word in words}
+    endpoints = [word for _, word in words if "://" in word]
+    context = open_context(storage, None, access, endpoints=endpoints)
+    return Place(Opened(context, storage), place.ref)
 
 
 def open_whole(text: str) -> Opened:
@@ -153,34 +157,39 @@ def _slashed(prefix: str) -> str:
     return prefix if prefix.endswith("/") else f"{prefix}/"
 
 
-def _credential(config: RepositoryConfig, prefix: str) -> AnyCredential:
+def _credential(config: RepositoryConfig, prefix: str, word: str) -> AnyCredential:
     """What opens a container: nothing for files and the web, else what the environment holds."""
     containers = config.virtual_chunk_containers or {}
-    found = next((c for c in containers.values() if _slashed(c.url_prefix) == prefix), None)
+    wanted = _slashed(prefix)
+    found = next((c for c in containers.values() if _slashed(c.url_prefix) == wanted), None)
     if found is None:
         known = ", ".join(sorted(containers)) or "none"
         raise NotFoundError(
-            f"the repository has no virtual chunk container {prefix!r}; it has: {known}"
+            f"the repository has no virtual chunk container {wanted!r}; it has: {known}"
         )
-    return _access(found)
+    if word not in ("", ANONYMOUS) and "://" not in word:
+        raise InvalidInputError(
+            f"--authorize {prefix}: after = stands {ANONYMOUS!r}, or the address of the store"
+        )
+    return _access(found, anonymous=word == ANONYMOUS)
 
 
-def _access(container: VirtualChunkContainer) -> AnyCredential:
+def _access(container: VirtualChunkContainer, *, anonymous: bool) -> AnyCredential:
     match container.store:
         case ObjectStoreConfig.LocalFileSystem():
             return credentials.LocalFileSystemAccess
         case ObjectStoreConfig.Http():
             return credentials.HttpAccess
         case ObjectStoreConfig.Gcs():
-            return credentials.Credentials.Gcs(credentials.gcs_from_env_credentials())
+            return credentials.Credentials.Gcs(credentials.gcs_credentials(anonymous=anonymous))
         case ObjectStoreConfig.Azure():
-            return credentials.Credentials.Azure(credentials.azure_from_env_credentials())
+            made = credentials.azure_credentials(anonymous=anonymous)
+            return credentials.Credentials.Azure(made)
         case store:
             options = getattr(store, "options", None)
-            is_open = options is not None and options.anonymous
-            made = (
+            is_open = anonymous or (options is not None and options.anonymous)
+            return credentials.Credentials.S3(
                 credentials.s3_anonymous_credentials()
                 if is_open
                 else credentials.s3_from_env_credentials()
             )
-            return credentials.Credentials.S3(made)

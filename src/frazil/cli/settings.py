@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +11,7 @@ from frazil.cli.answers import Answer, Screen, print_json
 from frazil.cli.arguments import WholeUrl
 from frazil.cli.commands import add_command
 from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
+from frazil.masking import shown_data
 
 if TYPE_CHECKING:
     from frazil.cli.places import Opened
@@ -20,13 +20,6 @@ Config = dict[str, Any]
 Dotted = Annotated[
     str, typer.Argument(metavar="KEY", help="Such as manifest.splitting.", show_default=False)
 ]
-HIDDEN: Final = "****"
-SECRET: Final = re.compile(
-    r"secret|token|password|passwd|authorization|cookie|signature|credential|sas|api[-_]?key"
-    r"|(?:access|account|private|encryption)[-_]?key",
-    re.IGNORECASE,
-)
-NOT_SECRET: Final = frozenset({"headers"})
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -43,7 +36,7 @@ def show(
 ) -> Answer:
     """Show what the repository's configuration sets."""
     config = _stored(_open(url))
-    data = masked(config if everything else _set_only(config))
+    data = shown_data(config if everything else _set_only(config))
 
     def draw(screen: Screen) -> None:
         if data:
@@ -57,7 +50,7 @@ def show(
 def get(url: WholeUrl, key: Dotted) -> Answer:
     """Print one setting, with its default if it is not set."""
     repository = _open(url)
-    value = masked(_look_up(_stored(repository), key), key)
+    value = shown_data(_look_up(_stored(repository), key), key.rpartition(".")[2])
     default = _default(key) if value is None else None
     data = {"key": key, "value": value, "default": default}
 
@@ -104,7 +97,7 @@ def set_values(
 
     repository.edit_stored_config(changed)
     checked = _as_map(repository.context.loaded_config)
-    data = {"config": masked(_set_only(checked)), "changed": [*values]}
+    data = {"config": shown_data(_set_only(checked)), "changed": [*values]}
 
     def draw(screen: Screen) -> None:
         screen.line(f"Set {', '.join(data['changed'])}")
@@ -215,16 +208,3 @@ def _set_only(config: Config) -> Config:
         for name, value in config.items()
     }
     return {name: value for name, value in kept.items() if value is not None and value != {}}
-
-
-def masked(value: Any, name: str = "", *, in_headers: bool = False) -> Any:  # noqa: ANN401  (JSON)
-    """A configuration without secrets: values of telling names, and of all headers."""
-    if isinstance(value, Mapping):
-        return {
-            key: masked(item, key, in_headers=in_headers or name == "headers")
-            for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [masked(item, name, in_headers=in_headers) for item in value]
-    is_secret = in_headers or (SECRET.search(name.rpartition(".")[2]) and name not in NOT_SECRET)
-    return HIDDEN if is_secret and isinstance(value, str) else value

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -88,11 +86,7 @@ def sql(
 
     def show(screen: Screen) -> None:
         if as_csv:
-            text = io.StringIO()
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow(found.columns)
-            writer.writerows(found.texts(null=""))
-            screen.console.file.write(text.getvalue())
+            screen.csv(found.columns, found.texts(null=""))
             return
         marks = ("#" if is_number else "" for is_number in found.are_numbers)
         names = [name + mark for name, mark in zip(found.columns, marks, strict=True)]

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from frazil.masking import clean
+
 SHORT_ID: Final = 8
 """Digits of an id that are shown; enough to name it again."""
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
-
-def clean(text: str) -> str:
-    """Text of a repository without the characters that control a terminal."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def one_line(text: str) -> str:

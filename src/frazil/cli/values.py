@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import sys
 from collections.abc import Iterable, Sequence
@@ -16,9 +15,10 @@ from frazil.cli.answers import Answer, Screen
 from frazil.cli.arguments import parse_region
 from frazil.cli.documents import document, type_name
 from frazil.cli.places import find_node, open_place
-from frazil.cli.text import clean, counted
+from frazil.cli.text import counted
 from frazil.errors import ErrorKind, FormatError, FrazilError
 from frazil.ids import SnapshotId
+from frazil.masking import clean
 from frazil.model.nodes import ArrayNode
 from frazil.session.session import Session
 
@@ -146,13 +146,12 @@ def _write_text(screen: Screen, values: Values) -> None:
 def _write_csv(screen: Screen, node: ArrayNode, region: Region, values: Values) -> None:
     names = node.dimension_names or (None,) * len(region)
     header = [name or f"dim_{axis}" for axis, name in enumerate(names)]
-    out = csv.writer(screen.console.file, lineterminator="\n")
-    out.writerow([*header, "value"])
     flat = plain(values.reshape(-1))
-    out.writerows(
+    rows = (
         [*_place(region, index), value]
         for index, value in zip(np.ndindex(values.shape), flat, strict=True)
     )
+    screen.csv([*header, "value"], rows)
 
 
 def _place(region: Region, index: Iterable[int]) -> list[int]:

@@ -14,10 +14,11 @@ from frazil.fsck.files import Read
 from frazil.fsck.findings import Code, Finding
 from frazil.fsck.snapshot_rules import Use
 from frazil.ids import ManifestId
+from frazil.masking import shown_url
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.nodes import Coordinates, Extents
 from frazil.storage.assets import manifest_key
-from frazil.storage.locations import normalised, without_user
+from frazil.storage.locations import normalised
 from frazil.storage.virtual import Containers
 
 SHOWN_CHUNKS: Final = 4
@@ -117,7 +118,7 @@ def _locations(table: ChunkTable, containers: Containers, key: str) -> Iterator[
         yield from _invalid(texts, key)
         return
     for number in np.flatnonzero(~covered)[:TOLD_LOCATIONS].tolist():
-        yield Finding(Code.CONTAINER_UNDECLARED, key, without_user(texts[number]))
+        yield Finding(Code.CONTAINER_UNDECLARED, key, shown_url(texts[number]))
 
 
 def _invalid(texts: list[str], key: str) -> Iterator[Finding]:

@@ -19,11 +19,12 @@ from obstore.store import LocalStore
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.ingest.records import Identity
+from frazil.masking import shown_url
 from frazil.model.config import StorageSettings
 from frazil.storage.clients import Clients
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.faults import FOREIGN, cleaned, fault
-from frazil.storage.locations import key_of, normalised, without_user
+from frazil.storage.locations import key_of, normalised
 from frazil.storage.object import ObjectStorage
 from frazil.storage.posix import etag as file_etag
 
@@ -59,7 +60,7 @@ def local_path(url: str) -> str | None:
 
 def shown(url: str) -> str:
     """A URL as people want to read it: without secrets, local ones as paths."""
-    return local_path(url) or without_user(url)
+    return local_path(url) or shown_url(url)
 
 
 def parent(url: str) -> str:
@@ -182,9 +183,7 @@ def read_whole(url: str, options: Mapping[str, Any] | None = None) -> bytes | No
 
 def _told(error: BaseException, url: str) -> StorageError:
     known = fault(error, "read", key_of(url), root_of(url))
-    return StorageError(
-        f"{known.args[0]} ({cleaned(error)})", kind=known.kind, file=without_user(url)
-    )
+    return StorageError(f"{known.args[0]} ({cleaned(error)})", kind=known.kind, file=shown_url(url))
 
 
 # --- many files ---

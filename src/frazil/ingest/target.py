@@ -100,10 +100,7 @@ class Target:
             return config_to_map(config)
 
         self._repository.edit_stored_config(change)
-        saved = config_from_map(self._repository.context.loaded_config)
-        self._repository = self._repository.reopen(
-            RepositoryConfig(virtual_chunk_containers=saved.virtual_chunk_containers)
-        )
+        self._repository = Repository.open(self.storage)
         return added
 
     def _allow(self, urls: Sequence[str], options: Mapping[str, Any]) -> None:
@@ -112,7 +109,10 @@ class Target:
         reached = containers.covering(self._repository.config, urls)
         if reached:
             allowed = containers.access(reached, options)
-            self._repository = self._repository.reopen(authorize_virtual_chunk_access=allowed)
+            named = [str(options[name]) for name in ("endpoint_url",) if options.get(name)]
+            self._repository = self._repository.reopen(
+                authorize_virtual_chunk_access=allowed, endpoints=named
+            )
 
     def _branched(self) -> Tip:
         """The tip that the plan was made from, on a branch that exists."""

@@ -16,6 +16,7 @@ from frazil.formats.manifest import Manifest
 from frazil.formats.refs import PACKED, WIDTHS
 from frazil.formats.txlog import ID_LISTS
 from frazil.ids import ObjectId
+from frazil.masking import shown_data
 from frazil.model import history
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.history import Micros, RepoInfo, Snapshot, Status, TransactionLog, to_datetime
@@ -207,7 +208,7 @@ def rest_of_repo(info: RepoInfo) -> Described:
     """What the official description of a repo object leaves out."""
     return {
         "status": _status(info.status),
-        "config": info.config,
+        "config": shown_data(info.config),
         "enabled_feature_flags": sorted(info.enabled_feature_flags or ()),
         "disabled_feature_flags": sorted(info.disabled_feature_flags or ()),
         "pruned_ancestor_tx_logs": {

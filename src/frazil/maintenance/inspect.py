@@ -20,6 +20,7 @@ from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance import describe
 from frazil.maintenance.describe import Described
 from frazil.maintenance.reading import manifest_blob, snapshot_blob
+from frazil.masking import shown_data
 from frazil.model.history import TransactionLog
 from frazil.session.context import Context
 from frazil.session.draft import unite
@@ -106,11 +107,12 @@ def inspect_file(blob: bytes, key: str) -> Described:
     if key.startswith("refs/"):
         return {"file_type": "ref", **_ref(blob, key)}
     if CONFIG_KEY in key.split("/")[-1]:
-        return {"file_type": "config", "config": config_map_from_yaml(blob, key=key)}
+        stored = config_map_from_yaml(blob, key=key)
+        return {"file_type": "config", "config": shown_data(stored)}
     if _is_old(blob, key):
         from frazil.formats.legacy.display import legible  # few repositories are that old
 
-        found = legible(blob, key=key)
+        found = shown_data(legible(blob, key=key))
         # Refs and states lie in no folder of a kind.
         return {**found, "file_type": found["file_type"] or ("ref" if key[:2] == "r/" else "state")}
     kind = unseal(blob, None, key=key).kind

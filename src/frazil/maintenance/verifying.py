@@ -41,13 +41,13 @@ from frazil.maintenance.needs import (
 )
 from frazil.maintenance.reading import manifest_blob, portions, read_snapshot, snapshot_blob
 from frazil.maintenance.walk import WalkLimits, portions_by_size
+from frazil.masking import shown_url
 from frazil.model.chunks import ChunkTable, ChunkType, VirtualRef
 from frazil.model.history import ManifestFile
 from frazil.model.nodes import ArrayNode, Coordinates
 from frazil.session.context import Context
 from frazil.storage.assets import CHUNKS, manifest_key, snapshot_key
 from frazil.storage.base import Storage, fan_out
-from frazil.storage.locations import without_user
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with what is being checked, how much of it is done, and how much there is."""
@@ -378,10 +378,10 @@ def ask_source(context: Context, source: Source, end: int, count: int) -> Findin
     try:
         context.containers.fetch(last)
     except InvalidInputError as error:
-        return Finding(Trouble.UNAUTHORIZED, without_user(location), str(error), count)
+        return Finding(Trouble.UNAUTHORIZED, shown_url(location), str(error), count)
     except StorageError as error:
         trouble = _TROUBLES.get(error.kind, Trouble.UNREADABLE)
-        return Finding(trouble, without_user(location), str(error), count)
+        return Finding(trouble, shown_url(location), str(error), count)
     return None
 
 

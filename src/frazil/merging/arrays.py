@@ -14,6 +14,7 @@ import numpy as np
 
 from frazil.formats.zarr_meta import STRUCTURE, ArrayMeta, chunk_lengths, parse_node
 from frazil.ids import ChunkId
+from frazil.masking import shown_url
 from frazil.merging import documents
 from frazil.merging.chunk_deltas import U32, ChunkDelta, common, outside
 from frazil.merging.documents import SHAPE, Document, Settle
@@ -28,7 +29,6 @@ from frazil.merging.records import (
 )
 from frazil.model.chunks import ChunkTable, InlineRef, NativeRef, VirtualRef
 from frazil.model.nodes import ArrayNode
-from frazil.storage.locations import without_user
 
 Fetch: TypeAlias = Callable[[], ChunkDelta]
 NAMES: Final = "dimension_names"
@@ -283,7 +283,7 @@ def _shown_refs(delta: ChunkDelta, coords: U32) -> list[Any]:
             case NativeRef(chunk_id, offset, length):
                 shown.append(f"native {chunk_id} {offset}+{length}")
             case VirtualRef(location, offset, length):
-                shown.append(f"virtual {without_user(location)} {offset}+{length}")
+                shown.append(f"virtual {shown_url(location)} {offset}+{length}")
             case InlineRef(data):
                 shown.append(f"inline, {len(data)} bytes")
     return shown

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Final
 
+from frazil.masking import safe, shown_text
 from frazil.naming import dotted, package, shown_as
 
 _INDENT: Final = "    "
@@ -86,7 +87,7 @@ def source(value: object) -> str:
     if isinstance(value, Enum):
         return dotted(f"{type(value).__name__}.{value.name}")
     if isinstance(value, str):
-        return quoted(value)
+        return quoted(shown_text(value))
     if isinstance(value, Mapping):
         if any(isinstance(item, Shown) for item in value.values()):
             lines = "".join(
@@ -117,12 +118,13 @@ def text(title: str, fields: Iterable[Field]) -> str:
 
 def _line(field: Field) -> str:
     value = field.default if field.value is None else field.value
+    name = safe(field.name)
     if isinstance(value, Shown):
-        return f"{field.name}:\n{_INDENT}{_nest(str(value))}"
+        return f"{name}:\n{_INDENT}{_nest(str(value))}"
     if isinstance(value, Mapping) and any(isinstance(item, Shown) for item in value.values()):
         inner = "\n".join(_line(Field(str(key), item)) for key, item in value.items())
-        return f"{field.name}:\n{_INDENT}{_nest(inner)}"
-    return f"{field.name}: {plain(field)}"
+        return f"{name}:\n{_INDENT}{_nest(inner)}"
+    return f"{name}: {plain(field)}"
 
 
 def plain(field: Field) -> str:
@@ -134,7 +136,7 @@ def plain(field: Field) -> str:
 
 def _word(value: object) -> str:
     if isinstance(value, Literal):
-        return str.__str__(value)
+        return safe(str.__str__(value))
     if isinstance(value, Enum):
         return value.name
     return source(value)
@@ -149,7 +151,7 @@ def markup(title: str, fields: Iterable[Field]) -> str:
 
 def _row(field: Field) -> str:
     value = field.default if field.value is None else field.value
-    name = html.escape(field.name)
+    name = html.escape(safe(field.name))
     if isinstance(value, Shown):
         inner = markup(value.shown_title(), value.shown_fields())
         return _details(name, inner)

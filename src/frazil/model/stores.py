@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeAlias
-from urllib.parse import urlsplit
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.masking import shown_data, shown_headers
 from frazil.model.display import Field, Shown, source
+from frazil.model.location import parse_location
 from frazil.model.settings import (
     NamedInt,
     Settings,
@@ -151,10 +152,10 @@ class _OptionStore(_Store):
     opts: Mapping[str, str] | None = None
 
     def _arguments(self) -> tuple[object, ...]:
-        return (self.opts,)
+        return (shown_data(self.opts),)
 
     def shown_fields(self) -> Iterable[Field]:
-        yield Field("opts", self.opts)
+        yield Field("opts", shown_data(self.opts))
 
 
 class ObjectStoreConfig(ABC):  # noqa: B024  (a namespace; the variants are virtual subclasses)
@@ -207,11 +208,12 @@ class ObjectStoreConfig(ABC):  # noqa: B024  (a namespace; the variants are virt
         headers: Mapping[str, str] | None = None
 
         def _arguments(self) -> tuple[object, ...]:
-            return (self.opts,) if self.headers is None else (self.opts, self.headers)
+            shown = super()._arguments()
+            return shown if self.headers is None else (*shown, shown_headers(self.headers))
 
         def shown_fields(self) -> Iterable[Field]:
             """Options, and the names of the headers (their values may be secret)."""
-            yield Field("opts", self.opts)
+            yield from super().shown_fields()
             yield Field("headers", None if self.headers is None else list(self.headers))
 
 
@@ -264,19 +266,16 @@ class VirtualChunkContainer(Settings):
             raise _refuse("the name of a virtual chunk container is empty or has a slash", self)
         if not self.url_prefix.endswith("/"):
             raise _refuse("the url_prefix of a virtual chunk container must end in '/'", self)
+        if set(self.url_prefix) & {"?", "#"}:
+            raise _refuse("the url_prefix of a virtual chunk container has no query", self)
         try:
-            url = urlsplit(self.url_prefix)
-        except ValueError as error:
-            raise _refuse(f"url_prefix is no URL: {error}", self) from error
-        if not isinstance(self.store, _SCHEMES.get(url.scheme, ())):
-            raise _refuse(f"scheme {url.scheme!r} does not suit the store", self)
-        if url.scheme != "file":
-            if not url.netloc:
-                raise _refuse("url_prefix must name a host or bucket", self)
-        elif not url.netloc and len(url.path) < 2:
+            root = parse_location(self.url_prefix)
+        except InvalidInputError as error:
+            raise _refuse(f"url_prefix cannot be used: {error.args[0]}", self) from None
+        if not isinstance(self.store, _SCHEMES.get(root.scheme, ())):
+            raise _refuse(f"scheme {root.scheme!r} of url_prefix does not suit the store", self)
+        if root.scheme == "file" and not root.authority and not root.key:
             raise _refuse("url_prefix must have a path", self)
-        elif any(part in (".", "..") for part in url.path.split("/")):
-            raise _refuse("url_prefix must be canonical, without '.' and '..'", self)
 
 
 def _refuse(message: str, container: VirtualChunkContainer) -> InvalidInputError:

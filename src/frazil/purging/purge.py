@@ -36,6 +36,7 @@ from frazil.maintenance.deleting import DeleteLimits
 from frazil.maintenance.id_sets import ID_WIDTH, RowSet, id_rows
 from frazil.maintenance.listing import Objects
 from frazil.maintenance.trash import TRASH, batch_name, put_aside, put_back
+from frazil.masking import shown_url
 from frazil.model.history import GCRan, RepoInfo, SnapshotTable
 from frazil.purging import erasing
 from frazil.purging.erasing import Erasure
@@ -53,7 +54,6 @@ from frazil.purging.traces import holds_ids
 from frazil.session.context import Context
 from frazil.storage.assets import CHUNKS, SNAPSHOTS, log_key, snapshot_key
 from frazil.storage.base import Storage, fan_out
-from frazil.storage.locations import without_user
 from frazil.storage.older.bodies import PRESERVED
 
 MOST_TOLD: Final = 100
@@ -176,7 +176,7 @@ def _told(context: Context, found: Found, plan: Erasure, rewriter: Rewriter | No
         objects_deleted=len(plan.deleted),
         objects_overwritten=len(plan.overwritten),
         bytes_erased=plan.bytes_erased,
-        virtual_sources=tuple(map(without_user, sorted(found.sources)[:MOST_TOLD])),
+        virtual_sources=tuple(map(shown_url, sorted(found.sources)[:MOST_TOLD])),
         still_referenced=tuple(sorted(shared.values())),
         backups=sum(1 for _ in storage.list(OVERWRITTEN)),
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -42,6 +43,7 @@ from frazil.session.context import make_context
 from frazil.storage.base import Storage, require_deleted
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.credentials import AnyCredential
+from frazil.storage.trust import own_containers
 
 log = logging.getLogger("frazil.repository")
 
@@ -159,11 +161,16 @@ class Repository(Branching, Comparing, Staging, Sessions, History, Refs, Attribu
         attribution: Attribution | None = None,
         *,
         store_root: Storage | None = None,
+        endpoints: Iterable[str] = (),
     ) -> Self:
         """Open the repository at a place.
 
         The state file of a G1 repository may put all other files somewhere else. They are used
         there only if you open that place yourself and pass it as `store_root`.
+
+        The stored configuration of a repository may name the address of the store that virtual
+        chunks are in. Credentials are sent there only if `config` has that container too, or if
+        the address is among `endpoints`, in the environment, or that of the repository itself.
 
         Raises:
             RepositoryNotFoundError: there is none.
@@ -172,7 +179,11 @@ class Repository(Branching, Comparing, Staging, Sessions, History, Refs, Attribu
         place = _as_storage(storage)
         labelled = place.with_attribution(attribution or Attribution())
         context = open_context(
-            labelled, config, authorize_virtual_chunk_access, store_root=store_root
+            labelled,
+            config,
+            authorize_virtual_chunk_access,
+            store_root=store_root,
+            endpoints=endpoints,
         )
         return cls(context, place, attribution)
 
@@ -231,8 +242,10 @@ class Repository(Branching, Comparing, Staging, Sessions, History, Refs, Attribu
         self,
         config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: Authorized | None = None,
+        *,
+        endpoints: Iterable[str] = (),
     ) -> Self:
-        """A handle with changed settings."""
+        """A handle with changed settings; for `endpoints` see `open`."""
         old = self.context
         effective = old.config.merge(config) if config is not None else old.config
         authorized = (
@@ -241,8 +254,15 @@ class Repository(Branching, Comparing, Staging, Sessions, History, Refs, Attribu
             else authorize_virtual_chunk_access
         )
         labelled = self.storage.with_attribution(self.attribution)
+        named = config is not None and config.virtual_chunk_containers is not None
+        trust = replace(old.trust, containers=own_containers(config)) if named else old.trust
         context = make_context(
-            labelled, old.generation, effective, authorized, store_root=old.store_root
+            labelled,
+            old.generation,
+            effective,
+            authorized,
+            store_root=old.store_root,
+            trust=trust.and_endpoints(*endpoints),
         )
         context.default_commit_metadata.update(old.default_commit_metadata)
         context.loaded_config.update(old.loaded_config)

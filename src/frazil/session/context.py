@@ -18,6 +18,7 @@ from frazil.storage.assets import Assets
 from frazil.storage.base import Storage, Version, ahead
 from frazil.storage.cached import with_disk_cache
 from frazil.storage.credentials import AnyCredential
+from frazil.storage.trust import NOTHING, Trust
 from frazil.storage.virtual import Containers
 
 MANY_REFS: Final = 50_000
@@ -44,6 +45,8 @@ class Context:
     authorized: Mapping[str, AnyCredential | None]
     store_root: Storage | None = None
     """where the caller says the files of a G1 repository are, if not beside its state file"""
+    trust: Trust = NOTHING
+    """what of the configuration the caller has named"""
     default_commit_metadata: dict[str, Any] = field(default_factory=dict)
     loaded_config: dict[str, JSON] = field(default_factory=dict)
     """the stored configuration as it was read or saved last, to tell what has changed since"""
@@ -79,6 +82,7 @@ class Context:
             dict(self.authorized),
             self.default_commit_metadata,
             self.store_root,
+            self.trust,
             self.loaded_config,
         )
 
@@ -90,6 +94,7 @@ def make_context(
     authorized: Mapping[str, AnyCredential | None] | None,
     known: tuple[Version, RepoInfo] | None = None,
     store_root: Storage | None = None,
+    trust: Trust = NOTHING,
 ) -> Context:
     """Put together the parts of a repository; `known` is its repo object, if just read."""
     settings = config.storage_settings(storage.default_settings())
@@ -104,9 +109,10 @@ def make_context(
         config=config,
         refs=refs_of(assets),
         assets=assets,
-        containers=Containers(config, authorized or {}),
+        containers=Containers(config, authorized or {}, trust),
         authorized=dict(authorized or {}),
         store_root=store_root,
+        trust=trust,
     )
 
 
@@ -138,9 +144,12 @@ def _rebuild(
     authorized: Mapping[str, AnyCredential | None],
     metadata: dict[str, Any],
     store_root: Storage | None,
+    trust: Trust,
     loaded: dict[str, JSON],
 ) -> Context:
-    context = make_context(storage, generation, config, authorized, store_root=store_root)
+    context = make_context(
+        storage, generation, config, authorized, store_root=store_root, trust=trust
+    )
     context.default_commit_metadata.update(metadata)
     context.loaded_config.update(loaded)
     return context

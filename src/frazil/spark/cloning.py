@@ -11,13 +11,14 @@ from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import AlreadyExistsError, ErrorKind
 from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many
 from frazil.maintenance.needs import NativeNeeds, native_needs
+from frazil.masking import shown_url
 from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository
 from frazil.session.tip import Tip
 from frazil.spark import jobs
 from frazil.spark.jobs import JobReport, Options, Progress
 from frazil.spark.location import Location, open_pinned
-from frazil.spark.options import invalid_option, shown_url
+from frazil.spark.options import invalid_option
 from frazil.spark.runner import SparkRunner
 from frazil.spark.sessions import session as spark_session
 from frazil.storage.assets import CHUNK, CHUNKS

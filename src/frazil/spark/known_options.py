@@ -139,7 +139,8 @@ AUTHORIZE: Final = Option(
     "authorize-virtual-chunk-access",
     names,
     "prefixes of virtual chunk containers that may be read, with commas between them; "
-    "`=anonymous` after one asks without credentials",
+    "`=anonymous` after one asks without credentials, `=https://host` allows to send them to "
+    "that address, where the repository's own configuration names it",
     Use.ANY,
 )
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import SnapshotId
+from frazil.masking import HIDDEN, shown_option, shown_url
 from frazil.repository import Repository
 from frazil.session.session import Session
 from frazil.spark import known_options as known
@@ -22,10 +23,8 @@ from frazil.spark.option_texts import flag, number
 from frazil.spark.options import (
     Options,
     invalid_option,
-    masked,
     nearest,
     parse_options,
-    shown_url,
 )
 from frazil.storage import constructors
 from frazil.storage.base import Storage
@@ -40,6 +39,7 @@ from frazil.storage.credentials import (
     gcs_credentials,
     s3_credentials,
 )
+from frazil.storage.trust import ANONYMOUS, split_word
 from frazil.urls import MAIN, AsOf, Named, RepoUrl, VersionRef, parse_url, resolve
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
@@ -63,23 +63,23 @@ class Location:
 
     def open(self) -> Repository:
         """Open the repository, reading what is there now."""
+        words = [split_word(each) for each in self.authorized]
         return Repository.open(
-            self.storage(), authorize_virtual_chunk_access=self._access() or None
+            self.storage(),
+            authorize_virtual_chunk_access=self._access(words) or None,
+            endpoints=[word for _, word in words if "://" in word],
         )
 
-    def _access(self) -> dict[str, AnyCredential | None]:
+    def _access(self, words: Iterable[tuple[str, str]]) -> dict[str, AnyCredential | None]:
         given = dict(self.virtual_options)
         return containers_credentials(
-            {
-                prefix: _credential(prefix, word, given)
-                for prefix, _, word in (each.partition("=") for each in self.authorized)
-            }
+            {prefix: _credential(prefix, word, given) for prefix, word in words}
         )
 
     def __repr__(self) -> str:
         shown = [repr(shown_url(self.url))]
         for family, pairs in (("storage", self.storage_options), ("virtual", self.virtual_options)):
-            shown += [f"{family}.{name}={masked(name, value)!r}" for name, value in pairs]
+            shown += [f"{family}.{name}={shown_option(name, value)!r}" for name, value in pairs]
         return f"Location({', '.join(shown)})"
 
 
@@ -282,10 +282,10 @@ _ARGUMENTS: Final = {
 
 def _credential(prefix: str, word: str, given: Mapping[str, str]) -> AnyContainerCredential:
     scheme = prefix.partition("://")[0]
-    if word not in ("", "anonymous"):
+    if word not in ("", ANONYMOUS) and "://" not in word:
         raise invalid_option(
-            f"{known.AUTHORIZE.name!r} has {masked('key', word)!r} after the prefix {prefix!r}; "
-            "only '=anonymous' may stand there"
+            f"{known.AUTHORIZE.name!r} has {HIDDEN!r} after the prefix {prefix!r}; "
+            "only '=anonymous' or the address of its store, '=https://host', may stand there"
         )
     match scheme:
         case "file":
@@ -293,7 +293,10 @@ def _credential(prefix: str, word: str, given: Mapping[str, str]) -> AnyContaine
         case "http" | "https":
             return HttpAccess
         case _ if scheme in _CREDENTIALS:
-            return _CREDENTIALS[scheme](**({"anonymous": True} if word else _texts(scheme, given)))
+            is_open = word == ANONYMOUS
+            return _CREDENTIALS[scheme](
+                **({"anonymous": True} if is_open else _texts(scheme, given))
+            )
         case _:
             raise invalid_option(
                 f"{known.AUTHORIZE.name!r} has the prefix {prefix!r}, which is no URL"

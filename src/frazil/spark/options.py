@@ -7,12 +7,12 @@ They come as text with lower-case names. Names are matched without regard to cas
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast, overload
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.masking import shown_option, shown_text, shown_url
 from frazil.spark.known_options import (
     FAMILIES,
     OPTIONS,
@@ -26,9 +26,6 @@ from frazil.spark.known_options import (
 
 T = TypeVar("T")
 
-MASK: Final = "***"
-_SECRET: Final = re.compile(r"secret|token|password|key|credential|signature|sas", re.IGNORECASE)
-_PLAIN_KEYS: Final = frozenset({"access_key_id"})  # names a key, is none
 _FROM_SPARK: Final = frozenset({"header", "inferschema", "mode", "outputmode"})
 """What Spark itself may add to the options of a source; none of it concerns us."""
 
@@ -65,12 +62,12 @@ class Options:
         return cast(T, self.values[option.name])
 
     def __repr__(self) -> str:
-        shown = {name: str(value) for name, value in self.values.items()}
+        shown = {name: shown_option(name, str(value)) for name, value in self.values.items()}
         if PATH.name in shown:
             shown[PATH.name] = shown_url(shown[PATH.name])
         for prefix, family in ((STORAGE, self.storage), (VIRTUAL, self.virtual)):
-            shown |= {prefix + name: masked(name, value) for name, value in family.items()}
-        shown |= {PROPERTY + name: value for name, value in self.properties.items()}
+            shown |= {prefix + name: shown_option(name, value) for name, value in family.items()}
+        shown |= {PROPERTY + name: shown_text(value) for name, value in self.properties.items()}
         return f"Options({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
@@ -104,19 +101,6 @@ def parse_options(
             )
         values[option.name] = _parsed(option, name, written)
     return Options(values, families[STORAGE], families[VIRTUAL], families[PROPERTY])
-
-
-def masked(name: str, value: str) -> str:
-    """A value as it may be shown: secrets are not."""
-    plain = name.lower().replace("-", "_")
-    return MASK if _SECRET.search(plain) and plain not in _PLAIN_KEYS else value
-
-
-def shown_url(url: str) -> str:
-    """A location as it may be shown: without a password before the host and without a query."""
-    place, question, _ = url.partition("?")
-    bare = re.sub(r"(?<=://)[^/@]*:[^/@]*@", f"{MASK}@", place)
-    return f"{bare}?{MASK}" if question else bare
 
 
 def invalid_option(message: str) -> InvalidInputError:
@@ -160,5 +144,5 @@ def _parsed(option: Option[T], name: str, written: str) -> T:
     try:
         return option.parse(written)
     except ValueError as error:
-        shown = masked(name, written)
+        shown = shown_option(name, written)
         raise invalid_option(f"option {name!r} is {shown!r}: {error}") from None

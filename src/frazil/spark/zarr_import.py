@@ -15,6 +15,7 @@ from frazil.bulk.grid import parse_grid
 from frazil.bulk.pack import write_encoded
 from frazil.errors import AlreadyExistsError, ErrorKind, InvalidInputError, NotFoundError
 from frazil.ids import parent_path
+from frazil.masking import shown_url
 from frazil.model.chunks import ChunkTable, concat
 from frazil.model.nodes import ArrayNode
 from frazil.session.keys import METADATA, ZARR_V2_NAMES
@@ -23,7 +24,6 @@ from frazil.spark import jobs, worker
 from frazil.spark.cloning import BATCH_BYTES, TASK_BYTES, TASK_CHUNKS
 from frazil.spark.jobs import JobReport, Options, Progress
 from frazil.spark.location import Location
-from frazil.spark.options import shown_url
 from frazil.spark.runner import SparkRunner
 from frazil.spark.sessions import session as spark_session
 from frazil.storage.base import Storage, absent

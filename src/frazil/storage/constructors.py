@@ -441,7 +441,10 @@ def storage_from_url(url: str, **options: Any) -> Storage:  # noqa: ANN401  (tho
         if not url or (":" in url.partition("/")[0]):
             raise bad_url(url, EXPECTED)
         return _call(local_filesystem_storage, {"path": url}, options)
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise bad_url(url, EXPECTED) from None
     if parts.scheme in ("http", "https"):
         return _call(http_storage, {"base_url": url}, options)
     given = _query(parts.query) | options
@@ -451,7 +454,7 @@ def storage_from_url(url: str, **options: Any) -> Storage:  # noqa: ANN401  (tho
             return _call(local_filesystem_storage, {"path": unquote(parts.path)}, given)
         case "memory":
             return MemoryStorage(bucket + parts.path or None)
-        case "az" | "azure" | "abfs" | "abfss" if bucket:
+        case "az" | "azure" | "abfs" | "abfss" if bucket and ":" not in bucket:
             container, _, host = bucket.rpartition("@") if "@" in bucket else (bucket, "", "")
             place = {"container": container, "prefix": prefix, "account": host.partition(".")[0]}
             return _call(azure_storage, place, given)

@@ -8,7 +8,7 @@ ago; one process at a time sees to that, while others go on. Nothing here is wor
 the disk, and no trouble with the folder keeps anybody from reading the original.
 """
 # System calls are the hot path of small chunks, and Path objects double its cost:
-# ruff: noqa: PTH100, PTH103, PTH105, PTH108, PTH116, PTH120
+# ruff: noqa: PTH100, PTH103, PTH105, PTH108, PTH120
 
 from __future__ import annotations
 
@@ -66,9 +66,11 @@ class DiskCache:
         self._has_warned = False
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
-            status = os.stat(self.path)
+            status = os.lstat(self.path)
         except OSError as error:
             raise _unusable(error.strerror or str(error), self.path) from error
+        if not stat.S_ISDIR(status.st_mode):
+            raise _unusable("it is a link: others could choose what we read", self.path)
         if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise _unusable("it is not ours alone: others could change what we read", self.path)
 

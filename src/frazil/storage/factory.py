@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from frazil.errors import ErrorKind, StorageError
 from frazil.formats.ref_files import encode_segment
+from frazil.masking import bare_url
 from frazil.model.config import S3Options
 from frazil.storage.base import Storage
 from frazil.storage.credentials import (
@@ -30,6 +31,7 @@ from frazil.storage.memory import MemoryStorage
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import AzurePlace, GcsPlace, HttpPlace, S3Place
 from frazil.storage.redirect import RedirectStorage
+from frazil.storage.web import WebStorage
 
 Headers = dict[str, str] | None
 
@@ -255,7 +257,7 @@ class StorageFactory:
         parts = urlsplit(base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise bad_url(base_url, "http://host/path or https://host/path")
-        return ObjectStorage(HttpPlace(base_url, dict(config or {}), check_headers(headers)))
+        return WebStorage(HttpPlace(base_url, dict(config or {}), check_headers(headers)))
 
     @classmethod
     def new_redirect(cls, base_url: str) -> Storage:
@@ -291,7 +293,7 @@ def redirect_target(url: str) -> Storage:
             raise StorageError(
                 f"the redirect leads to a URL that needs {needs.get(scheme, 'another scheme')}",
                 kind=ErrorKind.BAD_REDIRECT,
-                url=parts._replace(query="", fragment="").geturl(),
+                url=bare_url(url),
             )
 
 
@@ -311,10 +313,10 @@ def overlaid(below: Mapping[str, str], above: Mapping[str, str]) -> dict[str, st
 
 def bad_url(url: str, expected: str) -> StorageError:
     """The error for a URL that no storage can be made of."""
-    parts = urlsplit(url)
-    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
     return StorageError(
-        f"error parsing URL: expected {expected}", kind=ErrorKind.CANNOT_PARSE_URL, url=shown
+        f"error parsing URL: expected {expected}",
+        kind=ErrorKind.CANNOT_PARSE_URL,
+        url=bare_url(url),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Final
 from obstore import exceptions as foreign
 
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, StorageError
+from frazil.masking import shown_foreign
 
 FOREIGN: Final = (foreign.BaseError, OSError, ValueError, TypeError, NotImplementedError)
 """Everything that a call into obstore may raise."""
@@ -24,13 +25,7 @@ _MAX_TEXT: Final = 400
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]+)</Code>")
 _MESSAGE: Final = re.compile(r"<Message>([^<]*)</Message>")
 _STATUS: Final = re.compile(r"status code: (\d{3})")
-_USER: Final = re.compile(r"(://)[^/\s@]*@")
-_QUERY: Final = re.compile(r"\?[^\s,)]*")
 _XML: Final = re.compile(r"<\?xml.*|<[A-Z][A-Za-z]*>.*", re.DOTALL)
-_SECRET: Final = re.compile(
-    r"(?i)\b(sig|signature|token|password|secret|credential|authorization|account_?key"
-    r"|access_?key|private_?key)([\"']?\s*[=:]\s*[\"']?)[^\s&,;\"']+"
-)
 
 _MISSING_BUCKET: Final = "the bucket or container does not exist: create it or correct its name"
 _BAD_KEY: Final = "the store does not know the access key: check the credentials"
@@ -159,8 +154,7 @@ def cleaned(error: BaseException) -> str:
     text, _, _ = str(error).partition("\n\nDebug source:")
     message = _MESSAGE.search(text)
     text = _XML.sub(message[1] if message else "", text)
-    text = _QUERY.sub("", _USER.sub(r"\1", text))
-    text = _SECRET.sub(r"\1\2****", text).strip()
+    text = shown_foreign(text).strip()
     return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "..."
 
 
@@ -172,6 +166,24 @@ def fault(error: BaseException, action: str, key: str, where: str) -> FrazilErro
     if code or status:
         facts["answer"] = code or status
     return StorageError(message, kind=kind, **facts, cause=cleaned(error))
+
+
+def shown_status(status: int, action: str, key: str, where: str) -> StorageError:
+    """Our error for an answer of a web server."""
+    message, kind = _BY_STATUS.get(status, ("the store failed", ErrorKind.OBJECT_STORE))
+    return StorageError(message, kind=kind, action=action, key=key, storage=where, answer=status)
+
+
+def unreachable(error: BaseException, key: str, where: str) -> StorageError:
+    """Our error for a web server that gave no whole answer."""
+    is_late = isinstance(error, TimeoutError)
+    return StorageError(
+        "the store did not answer in time" if is_late else _UNREACHABLE,
+        kind=ErrorKind.IO,
+        key=key,
+        storage=where,
+        cause=cleaned(error),
+    )
 
 
 def _explain(error: BaseException, code: str | None, status: int | None) -> tuple[str, ErrorKind]:

@@ -2,22 +2,22 @@
 
 A location is a URL. `file:` URLs are normalised as browsers do it, since dot segments there
 could leave a container; everything else is opaque and kept, but for the case of the scheme.
+How a location is read, and compared with containers, is in `frazil.model.location`.
 """
 
 from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import unquote_to_bytes
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.model.location import decoded
 
 VCC: Final = "vcc://"
 
 _OPAQUE: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.\-]*://[^/?#]")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 _AUTHORITY: Final = re.compile(r"[^/?#]*")
-_USER: Final = re.compile(r"(://)[^/?#@]*@")
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
 _WEB: Final = ("http", "https", "ftp", "ws", "wss")
 _BLANKS: Final = "".join(map(chr, range(33)))
@@ -142,42 +142,10 @@ def scheme_of(url: str) -> str:
     return url.partition(":")[0]
 
 
-def authority_of(url: str) -> str:
-    """Host and port, or the bucket, without user and password."""
-    found = _AUTHORITY.match(url.partition("://")[2])
-    return _text(found[0].rpartition("@")[2], url) if found else ""
-
-
 def key_of(url: str) -> str:
-    """The key of the object: the decoded path, without query, fragment and first slash."""
+    """The key of an object that a caller names: the decoded path, without query and first slash.
+
+    What may be read of a repository's own locations is decided by `virtual.Containers` instead.
+    """
     path = url.partition("://")[2].partition("/")[2]
-    return _text(re.split(r"[?#]", path, maxsplit=1)[0], url)
-
-
-def for_matching(url: str) -> str:
-    """A location as it is compared with the prefixes of containers: resolved and decoded."""
-    scheme, mark, rest = url.partition("://")
-    found = _AUTHORITY.match(rest)
-    end = found.end() if found else 0
-    path = rest[end:]
-    if "/." in path or "/%2" in path.lower():
-        path = resolved(path)
-    return _text(f"{scheme}{mark}{rest[:end]}{path}", url)
-
-
-def without_user(url: str) -> str:
-    """A location that may be shown."""
-    return _USER.sub(r"\1", url)
-
-
-def _text(encoded: str, url: str) -> str:
-    if "%" not in encoded:
-        return encoded
-    try:
-        return unquote_to_bytes(encoded).decode()
-    except UnicodeDecodeError:
-        raise InvalidInputError(
-            "virtual chunk location does not decode to text",
-            kind=ErrorKind.INVALID_VIRTUAL_REF,
-            location=without_user(url),
-        ) from None
+    return decoded(re.split(r"[?#]", path, maxsplit=1)[0])

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
 
 from frazil.errors import ErrorKind, StorageError
+from frazil.masking import bare_url
 from frazil.model.config import (
     Attribution,
     ChecksumAlgorithm,
@@ -477,8 +478,7 @@ class HttpPlace:
     @property
     def url(self) -> str:
         """The location without secrets."""
-        parts = urlsplit(self.base_url)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+        return bare_url(self.base_url)
 
     def fields(self) -> Sequence[tuple[str, object]]:
         """What is shown of it."""

@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from frazil.errors import ErrorKind, StorageError
+from frazil.masking import bare_url
 from frazil.model.config import Attribution, StorageSettings
 from frazil.model.display import Field, Literal
 from frazil.storage.base import (
@@ -67,9 +68,7 @@ def _location(url: str) -> str:
 
 
 def _bad(message: str, url: str) -> StorageError:
-    shown = urlsplit(url)._replace(query="", fragment="")
-    plain = shown._replace(netloc=shown.netloc.rpartition("@")[2]).geturl()
-    return StorageError(message, kind=ErrorKind.BAD_REDIRECT, url=plain)
+    return StorageError(message, kind=ErrorKind.BAD_REDIRECT, url=bare_url(url))
 
 
 class RedirectStorage(Storage):
@@ -118,8 +117,7 @@ class RedirectStorage(Storage):
     @property
     def url(self) -> str:
         """Where the redirect begins, without secrets."""
-        parts = urlsplit(self._base_url)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+        return bare_url(self._base_url)
 
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
         """Ask the target."""

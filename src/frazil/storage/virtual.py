@@ -10,6 +10,7 @@ import re
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
+from frazil.masking import shown_url
 from frazil.model.chunks import VirtualRef
 from frazil.model.config import (
     ObjectStoreConfig,
@@ -24,12 +26,21 @@ from frazil.model.config import (
     StorageSettings,
     VirtualChunkContainer,
 )
+from frazil.model.location import Location, parse_location
 from frazil.model.strings import Strings
 from frazil.storage.base import fan_out
 from frazil.storage.clients import DEFAULT_LIMIT
 from frazil.storage.credentials import AnyCredential, Credentials
-from frazil.storage.locations import VCC, for_matching, is_settled, key_of, normalised, without_user
-from frazil.storage.virtual_source import FileSource, ObjectSource, Source, Wanted, source_for
+from frazil.storage.locations import VCC, is_settled, normalised
+from frazil.storage.trust import NOTHING, Trust, refusal
+from frazil.storage.virtual_source import (
+    FileSource,
+    ObjectSource,
+    Source,
+    Wanted,
+    WebSource,
+    source_for,
+)
 
 Authorized: TypeAlias = Mapping[str, AnyCredential | None]
 
@@ -41,8 +52,8 @@ MAX_END: Final = 2**63 - 1
 """No object is longer than file offsets can say."""
 
 _S3_LIKE: Final = (ObjectStoreConfig.S3, ObjectStoreConfig.S3Compatible, ObjectStoreConfig.Tigris)
-_SUSPECT: Final = re.compile(r"(?<!:)//|/\.{1,2}(?:[/\n]|\Z)|%")
-"""What a key may hold that some stores cannot."""
+_SUSPECT: Final = re.compile(r"(?<!:)/\.{0,2}(?:[/\n]|\Z)|[%\\?#\x00-\x09\x0b-\x1f\x7f]")
+"""What a location may hold that must be looked at more closely."""
 _FITTING: Final[tuple[tuple[type | tuple[type, ...], type], ...]] = (
     (_S3_LIKE, Credentials.S3),
     (ObjectStoreConfig.Gcs, Credentials.Gcs),
@@ -64,17 +75,25 @@ def checksum_of(checksum: str | datetime | None) -> str | int | None:
 class Containers:
     """The containers of a configuration, with the authority to read from some of them."""
 
-    def __init__(self, config: RepositoryConfig, authorized: Authorized | None = None) -> None:
+    def __init__(
+        self,
+        config: RepositoryConfig,
+        authorized: Authorized | None = None,
+        trust: Trust = NOTHING,
+    ) -> None:
+        """Look into a configuration, of which the caller has named what is in `trust`."""
         usable = [
             made
             for container in (config.virtual_chunk_containers or {}).values()
             if (made := _usable(container)) is not None
         ]
-        usable.sort(key=lambda container: -len(container.url_prefix))
-        self._containers = tuple(usable)
-        self._prefixes = [(c, (c.url_prefix, for_matching(c.url_prefix))) for c in usable]
+        roots = [(parse_location(container.url_prefix), container) for container in usable]
+        # The longest first: a container inside another one has its own rules.
+        self._roots = sorted(roots, key=lambda pair: -len(pair[0].key))
+        self._containers = tuple(container for _, container in self._roots)
         self._by_name = {container.name: container for container in usable if container.name}
         self._authorized = {_with_slash(p): c for p, c in (authorized or {}).items()}
+        self._trust = trust
         self._settings = config.storage or StorageSettings()
         self._limit = config.max_concurrent_requests or DEFAULT_LIMIT
         self._check_credentials()
@@ -82,7 +101,7 @@ class Containers:
 
     def _start(self) -> None:
         self._lock = threading.Lock()
-        self._sources: dict[tuple[str, str], Source] = {}
+        self._sources: dict[str, Source] = {}
 
     def __getstate__(self) -> dict[str, object]:
         return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "_sources")}
@@ -92,7 +111,7 @@ class Containers:
         self._start()
 
     def __repr__(self) -> str:
-        return f"Containers({[container.url_prefix for container in self._containers]})"
+        return f"Containers({[shown_url(each.url_prefix) for each in self._containers]})"
 
     def _check_credentials(self) -> None:
         """Refuse credentials that do not suit the store of their container."""
@@ -103,7 +122,7 @@ class Containers:
             credential = self._authorized[prefix]
             if credential is None and not isinstance(container.store, ObjectStoreConfig.Azure):
                 warnings.warn(
-                    f"authorize_virtual_chunk_access gives None for {prefix}; name the"
+                    f"authorize_virtual_chunk_access gives None for {shown_url(prefix)}; name the"
                     " credentials instead (LocalFileSystemAccess, HttpAccess, from the"
                     " environment or anonymous)",
                     DeprecationWarning,
@@ -168,34 +187,50 @@ class Containers:
         # Files of one archive share a beginning that settles the form of all of them.
         if not is_settled(common):
             texts = Strings.of([normalised(text) if text else text for text in texts])
-        if validate:
-            is_simple = is_settled(common) and self._covering(common) is not None
-            if not is_simple or _SUSPECT.search("\n".join(locations)):
-                covered[:] = [not text or self._refusal(text) is None for text in texts]
+        if validate and not self._is_plain(common, locations):
+            covered[:] = [not text or self._refusal(text) is None for text in texts]
         return texts, covered
 
-    def _covering(self, text: str) -> VirtualChunkContainer | None:
-        """The container with the longest prefix of a location in stored form."""
-        if text.startswith(VCC):
-            return self._by_name.get(text[len(VCC) :].partition("/")[0])
-        return next((c for c, prefixes in self._prefixes if text.startswith(prefixes)), None)
+    def _is_plain(self, common: str, locations: Sequence[str]) -> bool:
+        """Whether locations with a common beginning are all covered, to be seen at a glance."""
+        if not is_settled(common) or not any(
+            common.startswith(container.url_prefix) for container in self._containers
+        ):
+            return False
+        joined = "\n".join(locations)
+        return joined.count("\n") == len(locations) - 1 and not _SUSPECT.search(joined)
+
+    def decide(self, location: str) -> tuple[VirtualChunkContainer, Location]:
+        """The container that covers a location, and the location taken apart.
+
+        This is the only place that says what may be asked for. Where it is asked for is a matter
+        of the container alone.
+
+        Raises:
+            InvalidInputError: it is covered by none, or could mean something else than it seems.
+        """
+        found = parse_location(self.expand(location))
+        if not found.key or found.key.endswith("/"):
+            raise _uncovered("it names a folder, not an object")
+        for root, container in self._roots:
+            if found.is_in(root):
+                if found.has_empty_parts and not isinstance(container.store, _S3_LIKE):
+                    raise _uncovered("this kind of store has no keys with empty parts")
+                return container, found
+        raise _uncovered("no virtual chunk container covers it")
 
     def _refusal(self, text: str) -> str | None:
         """Why a location cannot be used, or None."""
-        container = self._covering(text) or self._covering(for_matching(text))
-        if container is None:
-            return "no virtual chunk container covers it"
-        if isinstance(container.store, _S3_LIKE):
-            return None
-        parts = key_of(self.expand(text)).removesuffix("/").split("/")
-        if parts != [""] and any(part in ("", ".", "..") for part in parts):
-            return "this kind of store has no keys with empty, '.' or '..' parts"
+        try:
+            self.decide(text)
+        except InvalidInputError as error:
+            return str(error.args[0])
         return None
 
     def _check_covered(self, text: str) -> None:
         if why := self._refusal(text):
             raise InvalidInputError(
-                f"invalid chunk location {without_user(text)}: {why};"
+                f"invalid chunk location {shown_url(text)}: {why};"
                 " edit the repository configuration",
                 kind=ErrorKind.NO_CONTAINER_FOR_VIRTUAL_CHUNK,
             )
@@ -208,7 +243,7 @@ class Containers:
         container = self._by_name.get(name)
         if container is None or not slash:
             raise InvalidInputError(
-                f"no virtual chunk container is named {name!r}; edit the repository configuration",
+                f"no virtual chunk container is named {name!r}",
                 kind=ErrorKind.NO_CONTAINER_FOR_VIRTUAL_CHUNK,
                 location=location,
             )
@@ -248,7 +283,7 @@ class Containers:
 
     def _read_all(self, source: Source, jobs: list[_Job]) -> list[bytes]:
         match source:
-            case FileSource():
+            case FileSource() | WebSource():
                 return fan_out(lambda job: source.read(job.wanted), jobs)
             case ObjectSource():
                 return source.read_many([job.wanted for job in jobs], self._limit)
@@ -278,19 +313,20 @@ class Containers:
                 end=end,
                 length=ref.length,
             )
-        url = self.expand(ref.location)
-        container = self._covering(for_matching(url))
-        if container is None:
+        try:
+            container, found = self.decide(ref.location)
+        except InvalidInputError as error:
             raise InvalidInputError(
-                f"no virtual chunk container covers {without_user(url)}; edit the repository"
-                " configuration to add one",
-                kind=ErrorKind.NO_CONTAINER_FOR_VIRTUAL_CHUNK,
-            )
-        source = self._source(container, url)
-        return source, Wanted(url, ref.offset + start, ref.offset + end, ref.checksum)
+                f"the virtual chunk {shown_url(ref.location)} cannot be read: {error.args[0]};"
+                " edit the repository configuration",
+                kind=error.kind,
+            ) from None
+        source = self._source(container)
+        url = self.expand(ref.location)
+        return source, Wanted(url, found.key, ref.offset + start, ref.offset + end, ref.checksum)
 
-    def _source(self, container: VirtualChunkContainer, url: str) -> Source:
-        """The client for a container; one for each bucket or host, kept."""
+    def _source(self, container: VirtualChunkContainer) -> Source:
+        """The client for a container, kept."""
         prefix = container.url_prefix
         if prefix not in self._authorized or (
             self._authorized[prefix] is None
@@ -302,13 +338,23 @@ class Containers:
                 " by authorize_virtual_chunk_access when the repository is opened",
                 kind=ErrorKind.UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER,
             )
-        authority = url.partition("://")[2].partition("/")[0]
         with self._lock:
-            if (prefix, authority) not in self._sources:
-                self._sources[prefix, authority] = source_for(
-                    container, self._authorized[prefix], url, self._settings
-                )
-            return self._sources[prefix, authority]
+            if prefix not in self._sources:
+                self._sources[prefix] = self._open(container)
+            return self._sources[prefix]
+
+    def _open(self, container: VirtualChunkContainer) -> Source:
+        prefix = container.url_prefix
+        root, credential = parse_location(prefix), self._authorized[prefix]
+        if why := refusal(container, root, credential, self._trust):
+            raise InvalidInputError(
+                f"the virtual chunk container {prefix} is used only on your own word, as the"
+                f" configuration stored in the repository is not trusted: {why}; if that is right,"
+                " pass a container with these settings in the config that you open the repository"
+                " with, or read it without credentials",
+                kind=ErrorKind.UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER,
+            )
+        return source_for(container, root, credential, self._settings)
 
 
 class _Job:
@@ -325,7 +371,7 @@ class _Job:
         if ref.offset > wanted.end + MERGE_GAP or end - wanted.start > MERGE_MAX:
             return False
         first = ref.offset - wanted.start
-        self.wanted = Wanted(wanted.url, wanted.start, end, wanted.checksum)
+        self.wanted = replace(wanted, end=end)
         self.parts.append((number, first, first + ref.length))
         return True
 
@@ -338,6 +384,10 @@ def _usable(container: VirtualChunkContainer) -> VirtualChunkContainer | None:
     except InvalidInputError:
         return None
     return made
+
+
+def _uncovered(why: str) -> InvalidInputError:
+    return InvalidInputError(why, kind=ErrorKind.NO_CONTAINER_FOR_VIRTUAL_CHUNK)
 
 
 def _with_slash(prefix: str) -> str:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import copy
 import os
-import re
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from email.utils import formatdate
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
-from urllib.parse import quote, urlsplit
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote
 
 import obstore
 from obstore import exceptions as foreign
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
+from frazil.masking import shown_url
 from frazil.model.config import (
     ObjectStoreConfig,
     StorageConcurrencySettings,
     StorageSettings,
     VirtualChunkContainer,
 )
+from frazil.model.location import Location
 from frazil.storage.clients import Clients
 from frazil.storage.credentials import (
     AnyCredential,
@@ -31,18 +33,16 @@ from frazil.storage.credentials import (
     s3_anonymous_credentials,
     s3_from_env_credentials,
 )
-from frazil.storage.faults import FOREIGN, cleaned, fault, status_of
+from frazil.storage.faults import FOREIGN, check_headers, cleaned, fault, status_of
 from frazil.storage.io_loop import run_all
-from frazil.storage.locations import authority_of, key_of, without_user
-from frazil.storage.places import AzurePlace, GcsPlace, HttpPlace, Place, S3Place
+from frazil.storage.places import AzurePlace, GcsPlace, HttpPlace, Place, S3Place, user_agent
 from frazil.storage.posix import etag as file_etag
 from frazil.storage.requests import bare
+from frazil.storage.trust import TIGRIS
+from frazil.storage.web_client import WebClient, body_of, ranged
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta
     from obstore.store import ObjectStore
-
-_DOTS: Final = re.compile(r"(?:^|/)\.{1,2}(?:/|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,9 @@ class Wanted:
     """A range of an object, and what the object must still be."""
 
     url: str
+    """as it is told"""
+    key: str
+    """as it is asked for"""
     start: int
     end: int
     checksum: str | int | None = None
@@ -66,7 +69,7 @@ class Wanted:
         raise StorageError(
             "the object that holds the virtual chunk is too short",
             kind=ErrorKind.INVALID_OBJECT_SIZE,
-            location=without_user(self.url),
+            location=shown_url(self.url),
             expected=self.size,
             available=len(data),
         )
@@ -76,7 +79,7 @@ class Wanted:
         return StorageError(
             "the object that holds the virtual chunk has changed",
             kind=ErrorKind.VIRTUAL_CHUNK_MODIFIED,
-            location=without_user(self.url),
+            location=shown_url(self.url),
         )
 
     def failed(self, why: str) -> StorageError:
@@ -84,7 +87,7 @@ class Wanted:
         return StorageError(
             f"error fetching virtual reference: {why}",
             kind=ErrorKind.VIRTUAL_CHUNK_FETCH,
-            location=without_user(self.url),
+            location=shown_url(self.url),
         )
 
 
@@ -111,13 +114,13 @@ class FileSource:
             os.close(descriptor)
 
     def _confined(self, wanted: Wanted) -> str:
-        path = os.path.realpath(f"/{key_of(wanted.url)}")
+        path = os.path.realpath(f"/{wanted.key}")
         if path.startswith(self._root.rstrip("/") + "/"):
             return path
         raise InvalidInputError(
             "the location leads out of its virtual chunk container",
             kind=ErrorKind.UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER,
-            location=wanted.url,
+            location=shown_url(wanted.url),
         )
 
     def _check(self, wanted: Wanted, status: os.stat_result) -> None:
@@ -158,7 +161,7 @@ class ObjectSource:
             with self._clients.gate:
                 try:
                     found = obstore.get(client, key, options=self._options(wanted))
-                    self._check(wanted, found.meta)
+                    _check(wanted, found.meta["e_tag"], found.meta["last_modified"])
                     return wanted.check_size(bytes(found.bytes()))
                 except FOREIGN as error:
                     raise self._told(wanted, error) from None
@@ -176,7 +179,7 @@ class ObjectSource:
         client, key = self._address(wanted)
         try:
             found = await obstore.get_async(client, key, options=self._options(wanted))
-            self._check(wanted, found.meta)
+            _check(wanted, found.meta["e_tag"], found.meta["last_modified"])
             return wanted.check_size(bytes(await found.bytes_async()))
         except FOREIGN as error:
             raise self._told(wanted, error) from None
@@ -193,16 +196,6 @@ class ObjectSource:
                 pass
         return options
 
-    def _check(self, wanted: Wanted, meta: ObjectMeta) -> None:
-        """Compare once more: plain web servers ignore conditions."""
-        match wanted.checksum:
-            case str(tag) if meta["e_tag"] and _strong(meta["e_tag"]) != _strong(tag):
-                raise wanted.modified()
-            case int(seconds) if int(meta["last_modified"].timestamp()) > seconds:
-                raise wanted.modified()
-            case _:
-                pass
-
     def _told(self, wanted: Wanted, error: BaseException) -> StorageError:
         if isinstance(error, foreign.PreconditionError):
             return wanted.modified()
@@ -210,24 +203,17 @@ class ObjectSource:
             return StorageError(
                 "the object that holds the virtual chunk is too short",
                 kind=ErrorKind.INVALID_OBJECT_SIZE,
-                location=without_user(wanted.url),
+                location=shown_url(wanted.url),
                 expected=wanted.size,
             )
-        told = fault(error, "read", key_of(wanted.url), self._clients.place.url)
+        told = fault(error, "read", wanted.key, self._clients.place.url)
         return wanted.failed(f"{told.args[0]} ({cleaned(error)})")
 
     # --- keys ---
 
     def _address(self, wanted: Wanted) -> tuple[ObjectStore, str]:
         """The client and the key to ask it for."""
-        key = key_of(wanted.url)
-        place = self._clients.place
-        if not key or _DOTS.search(key) or ("//" in key and not isinstance(place, S3Place)):
-            raise InvalidInputError(
-                "an object with such a key cannot be read: it has empty, '.' or '..' parts",
-                kind=ErrorKind.INVALID_VIRTUAL_REF,
-                location=without_user(wanted.url),
-            )
+        key = wanted.key
         if "//" not in key and not key.startswith("/"):
             return self._clients.reader, key
         folder, _, name = f"/{key}".rpartition("//")
@@ -241,33 +227,80 @@ class ObjectSource:
         return Clients(below, self._clients.settings, legacy_rooted_keys=True).reader
 
 
+class WebSource:
+    """Files behind one web server."""
+
+    def __init__(self, place: HttpPlace, settings: StorageSettings) -> None:
+        self._client = WebClient(place, settings, user_agent())
+
+    def read(self, wanted: Wanted) -> bytes:
+        """Read a range of a file."""
+        headers = ranged(wanted.start, wanted.end)
+        match wanted.checksum:
+            case str(tag):
+                headers["If-Match"] = f'"{bare(tag)}"'
+            case int(seconds):
+                headers["If-Unmodified-Since"] = formatdate(seconds, usegmt=True)
+            case None:
+                pass
+        reply = self._client.ask("GET", wanted.key, headers, limit=wanted.end)
+        match reply.status:
+            case 200 | 206:
+                _check(wanted, reply.etag, reply.modified)
+                if reply.status == 200 and len(reply.body) <= wanted.start:
+                    return wanted.check_size(b"")
+                return wanted.check_size(body_of(reply, wanted.start, wanted.end))
+            case 412:
+                raise wanted.modified()
+            case 404 | 410:
+                raise wanted.failed("the object does not exist")
+            case 416:
+                return wanted.check_size(b"")
+            case _:
+                raise wanted.failed(str(self._client.failed(reply, "read", wanted.key)))
+
+
+def _check(wanted: Wanted, etag: str | None, modified: datetime) -> None:
+    """Compare once more: plain web servers ignore conditions."""
+    match wanted.checksum:
+        case str(tag) if etag and _strong(etag) != _strong(tag):
+            raise wanted.modified()
+        case int(seconds) if int(modified.timestamp()) > seconds:
+            raise wanted.modified()
+        case _:
+            pass
+
+
 def _strong(etag: str) -> str:
     return bare(etag.removeprefix("W/"))
 
 
-Source: TypeAlias = FileSource | ObjectSource
+Source: TypeAlias = FileSource | ObjectSource | WebSource
 
 
 def source_for(
     container: VirtualChunkContainer,
+    root: Location,
     credential: AnyCredential | None,
-    url: str,
     settings: StorageSettings,
 ) -> Source:
-    """What reads the locations of a container that share a bucket or host with `url`."""
+    """What reads the locations of a container, which is at `root`."""
     if isinstance(container.store, ObjectStoreConfig.LocalFileSystem):
-        if urlsplit(url).netloc:
+        if root.authority:
             raise InvalidInputError(
                 "the location names a file on another host",
                 kind=ErrorKind.INVALID_VIRTUAL_REF,
-                location=url,
+                location=container.url_prefix,
             )
-        return FileSource("/" + key_of(container.url_prefix))
-    return ObjectSource(_place(container, credential, authority_of(url)), settings)
+        return FileSource(f"/{root.key}")
+    place = _place(container, root, credential)
+    if isinstance(place, HttpPlace):
+        return WebSource(place, settings)
+    return ObjectSource(place, settings)
 
 
 def _place(
-    container: VirtualChunkContainer, credential: AnyCredential | None, authority: str
+    container: VirtualChunkContainer, root: Location, credential: AnyCredential | None
 ) -> Place:
     store = container.store
     secret: Any = getattr(credential, "_0", None)
@@ -275,22 +308,22 @@ def _place(
         case ObjectStoreConfig.S3() | ObjectStoreConfig.S3Compatible() | ObjectStoreConfig.Tigris():
             options = copy.deepcopy(store.options)
             if isinstance(store, ObjectStoreConfig.Tigris) and options.endpoint_url is None:
-                options.endpoint_url = "https://t3.storage.dev"
+                options.endpoint_url = TIGRIS
             if credential is None:
                 unsigned = options.anonymous
                 secret = s3_anonymous_credentials() if unsigned else s3_from_env_credentials()
-            return S3Place(authority, "", options, secret)
+            return S3Place(root.authority, "", options, secret)
         case ObjectStoreConfig.Gcs():
             secret = secret or gcs_anonymous_credentials()
-            return GcsPlace(authority, "", secret, dict(store.opts or {}))
+            return GcsPlace(root.authority, "", secret, dict(store.opts or {}))
         case ObjectStoreConfig.Azure():
             opts = dict(store.opts or {})
             secret = secret or azure_anonymous_credentials()
-            return AzurePlace(opts.pop("account", ""), authority, "", secret, opts)
+            return AzurePlace(opts.pop("account", ""), root.authority, "", secret, opts)
         case ObjectStoreConfig.Http():
-            scheme = container.url_prefix.partition("://")[0]
-            headers = dict(store.headers or {})
-            return HttpPlace(f"{scheme}://{authority}", dict(store.opts or {}), headers)
+            address = f"{root.scheme}://{root.authority}"
+            headers = check_headers(dict(store.headers or {}))
+            return HttpPlace(address, dict(store.opts or {}), headers)
         case _:
             raise StorageError(
                 "virtual chunks cannot be read from this kind of store",

@@ -206,6 +206,6 @@ class TestSecrets:
             )
             session.commit(f"by reference on {branch}")
         (found,) = conflicts(repo)
-        assert found.ours == ["virtual https://host/main.nc 4+8"]
-        assert found.theirs == ["virtual https://host/dev.nc 4+8"]
+        assert found.ours == ["virtual https://****@host/main.nc 4+8"]
+        assert found.theirs == ["virtual https://****@host/dev.nc 4+8"]
         assert "swordfish" not in repr(found)

@@ -314,3 +314,11 @@ class TestRepositories:
         session = Repository.open(LocalStorage(tmp_path / "r")).readonly_session("main")
         zarr.open_array(session.store, path="a", mode="r")[:]
         assert not (tmp_path / "cache").exists()
+
+
+def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / f"frazil-{os.geteuid()}").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="it is a link"):
+        DiskCache(tmp_path / "cache", 1 << 20)

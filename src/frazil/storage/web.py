@@ -1,0 +1,120 @@
+"""A repository behind a web server, to be read; requests are made by `web_client`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+
+from frazil.storage.base import (
+    Fetched,
+    Found,
+    Listed,
+    Storage,
+    Unchanged,
+    Version,
+    byte_span,
+    check_key,
+    check_range,
+)
+from frazil.storage.clients import Clients
+from frazil.storage.object import ObjectStorage, Range
+from frazil.storage.places import HttpPlace, user_agent
+from frazil.storage.web_client import Reply, WebClient, body_of, ranged
+
+MISSING = (404, 410)
+
+
+class WebStorage(ObjectStorage):
+    """The files of a repository below an address of a web server."""
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"_clients": self._clients}
+
+    def _with(self, clients: Clients) -> WebStorage:
+        other = WebStorage.__new__(WebStorage)
+        other._clients = clients
+        return other
+
+    @property
+    def _web(self) -> WebClient:
+        """The client, made when it is first needed."""
+        with _making:
+            found: WebClient | None = self.__dict__.get("_client")
+            if found is None:
+                place = self.place
+                assert isinstance(place, HttpPlace)
+                agent = user_agent(self._clients.attribution)
+                found = self.__dict__["_client"] = WebClient(place, self._clients.settings, agent)
+            return found
+
+    def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
+        """Return the file or a part of it."""
+        check_key(key)
+        check_range(start, end)
+        is_empty = start is not None and start == end  # which HTTP cannot ask for
+        if not is_empty:
+            with self._clients.gate:
+                reply = self._web.ask("GET", key, ranged(start, end), limit=end)
+            if reply.status in MISSING:
+                return None
+            if reply.status != 416:
+                return body_of(self._checked(reply, key), start, end)
+        found = self.head(key)
+        if found is None:
+            return None
+        byte_span(found.size_bytes, start, end)
+        return b""
+
+    def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
+        """Return the file with its version, or say that the known one is still there."""
+        check_key(key)
+        tag = None if known is None else known.etag
+        with self._clients.gate:
+            reply = self._web.ask("GET", key, {"If-None-Match": tag} if tag else {})
+        if reply.status in MISSING:
+            return None
+        if reply.status == 304:
+            return Unchanged()
+        version = Version(self._checked(reply, key).etag)
+        if known is not None and tag and version == known:
+            return Unchanged()
+        return Fetched(reply.body, version)
+
+    def head(self, key: str) -> Listed | None:
+        """Tell size and time of a file."""
+        check_key(key)
+        with self._clients.gate:
+            reply = self._web.ask("HEAD", key)
+        if reply.status in MISSING:
+            return None
+        self._checked(reply, key)
+        return Listed(key, reply.size, reply.modified)
+
+    def get_many(self, ranges: Sequence[Range]) -> Found:
+        """Many files or parts of them, side by side."""
+        return Storage.get_many(self, ranges)
+
+    def list(self, prefix: str = "") -> Iterator[Listed]:
+        """Yield the files below a prefix, where the server speaks WebDAV."""
+        self._check_listing(prefix)
+        return super().list(prefix)
+
+    def is_empty(self) -> bool:
+        """Whether there is no file at all."""
+        self._check_listing("")
+        return super().is_empty()
+
+    def _check_listing(self, prefix: str) -> None:
+        """Ask once ourselves: whoever lists for us would follow any redirect."""
+        with self._clients.gate:
+            reply = self._web.ask("PROPFIND", prefix.rstrip("/"), {"Depth": "0"})
+        if reply.status not in MISSING:
+            self._checked(reply, prefix)
+
+    def _checked(self, reply: Reply, key: str) -> Reply:
+        if reply.status // 100 == 2:
+            return reply
+        raise self._web.failed(reply, "read", key)
+
+
+_making = threading.Lock()
