@@ -72,7 +72,9 @@ def test_files_of_a_web_server(tmp_path: Path, site: str) -> None:
     assert report.containers == (f"{site}/",)
     access = containers_credentials({f"{site}/": HttpAccess})
     repository = Repository.open(
-        LocalStorage(tmp_path / "repo"), authorize_virtual_chunk_access=access
+        LocalStorage(tmp_path / "repo"),
+        authorize_virtual_chunk_access=access,
+        endpoints=[str(options["endpoint_url"])],
     )
     store = repository.readonly_session("main").store
     found = xr.open_zarr(store, consolidated=False, chunks=None).load()
@@ -131,7 +133,9 @@ def test_files_of_an_object_store(tmp_path: Path, s3_server: S3Server) -> None:
     assert s3_server.secret_access_key not in repr(config)
     access = containers_credentials(dict.fromkeys(config.virtual_chunk_containers or {}, secrets))
     repository = Repository.open(
-        LocalStorage(tmp_path / "repo"), authorize_virtual_chunk_access=access
+        LocalStorage(tmp_path / "repo"),
+        authorize_virtual_chunk_access=access,
+        endpoints=[str(options["endpoint_url"])],
     )
     store = repository.readonly_session("main").store
     found = xr.open_zarr(store, consolidated=False, chunks=None).load()

@@ -350,8 +350,9 @@ class Containers:
             raise InvalidInputError(
                 f"the virtual chunk container {prefix} is used only on your own word, as the"
                 f" configuration stored in the repository is not trusted: {why}; if that is right,"
-                " pass a container with these settings in the config that you open the repository"
-                " with, or read it without credentials",
+                " open the repository with a config that has this container, or name its address:"
+                f" endpoints= in Python, --authorize {prefix}=https://… on the command line,"
+                " authorize in SQL; or read without credentials",
                 kind=ErrorKind.UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER,
             )
         return source_for(container, root, credential, self._settings)
