@@ -72,9 +72,7 @@ def test_files_of_a_web_server(tmp_path: Path, site: str) -> None:
     assert report.containers == (f"{site}/",)
     access = containers_credentials({f"{site}/": HttpAccess})
     repository = Repository.open(
-        LocalStorage(tmp_path / "repo"),
-        authorize_virtual_chunk_access=access,
-        endpoints=[str(options["endpoint_url"])],
+        LocalStorage(tmp_path / "repo"), authorize_virtual_chunk_access=access
     )
     store = repository.readonly_session("main").store
     found = xr.open_zarr(store, consolidated=False, chunks=None).load()
