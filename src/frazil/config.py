@@ -116,6 +116,11 @@ class Settings:
     """folder for copies of remote objects, shared by the processes of a machine; None for none"""
     disk_cache_bytes: int = _key(10 * GIB, _size)
     """copies on disk are dropped, the least recently used first, beyond this size"""
+    scan_seconds: int = _key(300, _count)
+    """an ingest gives up on a file, or a region of one, that takes more seconds of work to read,
+    or ten times as many on the clock; 0 for never"""
+    scan_memory_bytes: int = _key(768 * MIB, _size)
+    """and on a file that takes more memory to scan, beside some 200 MB of libraries; 0: any"""
 
     @property
     def workers(self) -> int:

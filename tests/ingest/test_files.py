@@ -19,6 +19,7 @@ import xarray as xr
 
 from frazil.errors import InvalidInputError
 from frazil.ingest.grib_messages import BLOCK, Window, messages
+from frazil.ingest.isolation import Limits
 from frazil.ingest.plans import Kind
 from frazil.ingest.records import FileScan, Task
 from frazil.ingest.scan import scan, scan_file
@@ -115,7 +116,8 @@ def test_every_format_reads_as_what_was_written(
     folder = tmp_path / "files"
     folder.mkdir()
     write(folder)
-    report = take(tmp_path / "repo", f"{folder}/*", wanted={"mode": mode})
+    allow = (str(tmp_path / "sources"),)
+    report = take(tmp_path / "repo", f"{folder}/*", wanted={"mode": mode}, allow=allow)
     kinds = {array.name: array.kind for array in report.arrays}
     wanted = Kind.VIRTUAL if mode == "virtual" else Kind.NATIVE
     assert kinds == {
@@ -176,7 +178,7 @@ def test_chunks_that_skipped_a_filter_are_refused(tmp_path: Path) -> None:
 def test_damaged_files_are_told(tmp_path: Path) -> None:
     whole = archive(tmp_path, 1)[0].read_bytes()
     (tmp_path / "cut.nc").write_bytes(whole[: len(whole) // 3])
-    found = scan({}, Task(as_url(tmp_path / "cut.nc")))
+    found = scan({}, Limits(), Task(as_url(tmp_path / "cut.nc")))
     assert not isinstance(found, FileScan)
     assert "not a readable HDF5 file" in found.error  # type: ignore[union-attr]
     with pytest.raises(InvalidInputError, match="header"):
@@ -252,7 +254,7 @@ def test_references_may_be_relative_and_use_templates(tmp_path: Path) -> None:
     }
     document = {"version": 1, "templates": {"u": "data.bin"}, "refs": refs}
     (tmp_path / "a.json").write_text(json.dumps(document))
-    report = take(tmp_path / "repo", tmp_path / "a.json")
+    report = take(tmp_path / "repo", tmp_path / "a.json", allow=(str(tmp_path),))
     assert report.containers == (f"file://{tmp_path}/",)
     assert seen(tmp_path / "repo").v.values.tolist() == [*range(8)]
 

@@ -82,6 +82,10 @@ def ingest(
         str | None,
         typer.Option(metavar="PREFIX", help="Virtual chunks may be read below this URL only."),
     ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PREFIX", help="Files may refer to others below it; may be repeated."),
+    ] = None,
     files_from: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Further files, a name in each line.")
     ] = None,
@@ -114,6 +118,7 @@ def ingest(
         "source_group": source_group,
         "source_options": _pairs(source_option),
         "container": container,
+        "allow": allow or (),
     }
     report, code = _run(files, names[-1], master, asked)
     return Answer(report.as_dict(), lambda screen: _show(screen, report), code)

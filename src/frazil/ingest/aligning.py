@@ -37,14 +37,19 @@ class Joint:
 def alignment(joint: Joint, findings: Findings) -> int:
     """Check that chunks of all files fit one grid; tell the rows to cut them into, or 0."""
     bare = [
-        url
+        (url, part)
         for url, part in zip(joint.urls, joint.parts, strict=True)
         if part.references is None and part is not (joint.parts[0] if joint.has_base else None)
     ]
-    if bare:
+    for why in dict.fromkeys(part.obstacle for _, part in bare):
         findings.error(
-            "no-references", "values cannot be referred to", bare, joint.name, can_materialize=True
+            "no-references",
+            "values cannot be referred to" + (f": {why}" if why else ""),
+            [url for url, part in bare if part.obstacle == why],
+            joint.name,
+            can_materialize=True,
         )
+    if bare:
         return 0
     if len(joint.dims) > len(joint.own[0].dims) and not _takes_new_axes(joint.own[0]):
         findings.error(

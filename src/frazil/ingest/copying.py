@@ -10,11 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from frazil.bulk.write import write_region
 from frazil.ingest.encoding import dtype_of
+from frazil.ingest.isolation import Limits
 from frazil.ingest.plans import Plan, Planned, missing_value
 from frazil.ingest.records import Array, Origin, Shape, origin_of
-from frazil.ingest.values import read_part
+from frazil.ingest.values import read_safely
+from frazil.ingest.writing import write_values
 from frazil.session.changeset import ChangeSet
 from frazil.session.session import ForkSession
 
@@ -37,7 +38,7 @@ class Copy:
 
     path: str
     region: tuple[slice, ...]
-    dtype: str
+    dtype: np.dtype[Any]
     fill: Any
     pieces: tuple[Piece, ...]
     decode: bool
@@ -72,7 +73,7 @@ def copies(plan: Plan, array: Planned, path: str, limit: int = TASK_BYTES) -> It
             for source, target in [met]
         )
         if pieces:
-            yield Copy(path, region, dtype.str, fill, pieces, array.is_decoded)
+            yield Copy(path, region, dtype, fill, pieces, array.is_decoded)
 
 
 def _first(plan: Plan, array: Planned) -> Shape:
@@ -121,24 +122,23 @@ def _meeting(
     return tuple(source), tuple(target)
 
 
-def copy(fork: ForkSession, options: Mapping[str, Any], item: Copy) -> Copied:
+def copy(fork: ForkSession, options: Mapping[str, Any], limits: Limits, item: Copy) -> Copied:
     """Read the pieces of a region, write it, and tell where its chunks are."""
-    values = gather(item, options)
+    values = gather(item, options, limits)
     session = ForkSession.__new__(ForkSession)
     session.__setstate__(fork.__getstate__())
     session.state.changes = ChangeSet()
-    write_region(session, item.path, item.region, values)
+    write_values(session, item.path, item.region, values)
     changes = session.state.changes
     count = sum(len(each.columns()[0]) for each in changes.chunks.values())
     return Copied(changes, count, values.nbytes)
 
 
-def gather(item: Copy, options: Mapping[str, Any]) -> Array:
+def gather(item: Copy, options: Mapping[str, Any], limits: Limits) -> Array:
     """The values of a region."""
-    dtype = np.dtype(item.dtype)
-    values = np.full(item.shape, item.fill, dtype)
+    values = np.full(item.shape, item.fill, item.dtype)
     for piece in item.pieces:
-        part = read_part(piece.origin, piece.source, options, decode=item.decode)
+        part = read_safely(limits, piece.origin, piece.source, options, decode=item.decode)
         place = values[piece.target]
         place[...] = part.reshape(place.shape)
     return values

@@ -5,6 +5,7 @@ Two arrays can be one only where these parts are equal, so they are kept as cano
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import warnings
@@ -109,6 +110,8 @@ def decoded_fill(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> Any:  # noqa
         return None
     if (plain := plain_fill(attrs["_FillValue"], dtype)) is not None:
         return plain
+    if dtype.kind == "S":
+        return base64.standard_b64decode(attrs["_FillValue"])
     from xarray.backends.zarr import FillValueCoder
 
     return FillValueCoder.decode(attrs["_FillValue"], dtype.str)

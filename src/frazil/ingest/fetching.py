@@ -39,7 +39,8 @@ def read_variable(
         range(part.start // size, -(-part.stop // size))
         for part, size in zip(_whole(region, variable), variable.chunks, strict=True)
     ]
-    wanted = np.array([*product(*spans)], np.int64).reshape(-1, len(spans))
+    # A scalar has one chunk, and no numbers to find it by.
+    wanted = np.array([*product(*spans)], np.int64).reshape(prod(map(len, spans)), len(spans))
     chunks = _fetch(variable, wanted, options)
     made = document(variable.encoding, variable.shape, variable.chunks, variable.dims, {})
     held = {"zarr.json": made, **chunks}
@@ -48,10 +49,10 @@ def read_variable(
         with quiet():
             array = zarr.open_array(store, mode="r", zarr_format=3)
             return np.asarray(array[region if variable.dims else ()])
-    except (ValueError, RuntimeError, TypeError, OSError) as error:
+    except Exception as error:  # a codec may raise anything
         place = shown(variable.references.locations[0]) if variable.references.locations else ""
         raise InvalidInputError(
-            f"a chunk of {variable.name!r} cannot be decoded: {error}",
+            f"a chunk of {variable.name!r} cannot be decoded: {type(error).__name__}: {error}",
             kind=ErrorKind.UNSUITABLE_DATA,
             file=place,
         ) from None

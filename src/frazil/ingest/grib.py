@@ -1,8 +1,8 @@
 """GRIB: messages of one file as arrays over time, step, member, level and grid.
 
 eccodes reads what messages say of themselves. References name the codec of gribberish, which
-knows the second edition only; each variable is tried once, and what it does not decode to the
-values of eccodes is not referred to, only copied.
+knows the second edition only; each variable is tried, and what it does not decode to the values of
+eccodes is not referred to, only copied.
 """
 
 from __future__ import annotations
@@ -58,7 +58,6 @@ class Index:
     cubes: dict[str, Cube]
     coordinates: dict[str, Variable]
     attributes: dict[str, Any]
-    notes: tuple[str, ...]
 
 
 def scan_grib(url: str, options: Mapping[str, Any], identity: Identity | None) -> Parsed:
@@ -69,7 +68,7 @@ def scan_grib(url: str, options: Mapping[str, Any], identity: Identity | None) -
     """
     index = index_of(url, tuple(sorted(options.items())), identity)
     cubes = [cube.variable for cube in index.cubes.values()]
-    return Parsed([*cubes, *index.coordinates.values()], plain(index.attributes), index.notes)
+    return Parsed([*cubes, *index.coordinates.values()], plain(index.attributes))
 
 
 def read_grib(
@@ -137,16 +136,21 @@ def _assembled(
 ) -> Index:
     names = [name for name, _ in found]
     cubes: dict[str, Cube] = {}
-    notes: list[str] = []
     for (name, level_type), items in found.items():
         own = name if names.count(name) == 1 else f"{name}_{level_type}"
         cubes[own] = _cube(url, own, level_type, items, coordinates)
-        first = items[0][0]
-        why = refusal(file.get(first.offset, first.length))
+        why = _refusal(file, [message for message, _ in items])
         if why is not None:
-            cubes[own] = replace(cubes[own], variable=replace(cubes[own].variable, references=None))
-            notes.append(f"{own} can only be copied: {why}")
-    return Index(cubes, coordinates, {"Conventions": "CF-1.7"}, tuple(notes))
+            bare = replace(cubes[own].variable, references=None, obstacle=why)
+            cubes[own] = replace(cubes[own], variable=bare)
+    return Index(cubes, coordinates, {"Conventions": "CF-1.7"})
+
+
+def _refusal(file: Window, members: list[Message]) -> str | None:
+    """Why a variable cannot be referred to: one message of each way of packing is tried."""
+    kinds = {message.packing: message for message in reversed(members)}
+    tried = (refusal(file.get(each.offset, each.length)) for each in reversed(kinds.values()))
+    return next((why for why in tried if why is not None), None)
 
 
 def _cube(

@@ -20,6 +20,7 @@ BLOCK: Final = 64 << 10
 """Bytes that are read at once."""
 _BITMAP: Final = b"\x06"
 """Section of the second edition with the bitmap; that with the values follows."""
+_SCALING: Final = ("referenceValue", "binaryScaleFactor", "decimalScaleFactor")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -34,6 +35,8 @@ class Message:
     place: tuple[float, float, float, float]
     """number, time in seconds since 1970, step in hours, level"""
     grid: str
+    packing: str
+    """how its values are written, as far as readers may differ in that"""
 
 
 class Window:
@@ -151,8 +154,20 @@ def described(
         "GRIB_gridType": get("gridType"),
     }
     known = {key: value for key, value in attrs.items() if value not in (None, "unknown")}
+    # Readers have special cases for values that are all the same, for missing ones and for no
+    # scale, and may be wrong in one of them only.
+    numbers = [get(key) or 0 for key in _SCALING]
+    signs = [(number > 0) - (number < 0) for number in numbers]
+    is_full = get("numberOfValues") == get("numberOfDataPoints")
+    packing = f"{get('packingType')} {get('bitsPerValue')} {is_full} {signs}"
     made = Message(
-        offset, length, str(name), str(get("typeOfLevel")), place, str(get("md5GridSection"))
+        offset,
+        length,
+        str(name),
+        str(get("typeOfLevel")),
+        place,
+        str(get("md5GridSection")),
+        packing,
     )
     return made, known
 
@@ -182,6 +197,8 @@ def grid_of(handle: Any, url: str) -> dict[str, Variable]:  # noqa: ANN401  (of 
             "longitude": loaded("longitude", ("longitude",), lon, {"units": "degrees_east"}),
         }
     try:
+        if any(eccodes.codes_is_missing(handle, key) for key in ("Ny", "Nx")):
+            raise unsuitable(f"grids of the type {kind!r} are not supported", url)
         shape = (eccodes.codes_get(handle, "Ny"), eccodes.codes_get(handle, "Nx"))
     except eccodes.KeyValueNotFoundError:
         raise unsuitable(f"grids of the type {kind!r} are not supported", url) from None

@@ -7,15 +7,17 @@ import io
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.ingest.allowed import Allowed
 from frazil.ingest.parsed import Parsed
 from frazil.ingest.records import References, Variable, plain
-from frazil.ingest.sources import as_url, look, parent, read_whole, shown
+from frazil.ingest.sources import look, read_whole, shown
 from frazil.ingest.zarr_v2 import variable_of
 from frazil.model.strings import Strings
 
@@ -24,7 +26,9 @@ _TEMPLATE: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _META: Final = ".zarray"
 
 
-def scan_kerchunk_json(url: str, options: Mapping[str, Any], group: str) -> Parsed:
+def scan_kerchunk_json(
+    url: str, options: Mapping[str, Any], group: str, allowed: Allowed
+) -> Parsed:
     """Variables of a file of references.
 
     Raises:
@@ -45,6 +49,9 @@ def scan_kerchunk_json(url: str, options: Mapping[str, Any], group: str) -> Pars
     if not isinstance(refs, dict) or not any(key.endswith(_META) for key in refs):
         raise _unsuitable("the file is JSON, but no kerchunk references", url)
     templates = found.get("templates") or {}
+    if not isinstance(templates, dict):
+        raise _unsuitable("the templates of the references are damaged", url)
+    places = _Places(url, options, allowed, {str(k): str(v) for k, v in templates.items()})
     prefix = f"{group.strip('/')}/" if group.strip("/") else ""
     names = [
         key.removesuffix(f"/{_META}").removeprefix(prefix)
@@ -52,9 +59,7 @@ def scan_kerchunk_json(url: str, options: Mapping[str, Any], group: str) -> Pars
         if key.startswith(prefix) and key.endswith(f"/{_META}")
     ]
     inner = [name for name in names if "/" in name]
-    variables = [
-        _variable(url, refs, prefix, name, templates, options) for name in names if "/" not in name
-    ]
+    variables = [_variable(refs, prefix, name, places) for name in names if "/" not in name]
     notes = (f"arrays in groups that are not taken: {', '.join(inner)}",) if inner else ()
     return Parsed(variables, plain(_document(refs.get(f"{prefix}.zattrs"))), notes)
 
@@ -64,31 +69,57 @@ def _document(value: object) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _variable(
-    url: str,
-    refs: Mapping[str, Any],
-    prefix: str,
-    name: str,
-    templates: Mapping[str, str],
-    options: Mapping[str, Any],
-) -> Variable:
+@dataclass(slots=True)
+class _Places:
+    """Where references of a file point to, once it is sure that they may."""
+
+    url: str
+    options: Mapping[str, Any]
+    allowed: Allowed
+    templates: Mapping[str, str] = field(default_factory=dict)
+    known: dict[str, str] = field(default_factory=dict)
+
+    def range(self, value: object) -> tuple[int, int, str]:
+        """Offset, length and location of a reference."""
+        match value:
+            case [str(text)]:
+                location = self._location(text)
+                found = look(location, self.options)
+                if found is None:
+                    told = f"a file that references name is missing: {shown(location)}"
+                    raise _unsuitable(told, self.url)
+                return 0, found.size, location
+            case [str(text), int(offset), int(length)] if offset >= 0 and length >= 0:
+                return offset, length, self._location(text)
+            case _:
+                told = f"there is a reference of no known form: {str(value)[:80]!r}"
+                raise _unsuitable(told, self.url)
+
+    def _location(self, text: str) -> str:
+        if text not in self.known:
+            filled = _TEMPLATE.sub(lambda m: self.templates.get(m[1], m[0]), text)
+            self.known[text] = self.allowed.require(filled, self.url)
+        return self.known[text]
+
+
+def _variable(refs: Mapping[str, Any], prefix: str, name: str, places: _Places) -> Variable:
     start = f"{prefix}{name}/"
     meta, attrs = _document(refs[start + _META]), _document(refs.get(start + ".zattrs"))
-    grid = _grid(meta, url, name)
+    grid = _grid(meta, places.url, name)
     separator = str(meta.get("dimension_separator", "."))
     rows: list[tuple[int, int, int, str]] = []
     inline = bytearray()
     for key, value in refs.items():
         if not key.startswith(start) or key[len(start) :].startswith("."):
             continue
-        index = _index(key[len(start) :], separator, grid, url)
+        index = _index(key[len(start) :], separator, grid, places.url)
         if isinstance(value, str):
             raw = _inline(value)
             rows.append((index, len(inline), len(raw), ""))
             inline += raw
         else:
-            rows.append((index, *_range(value, templates, url, options)))
-    return variable_of(name, meta, attrs, _references(rows, bytes(inline)))
+            rows.append((index, *places.range(value)))
+    return variable_of(name, meta, attrs, _references(rows, bytes(inline)), places.url)
 
 
 def _grid(meta: Mapping[str, Any], url: str, name: str) -> tuple[int, ...]:
@@ -118,30 +149,6 @@ def _inline(value: str) -> bytes:
     return value.encode()
 
 
-def _range(
-    value: Any,  # noqa: ANN401  (whatever a file holds)
-    templates: Mapping[str, str],
-    url: str,
-    options: Mapping[str, Any],
-) -> tuple[int, int, str]:
-    if not isinstance(value, list) or len(value) not in (1, 3) or not isinstance(value[0], str):
-        raise _unsuitable(f"there is a reference of no known form: {value!r}", url)
-    location = _location(_TEMPLATE.sub(lambda m: templates.get(m[1], m[0]), value[0]), url)
-    if len(value) == 3:
-        return int(value[1]), int(value[2]), location
-    found = look(location, options)
-    if found is None:
-        raise _unsuitable(f"a file that references name is missing: {shown(location)}", url)
-    return 0, found.size, location
-
-
-def _location(text: str, url: str) -> str:
-    """The URL of a file that references name; relative to the references where it is so."""
-    if "://" in text:
-        return as_url(text)
-    return as_url(text) if text.startswith("/") else as_url(parent(url) + text)
-
-
 def _references(rows: list[tuple[int, int, int, str]], inline: bytes) -> References:
     rows.sort()
     numbers, pool = Strings.distinct([row[3] for row in rows])
@@ -162,7 +169,9 @@ def _references(rows: list[tuple[int, int, int, str]], inline: bytes) -> Referen
     )
 
 
-def scan_kerchunk_parquet(url: str, options: Mapping[str, Any], group: str) -> Parsed:
+def scan_kerchunk_parquet(
+    url: str, options: Mapping[str, Any], group: str, allowed: Allowed
+) -> Parsed:
     """Variables of a folder of references in Parquet.
 
     Raises:
@@ -182,8 +191,9 @@ def scan_kerchunk_parquet(url: str, options: Mapping[str, Any], group: str) -> P
         for key in meta
         if key.startswith(prefix) and key.endswith(f"/{_META}")
     ]
+    places = _Places(f"{base}/", options, allowed)
     variables = [
-        _from_parquet(base, meta, name, prefix, size, options)
+        _from_parquet(base, meta, name, prefix, size, places)
         for name in names
         if "/" not in name.removeprefix(prefix)
     ]
@@ -196,7 +206,7 @@ def _from_parquet(
     name: str,
     prefix: str,
     size: int,
-    options: Mapping[str, Any],
+    places: _Places,
 ) -> Variable:
     from pyarrow import parquet
 
@@ -205,7 +215,7 @@ def _from_parquet(
     rows: list[tuple[int, int, int, str]] = []
     inline = bytearray()
     for number in range(-(-total // size)):
-        data = read_whole(f"{base}/{name}/refs.{number}.parq", options)
+        data = read_whole(f"{base}/{name}/refs.{number}.parq", places.options)
         if data is None:
             continue
         table = parquet.read_table(io.BytesIO(data)).to_pydict()
@@ -219,8 +229,9 @@ def _from_parquet(
             elif path:
                 where = [path, table["offset"][row], table["size"][row]]
                 given = where if where[2] else where[:1]
-                rows.append((index, *_range(given, {}, f"{base}/", options)))
-    return variable_of(name.removeprefix(prefix), array, attrs, _references(rows, bytes(inline)))
+                rows.append((index, *places.range(given)))
+    made = _references(rows, bytes(inline))
+    return variable_of(name.removeprefix(prefix), array, attrs, made, places.url)
 
 
 def _unsuitable(message: str, url: str) -> InvalidInputError:

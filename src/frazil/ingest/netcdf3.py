@@ -115,6 +115,8 @@ def _variable(
     if is_record:
         chunks = (1, *shape[1:])
         each = prod(shape[1:]) * dtype.itemsize
+        if each and shape[0] and entry.begin + (shape[0] - 1) * step + each > size:
+            raise _damaged("the file is shorter than its header says", url)
         index = np.arange(shape[0])
         offset = entry.begin + index.astype(np.uint64) * np.uint64(step)
     else:
@@ -161,6 +163,7 @@ class _Parser:
     def __init__(self, data: bytes, url: str) -> None:
         self._data = data
         self._at = 4
+        self._dims = 0
         self._url = url
         version = data[3]
         self._count = ">q" if version == 5 else ">i"
@@ -174,6 +177,9 @@ class _Parser:
                 "the number of records is not told, as in a file being written", self._url
             )
         dims = [(self._name(), self._number(self._count)) for _ in range(self._list(_DIMENSIONS))]
+        if any(length < 0 for _, length in dims):
+            raise _damaged("a dimension has no known length", self._url)
+        self._dims = len(dims)
         attrs = self._attributes()
         entries = [self._entry() for _ in range(self._list(_VARIABLES))]
         return _Header(records, dims, attrs, entries)
@@ -181,6 +187,8 @@ class _Parser:
     def _entry(self) -> _Entry:
         name = self._name()
         dims = tuple(self._number(self._count) for _ in range(self._length()))
+        if not all(0 <= dim < self._dims for dim in dims):
+            raise _damaged(f"the variable {name!r} has no known dimensions", self._url)
         attrs = self._attributes()
         kind = self._number(">i")
         size = self._number(self._count)

@@ -10,6 +10,7 @@ from math import prod
 from typing import Any, Final
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.ingest.allowed import Allowed
 from frazil.ingest.encoding import dtype_of
 from frazil.ingest.fetching import read_variable
 from frazil.ingest.formats import Format
@@ -26,7 +27,8 @@ def scan_parsed(
     task: Task, found: Format, wish: Wish, options: Mapping[str, Any]
 ) -> tuple[list[Variable], str, tuple[str, ...]]:
     """The variables of a file, its attributes, and notes on what is left out."""
-    parsed = parse(task.url, found, task.group, tuple(sorted(options.items())))
+    given = tuple(sorted(options.items()))
+    parsed = parse(task.url, found, task.group, given, task.allowed)
     kept = [each for each in parsed.variables if each.name not in wish.drop]
     chosen = wish.chosen({each.name: (each.dims, each.attrs, _size(each)) for each in kept})
     variables = [
@@ -49,8 +51,12 @@ def read_parsed(origin: Origin, region: tuple[slice, ...], options: Mapping[str,
 
         identity = look(origin.url, options)
         return read_grib(origin.url, options, identity, origin.name, region)
+    if origin.format == Format.TIFF:
+        from frazil.ingest.tiff import read_tiff
+
+        return read_tiff(origin.url, options, origin.name, region)
     given = tuple(sorted(options.items()))
-    parsed = parse(origin.url, Format(origin.format), origin.group, given)
+    parsed = parse(origin.url, Format(origin.format), origin.group, given, origin.allowed)
     variable = next((each for each in parsed.variables if each.name == origin.name), None)
     if variable is None:
         raise InvalidInputError(
@@ -67,25 +73,37 @@ def _kept(
     found: Format,
     group: str,
     options: tuple[tuple[str, Any], ...],
+    allowed: tuple[str, ...],
     identity: Identity | None,
 ) -> Parsed:
-    return _parse(url, found, group, dict(options), identity)
+    return _parse(url, found, group, dict(options), Allowed(allowed), identity)
 
 
-def parse(url: str, found: Format, group: str, options: tuple[tuple[str, Any], ...]) -> Parsed:
+def parse(
+    url: str,
+    found: Format,
+    group: str,
+    options: tuple[tuple[str, Any], ...],
+    allowed: tuple[str, ...],
+) -> Parsed:
     """A file in Zarr's terms; what did not change since is not read again."""
     identity = look(url, dict(options))
     if identity is None and found in (Format.ZARR, Format.KERCHUNK_PARQUET):
-        return _parse(url, found, group, dict(options), None)
+        return _parse(url, found, group, dict(options), Allowed(allowed), None)
     if identity is None:
         raise InvalidInputError(
             "there is no such file", kind=ErrorKind.UNSUITABLE_DATA, file=shown(url)
         )
-    return _kept(url, found, group, options, identity)
+    return _kept(url, found, group, options, allowed, identity)
 
 
 def _parse(
-    url: str, found: Format, group: str, options: Mapping[str, Any], identity: Identity | None
+    url: str,
+    found: Format,
+    group: str,
+    options: Mapping[str, Any],
+    allowed: Allowed,
+    identity: Identity | None,
 ) -> Parsed:
     match found:
         case Format.NETCDF3:
@@ -95,15 +113,15 @@ def _parse(
         case Format.ZARR:
             from frazil.ingest.zarrs import scan_zarr
 
-            return scan_zarr(url, options, group)
+            return scan_zarr(url, options, group, allowed)
         case Format.KERCHUNK_JSON:
             from frazil.ingest.kerchunk import scan_kerchunk_json
 
-            return scan_kerchunk_json(url, options, group)
+            return scan_kerchunk_json(url, options, group, allowed)
         case Format.KERCHUNK_PARQUET:
             from frazil.ingest.kerchunk import scan_kerchunk_parquet
 
-            return scan_kerchunk_parquet(url, options, group)
+            return scan_kerchunk_parquet(url, options, group, allowed)
         case Format.TIFF:
             from frazil.ingest.tiff import scan_tiff
 

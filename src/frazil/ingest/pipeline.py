@@ -12,11 +12,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
+from frazil import config
 from frazil.errors import ConflictError, ErrorKind
 from frazil.ingest import containers, provenance, writing
+from frazil.ingest.allowed import Allowed
 from frazil.ingest.copying import Copied, copies, copy
 from frazil.ingest.encoding import quiet
 from frazil.ingest.findings import Findings
+from frazil.ingest.isolation import Limits
 from frazil.ingest.manifests import Written, cells, covered, united, write_cell
 from frazil.ingest.planning import make_plan
 from frazil.ingest.plans import Kind, Plan, Planned, Wanted
@@ -26,7 +29,7 @@ from frazil.ingest.scan import scan, unless_known
 from frazil.ingest.sources import expand, shown
 from frazil.ingest.tables import part_of, table_of
 from frazil.ingest.target import Target
-from frazil.ingest.values import digest
+from frazil.ingest.values import digest_safely
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import ConflictDetector
 from frazil.session.mergeable import merge_changes
@@ -89,6 +92,8 @@ class Request:
     load: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     container: str | None = None
+    allow: tuple[str, ...] = ()
+    """prefixes of further files that the given ones may refer to"""
     refs_by_tasks: int = REFS_BY_TASKS
 
 
@@ -124,6 +129,11 @@ class _Ingest:
         self.started = time.monotonic()
         self.findings = Findings()
         self.group = "/" + request.group.strip("/") if request.group.strip("/") else ""
+        # Whoever names the prefix of virtual chunks allows what is below it.
+        given = (*request.allow, *([request.container] if request.container else []))
+        self.allowed = Allowed.of(given).prefixes
+        settings = config.current()
+        self.limits = Limits(settings.scan_seconds, settings.scan_memory_bytes)
 
     # --- the steps ---
 
@@ -192,13 +202,15 @@ class _Ingest:
                 request.source_group,
                 request.load,
                 request.drop,
+                self.allowed,
             )
             for url in urls
         ]
         found: list[Outcome | None] = [None] * len(tasks)
         state = Progress("scanning", len(tasks))
         self.tell(state)
-        for number, outcome in self.runner.run(partial(scan, request.source_options), tasks):
+        work = partial(scan, request.source_options, self.limits)
+        for number, outcome in self.runner.run(work, tasks):
             # What was packed for the way takes its full size again until it is compact.
             found[number] = outcome.compact() if isinstance(outcome, FileScan) else outcome
             state = state.with_scan(outcome)
@@ -234,7 +246,7 @@ class _Ingest:
             if len(files) < 2:
                 continue
             origins = [origin_of(plan.scans[n], array.name) for n in files]
-            work = partial(digest, self.request.source_options)
+            work = partial(digest_safely, self.request.source_options, self.limits)
             marks = dict(self.runner.run(work, origins))
             odd = [plan.scans[files[n]].url for n, mark in marks.items() if mark != marks[0]]
             if odd:
@@ -356,7 +368,7 @@ class _Ingest:
         state = replace(state, regions=len(items))
         self.tell(state)
         chunks = size = 0
-        work = partial(copy, fork, self.request.source_options)
+        work = partial(copy, fork, self.request.source_options, self.limits)
         with quiet():
             for _, done in self.runner.run(work, items):
                 assert isinstance(done, Copied)

@@ -46,6 +46,12 @@ def plain_encoding(dtype: np.dtype[Any], fill: object, codecs: list[dict[str, An
     )
 
 
+def is_plain(dtype: np.dtype[Any], codecs: list[dict[str, Any]]) -> bool:
+    """Whether a type and codecs are such that every reader of Zarr has them."""
+    is_number = f"{dtype.kind}{dtype.itemsize}" in _NAMES
+    return is_number and all(codec["name"] in _PLAIN_CODECS for codec in codecs)
+
+
 def _json_fill(dtype: np.dtype[Any], fill: object) -> bool | int | float | str | None:
     if dtype.kind == "b":
         return bool(fill) if type(fill) in (bool, int) else None

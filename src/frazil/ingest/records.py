@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final, TypeAlias
@@ -86,6 +85,19 @@ class References:
             (location,),
         )
 
+    @classmethod
+    def of_bytes(cls, data: bytes) -> References:
+        """A single chunk whose bytes come along; one without bytes is not there."""
+        count = 1 if data else 0
+        return cls(
+            np.zeros(count, np.int64),
+            np.zeros(count, np.uint64),
+            np.full(count, len(data), np.uint64),
+            np.full(count, -1, np.int32),
+            (),
+            data,
+        )
+
 
 def _constant(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if len(column) > 1 and (column == column[0]).all():
@@ -109,6 +121,8 @@ class Variable:
     """None: only `values` has the content"""
     values: Array | None = None
     """the content as stored, before CF decoding, of variables that are loaded"""
+    obstacle: str = ""
+    """why there are no references, if values can only be copied"""
 
     @property
     def grid(self) -> Shape:
@@ -152,6 +166,8 @@ class FileScan:
     notes: tuple[str, ...] = ()
     """what was left out, and why"""
     group: str = ""
+    allowed: tuple[str, ...] = ()
+    """prefixes of further files that may be read for it"""
 
     def __getitem__(self, name: str) -> Variable:
         for variable in self.variables:
@@ -197,11 +213,20 @@ class Origin:
     name: str
     identity: Identity
     attributes: str = "{}"
+    allowed: tuple[str, ...] = ()
 
 
 def origin_of(scan: FileScan, name: str) -> Origin:
     """Where the values of a variable are."""
-    return Origin(scan.url, scan.format, scan.group, name, scan.identity, scan[name].attributes)
+    return Origin(
+        scan.url,
+        scan.format,
+        scan.group,
+        name,
+        scan.identity,
+        scan[name].attributes,
+        scan.allowed,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +259,8 @@ class Task:
     group: str = ""
     load: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
-    references: Sequence[str] = ()
-    """further prefixes that references of a kerchunk file may point to"""
+    allowed: tuple[str, ...] = ()
+    """prefixes of further files that the file may refer to"""
 
 
 def canonical(value: object) -> str:

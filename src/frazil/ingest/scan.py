@@ -3,24 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError
+from frazil.ingest.allowed import Allowed
 from frazil.ingest.formats import Format, detect_format, parse_format
+from frazil.ingest.isolation import Limits, isolated
 from frazil.ingest.loading import Wish
 from frazil.ingest.parsed import settled
 from frazil.ingest.provenance import name_mark, state_mark
 from frazil.ingest.records import Failure, FileScan, Identity, Outcome, Skipped, Task, Variable
 from frazil.ingest.sources import look, shown
 
+MESSAGE: Final = 300
+"""Libraries may tell a long story; so much of it is passed on."""
 
-def scan(options: Mapping[str, Any], task: Task) -> Outcome:
-    """Scan a file, or tell what is wrong with it; `options` are those of the store it is in."""
+
+def scan(options: Mapping[str, Any], limits: Limits, task: Task) -> Outcome:
+    """Scan a file, or tell what is wrong with it; `options` are those of the store it is in.
+
+    Whatever a parser does, raises or fails to survive is the answer for this file only.
+    """
+    try:
+        return isolated(limits, _scanned, options, task)
+    except FrazilError as error:
+        return Failure(task.url, f"{error} (file={shown(task.url)})", str(error.kind))
+    except Exception as error:
+        return _surprise(task, error)
+
+
+def _scanned(options: Mapping[str, Any], task: Task) -> Outcome:
     try:
         found = scan_file(task, options)
     except FrazilError as error:
         return Failure(task.url, str(error), str(error.kind))
+    except MemoryError:
+        raise InvalidInputError(
+            "it took more memory to read than scan_memory_bytes allows",
+            kind=ErrorKind.UNSUITABLE_DATA,
+        ) from None
+    except Exception as error:
+        return _surprise(task, error)
     return found.compact() if isinstance(found, FileScan) else found
+
+
+def _surprise(task: Task, error: Exception) -> Failure:
+    """The answer for a file with which a parser did not cope."""
+    told = " ".join(str(error).split())[:MESSAGE] or "no reason given"
+    return Failure(
+        task.url,
+        f"the file cannot be read: {type(error).__name__}: {told} (file={shown(task.url)})",
+        ErrorKind.UNSUITABLE_DATA,
+    )
 
 
 def scan_file(task: Task, options: Mapping[str, Any]) -> FileScan | Skipped:
@@ -40,7 +74,8 @@ def scan_file(task: Task, options: Mapping[str, Any]) -> FileScan | Skipped:
     if found is Format.HDF5:
         from frazil.ingest.hdf import scan_hdf
 
-        variables, attributes, notes = scan_hdf(task.url, options, task.group, wish)
+        allowed = Allowed(task.allowed)
+        variables, attributes, notes = scan_hdf(task.url, options, task.group, wish, allowed)
     else:
         from frazil.ingest.parsers import scan_parsed
 
@@ -52,7 +87,7 @@ def scan_file(task: Task, options: Mapping[str, Any]) -> FileScan | Skipped:
 
         identity = folder_identity(variables)
     return FileScan(
-        task.url, found, identity, tuple(variables), attributes, notes, group=task.group
+        task.url, found, identity, tuple(variables), attributes, notes, task.group, task.allowed
     )
 
 

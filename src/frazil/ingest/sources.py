@@ -171,6 +171,21 @@ def read_head(url: str, size: int, options: Mapping[str, Any] | None = None) -> 
         raise _told(error, url) from None
 
 
+def read_range(
+    url: str, start: int, length: int, options: Mapping[str, Any] | None = None
+) -> bytes:
+    """Some bytes of a file.
+
+    Raises:
+        StorageError: it cannot be read.
+    """
+    try:
+        found = obstore.get_range(client_for(url, options), key_of(url), start=start, length=length)
+    except FOREIGN as error:
+        raise _told(error, url) from None
+    return bytes(found)
+
+
 def read_whole(url: str, options: Mapping[str, Any] | None = None) -> bytes | None:
     """A whole small file; None when there is none."""
     try:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import ErrorKind, FrazilError, InvalidInputError
+from frazil.ingest.allowed import Allowed
 from frazil.ingest.encoding import decoded_fill
 from frazil.ingest.formats import Format
+from frazil.ingest.isolation import Limits, ParserEndedError, isolated
 from frazil.ingest.records import Array, Origin
 from frazil.ingest.sources import look, shown
 
@@ -37,12 +41,54 @@ def read_part(
     if origin.format == Format.HDF5:
         from frazil.ingest.hdf import read_hdf
 
-        values = read_hdf(origin.url, options, origin.group, origin.name, region)
+        path = f"{origin.group}/{origin.name}"
+        values = read_hdf(origin.url, options, path, region, Allowed(origin.allowed))
     else:
         from frazil.ingest.parsers import read_parsed
 
         values = read_parsed(origin, region, options)
     return decoded(values, json.loads(origin.attributes)) if decode else values
+
+
+def read_safely(
+    limits: Limits,
+    origin: Origin,
+    region: tuple[slice, ...],
+    options: Mapping[str, Any],
+    *,
+    decode: bool = False,
+) -> Array:
+    """The same in the helper of this process, with errors that name the file."""
+    with _named(origin):
+        return isolated(
+            replace(limits, memory=0), read_part, origin, region, options, decode=decode
+        )
+
+
+def digest_safely(options: Mapping[str, Any], limits: Limits, origin: Origin) -> bytes:
+    """A hash of all values of a variable, made in the helper of this process."""
+    with _named(origin):
+        return isolated(replace(limits, memory=0), digest, options, origin)
+
+
+@contextmanager
+def _named(origin: Origin) -> Iterator[None]:
+    """Let whatever goes wrong tell the file and the variable."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, FrazilError) and not isinstance(error, ParserEndedError):
+            raise
+        told = (
+            error.args[0]
+            if isinstance(error, ParserEndedError)
+            else f"{type(error).__name__}: {error}"
+        )
+        raise InvalidInputError(
+            f"the values of {origin.name!r} cannot be read: {told}",
+            kind=ErrorKind.UNSUITABLE_DATA,
+            file=shown(origin.url),
+        ) from None
 
 
 def decoded(values: Array, attrs: Mapping[str, Any]) -> Array:

@@ -35,7 +35,7 @@ from frazil.ingest.records import (
 from frazil.ingest.times import converted, time_units
 from frazil.model.chunks import ChunkType
 from frazil.model.nodes import ArrayNode, GroupNode
-from frazil.session.session import Session
+from frazil.session.session import ForkSession, Session
 from frazil.session.working import WorkingState
 
 SHORT: Final = 1024
@@ -185,13 +185,21 @@ def write_loaded(session: Session, path: str, array: Planned, plan: Plan) -> int
         )
         values = values[region]
         values = _as_stored(values, dtype_of(array.encoding), array)
+    write_values(session, path, region, values)
+    return int(values.nbytes)
+
+
+def write_values(
+    session: Session | ForkSession, path: str, region: tuple[slice, ...], values: Array
+) -> None:
+    """Write values of any type to a region, or to the whole of an array."""
     with quiet():
-        if values.dtype.kind in "TOU" or not array.dims:
+        # Texts and records are zarr's own business, and scalars have no region.
+        if values.dtype.kind in "TOUV" or not values.ndim:
             target = zarr.open_array(session.store, path=path.strip("/"), mode="r+", zarr_format=3)
-            target[region if array.dims else ()] = values
+            target[region or ...] = values
         else:
             write_region(session, path, region or ..., values)
-    return int(values.nbytes)
 
 
 def _as_stored(values: Array, dtype: np.dtype[Any], array: Planned) -> Array:

@@ -68,6 +68,9 @@ class Wishes(TypedDict, total=False):
     """how to reach the files, as for storages: `region`, `anonymous`, …"""
     storage_options: Mapping[str, Any] | None
     """how to reach the repository"""
+    allow: str | Sequence[str]
+    """prefixes (paths or URLs) of further files that the given ones may refer to: kerchunk
+    references, external and virtual datasets and links of HDF5"""
     container: str | None
     """the URL prefix that virtual chunks may be read below; the longest common folder of the
     files by default"""
@@ -127,7 +130,12 @@ def _request(files: Files, target: Target, wishes: Wishes) -> Request:
         load=tuple(wishes.get("load", ())),
         drop=tuple(wishes.get("drop", ())),
         container=wishes.get("container"),
+        allow=_texts(wishes.get("allow", ())),
     )
+
+
+def _texts(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _branch(target: Target, named: str | None) -> str:

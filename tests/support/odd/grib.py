@@ -1,0 +1,138 @@
+"""GRIB of both editions: grids, packings and bitmaps, written and read by eccodes."""
+# Arrays and options of other libraries have any type:
+# ruff: noqa: ANN401
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import eccodes
+import numpy as np
+
+from tests.support.odd.case import Case, Outcome, Values, nothing
+
+SIZE = (4, 6)
+MISSING = 9999.0
+REGULAR = {
+    "Ni": SIZE[1],
+    "Nj": SIZE[0],
+    "latitudeOfFirstGridPointInDegrees": 60,
+    "latitudeOfLastGridPointInDegrees": 30,
+    "longitudeOfFirstGridPointInDegrees": 0,
+    "longitudeOfLastGridPointInDegrees": 50,
+    "iDirectionIncrementInDegrees": 10,
+    "jDirectionIncrementInDegrees": 10,
+}
+
+
+def write(sample: str, settings: dict[str, Any], hours: tuple[int, ...], folder: Path) -> Path:
+    made = folder / "odd.grib"
+    with made.open("wb") as file:
+        for hour in hours:
+            handle = eccodes.codes_grib_new_from_samples(sample)
+            for key, value in settings.items():
+                eccodes.codes_set(handle, key, value)
+            eccodes.codes_set(handle, "dataDate", 20240101)
+            eccodes.codes_set(handle, "dataTime", hour * 100)
+            count = eccodes.codes_get(handle, "numberOfDataPoints")
+            if "Ni" in settings:
+                count = settings["Ni"] * settings["Nj"]
+            values = np.arange(float(count)) % 97 + hour
+            if settings.get("bitmapPresent"):
+                eccodes.codes_set(handle, "missingValue", MISSING)
+                values[::5] = MISSING
+            eccodes.codes_set_values(handle, values)
+            eccodes.codes_write(handle, file)
+            eccodes.codes_release(handle)
+    return made
+
+
+def read(path: Path) -> Values:
+    """All fields of the one variable, in the order of the file."""
+    fields = []
+    with path.open("rb") as file:
+        while (handle := eccodes.codes_grib_new_from_file(file)) is not None:
+            eccodes.codes_set(handle, "missingValue", MISSING)
+            values = eccodes.codes_get_values(handle)
+            if eccodes.codes_get(handle, "bitmapPresent"):
+                values = np.where(values == MISSING, np.nan, values)
+            name = eccodes.codes_get(handle, "cfVarName")
+            shape = (eccodes.codes_get(handle, "Nj"), eccodes.codes_get(handle, "Ni"))
+            fields.append(values.reshape(shape).astype("f4"))
+            eccodes.codes_release(handle)
+    return {name: np.stack(fields)}
+
+
+def case(
+    name: str, edition: int, settings: dict[str, Any], hours: tuple[int, ...] = (0, 12), **more: Any
+) -> Case:
+    sample = more.pop("sample", f"regular_ll_pl_grib{edition}")
+    made = partial(write, sample, settings, hours)
+    known = {"outcome": Outcome.COPIED, "told": "first edition"} if edition == 1 else {}
+    return Case(f"grib{edition}/{name}", made, read, is_close=True, **{**known, **more})
+
+
+def _cases() -> Iterator[Case]:
+    for edition in (1, 2):
+        yield case("plain", edition, REGULAR)
+        yield case("one", edition, REGULAR, (6,))
+        yield case("bitmap", edition, {**REGULAR, "bitmapPresent": 1})
+        yield case("24-bits", edition, {**REGULAR, "bitsPerValue": 24})
+        yield case("constant", edition, {**REGULAR, "bitsPerValue": 0})
+        yield case(
+            "upward",
+            edition,
+            {
+                **REGULAR,
+                "jScansPositively": 1,
+                "latitudeOfFirstGridPointInDegrees": 30,
+                "latitudeOfLastGridPointInDegrees": 60,
+            },
+        )
+        yield case(
+            "columns",
+            edition,
+            {**REGULAR, "jPointsAreConsecutive": 1},
+            outcome=Outcome.REFUSED,
+            told="jPointsAreConsecutive",
+        )
+        yield case(
+            "westward",
+            edition,
+            {**REGULAR, "iScansNegatively": 1},
+            outcome=Outcome.REFUSED,
+            told="iScansNegatively",
+        )
+        yield case("gaussian", edition, {}, sample=f"regular_gg_sfc_grib{edition}")
+        yield case(
+            "reduced",
+            edition,
+            {},
+            sample=f"reduced_gg_sfc_grib{edition}",
+            outcome=Outcome.REFUSED,
+            told="reduced_gg",
+        )
+    for packing in ("grid_second_order", "grid_ieee"):
+        yield case(f"{packing}", 1, {**REGULAR, "packingType": packing})
+    for packing in ("grid_ccsds", "grid_ieee", "grid_complex", "grid_jpeg"):
+        is_known = packing == "grid_jpeg"  # else gribberish decodes it otherwise, or not at all
+        more: dict[str, Any] = {} if is_known else {"outcome": Outcome.COPIED, "told": "gribberish"}
+        yield case(f"{packing}", 2, {**REGULAR, "packingType": packing}, **more)
+    yield Case("grib2/cut", cut, nothing, Outcome.REFUSED, "cut off")
+    yield Case("grib2/twice", twice, nothing, Outcome.REFUSED, "same field")
+
+
+def cut(folder: Path) -> Path:
+    made = write("regular_ll_pl_grib2", REGULAR, (0, 12), folder)
+    made.write_bytes(made.read_bytes()[:-10])
+    return made
+
+
+def twice(folder: Path) -> Path:
+    return write("regular_ll_pl_grib2", REGULAR, (6, 6), folder)
+
+
+GRIB = tuple(_cases())

@@ -1,0 +1,156 @@
+"""kerchunk references in JSON and Parquet: inline, relative, by template, allowed and not."""
+# Arrays and options of other libraries have any type:
+# ruff: noqa: ANN401
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from tests.support.odd.case import Case, Outcome, Values, nothing, ramp
+
+VALUES = ramp((8,), "<i4")
+
+
+def write(refs: dict[str, Any], folder: Path, **document: Any) -> Path:
+    (folder / "others").mkdir(exist_ok=True)
+    (folder / "others" / "data.bin").write_bytes(VALUES.tobytes())
+    meta = {
+        "shape": [8],
+        "chunks": [4],
+        "dtype": "<i4",
+        "compressor": None,
+        "filters": None,
+        "fill_value": None,
+        "order": "C",
+        "zarr_format": 2,
+    }
+    whole = {
+        ".zgroup": '{"zarr_format": 2}',
+        "v/.zarray": json.dumps(meta),
+        "v/.zattrs": json.dumps({"_ARRAY_DIMENSIONS": ["x"]}),
+        **{key: _filled(value, folder) for key, value in refs.items()},
+    }
+    made = folder / "odd.json"
+    made.write_text(json.dumps({"version": 1, "refs": whole, **document}))
+    return made
+
+
+def _filled(value: Any, folder: Path) -> Any:
+    if isinstance(value, list):
+        return [value[0].replace("FOLDER", str(folder)), *value[1:]]
+    return value
+
+
+def read(_: Path) -> Values:
+    return {"v": VALUES}
+
+
+def beside(folder: Path) -> tuple[str, ...]:
+    return (str(folder / "others"),)
+
+
+def of_hdf(folder: Path, *, as_parquet: bool) -> Path:
+    from kerchunk.df import refs_to_dataframe
+    from kerchunk.hdf import SingleHdf5ToZarr
+
+    (folder / "others").mkdir()
+    source = folder / "others" / "a.h5"
+    with h5py.File(source, "w") as file:
+        file.create_dataset("v", data=ramp((8, 5), "<f4"), chunks=(3, 5), compression="gzip")
+        file["small"] = np.arange(3.0)
+    found = json.loads(json.dumps(SingleHdf5ToZarr(str(source), inline_threshold=30).translate()))
+    if as_parquet:
+        refs_to_dataframe(found, str(folder / "odd.parq"), record_size=2)
+        return folder / "odd.parq"
+    (folder / "odd.json").write_text(json.dumps(found))
+    return folder / "odd.json"
+
+
+def read_hdf(_: Path) -> Values:
+    return {"v": ramp((8, 5), "<f4"), "small": np.arange(3.0)}
+
+
+HALVES = ["others/data.bin", 0, 16], ["others/data.bin", 16, 16]
+
+
+def _cases() -> Iterator[Case]:
+    first, second = HALVES
+    good: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("relative", {"v/0": first, "v/1": second}),
+        ("absolute", {"v/0": ["FOLDER/others/data.bin", 0, 16], "v/1": second}),
+        ("url", {"v/0": ["file://FOLDER/others/data.bin", 0, 16], "v/1": second}),
+        ("dots", {"v/0": ["others/../others/data.bin", 0, 16], "v/1": second}),
+        ("inline", {"v/0": "base64:" + _base64(VALUES[:4]), "v/1": second}),
+    )
+    for name, refs in good:
+        yield Case(f"kerchunk/{name}", partial(write, refs), read, allow=beside)
+        if name != "inline":
+            yield Case(
+                f"kerchunk/{name}-not-allowed",
+                partial(write, refs),
+                nothing,
+                Outcome.REFUSED,
+                "was not allowed",
+            )
+    template = partial(
+        write,
+        {"v/0": ["{{u}}", 0, 16], "v/1": ["{{ u }}", 16, 16]},
+        templates={"u": "others/data.bin"},
+    )
+    yield Case("kerchunk/template", template, read, allow=beside)
+    whole = {
+        "v/.zarray": json.dumps(
+            {
+                "shape": [8],
+                "chunks": [8],
+                "dtype": "<i4",
+                "order": "C",
+                "compressor": None,
+                "filters": None,
+                "fill_value": None,
+            }
+        ),
+        "v/0": ["others/data.bin"],
+    }
+    yield Case("kerchunk/whole-file", partial(write, whole), read, allow=beside)
+    far: tuple[tuple[str, list[Any]], ...] = (
+        ("up", ["others/../../secret", 0, 16]),
+        ("etc", ["/etc/hostname", 0, 4]),
+        ("loopback", ["http://127.0.0.1:9/latest/meta-data", 0, 16]),
+        ("loopback-whole", ["http://127.0.0.1:9/latest/meta-data"]),
+        ("bucket", ["s3://somebody/elses", 0, 16]),
+        ("escaped", ["file://FOLDER/others/%2e%2e/secret", 0, 16]),
+        ("whole-etc", ["/etc/hostname"]),
+    )
+    for name, reference in far:
+        yield Case(
+            f"kerchunk/{name}",
+            partial(write, {"v/0": reference, "v/1": second}),
+            nothing,
+            Outcome.REFUSED,
+            "was not allowed",
+            allow=beside,
+        )
+    for as_parquet in (False, True):
+        name = "parquet" if as_parquet else "json"
+        make = partial(of_hdf, as_parquet=as_parquet)
+        yield Case(f"kerchunk/hdf-{name}", make, read_hdf, allow=beside)
+        yield Case(
+            f"kerchunk/hdf-{name}-not-allowed", make, nothing, Outcome.REFUSED, "not allowed"
+        )
+
+
+def _base64(values: Any) -> str:
+    import base64
+
+    return base64.b64encode(values.tobytes()).decode()
+
+
+KERCHUNK = tuple(_cases())

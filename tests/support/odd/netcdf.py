@@ -1,0 +1,162 @@
+"""NetCDF 3 of all kinds and NetCDF 4, written and read by the library of NetCDF."""
+# Arrays and options of other libraries have any type:
+# ruff: noqa: ANN401
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+
+from tests.support.odd.case import Case, Outcome, Values, nothing, ramp
+
+CLASSIC = ("NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA", "NETCDF4_CLASSIC")
+SHORT = ("i1", "i2", "i4", "f4", "f8")
+WIDE = ("u1", "u2", "u4", "i8", "u8")
+
+
+def write(kind: Any, put: Callable[[Any], None], folder: Path) -> Path:
+    made = folder / "odd.nc"
+    with netCDF4.Dataset(made, "w", format=kind) as file:
+        file.createDimension("t", None)
+        file.createDimension("x", 5)
+        file.createDimension("n", 8)
+        put(file)
+    return made
+
+
+def read(path: Path, group: str = "") -> Values:
+    with netCDF4.Dataset(path) as file:
+        file.set_auto_maskandscale(False)
+        file.set_auto_chartostring(False)
+        items = (file[group] if group else file).variables
+        return {name: np.asarray(item[...]) for name, item in items.items()}
+
+
+def fixed(dtype: str, file: Any) -> None:
+    file.createVariable("v", dtype, ("x",))[:] = ramp((5,), dtype)
+
+
+def records(dtypes: tuple[str, ...], file: Any) -> None:
+    """Records of several variables take turns, each padded to four bytes."""
+    for number, dtype in enumerate(dtypes):
+        file.createVariable(f"v{number}", dtype, ("t", "x"))[:] = ramp((7, 5), dtype)
+
+
+def scalar(dtype: str, file: Any) -> None:
+    file.createVariable("v", "f4", ("x",))[:] = ramp((5,), "f4")
+    crs = file.createVariable("crs", dtype, ())
+    crs[...] = "x" if dtype == "S1" else 7
+    crs.grid_mapping_name = "latitude_longitude"
+
+
+def letters(file: Any) -> None:
+    names = netCDF4.stringtochar(np.array(["Oslo", "Bergen", "Tromsoe", "", "A"], "S8"))
+    file.createVariable("name", "S1", ("x", "n"))[:] = names
+    value = file.createVariable("v", "f4", ("x",))
+    value[:] = ramp((5,), "f4")
+    value.coordinates = "name"
+
+
+def no_records(file: Any) -> None:
+    file.createVariable("v", "f4", ("t", "x"))
+    file.createVariable("w", "f4", ("x",))[:] = ramp((5,), "f4")
+
+
+def unwritten(file: Any) -> None:
+    file.createVariable("v", "f4", ("x",))
+    made = file.createVariable("w", "i2", ("t", "x"), fill_value=-9)
+    made[3] = ramp((5,), "i2")
+
+
+def packed(file: Any) -> None:
+    made = file.createVariable("v", "i2", ("x",), fill_value=-999)
+    made.set_auto_maskandscale(False)
+    made.scale_factor, made.add_offset = 0.5, 10.0
+    made[:] = [1, 2, -999, 4, 5]
+
+
+def options(settings: dict[str, Any], file: Any) -> None:
+    made = file.createVariable("v", "f4", ("t", "x"), chunksizes=(3, 2), **settings)
+    made[:] = ramp((7, 5), "f4")
+
+
+def texts(file: Any) -> None:
+    made = file.createVariable("name", str, ("x",))
+    made[:] = np.array(["a", "ä", "", "long text", "e"], object)
+
+
+def of_group(file: Any) -> None:
+    file.createVariable("v", "f4", ("x",))[:] = ramp((5,), "f4")
+    file.createGroup("inner").createVariable("w", "f4", ("x",))[:] = 1
+
+
+def records_of_types(file: Any) -> None:
+    kind = file.createCompoundType(np.dtype([("u", "f4"), ("v", "i4")]), "pair")
+    made = file.createVariable("v", kind, ("x",))
+    made[:] = ramp((5,), np.dtype([("u", "f4"), ("v", "i4")]))
+
+
+def ragged(file: Any) -> None:
+    kind = file.createVLType(np.int32, "ragged")
+    made = file.createVariable("v", kind, ("x",))
+    for number in range(5):
+        made[number] = np.arange(number + 1, dtype="i4")
+
+
+def cut(kind: str, folder: Path) -> Path:
+    made = write(kind, partial(records, ("f4", "i2")), folder)
+    made.write_bytes(made.read_bytes()[:-9])
+    return made
+
+
+def being_written(folder: Path) -> Path:
+    made = write("NETCDF3_CLASSIC", partial(records, ("f4",)), folder)
+    data = made.read_bytes()
+    made.write_bytes(data[:4] + b"\xff\xff\xff\xff" + data[8:])
+    return made
+
+
+def _cases() -> Iterator[Case]:
+    plain: list[tuple[str, Callable[[Any], None]]] = [
+        *((f"fixed-{dtype}", partial(fixed, dtype)) for dtype in SHORT),
+        ("scalar", partial(scalar, "i4")),
+        ("scalar-letter", partial(scalar, "S1")),
+        ("letters", letters),
+        ("one-record", partial(records, ("i1",))),
+        ("records", partial(records, ("i1", "f8", "i2"))),
+        ("no-records", no_records),
+        ("unwritten", unwritten),
+        ("packed", packed),
+    ]
+    for kind in CLASSIC:
+        for label, put in plain:
+            yield Case(f"{kind.lower()}/{label}", partial(write, kind, put), read)
+    for dtype in WIDE:
+        for kind in ("NETCDF3_64BIT_DATA", "NETCDF4"):
+            yield Case(f"{kind.lower()}/{dtype}", partial(write, kind, partial(fixed, dtype)), read)
+    settings: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("zlib", {"zlib": True, "complevel": 9}),
+        ("zlib-only", {"zlib": True, "shuffle": False}),
+        ("fletcher", {"fletcher32": True}),
+        ("big", {"endian": "big"}),
+        ("quantized", {"zlib": True, "significant_digits": 3}),
+        ("no-fill", {"fill_value": False}),
+    )
+    for label, given in settings:
+        yield Case(f"netcdf4/{label}", partial(write, "NETCDF4", partial(options, given)), read)
+    for label, put in (("texts", texts), ("group", of_group), ("pair", records_of_types)):
+        yield Case(f"netcdf4/{label}", partial(write, "NETCDF4", put), read)
+    yield Case("netcdf4/ragged", partial(write, "NETCDF4", ragged), nothing, Outcome.REFUSED, "'v'")
+    for kind, told in (("NETCDF3_CLASSIC", "shorter than its header"), ("NETCDF4", "HDF5")):
+        yield Case(f"{kind.lower()}/cut", partial(cut, kind), nothing, Outcome.REFUSED, told)
+    yield Case(
+        "netcdf3_classic/being-written", being_written, nothing, Outcome.REFUSED, "being written"
+    )
+
+
+NETCDF = tuple(_cases())

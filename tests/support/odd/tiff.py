@@ -1,0 +1,120 @@
+"""TIFF: strips and tiles, compressions, types and orders, written and read by tifffile."""
+# Arrays and options of other libraries have any type:
+# ruff: noqa: ANN401
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tifffile
+
+from tests.support.odd.case import Case, Outcome, Values, nothing, ramp
+
+TILE = {"tile": (16, 16)}
+TYPES = ("u1", "i1", "<u2", "<i2", "<u4", "<i4", "<f4", "<f8", "<f2")
+COMPRESSIONS = ("deflate", "lzw", "packbits", "zstd", "lzma", "webp", "jpeg", "jpeg2000")
+
+
+def write(shape: tuple[int, ...], dtype: str, options: dict[str, Any], folder: Path) -> Path:
+    made = folder / "odd.tif"
+    more = dict(options)
+    order = more.pop("byteorder", "<")
+    big = more.pop("bigtiff", False)
+    pages = more.pop("pages", 1)
+    with tifffile.TiffWriter(made, byteorder=order, bigtiff=big) as file:
+        for number in range(pages):
+            file.write(ramp(shape, dtype) + number, **more)
+    return made
+
+
+def read(path: Path) -> Values:
+    with tifffile.TiffFile(path) as file:
+        page = file.pages[0]
+        values = page.asarray()
+        if page.axes.endswith("S"):
+            values = np.moveaxis(values, -1, 0)
+    return {"band_data": values}
+
+
+def case(name: str, shape: tuple[int, ...], dtype: str, /, **options: Any) -> Case:
+    told = {key: options.pop(key) for key in ("outcome", "told") if key in options}
+    return Case(f"tiff/{name}", partial(write, shape, dtype, options), read, **told)
+
+
+def sparse(folder: Path) -> Path:
+    """A file with tiles that were never written."""
+    made = folder / "odd.tif"
+    empty = (None if number % 2 else ramp((16, 16), "u2") for number in range(6))
+    tifffile.imwrite(made, empty, shape=(32, 48), dtype="u2", tile=(16, 16))
+    return made
+
+
+def _cases() -> Iterator[Case]:
+    for dtype in TYPES:
+        yield case(f"tiles-{dtype}", (40, 40), dtype, **TILE)
+        yield case(f"strips-{dtype}", (40, 24), dtype, rowsperstrip=8)
+    short = {"outcome": Outcome.COPIED, "told": "strip"}
+    for compression in (None, "deflate", "lzw", "zstd"):
+        yield case(
+            f"short-strip-{compression}",
+            (20, 24),
+            "<u2",
+            rowsperstrip=7,
+            compression=compression,
+            **short,
+        )
+    for compression in COMPRESSIONS:
+        dtype = "u1" if compression in ("webp", "jpeg", "jpeg2000") else "<u2"
+        shape = (48, 48, 3) if compression in ("webp",) else (48, 48)
+        more = {"photometric": "rgb"} if len(shape) == 3 else {}
+        yield case(
+            f"compression-{compression}", shape, dtype, compression=compression, **TILE, **more
+        )
+    for dtype, predictor in (("u1", 2), ("<u2", 2), ("<i4", 2), ("<f4", 3), ("<f8", 3)):
+        yield case(
+            f"predictor-{predictor}-{dtype}",
+            (48, 48),
+            dtype,
+            compression="deflate",
+            predictor=predictor,
+            **TILE,
+        )
+    for order in "<>":
+        for big in (False, True):
+            yield case(
+                f"order-{order}-{'big' if big else 'small'}",
+                (32, 32),
+                f"{order}u2",
+                byteorder=order,
+                bigtiff=big,
+                **TILE,
+            )
+    yield case("order->-deflate", (32, 32), ">f4", byteorder=">", compression="deflate", **TILE)
+    rgb = {"photometric": "rgb"}
+    yield case("rgb", (32, 32, 3), "u1", **TILE, **rgb)
+    yield case("rgb-16-bits", (32, 32, 3), "<u2", compression="deflate", **TILE, **rgb)
+    yield case(
+        "rgb-predictor", (32, 32, 3), "u1", compression="deflate", predictor=2, **TILE, **rgb
+    )
+    yield case("planes", (3, 32, 32), "u1", planarconfig="separate", **TILE, **rgb)
+    yield case("strips-rgb", (32, 32, 3), "u1", rowsperstrip=8, **rgb)
+    yield case("bits", (32, 32), "?", rowsperstrip=8, outcome=Outcome.COPIED)
+    yield case("pages", (32, 32), "<u2", pages=3, **TILE)
+    yield case("one-pixel", (1, 1), "<u2")
+    yield case("one-strip", (33, 21), "<f4")
+    yield case("complex", (32, 32), "<c8", **TILE)
+    yield Case("tiff/sparse", sparse, read)
+    yield Case("tiff/cut", cut, nothing, Outcome.REFUSED, "TIFF")
+
+
+def cut(folder: Path) -> Path:
+    made = write((32, 32), "<u2", dict(TILE), folder)
+    made.write_bytes(made.read_bytes()[:60])
+    return made
+
+
+TIFF = tuple(_cases())

@@ -1,0 +1,117 @@
+"""Zarr 2 and 3: types, compressors, orders, shards, scalars and texts, by zarr-python."""
+# Arrays and options of other libraries have any type:
+# ruff: noqa: ANN401
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import zarr
+from zarr.codecs import BloscCodec, GzipCodec, TransposeCodec, ZstdCodec
+
+from tests.support.odd.case import Case, Outcome, Values, nothing, ramp
+
+SHAPE = (7, 5)
+CHUNKS = (3, 2)
+TYPES = ("?", "i1", "<i2", ">i2", "<u4", "<i8", "<f2", "<f4", ">f8", "<c8")
+
+
+def write(version: Any, dtype: Any, options: dict[str, Any], folder: Path) -> Path:
+    made = folder / "odd.zarr"
+    group = zarr.open_group(made, mode="w", zarr_format=version)
+    shape = options.get("shape", SHAPE)
+    more = {key: value for key, value in options.items() if key != "shape"}
+    if shape == SHAPE:
+        more.setdefault("chunks", CHUNKS)
+    is_text = isinstance(dtype, str) and dtype == "text"
+    array = group.create_array("v", shape=shape, dtype=str if is_text else dtype, **more)
+    if is_text:
+        array[...] = np.array([f"tëxt {n}" * (n % 3) for n in range(35)], object).reshape(shape)
+    else:
+        array[...] = ramp(shape, dtype)
+    return made
+
+
+def read(path: Path) -> Values:
+    group = zarr.open_group(path, mode="r")
+    return {name: np.asarray(array[...]) for name, array in group.arrays()}
+
+
+def case(name: str, version: int, dtype: Any = "<i4", /, **options: Any) -> Case:
+    told = {key: options.pop(key) for key in ("outcome", "told") if key in options}
+    return Case(f"zarr{version}/{name}", partial(write, version, dtype, options), read, **told)
+
+
+def sparse(version: int, folder: Path) -> Path:
+    made = write(version, "<f4", {"fill_value": -7.5}, folder)
+    for chunk in [*made.glob("v/1.*"), *made.glob("v/c/1/*")]:
+        chunk.unlink()
+    return made
+
+
+def leading_out(folder: Path) -> Path:
+    """A chunk that is a link to somebody's file."""
+    made = write(2, "<i4", {"compressors": None}, folder)
+    chunk = made / "v" / "0.0"
+    (folder / "secret").write_bytes(chunk.read_bytes())
+    chunk.unlink()
+    chunk.symlink_to(folder / "secret")
+    return made
+
+
+def damaged(text: str, folder: Path) -> Path:
+    made = write(2, "<i4", {}, folder)
+    about = json.loads((made / "v" / ".zarray").read_text())
+    (made / "v" / ".zarray").write_text(json.dumps({**about, **json.loads(text)}))
+    return made
+
+
+def _cases() -> Iterator[Case]:
+    for version in (2, 3):
+        for dtype in TYPES:
+            yield case(f"type-{dtype}", version, dtype)
+        yield case("bare", version, compressors=None)
+        yield case("scalar", version, "<f8", shape=())
+        yield case("scalar-bare", version, "<f8", shape=(), compressors=None)
+        yield case("texts", version, "text")
+        yield case("empty", version, "<f8", shape=(0, 3))
+        yield case("order-f", version, **_order(version))
+        yield Case(f"zarr{version}/sparse", partial(sparse, version), read)
+    for name, codec in (
+        ("zlib", numcodecs.Zlib(3)),
+        ("blosc", numcodecs.Blosc("lz4", shuffle=2)),
+        ("lz4", numcodecs.LZ4()),
+        ("bz2", numcodecs.BZ2()),
+        ("zstd", numcodecs.Zstd(3)),
+    ):
+        yield case(f"compressor-{name}", 2, compressors=codec)
+    yield case("delta", 2, filters=[numcodecs.Delta(dtype="<i4")])
+    yield case("slashes", 2, chunk_key_encoding={"name": "v2", "separator": "/"})
+    yield case("letters", 2, "S5")
+    yield case(
+        "pair", 2, np.dtype([("u", "<f4"), ("v", "<i2")]), outcome=Outcome.REFUSED, told="'v'"
+    )
+    for name, codec in (("gzip", GzipCodec()), ("zstd", ZstdCodec()), ("blosc", BloscCodec())):
+        yield case(f"compressor-{name}", 3, compressors=codec)
+    yield case("shards", 3, shards=(6, 4))
+    yield case("dots", 3, chunk_key_encoding={"name": "default", "separator": "."})
+    yield case("old-keys", 3, chunk_key_encoding={"name": "v2", "separator": "."})
+    yield Case("zarr2/leading-out", leading_out, nothing, Outcome.REFUSED, "was not allowed")
+    yield Case("zarr2/leading-allowed", leading_out, read, allow=lambda folder: (str(folder),))
+    for name, text in (("shape", '{"shape": "no"}'), ("codec", '{"compressor": {"id": "nope"}}')):
+        yield Case(
+            f"zarr2/bad-{name}", partial(damaged, text), nothing, Outcome.REFUSED, "odd.zarr"
+        )
+
+
+def _order(version: int) -> dict[str, Any]:
+    return {"order": "F"} if version == 2 else {"filters": [TransposeCodec(order=(1, 0))]}
+
+
+ZARR = tuple(_cases())
