@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ingest.sources import FILE, as_url, local_path, parent, shown
-from frazil.storage.locations import authority_of, key_of, scheme_of
+from frazil.model.location import parse_location
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,12 @@ def _resolved(named: str, by: str) -> str:
 
 def _is_below(url: str, prefix: str) -> bool:
     """Whether a file is below a prefix, also when links in its path are followed."""
-    if scheme_of(url) != scheme_of(prefix) or authority_of(url) != authority_of(prefix):
+    try:
+        found, root = parse_location(url), parse_location(prefix)
+    except InvalidInputError:  # it can be read in two ways, and one may lead elsewhere
         return False
-    key, root = key_of(url), key_of(prefix)
     # The text decides first: what is not below by its name is not even looked at.
-    if not key.startswith(root) or not {".", ".."}.isdisjoint(key.split("/")):
-        return False
-    if not url.startswith(FILE):
-        return True
-    real = os.path.realpath(f"/{root}").rstrip("/")
-    return os.path.realpath(f"/{key}").startswith(f"{real}/")
+    if not found.is_in(root) or found.scheme != "file":
+        return found.is_in(root)
+    real = os.path.realpath(f"/{root.key}").rstrip("/")
+    return os.path.realpath(f"/{found.key}").startswith(f"{real}/")

@@ -8,6 +8,7 @@ the next call gets a new one, and whoever asked is told what happened.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import pickle
@@ -120,6 +121,11 @@ class _Helper:
             told = f"the library that reads it crashed ({name})"
         return ParserEndedError(told, kind=ErrorKind.UNSUITABLE_DATA)
 
+    def stop(self) -> None:
+        """End the child when this process ends."""
+        if self._process is not None and self.owner == os.getpid():
+            self._close(self._process)
+
     def _close(self, process: subprocess.Popen[bytes]) -> None:
         self._process = None
         # A process that ends by itself says why; one that stays is not waited for.
@@ -143,6 +149,7 @@ def _helper() -> _Helper:
         # A fork has the pipes of its parent, whose answers are not for it.
         if _known is None or _known.owner != os.getpid():
             _known = _Helper()
+            atexit.register(_known.stop)
         return _known
 
 
