@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,24 @@ def test_references_notice_that_a_file_has_changed(tmp_path: Path) -> None:
     os.utime(files[0], (5e9, 5e9))
     with pytest.raises(Exception, match="has changed"):
         seen(tmp_path / "repo")
+
+
+def test_references_notice_that_an_older_file_has_taken_its_place(tmp_path: Path) -> None:
+    files = archive(tmp_path / "files")
+    take(tmp_path / "repo", *files)
+    as_netcdf4(tmp_path / "files", part(7), files[0].name)
+    os.utime(files[0], (1e9, 1e9))  # as cp -p, rsync -a and backups do
+    with pytest.raises(Exception, match="has changed"):
+        seen(tmp_path / "repo")
+
+
+def test_a_file_that_was_restored_is_the_same(tmp_path: Path) -> None:
+    files = archive(tmp_path / "files")
+    take(tmp_path / "repo", *files)
+    for file in files:
+        shutil.copy2(file, file.with_suffix(".copy"))
+        file.with_suffix(".copy").replace(file)
+    xr.testing.assert_equal(seen(tmp_path / "repo"), decoded(0, 1, 2))
 
 
 def test_chunks_and_compressor_are_as_asked(tmp_path: Path) -> None:

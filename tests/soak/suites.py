@@ -43,6 +43,7 @@ SUITES: Final = (
     Suite("commit races", ("tests/races/test_commit_races.py",)),
     Suite("interleavings", ("tests/races/test_interleavings.py",), share=2),
     Suite("schedules", ("tests/races/test_schedules.py",), share=2),
+    Suite("damaged files", ("tests/ingest/test_scan_fuzz.py",)),
     Suite("machines", ("tests/property",)),
     Suite("histories", ("tests/histories",), share=2.0),
 )

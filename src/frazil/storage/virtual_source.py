@@ -125,12 +125,23 @@ class FileSource:
 
     def _check(self, wanted: Wanted, status: os.stat_result) -> None:
         match wanted.checksum:
-            case int(seconds) if status.st_mtime_ns > seconds * 1_000_000_000:
+            case int(seconds) if not _is_of_time(status, seconds):
                 raise wanted.modified()
             case str(tag) if bare(tag) != bare(file_etag(status)):
                 raise wanted.modified()
             case _:
                 pass
+
+
+def _is_of_time(status: os.stat_result, seconds: int) -> bool:
+    """Whether a file is the one that a reference of that time was made of.
+
+    It was changed in that very second, or nobody has touched it since. A file that was put in its
+    place later may well be older: `cp -p`, `rsync -a` and backups keep the times of files.
+    """
+    end = seconds * 1_000_000_000
+    is_exact = end - 1_000_000_000 < status.st_mtime_ns <= end
+    return is_exact or max(status.st_mtime_ns, status.st_ctime_ns) <= end
 
 
 def _read_range(descriptor: int, wanted: Wanted) -> bytes:
