@@ -251,6 +251,16 @@ def test_a_condition_gives_the_rows_it_means(
     assert all(lines["v"].to_pylist()), "a line without cells is no line"
 
 
+@pytest.mark.parametrize(("height", "is_met"), [("height < 0.1", False), ("height = 2", True)])
+@pytest.mark.parametrize("word", ["OR", "AND"])
+def test_a_coordinate_without_axes_beside_one_with_an_axis(
+    place: Path, rows: Rows, word: str, height: str, is_met: bool
+) -> None:
+    found = values_of(read_here(place, where=f"(station = 'ab' {word} {height})"))
+    both = all if word == "AND" else any
+    assert found == [row["v"] for row in rows if both((row["station"] == "ab", is_met))]
+
+
 # --- positions and labels ---
 
 SIZES = {"time": len(TIMES), "level": len(LEVELS), "station": len(STATIONS)}

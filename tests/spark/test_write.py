@@ -291,6 +291,19 @@ def test_a_chunk_whose_cells_all_become_missing_is_no_longer_there(repo: Path) -
     assert str(session.chunk_type("/wind", (0, 0, 0))) == str(frazil.ChunkType.uninitialized)
 
 
+@pytest.mark.parametrize("condition", ["height < 0", "time < '2024-02-02' OR height < 0"])
+def test_a_region_is_not_chosen_by_what_lies_along_no_dimension(
+    tmp_path: Path, condition: str
+) -> None:
+    """It would be the whole table, though nothing or little of it meets the condition."""
+    made = weather().assign_coords(height=2.0)
+    make_repository(tmp_path / "repo", made, **WEATHER_ENCODING)
+    rows = rows_of(weather(seed=9).isel(time=[1]))
+    with pytest.raises(InvalidInputError, match="conditions on one dimension each"):
+        write_here(tmp_path / "repo", rows, mode="overwrite", replaceWhere=condition)
+    assert messages_of(tmp_path / "repo") == ["made"]
+
+
 def test_rows_outside_of_the_region_are_refused(repo: Path) -> None:
     rows = rows_of(weather().isel(time=[5]))
     with pytest.raises(InvalidInputError, match="outside of the region"):

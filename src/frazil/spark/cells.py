@@ -55,10 +55,9 @@ def narrow(scan: Scan, region: Region) -> Cut | None:
         return Cut(region, None)
     rest = []
     for part in conjuncts(scan.condition):
-        axes = scan.known.axes_of(part)
-        if len(axes) > 1 or not axes:
+        if not scan.known.is_along_one(part):
             rest.append(part)
-        for axis in axes:
+        for axis in scan.known.axes_of(part):
             mask = _axis_mask(scan, part, axis, region)
             if mask is not None:
                 places = chosen_of(region[axis], mask)

@@ -89,8 +89,8 @@ class Scan:
 
     @property
     def is_separable(self) -> bool:
-        """Whether each part of the condition concerns one axis only."""
-        return all(len(self.known.axes_of(part)) < 2 for part in conjuncts(self.condition))
+        """Whether each part of the condition concerns one axis, and nothing else."""
+        return all(map(self.known.is_along_one, conjuncts(self.condition)))
 
     def data_columns(self) -> list[Column]:
         """Columns whose chunks the partitions should follow; labels of one axis are small."""

@@ -54,6 +54,11 @@ class Known:
         """The axes that a condition depends on."""
         return frozenset(axis for leaf in leaves(condition) for axis in self.axes[leaf.name])
 
+    def is_along_one(self, condition: Condition) -> bool:
+        """Whether all that is compared lies along one axis, so that a mask of it says it all."""
+        spans = {self.axes[leaf.name] for leaf in leaves(condition)}
+        return len(spans) == 1 and len(*spans) == 1
+
 
 def check(condition: Condition, text: str, known: Known) -> None:
     """Refuse conditions on what is no coordinate, and values that do not fit one.
