@@ -125,7 +125,7 @@ def play_seeds(
 
     def one(seed: str) -> None:
         folder = folder_of(base, seed)
-        seconds = min(LONG_S, max(SHORT_S, soak.seconds))
+        seconds = min(LONG_S, max(SHORT_S, soak.left))
         require_sound(play(Plan(parties, spec, seconds, int(seed)), folder), folder)
 
     soak.run(soak.seeds(), one)

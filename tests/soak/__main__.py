@@ -16,12 +16,21 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from tests.soak.sharing import Failure, Result, as_time, seconds_of, share, table
+from tests.soak.sharing import (
+    GRACE_S,
+    LEAST_S,
+    Failure,
+    Result,
+    as_time,
+    patience,
+    seconds_of,
+    share,
+    table,
+)
 from tests.soak.suites import Suite, all_suites
+from tests.support.soaking import BEGUN, REPORT, SEED, UNTIL
 
 FOLDER: Final = Path(".cache") / "soak"
-GRACE_S: Final = 120
-"""A suite that is so much over its time is ended: a test of it hangs, or heeds no time."""
 NOTHING_RAN: Final = 5
 """pytest's answer when a selection has no tests"""
 
@@ -31,6 +40,7 @@ class Soak:
 
     def __init__(self, suites: Sequence[Suite], seconds: float, workers: int, seed: int) -> None:
         self.waiting = [*suites]
+        self.seconds = seconds
         self.end = time.monotonic() + seconds
         self.workers = workers
         self.seed = seed
@@ -67,20 +77,23 @@ class Soak:
         report, log = FOLDER / f"{file}.json", FOLDER / f"{file}.log"
         report.unlink(missing_ok=True)
         begun = time.monotonic()
-        trouble = self._process(suite, seconds, report, log)
-        result = read(suite, time.monotonic() - begun, report, trouble)
+        seed = random.Random(f"{self.seed} {suite.name}").randrange(1 << 32)
+        if seconds < LEAST_S:
+            result = Result(suite.name, 0, 0, 0, 0, (), note="no time was left for it")
+        else:
+            trouble = self._process(suite, seconds, seed, report, log)
+            result = read(suite, time.monotonic() - begun, report, trouble, seed)
         with self._lock:
             del self._ends[suite.name]
             print(f"{suite.name}: {'ended' if result.is_good else 'FAILED'}, {log}", flush=True)
         return result
 
-    def _process(self, suite: Suite, seconds: float, report: Path, log: Path) -> str:
-        seed = random.Random(f"{self.seed} {suite.name}").randrange(1 << 32)
+    def _process(self, suite: Suite, seconds: float, seed: int, report: Path, log: Path) -> str:
         environment = {
             **os.environ,
-            "FRAZIL_SOAK_SECONDS": str(seconds),
-            "FRAZIL_SOAK_SEED": str(seed),
-            "FRAZIL_SOAK_REPORT": str(report.resolve()),
+            UNTIL: str(time.time() + seconds),
+            SEED: str(seed),
+            REPORT: str(report.resolve()),
         }
         command = [sys.executable, "-m", "pytest", "-m", "soak", *suite.paths]
         with log.open("wb") as out:
@@ -91,27 +104,33 @@ class Soak:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+            left = self.end - time.monotonic()
+            limit = patience(seconds, left_s=left, whole_s=self.seconds)
             try:
-                code = process.wait(seconds + GRACE_S)
+                code = process.wait(limit)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-                return "ended by force: over its time"
+                return "hangs, or heeds no time" if limit >= seconds + GRACE_S else ""
         if code in (0, 1):
             return ""
         return "has no tests" if code == NOTHING_RAN else f"pytest ended with {code}"
 
 
-def read(suite: Suite, seconds: float, report: Path, trouble: str) -> Result:
+def read(suite: Suite, seconds: float, report: Path, trouble: str, seed: int) -> Result:
     """What the tests of a suite have noted; see tests/support/soaking.py."""
     lines = report.read_text(encoding="utf-8").splitlines() if report.exists() else []
     notes = [json.loads(line) for line in lines]
-    ran = [note for note in notes if note["outcome"] != "skipped"]
+    ended = {note["test"]: note for note in notes if note["outcome"] != BEGUN}
+    ran = [note for note in ended.values() if note["outcome"] != "skipped"]
     failures = tuple(
-        Failure(note["test"], case, why) for note in ran for case, why in note["failures"]
+        Failure(note["test"], case, why, seed) for note in ran for case, why in note["failures"]
     )
     cases = sum(note["cases"] for note in ran)
-    return Result(suite.name, seconds, len(ran), len(notes) - len(ran), cases, failures, trouble)
+    cut_off = [note["test"] for note in notes if note["test"] not in ended]
+    note = f"cut off in {cut_off[-1]}" if cut_off else ""
+    skipped = len(ended) - len(ran)
+    return Result(suite.name, seconds, len(ran), skipped, cases, failures, trouble, note)
 
 
 def main() -> int:

@@ -11,8 +11,14 @@ from tests.soak.suites import Suite
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 _TIME: Final = re.compile(r"(\d+)([smh])")
+GRACE_S: Final = 120.0
+"""A suite that is so much over its time is ended: a test of it hangs, or heeds no time."""
 SHOWN: Final = 5
-"""So many failures of a suite are told in the table; the rest is in its log."""
+"""Of so many failures of a suite the reasons are told, of the rest only how to see them again."""
+LATE: Final = 0.1
+"""By this part of the whole time may a case that is under way be late."""
+LEAST_S: Final = 10.0
+"""With less time a suite does not begin: it would only start and end."""
 
 
 def seconds_of(text: str) -> int:
@@ -54,6 +60,17 @@ def share(
     return min(left_s, free * suite.share / shares)
 
 
+def patience(seconds: float, *, left_s: float, whole_s: float) -> float:
+    """After how long a suite is ended by force.
+
+    Args:
+        seconds: what it was given.
+        left_s: until the end of all.
+        whole_s: what all suites together were given.
+    """
+    return min(seconds + GRACE_S, left_s + LATE * whole_s)
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """One case that failed, and how to see it again."""
@@ -61,11 +78,16 @@ class Failure:
     test: str
     case: str
     why: str
+    seed: int = 0
+    """of the suite"""
 
     def replay(self) -> str:
         """The command that runs this case alone."""
         case = f"FRAZIL_SOAK_CASE='{self.case}' " if self.case else ""
-        return f"{case}.venv/bin/python -m pytest -m soak '{self.test}'"
+        return (
+            f"FRAZIL_SOAK_SEED={self.seed} {case}.venv/bin/python -m pytest -m soak"
+            f" --hypothesis-seed={self.seed} '{self.test}'"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +102,8 @@ class Result:
     failures: tuple[Failure, ...]
     trouble: str = ""
     """why the suite itself did not end well"""
+    note: str = ""
+    """what did not run, though nothing is wrong"""
 
     @property
     def is_good(self) -> bool:
@@ -92,14 +116,14 @@ def table(results: Sequence[Result]) -> str:
     lines = [f"{'suite':<16}{'tests':>7}{'skipped':>9}{'cases':>10}{'time':>8}  outcome"]
     for one in results:
         outcome = one.trouble or (f"{len(one.failures)} failed" if one.failures else "good")
+        outcome += f" ({one.note})" if one.note else ""
         lines.append(
             f"{one.suite:<16}{one.tests:>7,}{one.skipped:>9,}{one.cases:>10,}"
             f"{as_time(one.seconds):>8}  {outcome}"
         )
     for one in results:
-        for failure in one.failures[:SHOWN]:
-            lines += ["", f"{one.suite}: {failure.case or failure.test}", f"  {failure.why}"]
+        for number, failure in enumerate(one.failures):
+            if number < SHOWN:
+                lines += ["", f"{one.suite}: {failure.case or failure.test}", f"  {failure.why}"]
             lines.append(f"  {failure.replay()}")
-        if len(one.failures) > SHOWN:
-            lines.append(f"  and {len(one.failures) - SHOWN} more")
     return "\n".join(lines)

@@ -21,17 +21,21 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import seed, settings
+from hypothesis import Phase, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 SECONDS: Final = "FRAZIL_SOAK_SECONDS"
 """how long all tests of this process may take; what they share is what is left"""
+UNTIL: Final = "FRAZIL_SOAK_UNTIL"
+"""when they end at the latest, as the machine's clock has it: to start takes time as well"""
 SEED: Final = "FRAZIL_SOAK_SEED"
 CASE: Final = "FRAZIL_SOAK_CASE"
 REPORT: Final = "FRAZIL_SOAK_REPORT"
 """a file to which one line of JSON is written for each test"""
 WITHOUT_SOAK_S: Final = 60.0
 """What a test takes that is run by hand."""
+BEGUN: Final = "begun"
+"""the outcome in the note of a test that has just begun"""
 ENOUGH_FAILURES: Final = 20
 WHY_LENGTH: Final = 400
 EXAMPLES: Final = 2
@@ -47,6 +51,12 @@ class Soak:
     only: str | None = None
     cases: int = 0
     failures: list[tuple[str, str]] = field(default_factory=list)
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def left(self) -> float:
+        """Seconds until the time of this test is over."""
+        return self.begun + self.seconds - time.monotonic()
 
     def seeds(self) -> Iterator[str]:
         """Seeds without end, other ones in each run of `make soak`."""
@@ -56,12 +66,12 @@ class Soak:
             number += 1
 
     def run(self, cases: Iterable[str], check: Callable[[str], object]) -> None:
-        """Check cases until there are none, or no time is left; at least one is.
+        """Check cases until there are none, or no time for one more is left; at least one is.
 
         Raises:
             pytest.fail.Exception: some have failed; the message has the first ones' reasons.
         """
-        end = time.monotonic() + self.seconds
+        self.begun = time.monotonic()
         traces: list[str] = []
         for case in cases if self.only is None else [self.only]:
             self.cases += 1
@@ -70,7 +80,8 @@ class Soak:
             except Exception as error:
                 self.failures.append((case, f"{type(error).__name__}: {error}"[:WHY_LENGTH]))
                 traces.append(f"--- {case}\n{traceback.format_exc()}")
-            if time.monotonic() > end or len(traces) >= ENOUGH_FAILURES:
+            one = (time.monotonic() - self.begun) / self.cases
+            if self.left < one or len(traces) >= ENOUGH_FAILURES:
                 break
         if traces:
             told = "\n".join(traces[:3])
@@ -84,19 +95,25 @@ class SoakPlugin:
         self.end: float | None = None
         self.left = 0
         self.running: dict[str, Soak] = {}
+        self.took: dict[str, float] = {}
+        """how long the slowest test of a function took"""
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        given = os.environ.get(SECONDS)
-        self.end = None if given is None else time.monotonic() + float(given)
+        seconds, until = os.environ.get(SECONDS), os.environ.get(UNTIL)
+        ends = [] if seconds is None else [time.monotonic() + float(seconds)]
+        ends += [] if until is None else [time.monotonic() + float(until) - time.time()]
+        self.end = min(ends, default=None)
         self.left = sum("soak" in getattr(item, "fixturenames", ()) for item in session.items)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        # Those that share the time begin all the same: they make at least one case each.
-        if self.end is None or "soak" in getattr(item, "fixturenames", ()):
+        if self.end is None:
             return
-        if time.monotonic() > self.end:
+        left = self.end - time.monotonic()
+        # Tests of one function, with other parameters, take about as long as each other.
+        if left < self.took.get(_function(item.nodeid), 0.0):
             pytest.skip("no time is left")
+        self._note({"test": item.nodeid, "outcome": BEGUN})
 
     @pytest.fixture
     def soak(self, request: pytest.FixtureRequest) -> Soak:
@@ -110,8 +127,10 @@ class SoakPlugin:
         return self.running[request.node.nodeid]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        place = os.environ.get(REPORT)
-        if not place or (report.when != "call" and report.passed):
+        name = _function(report.nodeid)
+        if report.nodeid not in self.running:  # others take what time they get
+            self.took[name] = max(self.took.get(name, 0.0), report.duration)
+        if report.when != "call" and report.passed:
             return
         soak = self.running.pop(report.nodeid, None)
         failures = soak.failures if soak else []
@@ -123,17 +142,35 @@ class SoakPlugin:
             "cases": soak.cases if soak else 1,
             "failures": failures,
         }
-        with Path(place).open("a", encoding="utf-8") as out:
-            out.write(json.dumps(note) + "\n")
+        self._note(note)
+
+    @staticmethod
+    def _note(note: dict[str, object]) -> None:
+        place = os.environ.get(REPORT)
+        if place:
+            with Path(place).open("a", encoding="utf-8") as out:
+                out.write(json.dumps(note) + "\n")
+
+
+def _function(test: str) -> str:
+    return test.partition("[")[0]
 
 
 def run_seeded(machine: type[RuleBasedStateMachine], number: int, *, steps: int) -> None:
-    """Run a state machine for some examples that follow from a seed, and are forgotten then."""
+    """Run a state machine for some examples that follow from a seed, and are forgotten then.
+
+    A failure is made small, which takes minutes, only when it is run again alone.
+    """
+    phases = [*Phase] if os.environ.get(CASE) else [Phase.generate]
     # A class of its own: the seed becomes an attribute of it.
     seeded = seed(number)(type(machine.__name__, (machine,), {}))
     run_state_machine_as_test(
         seeded,
         settings=settings(
-            max_examples=EXAMPLES, stateful_step_count=steps, deadline=None, database=None
+            max_examples=EXAMPLES,
+            stateful_step_count=steps,
+            deadline=None,
+            database=None,
+            phases=phases,
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,10 +11,10 @@ from typing import Final
 
 import pytest
 
-from tests.soak.__main__ import read
-from tests.soak.sharing import Failure, Result, seconds_of, share, table
+from tests.soak import __main__ as runner
+from tests.soak.sharing import Failure, Result, patience, seconds_of, share, table
 from tests.soak.suites import SUITES, Suite, all_suites, marked
-from tests.support.soaking import CASE, REPORT, SECONDS, SEED, Soak
+from tests.support.soaking import BEGUN, CASE, REPORT, SECONDS, SEED, Soak
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LONG: Final = "@pytest.mark." + "soak"  # in two, for this file has no such tests
@@ -71,11 +72,64 @@ def test_seeds_end_with_the_time() -> None:
 
 
 def test_the_table_tells_how_to_see_a_failure_again() -> None:
-    bad = Result("races", 61, 2, 0, 40, (Failure("tests/x.py::t", "17", "lost"),))
+    bad = Result("races", 61, 2, 0, 40, (Failure("tests/x.py::t", "17", "lost", 4),))
     told = table([Result("kills", 5, 3, 1, 3, ()), bad])
     assert "kills                 3        1         3    0:05  good" in told
     assert "races                 2        0        40    1:01  1 failed" in told
-    assert "FRAZIL_SOAK_CASE='17' .venv/bin/python -m pytest -m soak 'tests/x.py::t'" in told
+    assert (
+        "FRAZIL_SOAK_SEED=4 FRAZIL_SOAK_CASE='17' .venv/bin/python -m pytest -m soak"
+        " --hypothesis-seed=4 'tests/x.py::t'" in told
+    )
+
+
+def test_the_table_has_every_seed_that_failed() -> None:
+    failures = tuple(Failure("tests/x.py::t", str(seed), "lost") for seed in range(20))
+    told = table([Result("races", 61, 2, 0, 40, failures)])
+    assert all(failure.replay() in told for failure in failures)
+
+
+def test_what_was_not_run_is_told() -> None:
+    told = table([Result("races", 0, 0, 0, 0, (), note="no time was left for it")])
+    assert "good (no time was left for it)" in told
+
+
+def test_a_suite_ends_with_the_whole_time_or_a_little_later() -> None:
+    assert patience(60, left_s=1000, whole_s=1800) == 180, "a test that hangs costs two minutes"
+    assert patience(60, left_s=60, whole_s=360) == 96
+    assert patience(0, left_s=0, whole_s=360) == 36
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the runner leaves its logs."""
+    monkeypatch.setattr(runner, "FOLDER", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_suite_that_begins_too_late_is_told_and_not_run() -> None:
+    late = [Suite("late", ("no such file",))]
+    (result,) = runner.Soak(late, seconds=1, workers=2, seed=1).run()
+    assert result.is_good
+    assert "no time" in result.note
+
+
+@pytest.mark.slow
+def test_a_test_that_goes_on_is_cut_off_soon_after_the_time(folder: Path) -> None:
+    file = folder / "test_endless.py"
+    file.write_text(f"import time, pytest\n\n{LONG}\ndef test_x(): time.sleep(3000)\n")
+    (result,) = runner.Soak([Suite("endless", (str(file),))], 11, workers=1, seed=1).run()
+    assert result.is_good, "nothing is known to be wrong"
+    assert result.tests == 0
+
+
+def test_what_was_cut_off_is_told(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    done = {"test": "t[1]", "outcome": "passed", "cases": 3, "failures": []}
+    notes = [{"test": "t[1]", "outcome": BEGUN}, done, {"test": "t[2]", "outcome": BEGUN}]
+    report.write_text("\n".join(map(json.dumps, notes)), encoding="utf-8")
+    result = runner.read(Suite("a", ()), 1.0, report, "", 1)
+    assert (result.tests, result.cases, result.note) == (1, 3, "cut off in t[2]")
 
 
 SAMPLE = """
@@ -110,7 +164,7 @@ def test_tests_note_what_they_did(tmp_path: Path) -> None:
         [*program, *options, str(file)], cwd=ROOT, env=environment, capture_output=True, check=False
     )
     assert done.returncode == 1, done.stdout.decode()
-    result = read(Suite("sample", (str(file),)), 1.0, report, "")
+    result = runner.read(Suite("sample", (str(file),)), 1.0, report, "", 10)
     assert (result.tests, result.skipped) == (2, 1), done.stdout.decode()
     assert result.cases > 3
     (failure,) = result.failures
