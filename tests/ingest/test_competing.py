@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import xarray as xr
@@ -18,18 +18,17 @@ from frazil.ingest.reports import IngestReport, Status
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from tests.support.archive import archive, decoded, opened, seen, take
-from tests.support.faulty import FaultyStorage
+from tests.support.stepping import SteppingStorage
 
-T = TypeVar("T")
 STEP = 4
 """A competitor comes in at each so-manieth storage call."""
 
 
-class Competing(FaultyStorage):
+class Competing(SteppingStorage):
     """A storage before one of whose calls somebody else does something; or before many."""
 
     def __init__(self, repo: Path, compete: Callable[[], object], at: int, every: int = 0) -> None:
-        super().__init__(LocalStorage(repo))
+        super().__init__(LocalStorage(repo), self._meet)
         self.compete = compete
         self.at = at
         self.every = every
@@ -38,7 +37,7 @@ class Competing(FaultyStorage):
         self.refusal: FrazilError | None = None
         """why the other one did nothing"""
 
-    def _ask(self, operation: str, key: str, work: Callable[[], T]) -> T:
+    def _meet(self, _operation: str, _key: str) -> None:
         self.count += 1
         if self.count == self.at:
             self.at += self.every
@@ -47,7 +46,6 @@ class Competing(FaultyStorage):
                 self.compete()
             except FrazilError as error:
                 self.refusal = error
-        return super()._ask(operation, key, work)
 
 
 def append(storage: Competing, *files: Path, **request: Any) -> IngestReport:  # noqa: ANN401

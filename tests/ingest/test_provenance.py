@@ -57,7 +57,10 @@ def test_a_file_goes_in_again_after_a_reset(tmp_path: Path) -> None:
     xr.testing.assert_equal(seen(repo), decoded(0, 1))
 
 
-def test_a_file_goes_in_again_after_its_ingest_was_reverted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_squashed", [False, True])
+def test_a_file_goes_in_again_after_its_ingest_was_reverted(
+    tmp_path: Path, is_squashed: bool
+) -> None:
     files, repo = archive(tmp_path / "files", 2), tmp_path / "repo"
     take(repo, files[0])
     report = take(repo, files[1], append=True)
@@ -65,7 +68,8 @@ def test_a_file_goes_in_again_after_its_ingest_was_reverted(tmp_path: Path) -> N
     repository = Repository.open(LocalStorage(repo))
     repository.revert(report.snapshot_id)
     xr.testing.assert_equal(seen(repo), decoded(0))
-    squash(repository)
+    if is_squashed:
+        squash(repository)
     assert take(repo, *files, append=True).status is Status.COMMITTED
     xr.testing.assert_equal(seen(repo), decoded(0, 1))
     assert take(repo, *files, append=True).status is Status.UNCHANGED

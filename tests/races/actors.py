@@ -30,8 +30,9 @@ from frazil.repository import Repository
 from frazil.session.keyspace import KeySpace
 from frazil.session.session import Session
 from frazil.storage.base import Storage
-from tests.races.worlds import AGE, CONFIG, Facts, Place, Step, cells, commit, garbage_before
+from tests.races.worlds import AGE, CONFIG, Facts, Place, cells, commit, garbage_before
 from tests.support.nodes import array_document, contents, write_keys
+from tests.support.stepping import Step
 
 
 @dataclass(slots=True)

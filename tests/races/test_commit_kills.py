@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,12 +64,10 @@ def ends_by_kill(work: Callable[..., None], *arguments: object) -> bool:
 
 
 def commit_next(storage: LocalStorage) -> None:
-    """Somebody else goes on, without waiting for the dead."""
+    """Somebody else goes on; to wait for a lock of the dead would end in an error."""
     session = Repository.open(storage).writable_session("main")
     write_keys(session, {"next/zarr.json": group_document()})
-    before = time.monotonic()
     session.commit("next")
-    assert time.monotonic() - before < 10, "waited for a lock"
     assert check_repository(Repository.open(storage)).messages()[-1] == "next"
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
-from typing import TypeVar
 
 import pytest
 import zarr
@@ -17,11 +16,10 @@ from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from tests.support.ages import AT_ONCE
-from tests.support.faulty import FaultyStorage
 from tests.support.generations import Spec
+from tests.support.stepping import InterruptedStorage
 from tests.unit.maintenance.samples import later, make, put, values
 
-T = TypeVar("T")
 Ids = dict[str, str]
 Done = dict[str, list[int]]
 MODES: dict[str, Callable[[Repository], object]] = {
@@ -40,22 +38,6 @@ MODES: dict[str, Callable[[Repository], object]] = {
     ),
     "purge": lambda repo: repo.purge("other", confirm="other", unsafe_minimum_age=AT_ONCE),
 }
-
-
-class At(FaultyStorage):
-    """A storage on which somebody else acts after the n-th call."""
-
-    def __init__(self, inner: Storage, call: int, act: Callable[[], object]) -> None:
-        super().__init__(inner)
-        self.left = call
-        self.act = act
-
-    def _ask(self, operation: str, key: str, work: Callable[[], T]) -> T:
-        done = super()._ask(operation, key, work)
-        self.left -= 1
-        if self.left == 0:
-            self.act()
-        return done
 
 
 def prepared(spec: Spec) -> tuple[MemoryStorage, Ids]:
@@ -144,7 +126,7 @@ def raced(
     deletion: Callable[[Repository], object],
     act: Callable[[Repository], Done],
 ) -> Done | None:
-    """Let somebody act after the n-th call of a deletion; None when it has not so many."""
+    """Let somebody act before the n-th call of a deletion; None when it has not so many."""
     told: list[Done] = []
 
     def compete() -> None:
@@ -152,8 +134,8 @@ def raced(
         with suppress(SnapshotNotFoundError):  # it came too late, and was told so
             told[0] = act(Repository.open(storage))
 
-    at = At(storage, 0, compete)
-    repo = Repository.open(at)
-    at.left = call
+    interrupted = InterruptedStorage(storage)
+    repo = Repository.open(interrupted)
+    interrupted.before(call, compete)
     deletion(repo)
     return told[0] if told else None

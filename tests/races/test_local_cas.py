@@ -149,11 +149,10 @@ def check_massacre(massacre: Massacre) -> None:
     assert values
     assert max(values) <= final
     assert len(values) <= final <= len(values) + massacre.deaths
-    before = time.monotonic()
+    # It would be refused if it had to wait for a lock of the dead.
     assert isinstance(
         massacre.storage.put_if("repo", b"end", read_counter(massacre.storage)[1]), Written
     )
-    assert time.monotonic() - before < 1
     assert [item.key for item in massacre.storage.list()] == ["repo"]
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from itertools import count
 
 import pytest
 
@@ -14,33 +13,12 @@ from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from tests.support.checks import check_repository
-from tests.support.faulty import FaultyStorage
 from tests.support.generations import Spec
 from tests.support.nodes import group_document, write_keys
-
-T = TypeVar("T")
+from tests.support.stepping import InterruptedStorage
 
 OLDER = 3
 """Commits of the branch that is deleted."""
-
-
-class Interrupted(FaultyStorage):
-    """Before its n-th call, somebody else does something."""
-
-    def __init__(self, inner: Storage, call: int, act: Callable[[], None]) -> None:
-        super().__init__(inner)
-        self.call = call
-        self.act: Callable[[], None] | None = act
-
-    def _ask(self, operation: str, key: str, work: Callable[[], T]) -> T:
-        if len(self.calls) >= self.call and self.act is not None:
-            act, self.act = self.act, None
-            act()
-        return super()._ask(operation, key, work)
-
-    @property
-    def has_happened(self) -> bool:
-        return self.act is None
 
 
 def commit(repository: Repository, name: str) -> str:
@@ -79,8 +57,7 @@ def test_a_branch_made_again_is_not_buried_by_who_wrote_to_the_one_before(
     spec: Spec, again: int
 ) -> None:
     """At whichever request of the old writer it happens, and however far the new branch got."""
-    call = 0
-    while True:
+    for call in count(1):
         storage = made(spec)
         acknowledged: list[str] = []
 
@@ -94,22 +71,20 @@ def test_a_branch_made_again_is_not_buried_by_who_wrote_to_the_one_before(
                 commit(other, f"new-{number}")
                 acknowledged.append(f"new-{number}")
 
-        slow = Interrupted(storage, 10**9, compete)
+        slow = InterruptedStorage(storage)
         mine = Repository.open(slow)
         session = mine.writable_session("dev")
         write_keys(session, {"late/zarr.json": group_document()})
-        slow.forget_calls()
-        slow.call = call
+        slow.before(call, compete)
         with contextlib.suppress(FrazilError):
             session.commit("late")
-        if not slow.has_happened:
-            assert call > 3
+        if not slow.is_over:
+            assert call > 4
             break
         history = told(storage)
         # A commit that landed did so before the branch was deleted, and went with it.
         assert history == [*reversed(acknowledged), "first", "Repository initialized"]
         check_repository(Repository.open(storage))
-        call += 1
 
 
 def meanwhile(repository: Repository) -> None:
@@ -119,20 +94,16 @@ def meanwhile(repository: Repository) -> None:
 @pytest.mark.parametrize("spec", ["g2", "g3"])
 def test_a_commit_is_not_swallowed_by_a_deletion_that_does_not_know_it(spec: Spec) -> None:
     """Whoever deletes a branch deletes all of it: no half of it stays or comes back."""
-    call = 0
-    while True:
+    for call in count(1):
         storage = made(spec)
-        slow = Interrupted(storage, 10**9, lambda: None)
+        slow = InterruptedStorage(storage)
         deleting = Repository.open(slow)
-        slow.forget_calls()
-        slow.call = call
         other = Repository.open(storage)
-        slow.act = partial(meanwhile, other)
+        slow.before(call, partial(meanwhile, other))
         deleting.delete_branch("dev")
-        if not slow.has_happened:
+        if not slow.is_over:
             break
         assert Repository.open(storage).list_branches() == {"main"}
         Repository.open(storage).create_branch("dev", other.lookup_branch("main"))
         assert told(storage) == ["first", "Repository initialized"]
-        call += 1
-    assert call > 2
+    assert call > 3

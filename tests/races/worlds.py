@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,7 @@ from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from tests.support.generations import Spec
 from tests.support.nodes import array_document, contents, group_document, write_keys
-from tests.support.stepping import SteppingStorage
+from tests.support.stepping import CrowdedStorage, Step
 
 CONFIG: Final = RepositoryConfig(inline_chunk_threshold_bytes=0)
 AGE: Final = timedelta(days=10)
@@ -39,7 +39,6 @@ SPECS: Final[dict[str, Spec]] = {
 STAGING: Final = "audit-"
 NEVER_CHANGED: Final = ("snapshots/", "manifests/", "chunks/")
 _ID: Final = re.compile(r"\b[0-9A-HJKMNP-TV-Z]{20}\b")
-Step: TypeAlias = Callable[[str, str], None]
 State: TypeAlias = dict[str, Any]
 Commit: TypeAlias = tuple[str, dict[str, bytes]]
 """Its message, and all that its snapshot holds."""
@@ -108,7 +107,7 @@ class Place:
 
     def storage(self, step: Step = lambda _operation, _key: None) -> Storage:
         """The storage as one actor uses it."""
-        return SteppingStorage(
+        return CrowdedStorage(
             self.memory,
             step,
             moment=lambda: self.moment,

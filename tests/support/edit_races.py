@@ -21,7 +21,16 @@ from frazil.repository import Repository
 from frazil.session.session import Session
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
-from tests.support.edits import EDITS, State, begin, committed, make_base, redone, visible
+from tests.support.edits import (
+    EDITS,
+    IMPOSSIBLE,
+    State,
+    begin,
+    committed,
+    make_base,
+    redone,
+    visible,
+)
 from tests.support.nodes import contents
 
 CHUNK = re.compile(r"(.*/)?c(/\d+)+")
@@ -73,7 +82,7 @@ class Race:
         try:
             redone(base, *ours)
             committed(base, *theirs)
-        except Exception:  # zarr has many words for what cannot be done
+        except IMPOSSIBLE:
             return None
         repository = copy_of(storage)
         session = begin(repository, *ours)
@@ -98,7 +107,7 @@ class Race:
         theirs, ours = committed(self.base, *self.theirs), redone(self.base, *self.ours)
         try:
             wanted = visible(self._solved(theirs, redone(theirs, *self.ours), solver))
-        except Exception as error:  # as above
+        except IMPOSSIBLE as error:
             if ours != self.base:
                 return [*told, f"accepted, and yet ours cannot be done after theirs: {error!r}"]
             wanted = visible(theirs)

@@ -15,12 +15,21 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import zarr
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
+from zarr.errors import ContainsArrayError, ContainsGroupError
 from zarr.storage import MemoryStore
 
 State: TypeAlias = dict[str, bytes]
 """Keys of a Zarr store with their values."""
 Change: TypeAlias = Callable[[zarr.Group], None]
 Document: TypeAlias = dict[str, Any]
+
+
+class ImpossibleError(Exception):
+    """An edit cannot be made to what is there."""
+
+
+IMPOSSIBLE = (ImpossibleError, ContainsArrayError, ContainsGroupError)
+"""What is raised then: our own, or zarr's when the path of something new is taken."""
 
 
 class Sessions(Protocol):
@@ -71,17 +80,38 @@ OF_THE_BASE = ("a", "g", "g/y", "h")
 # --- kinds of edits ---
 
 
+def array_of(group: zarr.Group, path: str) -> zarr.Array[Any]:
+    """The array at a path, or an error that says so."""
+    found = group.get(path)
+    if not isinstance(found, zarr.Array):
+        raise ImpossibleError(path)
+    return found
+
+
+def require_groups_above(group: zarr.Group, path: str) -> None:
+    """Refuse paths below an array."""
+    while path := path.rpartition("/")[0]:
+        if isinstance(group.get(path), zarr.Array):
+            raise ImpossibleError(path)
+
+
 def write(path: str, start: int, stop: int, value: int) -> Edit:
     def change(group: zarr.Group) -> None:
-        group[path][start:stop] = value  # type: ignore[index]
+        array = array_of(group, path)
+        try:
+            array[start:stop] = value
+        except (ValueError, OverflowError) as error:
+            # Stored chunks are of another size, or of a type that has no such value.
+            raise ImpossibleError(path) from error
 
     return Edit(change)
 
 
 def grow(by: int, value: int) -> Edit:
     def change(group: zarr.Group) -> None:
-        array = group["a"]
-        assert isinstance(array, zarr.Array)
+        array = array_of(group, "a")
+        if array.ndim != 1:
+            raise ImpossibleError("these edits are of arrays with one axis")
         old = array.shape[0]
         array.resize((old + by,))
         array[old:] = value
@@ -91,8 +121,9 @@ def grow(by: int, value: int) -> Edit:
 
 def resize(*lengths: int) -> Edit:
     def change(group: zarr.Group) -> None:
-        array = group["a"]
-        assert isinstance(array, zarr.Array)
+        array = array_of(group, "a")
+        if array.ndim != 1:
+            raise ImpossibleError("these edits are of arrays with one axis")
         for length in lengths:
             array.resize((length,))
 
@@ -101,7 +132,10 @@ def resize(*lengths: int) -> Edit:
 
 def attribute(path: str, value: int) -> Edit:
     def change(group: zarr.Group) -> None:
-        (group[path] if path else group).attrs["k"] = value
+        node = group.get(path) if path else group
+        if node is None:
+            raise ImpossibleError(path)
+        node.attrs["k"] = value
 
     return Edit(change)
 
@@ -119,6 +153,7 @@ def array(path: str, value: int | None, length: int = 2, *, fill: int = -1, chun
     replaces = path in OF_THE_BASE
 
     def change(group: zarr.Group) -> None:
+        require_groups_above(group, path)
         made = group.create_array(
             path,
             shape=(length,),
@@ -138,6 +173,7 @@ def new_group(path: str, **values: int) -> Edit:
     replaces = path in OF_THE_BASE
 
     def change(group: zarr.Group) -> None:
+        require_groups_above(group, path)
         made = group.create_group(path, overwrite=replaces)
         for name, value in values.items():
             found = made.create_array(name, shape=(2,), chunks=(2,), dtype="i4", fill_value=-1)
@@ -153,11 +189,11 @@ def document(path: str, edit: Callable[[Document], object]) -> Edit:
         buffers, key = default_buffer_prototype(), f"{path}/zarr.json"
         found = sync(group.store.get(key, buffers))
         if found is None and path in OF_THE_BASE:
-            raise KeyError(path)
+            raise ImpossibleError(path)
         text = b'{"zarr_format": 3, "node_type": "group"}' if found is None else found.to_bytes()
         content: Document = json.loads(text)
-        if len(content.get("shape", "a")) != 1:
-            raise ValueError("these edits are of arrays with one axis")
+        if path in OF_THE_BASE and len(content.get("shape", ())) != 1:
+            raise ImpossibleError("these edits are of arrays with one axis")
         edit(content)
         data = json.dumps(content).encode()
         sync(group.store.set(key, buffers.buffer.from_bytes(data)))
@@ -275,7 +311,11 @@ def make(session: Sessions, name: str) -> None:
 
 
 def redone(state: Mapping[str, bytes], *names: str) -> State:
-    """A state with edits; any error means that one cannot be made there."""
+    """A state with edits.
+
+    Raises:
+        IMPOSSIBLE: one of them cannot be made there.
+    """
     found = dict(state)
     for name in names:
         edit = EDITS[name]
@@ -335,9 +375,9 @@ def changed(change: Change, state: Mapping[str, bytes]) -> State:
 def _moved(state: Mapping[str, bytes], source: str, target: str) -> State:
     parent = f"{target.rpartition('/')[0]}/zarr.json".strip("/")
     if f"{source}/zarr.json" not in state or f"{target}/zarr.json" in state:
-        raise KeyError(source)
-    if json.loads(state[parent])["node_type"] != "group":
-        raise KeyError(parent)
+        raise ImpossibleError(source)
+    if _kind(state, parent) != "group":
+        raise ImpossibleError(parent)
     inside = f"{source}/"
     return {
         f"{target}/{key[len(inside) :]}" if key.startswith(inside) else key: value
@@ -345,8 +385,17 @@ def _moved(state: Mapping[str, bytes], source: str, target: str) -> State:
     }
 
 
+def _kind(state: Mapping[str, bytes], key: str) -> str | None:
+    """What sort of node a document is of, if there is one."""
+    return str(json.loads(state[key])["node_type"]) if key in state else None
+
+
 def _shifted(state: Mapping[str, bytes], by: int) -> State:
+    if _kind(state, "a/zarr.json") != "array":
+        raise ImpossibleError("a")
     content: Document = json.loads(state["a/zarr.json"])
+    if len(content["shape"]) != 1:
+        raise ImpossibleError("these edits are of arrays with one axis")
     (length,) = content["shape"]
     (chunk,) = content["chunk_grid"]["configuration"]["chunk_shape"]
     rest = {key: value for key, value in state.items() if not key.startswith("a/c/")}

@@ -47,7 +47,7 @@ from tests.support.generations import (
     needs_tag_deletion,
 )
 from tests.support.nodes import array_document, contents, group_document, write_keys
-from tests.unit.maintenance.samples import Interrupted, Moment
+from tests.support.stepping import InterruptedStorage, Moment
 
 ENTRIES = ("repo", "state.json")
 
@@ -224,7 +224,7 @@ def test_branches_move_and_tags_do_not(repository: Repository) -> None:
 def test_open_or_create_opens_what_appeared_meanwhile() -> None:
     storage = MemoryStorage()
     meanwhile = Moment("head", "refs/", lambda: Repository.create(storage))
-    opened = Repository.open_or_create(Interrupted(storage, [meanwhile]))
+    opened = Repository.open_or_create(InterruptedStorage(storage, [meanwhile]))
     assert opened.list_branches() == {"main"}
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -20,10 +18,8 @@ from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
-from tests.support.faulty import FaultyStorage
 from tests.support.generations import ALL, IDS, Spec, keeps_config
-
-T = TypeVar("T")
+from tests.support.stepping import InterruptedStorage, Moment
 
 
 @pytest.fixture(params=ALL, ids=IDS)
@@ -95,20 +91,6 @@ def test_who_changed_nothing_takes_nothing_back(storage: MemoryStorage) -> None:
     assert stored(storage).inline_chunk_threshold_bytes == 8
 
 
-class Between(FaultyStorage):
-    """A storage where somebody else saves just before each conditional write."""
-
-    def __init__(self, inner: Storage, act: Callable[[], None]) -> None:
-        super().__init__(inner)
-        self.act = act
-
-    def _ask(self, operation: str, key: str, work: Callable[[], T]) -> T:
-        if operation == "put_if":
-            act, self.act = self.act, lambda: None
-            act()
-        return super()._ask(operation, key, work)
-
-
 @pytest.mark.parametrize("spec", [1, 2])
 def test_who_loses_the_race_puts_the_change_on_top(tmp_path: Path, spec: int) -> None:
     Repository.create(LocalStorage(tmp_path), spec_version=spec)
@@ -117,7 +99,7 @@ def test_who_loses_the_race_puts_the_change_on_top(tmp_path: Path, spec: int) ->
         config = RepositoryConfig(get_partial_values_concurrency=3)
         Repository.open(LocalStorage(tmp_path), config).save_config()
 
-    storage = Between(LocalStorage(tmp_path), theirs)
+    storage = InterruptedStorage(LocalStorage(tmp_path), [Moment("put_if", "", theirs)])
     Repository.open(storage, RepositoryConfig(inline_chunk_threshold_bytes=7)).save_config()
     found = stored(LocalStorage(tmp_path))
     assert found.inline_chunk_threshold_bytes == 7

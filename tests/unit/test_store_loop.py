@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -12,41 +12,26 @@ import zarr
 
 from frazil.model.config import ManifestConfig, ManifestPreloadConfig, RepositoryConfig
 from frazil.repository import Repository
-from frazil.storage.latency import LatencyStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.store import FrazilStore
-
-LATENCY_S = 0.5
-STALL_S = 0.35
-"""a busy machine lets the loop wait a little, but not as long as a request takes"""
+from tests.support.stepping import Step, SteppingStorage
 
 
-def cold_store() -> FrazilStore:
-    """A store that has nothing in memory yet, over a storage that takes its time."""
+def cold_store(step: Step) -> FrazilStore:
+    """A store that has nothing in memory yet, over a storage that is not here."""
     storage = MemoryStorage()
     no_preload = ManifestConfig(preload=ManifestPreloadConfig(max_total_refs=0))
     repo = Repository.create(storage, RepositoryConfig(manifest=no_preload))
     session = repo.writable_session("main")
     zarr.create_array(session.store, name="a", shape=(40, 10), chunks=(1, 10), dtype="u1")[:] = 1
     session.commit("filled")
-    slow = Repository.open(LatencyStorage(storage, read_latency_ms=int(LATENCY_S * 1000)))
-    store = slow.readonly_session("main").store
-    slow.context.assets.forget()
+    remote = SteppingStorage(storage, step)
+    remote.answers_inline = False
+    repo = Repository.open(remote)
+    store = repo.readonly_session("main").store
+    repo.context.assets.forget()
     store.session.state.move_base(store.session.state.base_id)
     return store
-
-
-class Stalls:
-    """Measures the longest time in which the loop did nothing else."""
-
-    longest = 0.0
-
-    async def watch(self) -> None:
-        last = time.monotonic()
-        while True:
-            await asyncio.sleep(0.005)
-            now = time.monotonic()
-            self.longest, last = max(self.longest, now - last), now
 
 
 async def collected(items: AsyncIterator[Any]) -> list[Any]:
@@ -66,18 +51,15 @@ LOOKS: dict[str, Callable[[FrazilStore], Awaitable[Any]]] = {
 
 @pytest.mark.parametrize("look", LOOKS)
 async def test_looking_for_keys_does_not_stop_the_loop(look: str) -> None:
-    store = await asyncio.to_thread(cold_store)
-    stalls = Stalls()
-    watching = asyncio.create_task(stalls.watch())
-    await asyncio.sleep(0.02)  # it watches from here on
-    begun = time.monotonic()
-    found = await LOOKS[look](store)
-    taken = time.monotonic() - begun
-    await asyncio.sleep(0.02)
-    watching.cancel()
-    assert found
-    assert taken >= LATENCY_S  # else there was nothing to wait for
-    assert stalls.longest < STALL_S
+    calls: list[tuple[int, str]] = []
+    here = threading.get_ident()
+    store = await asyncio.to_thread(
+        cold_store, lambda operation, key: calls.append((threading.get_ident(), operation + key))
+    )
+    calls.clear()
+    assert await LOOKS[look](store)
+    assert calls, "there was nothing to wait for"
+    assert [what for thread, what in calls if thread == here] == []
 
 
 async def test_a_long_listing_in_memory_lets_others_run() -> None:

@@ -7,15 +7,23 @@ from functools import partial
 
 import pytest
 
+from frazil import upgrade_repository
 from frazil.commit.by_ref_file import RefFileRefs
-from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind, RefNotFoundError
+from frazil.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ErrorKind,
+    RefNotFoundError,
+    SnapshotNotFoundError,
+)
+from frazil.formats.ref_files import Fence, branch_key, encode_fence
 from frazil.ids import SnapshotId
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from tests.support.nodes import array_document, write_keys
-from tests.unit.maintenance.samples import Interrupted, Moment
+from tests.support.stepping import InterruptedStorage, Moment
 
 
 @pytest.fixture
@@ -36,7 +44,7 @@ def overtaken(
     """A repository whose next conditional write below a prefix comes after somebody else's."""
     other = Repository.open(inner)
     moments: list[Moment] = []
-    repository = Repository.open(storage := Interrupted(inner, moments))
+    repository = Repository.open(storage := InterruptedStorage(inner, moments))
     storage.moments.append(Moment(operation, prefix, lambda: rival(other)))
     return repository
 
@@ -106,7 +114,7 @@ def test_two_who_save_configurations_both_have_their_say(inner: Storage) -> None
         Repository.open(inner, config=config).save_config()
 
     other = Repository.open(inner)
-    storage = Interrupted(inner, [])
+    storage = InterruptedStorage(inner, [])
     repository = Repository.open(storage, config=RepositoryConfig(get_partial_values_concurrency=3))
     storage.moments.append(Moment("put_if", "config", lambda: save(other)))
     repository.save_config()
@@ -188,3 +196,70 @@ def test_a_tag_that_somebody_moves_meanwhile_is_not_moved(inner: Storage) -> Non
     with pytest.raises(ConflictError):
         refs.move_tag("release", older, newest)
     assert Repository.open(inner).lookup_tag("release") == str(oldest)
+
+
+def refs_of(repository: Repository) -> RefFileRefs:
+    refs = repository.context.refs
+    assert isinstance(refs, RefFileRefs)
+    return refs
+
+
+def test_deleted_tags_are_told_with_what_they_pointed_to(inner: Storage) -> None:
+    newest, older, _ = ids(inner)
+    repository = Repository.open(inner)
+    repository.create_tag("other", older)
+    assert refs_of(repository).deleted_tags() == []
+    repository.delete_tag("release")
+    assert refs_of(repository).deleted_tags() == [("release", SnapshotId.parse(newest))]
+
+
+def test_a_branch_that_an_upgrade_has_begun_to_take_over_takes_no_commit(inner: Storage) -> None:
+    """Nothing but the fence tells of it yet."""
+    tip = SnapshotId.parse(ids(inner)[0])
+
+    def rival(_: Repository) -> None:
+        inner.put(branch_key("main", encoded=True), encode_fence(Fence.UPGRADED, tip))
+
+    session = overtaken(inner, "refs/branch.main", rival, "fetch").writable_session("main")
+    write_keys(session, {"ours/zarr.json": array_document(1)})
+    with pytest.raises(ConflictError, match="upgraded") as caught:
+        session.commit("ours")
+    assert caught.value.kind is ErrorKind.REPO_INFO_UPDATED
+
+
+@pytest.mark.parametrize("make", [Repository.create_branch, Repository.create_tag])
+def test_a_ref_to_a_snapshot_that_is_not_there_is_seen_by_nobody(
+    inner: Storage, make: Callable[[Repository, str, str], object]
+) -> None:
+    storage = InterruptedStorage(inner)
+    repository = Repository.open(storage)
+    with pytest.raises(SnapshotNotFoundError):
+        make(repository, "none", str(SnapshotId.random()))
+    assert [call for call in storage.calls if call[0] == "put_if"] == []
+
+
+def test_a_branch_is_deleted_only_where_it_is_thought_to_be(inner: Storage) -> None:
+    newest, older, _ = map(SnapshotId.parse, ids(inner))
+    repository = Repository.open(inner)
+    repository.create_branch("dev", str(newest))
+    with pytest.raises(ConflictError):
+        refs_of(repository).delete_branch("dev", expected=older)
+    assert repository.lookup_branch("dev") == str(newest)
+    refs_of(repository).delete_branch("dev", expected=newest)
+    assert repository.list_branches() == {"main"}
+
+
+def test_a_branch_that_moves_while_it_is_deleted_is_gone_all_the_same(inner: Storage) -> None:
+    newest, older, _ = ids(inner)
+    Repository.open(inner).create_branch("dev", newest)
+    rival = partial(Repository.reset_branch, branch="dev", snapshot_id=older)
+    overtaken(inner, "refs/branch.dev", rival).delete_branch("dev")
+    assert Repository.open(inner).list_branches() == {"main"}
+
+
+def test_who_deletes_a_tag_while_others_upgrade_is_told_of_the_upgrade(inner: Storage) -> None:
+    repository = overtaken(inner, "refs/tag.release", upgrade_repository)
+    with pytest.raises(ConflictError) as caught:
+        repository.delete_tag("release")
+    assert caught.value.kind is ErrorKind.REPO_INFO_UPDATED
+    assert Repository.open(inner).list_tags() == {"release"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import struct
-import time
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from flatbuffers import flexbuffers
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats import flex
+from tests.support.effort import at_most
 
 KEY = "repo"
 OFFICIAL: list[tuple[object, str]] = [
@@ -145,10 +145,8 @@ def test_vectors_that_share_their_items_do_not_unfold_without_end() -> None:
         raw += bytes([at - previous, at + 1 - previous, flex.VECTOR << 2, flex.VECTOR << 2])
         previous = at
     raw += bytes([len(raw) - previous, flex.VECTOR << 2, 1])
-    begin = time.monotonic()
-    with pytest.raises(FormatError, match="more values than the buffer can hold"):
+    with at_most(10_000), pytest.raises(FormatError, match="more values than the buffer"):
         flex.loads(bytes(raw), key=KEY)
-    assert time.monotonic() - begin < 1
 
 
 def test_a_long_text_used_by_everybody_does_not_fill_the_memory() -> None:

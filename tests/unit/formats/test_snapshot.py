@@ -11,7 +11,7 @@ from frazil.formats.envelope import FileKind, seal, unseal
 from frazil.formats.flat import Buffer
 from frazil.formats.snapshot import decode_snapshot, encode_snapshot
 from frazil.ids import INITIAL_SNAPSHOT_ID, ManifestId, NodeId, SnapshotId
-from frazil.model.history import ManifestFile, Snapshot
+from frazil.model.history import MAX_MICROS, ManifestFile, Snapshot
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef, Node
 from tests.support.official_history import (
     INITIAL_SNAPSHOT_V1,
@@ -193,6 +193,23 @@ def test_a_manifest_of_another_number_of_axes_holds_nothing(others: int) -> None
     more = [array(f"/b{number:02}", (4, 2)) for number in range(others)]
     found = decode_snapshot(encode_snapshot(snapshot(node, *more), spec=2), key=KEY).nodes[0]
     assert found == replace(node, manifests=(now,))
+
+
+def test_the_last_time_there_is_can_be_read_and_none_after_it() -> None:
+    last = replace(SAMPLE, flushed_at=MAX_MICROS)
+    assert decode_snapshot(encode_snapshot(last, spec=1), key=KEY) == last
+    later = replace(SAMPLE, flushed_at=MAX_MICROS + 1)
+    with pytest.raises(FormatError, match="impossible time"):
+        decode_snapshot(encode_snapshot(later, spec=1), key=KEY)
+
+
+@pytest.mark.parametrize("count", range(1, 10))
+def test_sizes_of_manifests_are_where_official_readers_want_them(count: int) -> None:
+    """In spec 1 they are numbers of eight bytes in a row, and begin at a multiple of that."""
+    many = snapshot(*(array(f"/a{number}", (6, 3), number=number) for number in range(count)))
+    body = unseal(encode_snapshot(many, spec=1), FileKind.SNAPSHOT, key=KEY).body
+    start, _ = Buffer(body, KEY).root().required_vector(6, 32, "manifest_files")
+    assert start % 8 == 0
 
 
 def test_another_kind_of_file_is_refused() -> None:

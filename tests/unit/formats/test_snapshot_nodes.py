@@ -12,11 +12,18 @@ from hypothesis import strategies as st
 
 from frazil.errors import FormatError
 from frazil.formats import snapshot_nodes
-from frazil.formats.envelope import FileKind, unseal
+from frazil.formats.envelope import FileKind, seal, unseal
 from frazil.formats.flat import Buffer
-from frazil.formats.single_node import ARRAY
-from frazil.formats.snapshot import decode_snapshot, encode_snapshot
-from frazil.formats.snapshot_nodes import NodeTable
+from frazil.formats.flat_writer import FlatWriter
+from frazil.formats.single_node import ARRAY, GROUP
+from frazil.formats.snapshot import (
+    GROUP_DATA,
+    NODE,
+    SNAPSHOT,
+    decode_snapshot,
+    encode_snapshot,
+)
+from frazil.formats.snapshot_nodes import NodeTable, keeps_well
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.model.history import ManifestFile, Snapshot
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef, Node, path_order
@@ -81,6 +88,73 @@ def test_each_node_is_found_without_the_others(spec: int) -> None:
         assert table.find(path) is None
     assert table == tuple(nodes())
     assert pickle.loads(pickle.dumps(table)) == tuple(nodes())
+
+
+def test_tables_with_other_nodes_are_not_equal() -> None:
+    table = opened(nodes())
+    assert table != opened(nodes()[:-1])
+    assert table != tuple(nodes()[:-1])
+    assert table != len(nodes())
+
+
+@pytest.mark.parametrize("length", [1, 300])
+def test_the_same_path_twice_among_many_is_refused(length: int) -> None:
+    """Also where paths are so long, or so odd, that they are compared one by one."""
+    twice = [GroupNode(NodeId(bytes([7, n]) * 4), "/g1/" + "x" * length, b"{}") for n in (0, 1)]
+    held = sorted([*nodes(), *twice], key=lambda node: path_order(node.path))
+    with pytest.raises(FormatError, match="order"):
+        decode_snapshot(encode_snapshot(snapshot(held), spec=2), key=KEY)
+
+
+def test_documents_that_many_nodes_share_do_not_unfold_without_end() -> None:
+    """A small file could otherwise fill the memory of whoever lists its nodes."""
+    writer = FlatWriter()
+    document, group = writer.blob(b" " * 100_000), writer.table(GROUP_DATA)
+    tables = [
+        writer.table(NODE, b"%08d" % n, writer.text(f"/{n:05}"), document, GROUP, group)
+        for n in range(10_000)
+    ]
+    found = writer.offsets(tables)
+    metadata = writer.offsets([])
+    files = writer.structs(b"", 0, 8)
+    message = writer.text("")
+    root = writer.table(SNAPSHOT, b"s" * 12, None, found, 1, message, metadata, files, None)
+    with pytest.raises(FormatError, match="too often"):
+        decode_snapshot(seal(writer.finish(root), FileKind.SNAPSHOT, spec=2), key=KEY)
+
+
+def test_nodes_of_one_spec_are_written_as_the_other_wants_them() -> None:
+    """As an upgrade does: its files must be those of the new version in every table."""
+    table = opened(nodes(), 1)
+    blob = encode_snapshot(snapshot(table), spec=2)
+    assert tuple(decode_snapshot(blob, key=KEY).nodes) == tuple(nodes())
+    root = Buffer(unseal(blob, FileKind.SNAPSHOT, key=KEY).body, KEY).root()
+    for node in root.tables(2):
+        data = node.table(4)
+        if data is not None and node.byte(3) == ARRAY:
+            assert data.structs(0, 16, "shape") == []
+            assert len([*data.tables(3)]) == 1
+
+
+@SPECS
+@pytest.mark.parametrize("more", range(8))
+def test_files_of_others_may_end_anywhere(spec: int, more: int) -> None:
+    """What is written behind the bytes of such a file is found all the same."""
+    body = body_of(nodes(), spec) + bytes(more)
+    table = decode_snapshot(seal(body, FileKind.SNAPSHOT, spec=spec), key=KEY).nodes
+    assert isinstance(table, NodeTable)
+    node = changed(table.find("/g3/é2") or nodes()[0], 100)
+    again = opened(table.edited([node]), spec)
+    assert tuple(again) == tuple(node if each.path == node.path else each for each in nodes())
+
+
+def test_what_is_kept_in_memory_for_the_next_commit() -> None:
+    """Few nodes, or a table that is mostly as it was; many single nodes are read again."""
+    table = opened(nodes())
+    assert keeps_well(tuple(nodes()[:5]))
+    assert not keeps_well(tuple(nodes()))
+    assert keeps_well(table.edited([changed(nodes()[-1], 100)]))
+    assert not keeps_well(table.edited([replace(node, user_data=b"") for node in nodes()]))
 
 
 def test_nodes_are_found_by_id() -> None:

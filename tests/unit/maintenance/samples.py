@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
 
 import numpy as np
 import zarr
@@ -19,11 +17,8 @@ from frazil.model.nodes import ArrayNode, Coordinates, Dimension, ManifestRef
 from frazil.repository import Repository
 from frazil.session.committing import Saved
 from frazil.storage.base import Storage
-from tests.support.faulty import FaultyStorage
 from tests.support.generations import Spec, keeps_config
 from tests.support.nodes import array_document
-
-T = TypeVar("T")
 
 LENGTH = 8
 LINE = NodeId(bytes(8))
@@ -92,34 +87,3 @@ def commit_refs(
     context.assets.save_log(log)
     context.refs.publish(Publication(branch, base, Saved(snapshot, log).entry(base)))
     return snapshot.id
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """The n-th call of an operation on keys with a prefix, and what happens just before it."""
-
-    operation: str
-    prefix: str
-    action: Callable[[], object]
-    call: int = 1
-
-
-class Interrupted(FaultyStorage):
-    """A storage on which something else happens at chosen moments."""
-
-    def __init__(self, inner: Storage, moments: Sequence[Moment] = ()) -> None:
-        super().__init__(inner)
-        self.moments = list(moments)
-
-    def _ask(self, operation: str, key: str, work: Callable[[], T]) -> T:
-        for moment in list(self.moments):
-            if moment.operation != operation or not key.startswith(moment.prefix):
-                continue
-            self.moments.remove(moment)
-            if moment.call > 1:
-                self.moments.append(
-                    Moment(operation, moment.prefix, moment.action, moment.call - 1)
-                )
-            else:
-                moment.action()
-        return super()._ask(operation, key, work)

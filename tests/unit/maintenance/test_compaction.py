@@ -21,7 +21,8 @@ from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
 from tests.support.faulty import Fault, FaultyStorage, Trouble
 from tests.support.generations import needs_expiry
-from tests.unit.maintenance.samples import Interrupted, Moment, keys, later
+from tests.support.stepping import InterruptedStorage, Moment
+from tests.unit.maintenance.samples import keys, later
 
 SHAPE, CHUNKS = (40, 40), (4, 4)
 CHUNK_BYTES = 4 * 4 * 8
@@ -197,7 +198,7 @@ def test_what_others_commit_during_a_compaction_stays(storage: MemoryStorage, sp
     def write() -> None:
         overwrite(other, slice(0, 4), -1.0, packing=False)
 
-    repo = Repository.open(Interrupted(storage, [Moment("put", "manifests/", write)]))
+    repo = Repository.open(InterruptedStorage(storage, [Moment("put", "manifests/", write)]))
     done = repo.compact_chunks()
     assert done.chunks == 200
     assert [info.message for info in other.ancestry(branch="main")][:2] == [

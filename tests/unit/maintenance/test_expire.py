@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 
 import pytest
@@ -19,18 +19,8 @@ from frazil.upgrade import upgrade_repository
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
 from tests.support.generations import EXPIRING, Spec, spec_id
-from tests.support.stepping import SteppingStorage
-from tests.unit.maintenance.samples import (
-    Interrupted,
-    Moment,
-    keys,
-    later,
-    make,
-    messages,
-    put,
-    values,
-    written_at,
-)
+from tests.support.stepping import InterruptedStorage, Moment, SteppingStorage
+from tests.unit.maintenance.samples import keys, later, make, messages, put, values, written_at
 
 
 @pytest.fixture(params=EXPIRING, ids=spec_id)
@@ -136,7 +126,7 @@ def test_a_commit_meanwhile_is_not_lost() -> None:
     repo, commits = grown(inner, 2)
     cutoff = written_at(repo, commits[5])
     race = Moment("put_if", "repo", lambda: put(repo, 6, 70))
-    released = Repository.open(Interrupted(inner, [race])).expire_snapshots(cutoff)
+    released = Repository.open(InterruptedStorage(inner, [race])).expire_snapshots(cutoff)
     assert set(commits[:5]) - {commits[1]} < released
     assert messages(repo) == ["6=70", "5=6", "Repository initialized"]
     kinds = [type(update.kind).__name__ for update in repo.ops_log()]
@@ -149,7 +139,7 @@ def test_a_branch_that_got_a_commit_meanwhile_is_not_deleted() -> None:
     repo, commits = grown(inner, 1)
     cutoff = written_at(repo, commits[5])
     race = Moment("list", "snapshots/", lambda: put(repo, 6, 70, "side"))
-    slow = Repository.open(Interrupted(inner, [race]))
+    slow = Repository.open(InterruptedStorage(inner, [race]))
     slow.expire_snapshots(cutoff, delete_expired_branches=True)
     assert repo.list_branches() == {"main", "side"}
     assert values(repo, "side")[6] == 70
@@ -199,7 +189,7 @@ def test_a_branch_that_just_got_a_commit_is_not_deleted(storage: MemoryStorage, 
     limit = datetime.now(UTC)
     places = {1: ("put_if", "refs/branch.dev"), 2: ("copy_if", "repo")}
     moment = Moment(*places[spec], lambda: put(repo, 2, 3, "dev"))
-    slow = Repository.open(Interrupted(storage, [moment]))
+    slow = Repository.open(InterruptedStorage(storage, [moment]))
     slow.expire_snapshots(limit, delete_expired_branches=True)
     assert values(Repository.open(storage), "dev")[:3] == [1, 2, 3]
 
@@ -244,12 +234,7 @@ def test_expiry_is_refused_before_storage_is_asked_for_anything(old: Spec) -> No
     storage = MemoryStorage()
     grown(storage, old)
     asked: list[str] = []
-    watched = SteppingStorage(
-        storage,
-        lambda operation, key: asked.append(f"{operation} {key}"),
-        moment=lambda: datetime.now(UTC),
-        age=timedelta(0),
-    )
+    watched = SteppingStorage(storage, lambda operation, key: asked.append(f"{operation} {key}"))
     repo = Repository.open(watched)
     asked.clear()
     for name, act in doors(repo).items():

@@ -25,9 +25,8 @@ from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
 from tests.support.faulty import Fault, FaultyStorage, Trouble
 from tests.support.generations import ALL, IDS, Spec, folder, has_logs, keeps_config
+from tests.support.stepping import InterruptedStorage, Moment
 from tests.unit.maintenance.samples import (
-    Interrupted,
-    Moment,
     commit_refs,
     keys,
     later,
@@ -241,7 +240,7 @@ class TestMeanwhile:
         if spec == "g1" and operation == "delete_many" and prefix != "chunks/":
             pytest.skip("snapshots of generation g1 are no garbage before they expire")
         place = folder(spec, prefix)
-        race = Interrupted(storage, [Moment(operation, place, lambda: put(repo, 6, 60))])
+        race = InterruptedStorage(storage, [Moment(operation, place, lambda: put(repo, 6, 60))])
         Repository.open(race).garbage_collect(
             later(), max_concurrent_listings=1, unsafe_minimum_age=AT_ONCE
         )
@@ -257,7 +256,7 @@ class TestMeanwhile:
         repo = littered(storage, 2)
         session = repo.writable_session("main")
         zarr.open_array(session.store, path="line")[6] = 60
-        race = Interrupted(storage)
+        race = InterruptedStorage(storage)
         collector = Repository.open(race)
         operation, key = prefix.split()
         race.moments.append(Moment(operation, key, lambda: session.commit("late")))
@@ -276,7 +275,7 @@ class TestMeanwhile:
             for info in repo.inspect_repo_info()["snapshots"]
             if info["message"] == "1=101"
         )
-        race = Interrupted(storage)
+        race = InterruptedStorage(storage)
         collector = Repository.open(race)
         kind, key = operation.split()
         race.moments.append(Moment(kind, key, lambda: repo.create_branch("saved", rescued)))
@@ -290,7 +289,7 @@ class TestMeanwhile:
         repo = littered(storage, 1)
         tip = put(repo, 3, 33)
         repo.reset_branch("main", INITIAL)
-        race = Interrupted(storage, [Moment("get", "manifests/", lambda: None)])
+        race = InterruptedStorage(storage, [Moment("get", "manifests/", lambda: None)])
         collector = Repository.open(race)
         repo.create_branch("rest", tip)
         race.moments[:] = [Moment("get", "manifests/", lambda: repo.create_tag("saved", tip))]

@@ -23,16 +23,8 @@ from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
 from tests.support.faulty import FaultyStorage
 from tests.support.generations import SAME_KEYS, Spec, needs_expiry, spec_id
-from tests.unit.maintenance.samples import (
-    Interrupted,
-    Moment,
-    keys,
-    later,
-    make,
-    put,
-    values,
-    written_at,
-)
+from tests.support.stepping import InterruptedStorage, Moment
+from tests.unit.maintenance.samples import keys, later, make, put, values, written_at
 
 
 @pytest.fixture(params=SAME_KEYS, ids=spec_id)
@@ -297,7 +289,7 @@ def test_what_becomes_needed_meanwhile_is_spared(
         Repository.open(storage).create_branch("saved", dev)
 
     operation, prefix = ("copy_if", "repo") if spec == 2 else ("list", "refs/")
-    watched = Interrupted(storage)
+    watched = InterruptedStorage(storage)
     raced = Repository.open(watched)
     plan = raced.plan_garbage(later(), incremental=incremental, unsafe_minimum_age=AT_ONCE)
     watched.moments.append(Moment(operation, prefix, save))
@@ -312,7 +304,9 @@ def test_commits_made_meanwhile_keep_what_they_wrote(storage: MemoryStorage, spe
     def commit() -> None:
         put(Repository.open(storage), 2, 9)
 
-    repo = Repository.open(Interrupted(storage, [Moment("delete_many", "snapshots/", commit)]))
+    repo = Repository.open(
+        InterruptedStorage(storage, [Moment("delete_many", "snapshots/", commit)])
+    )
     plan = repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
     assert repo.collect_planned(plan, unsafe_minimum_age=AT_ONCE).chunks_deleted == 2
     assert values(Repository.open(storage))[:3] == [3, 7, 9]

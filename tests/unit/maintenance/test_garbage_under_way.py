@@ -16,7 +16,7 @@ from frazil.storage.memory import MemoryStorage
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
 from tests.support.nodes import array_document, contents, write_keys
-from tests.unit.maintenance.samples import Interrupted, Moment
+from tests.support.stepping import InterruptedStorage, Moment
 
 CONFIG = RepositoryConfig(inline_chunk_threshold_bytes=0)
 DAY = timedelta(days=1)
@@ -69,7 +69,7 @@ def test_what_is_built_upon_meanwhile_stays(tmp_path: Path) -> None:
         write_keys(late, {"a/c/2": b"chunk 2"})
         made.append(late.flush("after the lost one"))
 
-    storage = Interrupted(inner, [Moment("put_if", "repo", build_upon)])
+    storage = InterruptedStorage(inner, [Moment("put_if", "repo", build_upon)])
     collector = Repository.open(storage)
     collector.garbage_collect(datetime.now(UTC) - 2 * DAY)
     assert made
@@ -96,7 +96,7 @@ def test_what_gets_a_branch_meanwhile_stays(spec: int) -> None:
         if spec == 2
         else Moment("list", "chunks/", lambda: other.create_branch("saved", lost))
     )
-    collector = Repository.open(Interrupted(inner, [moment]))
+    collector = Repository.open(InterruptedStorage(inner, [moment]))
     collector.garbage_collect(datetime.now(UTC) + DAY, unsafe_minimum_age=AT_ONCE)
     again = Repository.open(inner)
     assert contents(again.readonly_session("saved"))["a/c/1"] == b"chunk 1"

@@ -18,7 +18,8 @@ from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from tests.support.faulty import Fault, FaultyStorage, Trouble
-from tests.unit.maintenance.samples import Interrupted, Moment, keys, make, messages, put, values
+from tests.support.stepping import InterruptedStorage, Moment
+from tests.unit.maintenance.samples import keys, make, messages, put, values
 
 
 def old(storage: MemoryStorage) -> Repository:
@@ -170,7 +171,7 @@ def test_a_commit_meanwhile_is_not_lost(moment: str) -> None:
     storage = MemoryStorage()
     repo = old(storage)
     operation, prefix = moment.split()
-    race = Interrupted(storage, [Moment(operation, prefix, lambda: put(repo, 6, 60))])
+    race = InterruptedStorage(storage, [Moment(operation, prefix, lambda: put(repo, 6, 60))])
     upgrade(Repository.open(race))
     upgraded = Repository.open(storage)
     assert upgraded.spec_version == 2
@@ -181,7 +182,7 @@ def test_a_commit_meanwhile_is_not_lost(moment: str) -> None:
 def test_the_second_of_two_upgrades_gives_way(storage: MemoryStorage) -> None:
     repo = old(storage)
     first = Moment("put_if", "repo", lambda: upgrade(repo, delete=False))
-    race = Interrupted(storage, [first])
+    race = InterruptedStorage(storage, [first])
     with pytest.raises(FrazilError) as raised:
         upgrade(Repository.open(race))
     assert raised.value.kind == ErrorKind.REPO_INFO_UPDATED

@@ -46,8 +46,8 @@ from tests.support.faulty import Fault, FaultyStorage, Trouble
 from tests.support.generations import Spec
 from tests.support.nodes import array_document, contents, write_keys
 from tests.support.old_repositories import make_small
-from tests.support.overtaking import OvertakenStorage
-from tests.unit.maintenance.samples import Interrupted, Moment, keys, later, written_at
+from tests.support.stepping import InterruptedStorage, Moment
+from tests.unit.maintenance.samples import keys, later, written_at
 
 SECRET = 0x5EC2E75EC2E7
 """A number that is found again wherever its bytes are."""
@@ -309,7 +309,7 @@ def test_a_commit_upon_what_was_just_erased_shares_its_chunks(storage: MemorySto
 
     # By then dev has moved already, and main has not.
     moments = [Moment("put_if", "refs/branch.main", commit)]
-    slow = Repository.open(Interrupted(storage, moments))
+    slow = Repository.open(InterruptedStorage(storage, moments))
     assert slow.purge(
         "group/secret", [slice(1, 7)], confirm="group/secret", unsafe_minimum_age=AT_ONCE
     ).is_proved
@@ -329,7 +329,7 @@ def test_commits_made_meanwhile_are_looked_through_too(storage: MemoryStorage, s
 
     operation, prefix = ("copy_if", "repo") if spec == 2 else ("put_if", "refs/branch.main")
     moments = [Moment(operation, prefix, commit)]
-    repo = Repository.open(Interrupted(storage, moments))
+    repo = Repository.open(InterruptedStorage(storage, moments))
     report = repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     assert report.is_proved
     after = Repository.open(storage)
@@ -589,7 +589,7 @@ def test_a_refusal_for_what_somebody_just_wrote_comes_before_history_changes() -
 
     refused = 0
     for call in range(1, 200, 5):
-        storage = OvertakenStorage(MemoryStorage())
+        storage = InterruptedStorage(MemoryStorage())
         repo = Repository.create(storage, config=config)
         write(repo, "first", {"a/zarr.json": array_document(4), "a/c/0": b"secret"})
         time.sleep(age.total_seconds())

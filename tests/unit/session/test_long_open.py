@@ -14,7 +14,8 @@ from frazil.repository import Repository
 from frazil.session.session import ForkSession, Session
 from frazil.storage.memory import MemoryStorage
 from tests.support.faulty import FaultyStorage
-from tests.unit.maintenance.samples import Interrupted, Moment, keys, make, messages, put, values
+from tests.support.stepping import InterruptedStorage, Moment
+from tests.unit.maintenance.samples import keys, make, messages, put, values
 
 HOURS = MINIMUM_AGE.total_seconds()
 
@@ -73,11 +74,11 @@ def test_a_collection_at_the_moment_of_the_commit_takes_it_back(
     before = keys(storage, "chunks/")
     entry = "repo" if spec == 2 else "refs/branch.main"
     moment = Moment("put_if", entry, lambda: collect_chunks_of(storage, before))
-    slow = Repository.open(Interrupted(storage, []), repo.config)
+    slow = Repository.open(InterruptedStorage(storage, []), repo.config)
     session = begun_long_ago(slow.writable_session("main"))
     zarr.open_array(session.store, path="line")[3] = 4
     watched = slow.context.place
-    assert isinstance(watched, Interrupted)
+    assert isinstance(watched, InterruptedStorage)
     watched.moments.append(moment)
     with pytest.raises(SessionStateError, match="write them again"):
         session.commit("late")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import threading
 import time
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from frazil.errors import StorageError
 from frazil.storage.latency import LatencyStorage
 from frazil.storage.memory import MemoryStorage
+from tests.support.stepping import SteppingStorage
 
 
 def test_two_storages_share_nothing() -> None:
@@ -69,10 +71,13 @@ def test_latency_is_paid_by_reads_and_writes() -> None:
 
 
 def test_many_late_requests_wait_side_by_side() -> None:
-    slow = LatencyStorage(MemoryStorage(), read_latency_ms=50)
-    before = time.perf_counter()
+    together = threading.Barrier(4, timeout=60)
+
+    def meet(_operation: str, _key: str) -> None:
+        together.wait()  # fails unless four requests are under way at once
+
+    slow = LatencyStorage(SteppingStorage(MemoryStorage(), meet), read_latency_ms=1)
     slow.get_many([(str(number), None, None) for number in range(16)])
-    assert time.perf_counter() - before < 0.4
 
 
 def test_latency_cannot_be_negative() -> None:
