@@ -14,6 +14,7 @@ from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.grid import GridAxis
 from frazil.bulk.read import Opened, Owner, open_array, read_by_zarr, read_selection, zarr_array
 from frazil.bulk.write import write_region
+from frazil.masking import clean
 from frazil.session.keys import clean_path
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class BulkArray:
         return self._opened().node.dimension_names
 
     def __repr__(self) -> str:
-        return (
+        return clean(
             f"<BulkArray {self._path} shape={self.shape} dtype={self.dtype} chunks={self.chunks}>"
         )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from frazil.masking import safe
 from frazil.model.nodes import Coordinates
 
 MAX_FINDINGS: Final = 1000
@@ -269,7 +270,7 @@ class Finding:
     def __str__(self) -> str:
         place = f" {self.path}" if self.path else ""
         told = self.detail or RULES[self.code].meaning
-        return f"{self.level} {self.code}: {self.target}{place}: {told}"
+        return safe(f"{self.level} {self.code}: {self.target}{place}: {told}")
 
 
 @dataclass(slots=True)

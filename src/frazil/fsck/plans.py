@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from frazil.errors import ErrorKind, FormatError
+from frazil.masking import safe
 
 FORMAT: Final = "frazil-repair-1"
 
@@ -54,7 +55,7 @@ class Step:
         }
 
     def __str__(self) -> str:
-        return f"{self.action} {self.target}: {self.detail}"
+        return safe(f"{self.action} {self.target}: {self.detail}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from frazil.ingest.sources import shown
+from frazil.masking import safe
 
 NAMED_FILES: Final = 5
 """so many files a message names; the report has all"""
@@ -39,7 +40,7 @@ class Finding:
         named = ", ".join(shown(url) for url in self.files[:NAMED_FILES])
         more = len(self.files) - NAMED_FILES
         where = f" [{named}{f' and {more} more' if more > 0 else ''}]" if named else ""
-        return f"{about}{self.message}{where}"
+        return safe(f"{about}{self.message}{where}")
 
     def as_row(self) -> dict[str, object]:
         """As plain data."""

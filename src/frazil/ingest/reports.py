@@ -13,6 +13,7 @@ from frazil.ingest.findings import Finding, Level
 from frazil.ingest.plans import Planned
 from frazil.ingest.records import Failure, FileScan, Outcome
 from frazil.ingest.sources import shown
+from frazil.masking import safe
 
 
 class Status(StrEnum):
@@ -120,7 +121,7 @@ class IngestReport:
     def lines(self) -> Iterator[str]:
         """The report for people."""
         for failure in self.failures:
-            yield f"failed: {shown(failure.url)}: {failure.error}"
+            yield safe(f"failed: {shown(failure.url)}: {failure.error}")
         for finding in self.findings:
             yield f"{finding.level}: {finding}"
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.ids import ObjectId
+from frazil.masking import safe
 from frazil.model.nodes import Coordinates
 from frazil.model.plain import JSON
 
@@ -91,7 +92,7 @@ class MergeConflict:
             more = " …" if self.chunk_count > 3 else ""
             what += f" {self.chunk_count} chunks: {first}{more}"
         chosen = f" (taken: {self.resolution})" if self.resolution else ""
-        return f"{self.kind} {self.path}{what}{chosen}"
+        return safe(f"{self.kind} {self.path}{what}{chosen}")
 
 
 def _finite(value: JSON) -> JSON:

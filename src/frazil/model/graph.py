@@ -53,7 +53,7 @@ class AncestryGraph:
         self._labels: dict[str, list[tuple[str, bool]]] = {}
         for refs, is_tag in ((branches or {}, False), (tags or {}, True)):
             for name, snapshot_id in refs.items():
-                self._labels.setdefault(snapshot_id, []).append((name, is_tag))
+                self._labels.setdefault(snapshot_id, []).append((_legible(name), is_tag))
         first = (branches or {}).get("main")
         self._rows = list(_lay_out(snapshots, first))
         self._width = 1 + max(
@@ -230,5 +230,9 @@ def _y(row: int) -> int:
 def _headline(snapshot: SnapshotInfo) -> str:
     """First line of the message, safe for a terminal."""
     line = snapshot.message.splitlines()[0] if snapshot.message else ""
-    shown = "".join(c if c.isprintable() else "�" for c in line)
+    shown = _legible(line)
     return shown if len(shown) <= _MESSAGE_CHARS else shown[: _MESSAGE_CHARS - 1] + "…"
+
+
+def _legible(text: str) -> str:
+    return "".join(c if c.isprintable() else "�" for c in text)

@@ -16,6 +16,7 @@ from itertools import repeat
 from typing import ClassVar, Final, Literal, Self, TypeAlias
 
 from frazil.ids import ObjectId
+from frazil.masking import clean
 from frazil.model import history
 from frazil.model.display import Field, Shown, source
 from frazil.model.display import Literal as Bare
@@ -220,7 +221,7 @@ class Diff(_Record):
         parts.append(_listing("Chunks updated", chunks).removesuffix("\n"))
         moves = [f"{source} -> {target}" for source, target in self.moved_nodes]
         parts.append(_listing("Nodes moved/renamed", moves))
-        return "".join(parts)
+        return clean("".join(parts))
 
 
 _SHOWN_CHUNKS: Final = 10

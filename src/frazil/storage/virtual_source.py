@@ -254,7 +254,10 @@ class WebSource:
                 headers["If-Unmodified-Since"] = formatdate(seconds, usegmt=True)
             case None:
                 pass
-        reply = self._client.ask("GET", wanted.key, headers, limit=wanted.end)
+        try:
+            reply = self._client.ask("GET", wanted.key, headers, limit=wanted.end)
+        except StorageError as error:
+            raise wanted.failed(str(error)) from None
         match reply.status:
             case 200 | 206:
                 _check(wanted, reply.etag, reply.modified)

@@ -1,0 +1,152 @@
+"""Whatever a repository holds, commands show neither its secrets nor its control characters."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import frazil
+from frazil.model.config import (
+    ObjectStoreConfig,
+    StorageRetriesSettings,
+    StorageSettings,
+    VirtualChunkContainer,
+)
+from frazil.storage.credentials import HttpAccess
+from tests.cli.conftest import Frazil
+
+EVIL = "\x1b]0;x\x07\x1b[2J\x1b[31mfake\r\x9b31m\x7f\u202egnp\u2066\u2028<script>"
+RAW = frozenset("\x1b\x07\r\x9b\x7f\u202e\u2066\u2028")
+SECRET = "HUSH7"
+FIRST = "1CECHNKREP0F1RSTCMT0"
+ONCE = StorageSettings(retries=StorageRetriesSettings(1, 1, 1))
+
+
+@pytest.fixture(scope="module")
+def nasty(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A repository in which every text is somebody's attempt."""
+    url = str(tmp_path_factory.mktemp("nasty") / "repo")
+    config = frazil.RepositoryConfig(storage=ONCE)
+    stores = {
+        "http://127.0.0.1:9/d/": ObjectStoreConfig.Http({}, {"X-Auth": SECRET}),
+        "https://127.0.0.1:9/d/": ObjectStoreConfig.Http({"api_key": SECRET, "note": EVIL}),
+        "gs://bk/": ObjectStoreConfig.Gcs({"service_account_key": SECRET, "note": EVIL}),
+    }
+    for prefix, store in stores.items():
+        config.set_virtual_chunk_container(VirtualChunkContainer(prefix, store))
+    repo = frazil.Repository.create(url, config)
+    session = repo.writable_session("main")
+    group = zarr.group(session.store, attributes={f"t{EVIL}": EVIL})
+    dims = (f"d{EVIL}",)
+    group.create_array("n\x1b[31m\u202e", shape=(4,), dtype="f4", dimension_names=dims)[:] = 1
+    texts = group.create_array("s", shape=(2,), dtype=str, dimension_names=dims)  # type: ignore[arg-type]
+    texts[:] = np.array([EVIL, "plain"], dtype=object)
+    group.create_array("v", shape=(4,), chunks=(4,), dtype="u1", compressors=None)
+    location = f"http://127.0.0.1:9/d/x?X-Amz-Signature={SECRET}"
+    session.store.set_virtual_ref("v/c/0", location, offset=0, length=4)
+    snapshot = session.commit(f"msg {EVIL}", {f"author{EVIL}": EVIL})
+    repo.create_branch(f"b{EVIL}".replace("/", ""), snapshot)
+    repo.create_tag(f"t{EVIL}".replace("/", ""), snapshot)
+    return url
+
+
+COMMANDS = (
+    ("log",),
+    ("log", "--graph"),
+    ("show",),
+    ("ls",),
+    ("tree",),
+    ("stat", "/"),
+    ("stat", "s"),
+    ("stat", "n\x1b[31m\u202e"),
+    ("stat", "v", "--chunk", "0"),
+    ("cat", "s"),
+    ("cat", "s", "--csv"),
+    ("cat", "v", "--authorize", "http://127.0.0.1:9/d/"),
+    ("du",),
+    ("du", "--by", "array"),
+    ("status",),
+    ("reflog",),
+    ("branch", "list"),
+    ("tag", "list"),
+    ("config", "show"),
+    ("config", "get", "virtual_chunk_containers"),
+    ("inspect",),
+    ("inspect", "repo"),
+    ("fsck",),
+    ("verify",),
+    ("verify", "--authorize", "http://127.0.0.1:9/d/"),
+    ("stat", "none\x1b[2J"),
+    ("cat", "none\x1b[2J"),
+)
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_commands_show_neither(
+    frazil_command: Frazil, nasty: str, command: tuple[str, ...]
+) -> None:
+    head = command[: 2 if command[0] in ("branch", "tag", "config") else 1]
+    for as_json in ((), ("--json",)):
+        said = frazil_command(*head, nasty, *command[len(head) :], *as_json)
+        assert not RAW & set(said.out + said.err)
+        assert SECRET not in said.out + said.err
+        if as_json and said.out:
+            json.loads(said.out)
+
+
+def test_versions_that_do_not_exist(frazil_command: Frazil, nasty: str) -> None:
+    said = frazil_command("log", f"{nasty}@none\x1b[2J")
+    assert said.code == 3
+    assert not RAW & set(said.err)
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+def test_json_loses_nothing(frazil_command: Frazil, nasty: str) -> None:
+    (entry, *_) = frazil_command("log", nasty, "--json").data["snapshots"]
+    assert entry["message"] == f"msg {EVIL}"
+    assert entry["metadata"] == {f"author{EVIL}": EVIL}
+    assert frazil_command("cat", nasty, "s", "--json").data["values"] == [EVIL, "plain"]
+
+
+def test_reprs_show_neither(nasty: str) -> None:
+    repo = frazil.Repository.open(nasty)
+    session = repo.readonly_session("main")
+    shown = [repo, session, session.store, repo.config, repo.storage, repo.status]
+    shown += [*repo.ancestry(branch="main"), *repo.ops_log()]
+    shown.append(repo.diff(from_snapshot_id=FIRST, to_branch="main"))
+    for each in shown:
+        text = repr(each) + str(each) + getattr(each, "_repr_html_", str)()
+        assert not (RAW - set("\r")) & set(text), type(each)
+        assert "\x1b" not in text
+        assert SECRET not in text
+        assert "<script>" not in getattr(each, "_repr_html_", str)()
+
+
+def test_errors_of_virtual_chunks_show_no_signature(nasty: str) -> None:
+    access = {"http://127.0.0.1:9/d/": HttpAccess}
+    repo = frazil.Repository.open(nasty, authorize_virtual_chunk_access=access)
+    with pytest.raises(frazil.FrazilError) as caught:
+        zarr.open_array(repo.readonly_session("main").store, path="v", mode="r")[:]
+    assert "http://127.0.0.1:9/d/x" in str(caught.value)
+    assert SECRET not in f"{caught.value} {caught.value.facts}"
+
+
+def test_addresses_on_the_command_line(frazil_command: Frazil, tmp_path: Path) -> None:
+    for url in (
+        f"http://user:{SECRET}@127.0.0.1:9/x?sig={SECRET}",
+        f"s3://AK:{SECRET}@b/x",
+        f"abfs://u:{SECRET}@account/x",
+        f"ftp://u:{SECRET}@h/{tmp_path}",
+    ):
+        if url.startswith("http"):
+            continue  # retried for long; the storage's own tests show it
+        for as_json in ((), ("--json",)):
+            said = frazil_command("log", url, *as_json)
+            assert said.code != 0
+            assert SECRET not in said.out + said.err
