@@ -87,12 +87,14 @@ def open_context(
     made_as: Generation | None = None,
     store_root: Storage | None = None,
     endpoints: Iterable[str] = (),
+    trust: Trust | None = None,
 ) -> Context:
     """The parts of the repository at a place; `config` goes over what is stored there.
 
     `made_as` is what it was just created as: an empty one does not tell all of that.
     `store_root` is where the files of a G1 repository are, if its state file is elsewhere.
-    `endpoints` are addresses that credentials for virtual chunks may be sent to.
+    `endpoints` are addresses that credentials for virtual chunks may be sent to. `trust` tells
+    what of `config` the caller has named, if it is not all of it.
 
     Raises:
         RepositoryNotFoundError: there is none.
@@ -110,9 +112,15 @@ def open_context(
             kind=ErrorKind.NOT_ALLOWED,
             url=storage.url,
         )
-    trust = Trust(own_containers(config), endpoints_of(storage)).and_endpoints(*endpoints)
+    named = trust or Trust(own_containers(config), endpoints_of(storage))
     context = make_context(
-        storage, generation, effective, authorized, found.repo, store_root, trust
+        storage,
+        generation,
+        effective,
+        authorized,
+        found.repo,
+        store_root,
+        named.and_endpoints(*endpoints),
     )
     context.loaded_config.update(config_to_map(stored))
     return context

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from frazil.maintenance.upgrade import upgrade_v1_to_v2
+from frazil.opening import open_context
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url
@@ -59,9 +60,10 @@ def upgrade_repository(
     if dry_run:
         return repository.reopen()
     old = repository.context
-    fresh = type(repository).open(
-        repository.storage, old.config, old.authorized, repository.attribution
-    )
+    labelled = repository.storage.with_attribution(repository.attribution)
+    # What was found in the repository does not become the caller's word by being opened again.
+    context = open_context(labelled, old.config, old.authorized, trust=old.trust)
+    fresh = type(repository)(context, repository.storage, repository.attribution)
     repository.retire()
     return fresh
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ import pytest
 import zarr
 
 import frazil
+from frazil.storage.local import LocalStorage
 from tests.cli.conftest import Frazil
 from tests.support.generations import OLD
+from tests.support.old_repositories import make_old
 
 
 @pytest.fixture(params=OLD)
@@ -63,3 +66,26 @@ def test_snapshots_expire_where_no_file_must_be_changed_for_it(
     assert "upgrade the repository first" in said.err
     assert frazil_command("expire", old, "--older-than", "2100-01-01", "--apply").code == said.code
     assert {path: path.read_bytes() for path in Path(old).rglob("*") if path.is_file()} == before
+
+
+def test_files_elsewhere_are_named_on_the_command_line(
+    frazil_command: Frazil, tmp_path: Path
+) -> None:
+    make_old(LocalStorage(tmp_path / "here"), "g1")
+    (tmp_path / "there").mkdir()
+    for folder in ("s", "i", "c", "a"):
+        if (tmp_path / "here" / folder).exists():
+            (tmp_path / "here" / folder).rename(tmp_path / "there" / folder)
+    state = tmp_path / "here" / "state.json"
+    named = {"store_root": (tmp_path / "there").as_uri()}
+    state.write_text(json.dumps(json.loads(state.read_text()) | named))
+    here = str(tmp_path / "here")
+    said = frazil_command("upgrade", here, "--apply")
+    assert said.code != 0
+    assert "frazil upgrade --store-root" in said.err
+    said = frazil_command("upgrade", here, "--store-root", str(tmp_path / "other"), "--apply")
+    assert said.code != 0
+    assert "another place" in said.err
+    said = frazil_command("upgrade", here, "--store-root", str(tmp_path / "there"), "--apply")
+    assert said.code == 0
+    assert frazil_command("status", here, "--json").data["spec_version"] == 2

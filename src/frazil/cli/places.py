@@ -108,8 +108,10 @@ def refuse_version(place: urls.RepoUrl) -> None:
         )
 
 
-def open_place(text: str, authorize: Sequence[str] | None = None) -> Place:
-    """Open the repository of a URL.
+def open_place(
+    text: str, authorize: Sequence[str] | None = None, store_root: Storage | None = None
+) -> Place:
+    """Open the repository of a URL; for `store_root` see `Repository.open`.
 
     Raises:
         RepositoryNotFoundError: there is none.
@@ -122,14 +124,14 @@ def open_place(text: str, authorize: Sequence[str] | None = None) -> Place:
         config = stored_config(storage, require(storage)) or RepositoryConfig()
         access = {_slashed(prefix): _credential(config, prefix, word) for prefix, word in words}
     endpoints = [word for _, word in words if "://" in word]
-    context = open_context(storage, None, access, endpoints=endpoints)
+    context = open_context(storage, None, access, store_root=store_root, endpoints=endpoints)
     return Place(Opened(context, storage), place.ref)
 
 
-def open_whole(text: str) -> Opened:
+def open_whole(text: str, store_root: Storage | None = None) -> Opened:
     """Open a repository where a version makes no sense."""
     refuse_version(urls.parse_url(text))
-    return open_place(text).repository
+    return open_place(text, store_root=store_root).repository
 
 
 def suggestion(wanted: str, known: Iterable[str]) -> str:

@@ -31,6 +31,7 @@ from frazil.storage.credentials import (
 )
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.trust import NOTHING, Trust, split_word
+from frazil.upgrade import upgrade_repository
 from tests.support.nodes import array_document, group_document, write_keys
 from tests.support.servers import REGION, S3Server
 from tests.support.web import WebServer
@@ -247,6 +248,21 @@ def test_addresses_of_the_services_themselves(endpoint: str, scheme: str, *, nam
 )
 def test_words_after_a_prefix(text: str, prefix: str, word: str) -> None:
     assert split_word(text) == (prefix, word)
+
+
+def test_an_upgrade_makes_nothing_the_callers_word(web_server: WebServer) -> None:
+    store = s3_store("us-east-1", web_server.url, allow_http=True, force_path_style=True)
+    config = RepositoryConfig()
+    config.set_virtual_chunk_container(VirtualChunkContainer("s3://public/", store))
+    place = MemoryStorage()
+    Repository.create(place, config, spec_version=1)
+    access = {"s3://public/": S3_KEY}
+    old = Repository.open(place, authorize_virtual_chunk_access=access)
+    new = upgrade_repository(old)
+    assert new.spec_version == 2
+    assert not new.context.trust.containers
+    mine = upgrade_repository(Repository.create(MemoryStorage(), config, access, spec_version=1))
+    assert mine.context.trust.containers == {"s3://public/"}
 
 
 def test_an_ingest_trusts_only_what_it_adds(tmp_path: Path, web_server: WebServer) -> None:

@@ -129,7 +129,8 @@ def _root(storage: Storage, named: str | None, given: Storage | None) -> tuple[S
     if given is None:
         raise InvalidInputError(
             f"the state file puts all other files outside of its own folder, at {where};"
-            " if you trust it, open that place yourself and pass it as store_root",
+            " if you trust it, open that place yourself and pass it as store_root"
+            " (frazil upgrade --store-root makes it a repository of one place)",
             kind=ErrorKind.NOT_ALLOWED,
             url=storage.url,
         )

@@ -19,6 +19,7 @@ from frazil.storage.memory import MemoryStorage
 from tests.support.generations import Spec
 from tests.support.nodes import contents
 from tests.support.old_repositories import make_small, put, told, values_of
+from tests.support.web import WebServer
 
 
 def made(folder: Path) -> Repository:
@@ -138,3 +139,19 @@ def test_folders_below_its_own_need_no_word(root: str, tmp_path: Path) -> None:
         (here / kind).rename(folder / kind)
     point_to(here, named)
     assert told(Repository.open(here)) == before
+
+
+def test_no_signed_request_goes_where_a_state_file_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, web_server: WebServer
+) -> None:
+    made(tmp_path / "here")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.setenv(name, "SECRET")
+    options = "allow_http=true&region=us-east-1&force_path_style=true"
+    roots = (f"s3://bucket/pre?endpoint_url={web_server.url}&{options}", f"{web_server.url}/x")
+    for root in roots:
+        point_to(tmp_path / "here", root)
+        with pytest.raises(InvalidInputError, match="store_root") as caught:
+            Repository.open(tmp_path / "here")
+        assert "allow_http" not in str(caught.value)
+    assert not web_server.seen
