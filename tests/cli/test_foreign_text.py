@@ -11,6 +11,7 @@ import zarr
 
 import frazil
 from frazil.model.config import (
+    AnyObjectStoreConfig,
     ObjectStoreConfig,
     StorageRetriesSettings,
     StorageSettings,
@@ -31,7 +32,7 @@ def nasty(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A repository in which every text is somebody's attempt."""
     url = str(tmp_path_factory.mktemp("nasty") / "repo")
     config = frazil.RepositoryConfig(storage=ONCE)
-    stores = {
+    stores: dict[str, AnyObjectStoreConfig] = {
         "http://127.0.0.1:9/d/": ObjectStoreConfig.Http({}, {"X-Auth": SECRET}),
         "https://127.0.0.1:9/d/": ObjectStoreConfig.Http({"api_key": SECRET, "note": EVIL}),
         "gs://bk/": ObjectStoreConfig.Gcs({"service_account_key": SECRET, "note": EVIL}),
@@ -43,7 +44,7 @@ def nasty(tmp_path_factory: pytest.TempPathFactory) -> str:
     group = zarr.group(session.store, attributes={f"t{EVIL}": EVIL})
     dims = (f"d{EVIL}",)
     group.create_array("n\x1b[31m\u202e", shape=(4,), dtype="f4", dimension_names=dims)[:] = 1
-    texts = group.create_array("s", shape=(2,), dtype=str, dimension_names=dims)  # type: ignore[arg-type]
+    texts = group.create_array("s", shape=(2,), dtype=str, dimension_names=dims)
     texts[:] = np.array([EVIL, "plain"], dtype=object)
     group.create_array("v", shape=(4,), chunks=(4,), dtype="u1", compressors=None)
     location = f"http://127.0.0.1:9/d/x?X-Amz-Signature={SECRET}"
