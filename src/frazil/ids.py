@@ -113,6 +113,27 @@ def node_path(text: str) -> str:
     return path
 
 
+def require_usable_name(path: str) -> None:
+    """Refuse to make a node at a path that some reader or storage could not reach.
+
+    Raises:
+        InvalidInputError: a name is `zarr.json`, which keys of metadata end in, holds a NUL, which
+            no file system takes, or half of a character, which UTF-8 cannot spell.
+    """
+    problem = None
+    if "zarr.json" in path.split("/"):
+        problem = "a node cannot be called 'zarr.json'"
+    elif "\0" in path:
+        problem = "a name cannot hold the character NUL"
+    elif not path.isascii():
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            problem = "a name holds half of a character, a lone surrogate"
+    if problem is not None:
+        raise InvalidInputError(f"invalid node path {path!r}: {problem}", ErrorKind.INVALID_PATH)
+
+
 def parent_path(path: str) -> str:
     """Return the path of the group that would hold this node."""
     return path.rpartition("/")[0] or "/"

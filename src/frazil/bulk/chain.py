@@ -25,9 +25,11 @@ from frazil.bulk.codecs import (
     Strings,
     array_codec,
     damaged,
+    require_justified,
 )
 from frazil.bulk.compressors import ByteCodec, byte_codec
 from frazil.bulk.data_types import dtype_of, fill_of
+from frazil.formats.bounds import ALLOWANCE, justified
 
 if TYPE_CHECKING:
     from zarr.core.metadata import ArrayV3Metadata
@@ -70,6 +72,14 @@ class Chain:
         """Whether the encoded bytes are the C-ordered memory of the chunk, nothing else."""
         return self.is_direct and not self.bytes
 
+    @cached_property
+    def is_checked(self) -> bool:
+        """Whether every chunk holds a checksum of all its bytes."""
+        if any(getattr(codec, "is_checksum", False) for codec in self.bytes):
+            return True
+        shards = self.serializer if isinstance(self.serializer, Sharding) else None
+        return shards is not None and shards.inner.is_checked and shards.index.is_checked
+
     @property
     def shards(self) -> Sharding | None:
         """How shards are made, if chunks are shards that can be read in parts."""
@@ -110,8 +120,7 @@ class Chain:
         shapes = [shape]
         for codec in self.arrays:
             shapes.append(codec.encoded_shape(shapes[-1]))
-        size = self.serializer.size(shapes[-1])
-        array = self.serializer.decode(self._unpack(data, size), shapes[-1])
+        array = self.serializer.decode(self._unpack(data, shapes[-1]), shapes[-1])
         for position in range(len(self.arrays) - 1, -1, -1):
             array = self.arrays[position].decode(array, shapes[position])
         return array
@@ -125,8 +134,7 @@ class Chain:
         if self.is_direct and out.flags.c_contiguous and out.dtype == self.dtype:
             self.unpack_into(data, as_memory(out))
         elif isinstance(self.serializer, Sharding) and not self.arrays:
-            size = self.serializer.size(out.shape)
-            self.serializer.decode_into(self._unpack(data, size), out)
+            self.serializer.decode_into(self._unpack(data, out.shape), out)
         else:
             out[...] = self.decode(data, out.shape)
 
@@ -136,18 +144,34 @@ class Chain:
         Raises:
             FormatError: the bytes are damaged.
         """
+        if self.bytes:
+            require_justified(len(memory), len(data))
         if len(self.bytes) == 1:
             self.bytes[0].decode_into(data, memory)
         elif self.bytes:
-            self.bytes[0].decode_into(self._unpack(data, len(memory), stop=1), memory)
+            self.bytes[0].decode_into(self._undo(data, len(memory), stop=1), memory)
         elif len(data) != len(memory):
             raise damaged("wrong size", found=len(data), expected=len(memory))
         else:
             memory[:] = data
 
-    def _unpack(self, data: Bytes, size: int | None, stop: int = 0) -> Bytes:
-        """Undo the codecs from bytes to bytes, down to number `stop`."""
-        limits = [MAX_VARIABLE if size is None else size]
+    def _unpack(self, data: Bytes, shape: Shape) -> Bytes:
+        """Undo the codecs from bytes to bytes, as far as chunks of a shape can justify."""
+        if not self.bytes:
+            return data
+        size = self.serializer.size(shape)
+        if size is None and isinstance(self.serializer, Sharding):
+            size = self.serializer.limit(shape)
+        elif size is None:
+            # Items take eight bytes: their sizes, and as much on average for what they say.
+            least = max(ALLOWANCE, 4 + 8 * math.prod(shape))
+            return self._undo(data, justified(len(data), MAX_VARIABLE, least))
+        require_justified(size, len(data))
+        return self._undo(data, size)
+
+    def _undo(self, data: Bytes, size: int, stop: int = 0) -> Bytes:
+        """Undo the codecs from bytes to bytes down to number `stop`, to at most `size` bytes."""
+        limits = [size]
         for codec in self.bytes[:-1]:
             limits.append(codec.limit(limits[-1]))
         for position in range(len(self.bytes) - 1, stop - 1, -1):

@@ -18,6 +18,7 @@ from numcodecs.abc import Codec as Numcodec
 from numcodecs.vlen import VLenBytes, VLenUTF8
 
 from frazil.errors import ErrorKind, FormatError
+from frazil.formats.bounds import justified
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 Array: TypeAlias = npt.NDArray[Any]
@@ -26,6 +27,8 @@ Configuration: TypeAlias = Mapping[str, Any]
 
 MAX_VARIABLE: Final = 1 << 30
 """Largest decoded chunk of strings, whose size no metadata tells."""
+LARGE_CHUNK: Final = 1 << 30
+"""Chunks that decode to more must have as many bytes encoded as files must (`formats.bounds`)."""
 FOREIGN: Final = (ValueError, TypeError, RuntimeError, IndexError, OverflowError, SystemError)
 """What numcodecs raises when bytes make no sense."""
 
@@ -38,6 +41,24 @@ def damaged(problem: str, **facts: object) -> FormatError:
 def wrong_size(found: int | str, expected: int) -> FormatError:
     """The error for a chunk of another size than its array's chunks have."""
     return damaged("it does not decode to its size", found=found, expected=expected)
+
+
+def require_justified(size: int, encoded: int) -> None:
+    """Refuse a chunk that is larger than its bytes can honestly make it.
+
+    How large a chunk becomes is told by its array, and a chunk of one value all over packs as
+    well as any bomb. So only the largest are refused: codecs hardly write chunks of a gigabyte.
+
+    Raises:
+        FormatError: it would decode to too much.
+    """
+    if size > justified(encoded, size, least=LARGE_CHUNK):
+        raise damaged(
+            "it decodes to more than its bytes can honestly hold; if you trust it, allow more "
+            "with frazil.config.set(max_expansion=...)",
+            encoded=encoded,
+            decoded=size,
+        )
 
 
 def as_bytes(data: object) -> Bytes:

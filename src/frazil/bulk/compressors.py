@@ -89,6 +89,7 @@ class Zstd(_Compressor):
     """Zstandard."""
 
     def __init__(self, level: int, *, checksum: bool) -> None:
+        self.is_checksum = checksum
         self._key = (level, checksum)
         self._large = numcodecs.Zstd(level=level, checksum=checksum)
 
@@ -287,6 +288,8 @@ class Lz4(_Compressor):
 class Crc32c:
     """A CRC-32C after the bytes."""
 
+    is_checksum: Final = True
+
     def encode(self, data: Bytes) -> Bytes:
         """Append the checksum."""
         return b"".join((data, _crc32c(data).to_bytes(4, "little")))
@@ -328,6 +331,7 @@ class SameSize(_Compressor):
     def __init__(self, codec: Numcodec, added: int) -> None:
         self._codec = codec
         self._added = added
+        self.is_checksum = added > 0
 
     def encode(self, data: Bytes) -> Bytes:
         """Encode."""
@@ -365,6 +369,10 @@ def byte_codec(name: str, given: Configuration, dtype: np.dtype[Any]) -> ByteCod
             return Blosc(_blosc(given, dtype))
         case "crc32c" if name == "crc32c":
             return Crc32c()
+        case "imagecodecs_zstd":
+            return Zstd(int(given.get("level") or 0), checksum=False)
+        case "imagecodecs_deflate":
+            return Inflate(numcodecs.Zlib(int(given.get("level") or 6)), 15)
         case bare if bare != name:
             return _numcodecs_bytes(bare, given, dtype)
     return None

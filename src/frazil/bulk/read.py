@@ -16,7 +16,7 @@ from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.engine import Progress, Source, execute
 from frazil.bulk.fetch import find_chunks
 from frazil.bulk.grid import I64, regular_grid
-from frazil.bulk.layout import Layout, layout_of
+from frazil.bulk.layout import Layout, array_layout
 from frazil.bulk.plan import BoxPlan, ListPlan, Plan, box_plan, point_plan
 from frazil.bulk.selection import blocks_as_slices, is_array, is_index
 from frazil.bulk.shards import ShardFinder
@@ -84,7 +84,7 @@ def open_array(owner: Owner, path: str) -> Opened:
     state = state_of(owner)
     changes = state.changes  # before the tree, as whoever reads during a commit must
     node = state.array(clean_path(path))
-    return Opened(state, node, layout_of(node.user_data), changes)
+    return Opened(state, node, array_layout(node), changes)
 
 
 def read_region(

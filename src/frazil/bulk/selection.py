@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from types import EllipsisType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,29 @@ Part: TypeAlias = slice | I64
 """A selection along one axis of a chunk or of the result."""
 FEW_CHUNKS: Final = 64
 """Cuts of so many chunks are remembered."""
+
+
+class Slices(Sequence[slice]):
+    """Many slices, each made when it is asked for: there may be one for each of many chunks."""
+
+    __slots__ = ("_starts", "_step", "_stops")
+
+    def __init__(self, starts: I64, stops: I64, step: int | None = None) -> None:
+        self._starts = starts
+        self._stops = stops
+        self._step = step
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, index: int) -> slice: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[slice]: ...
+    def __getitem__(self, index: int | slice) -> slice | Sequence[slice]:
+        if isinstance(index, slice):
+            return Slices(self._starts[index], self._stops[index], self._step)
+        return slice(int(self._starts[index]), int(self._stops[index]), self._step)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +105,12 @@ def _cut_few(axis: GridAxis, start: int, items: int, step: int) -> Cut:
 def _cut_many(axis: GridAxis, start: int, items: int, step: int) -> Cut:
     last = start + (items - 1) * step
     ends = axis.chunk_of(np.array([start, last]))
-    chunks = np.arange(ends[0], ends[1] + 1)
+    if items <= ends[1] - ends[0]:
+        # Steps over whole chunks: only those with an element are looked at.
+        chunks = axis.chunk_of(start + step * np.arange(items))
+        chunks = chunks[np.append(True, chunks[1:] != chunks[:-1])]
+    else:
+        chunks = np.arange(ends[0], ends[1] + 1)
     begin, sizes = axis.start_of(chunks), axis.size_of(chunks)
     first = np.maximum(0, -(-(begin - start) // step))
     after = np.minimum(items, -(-(begin + sizes - start) // step))
@@ -96,8 +124,8 @@ def _cut_many(axis: GridAxis, start: int, items: int, step: int) -> Cut:
     return Cut(
         chunks,
         sizes,
-        [slice(a, b, step) for a, b in zip(low.tolist(), high.tolist(), strict=True)],
-        [slice(a, b) for a, b in zip(first.tolist(), after.tolist(), strict=True)],
+        Slices(low, high, step),
+        Slices(first, after),
         is_whole=straight & (high == sizes),
         covers=straight & (high == np.minimum(sizes, axis.length - begin)),
         items=items,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from frazil.fsck.plans import RepairPlan
 
 PANEL: Final = "Maintain"
+SHOWN: Final = 5
+"""Kinds of bytes without a checksum that are told."""
 COLOURS: Final = {"error": "bold red", "warning": "yellow", "note": "dim"}
 Checked = Annotated[
     str,
@@ -139,6 +141,10 @@ def _counts(report: Report, *, deep: bool) -> list[tuple[str, str]]:
         rows.append(("virtual", f"{counted(report.virtual_references, 'reference')}, {told}"))
     if deep:
         rows.append(("decoded", counted(report.decoded_chunks, "chunk")))
+        without = [f"{size(count)} of {what}" for what, count in report.unchecked.items()]
+        if without:
+            more = f" and {len(without) - SHOWN} more" if len(without) > SHOWN else ""
+            rows.append(("no checksum", ", ".join(without[:SHOWN]) + more))
     if report.unreferenced:
         count = sum(report.unreferenced.values())
         rows.append(

@@ -47,6 +47,9 @@ def ingest(
     compressor: Annotated[
         str | None, typer.Option(help="Of what is copied: zstd:5, blosc:lz4, gzip, none.")
     ] = None,
+    checksum: Annotated[
+        bool, typer.Option("--checksum", help="Let chunks that are copied end in a CRC-32C.")
+    ] = False,
     concat_dim: Annotated[
         list[str] | None,
         typer.Option(
@@ -106,6 +109,7 @@ def ingest(
         "mode": mode,
         "chunks": _chunks(chunks),
         "compressor": compressor,
+        "checksum": checksum,
         "concat_dim": concat_dim,
         "append": append,
         "materialize": materialize,

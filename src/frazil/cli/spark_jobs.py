@@ -182,6 +182,9 @@ def rechunk(
         str | None,
         typer.Option(help="zstd:5, gzip, blosc:lz4, none; as it is by default."),
     ] = None,
+    checksum: Annotated[
+        bool, typer.Option("--checksum", help="Let the new chunks end in a CRC-32C.")
+    ] = False,
     max_memory: Annotated[str, typer.Option(help="Memory of a task.")] = "512m",
     message: Text = None,
     authorize: Authorize = None,
@@ -201,6 +204,7 @@ def rechunk(
             branch=branch,
             group=group,
             compressor=compressor,
+            checksum=checksum,
             message=message,
             max_memory=_memory(max_memory),
             options=_authorized(authorize),

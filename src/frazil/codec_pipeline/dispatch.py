@@ -22,6 +22,7 @@ from zarr.core.metadata import ArrayV2Metadata, ArrayV3Metadata
 from zarr.registry import get_pipeline_class, register_pipeline
 
 from frazil import config
+from frazil.codec_pipeline.bounded import within_bounds
 from frazil.codec_pipeline.bulk_pipeline import bulk_or_plain
 from frazil.store import FrazilStore
 
@@ -54,7 +55,7 @@ class FrazilCodecPipeline(CodecPipeline):
         """
         if not isinstance(store, FrazilStore) or not config.current().fast_zarr:
             return cls.below.from_array_metadata_and_store(array_metadata, store)
-        return bulk_or_plain(array_metadata, cls._plain(array_metadata, store))
+        return bulk_or_plain(array_metadata, within_bounds(cls._plain(array_metadata, store)))
 
     @classmethod
     def _plain(

@@ -6,19 +6,17 @@ chunks where both sides are encoded alike, else regions with regions.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import product
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.grid import Grid, parse_grid
-from frazil.bulk.layout import layout_of
+from frazil.bulk.grid import Grid
+from frazil.bulk.layout import array_layout, grid_of
 from frazil.comparing.candidates import (
     Logged,
     different_chunks,
@@ -26,8 +24,9 @@ from frazil.comparing.candidates import (
     written_chunks,
 )
 from frazil.comparing.records import Box, FoundBy, Shape
-from frazil.errors import NodeNotFoundError
+from frazil.errors import ErrorKind, InvalidInputError, NodeNotFoundError
 from frazil.ids import SnapshotId, is_below, node_path
+from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode
 from frazil.session.context import Context
 from frazil.session.working import WorkingState
@@ -35,17 +34,76 @@ from frazil.session.working import WorkingState
 I64: TypeAlias = npt.NDArray[np.int64]
 PORTION_BYTES: Final = 4 << 20
 """Cells of one side that are in memory at a time; a chunk that is larger is taken alone."""
+PORTION_CHUNKS: Final = 1 << 16
+"""Chunks of one side that are looked up at a time."""
+MAX_REGIONS: Final = 1 << 22
+"""Regions that are compared one by one; more would take days."""
 GUESSED_ITEM: Final = 32
 ENCODING: Final = ("data_type", "chunk_grid", "codecs", "fill_value", "storage_transformers")
 """Parts of a `zarr.json` that say what the bytes of chunks mean."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Rest:
+    """All regions but some: those where neither side has chunks."""
+
+    shape: Shape
+    """of the array"""
+    block: Shape
+    """of a region"""
+    others: I64
+    """(n, ndim) the regions that are not meant"""
+
+    @property
+    def counts(self) -> Shape:
+        """Regions along each axis."""
+        return tuple(-(-n // size) for n, size in zip(self.shape, self.block, strict=True))
+
+    @property
+    def cells(self) -> int:
+        """How many cells are meant."""
+        starts = self.others * np.array(self.block, np.int64)
+        sizes = np.minimum(np.array(self.block), np.array(self.shape) - starts)
+        return math.prod(self.shape) - sum(map(math.prod, sizes.tolist()))
+
+    def box(self) -> Box:
+        """The smallest box around all cells that are meant; there must be one."""
+        counts, edges = self.counts, []
+        for axis, count in enumerate(counts):
+            full = math.prod(counts) // count
+            numbers, times = np.unique(self.others[:, axis], return_counts=True)
+            taken = set(numbers[times == full].tolist())
+            first = next(n for n in range(count) if n not in taken)
+            last = next(n for n in range(count - 1, -1, -1) if n not in taken)
+            size, length = self.block[axis], self.shape[axis]
+            edges.append((first * size, min((last + 1) * size, length)))
+        return tuple(edges)
+
+    def first_cells(self, wanted: int) -> list[Shape]:
+        """The cells with the smallest coordinates."""
+        others, found = set(map(tuple, self.others.tolist())), list[Shape]()
+        *rows, length = self.shape
+        for row in np.ndindex(*rows):
+            above = tuple(n // size for n, size in zip(row, self.block, strict=False))
+            at = 0
+            while at < length and len(found) < wanted:
+                if (*above, at // self.block[-1]) in others:
+                    at += self.block[-1] - at % self.block[-1]
+                else:
+                    found.append((*row, at))
+                    at += 1
+            if len(found) == wanted:
+                break
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Portion:
-    """A part of a comparison that is done at one time: some chunks, or a region."""
+    """A part of a comparison that is done at one time: some chunks, a region, or the rest."""
 
     chunks: I64 | None = None
     box: Box = ()
+    rest: Rest | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,21 +136,9 @@ def lengths(node: ArrayNode) -> Shape:
     return tuple(axis.array_length for axis in node.shape)
 
 
-@lru_cache(maxsize=512)
-def document(user_data: bytes) -> dict[str, Any]:
-    """The `zarr.json` of an array."""
-    found: dict[str, Any] = json.loads(user_data)
-    return found
-
-
-def grid_of(node: ArrayNode) -> Grid:
-    """The chunk grid of an array."""
-    return parse_grid(document(node.user_data))
-
-
 def are_alike(old: ArrayNode, new: ArrayNode) -> bool:
     """Whether equal references mean equal values."""
-    one, other = document(old.user_data), document(new.user_data)
+    one, other = document_of(old), document_of(new)
     return len(old.shape) == len(new.shape) and all(
         one.get(name) == other.get(name) for name in ENCODING
     )
@@ -190,12 +236,20 @@ def _within(grid: Grid, coords: I64, common: Shape | None) -> I64:
 # --- portions ---
 
 
-def portions(pair: Pair, old: WorkingState, new: WorkingState) -> Iterator[Portion]:
-    """The parts of a comparison, each small enough to be in memory."""
+def portions(
+    pair: Pair, old: WorkingState, new: WorkingState, *, leave_rest: bool = False
+) -> Iterator[Portion]:
+    """The parts of a comparison, each small enough to be in memory.
+
+    With `leave_rest` all regions without chunks are one part, which need not be read.
+
+    Raises:
+        InvalidInputError: there are too many of them.
+    """
     if pair.old is None or pair.new is None or pair.common is None:
         return
     if pair.chunks is None:
-        yield from _boxes(pair.old, pair.new, old, new)
+        yield from _boxes(pair.old, pair.new, old, new, leave_rest=leave_rest)
         return
     grid = grid_of(pair.new)
     if all(axis.is_regular for axis in grid):
@@ -213,26 +267,39 @@ def portions(pair: Pair, old: WorkingState, new: WorkingState) -> Iterator[Porti
 
 def _itemsize(*nodes: ArrayNode) -> int:
     """Bytes of a cell in memory; a guess where only zarr knows the data type."""
-    layouts = [layout_of(node.user_data) for node in nodes]
+    layouts = [array_layout(node) for node in nodes]
     return max(GUESSED_ITEM if each is None else each.chain.dtype.itemsize or 1 for each in layouts)
 
 
 def _boxes(
-    one: ArrayNode, other: ArrayNode, old: WorkingState, new: WorkingState
+    one: ArrayNode, other: ArrayNode, old: WorkingState, new: WorkingState, *, leave_rest: bool
 ) -> Iterator[Portion]:
-    """Regions of the shape that both have, without those where neither side has chunks."""
+    """Regions of the shape that both have.
+
+    Those where neither side has chunks are left out if the fill value is the same, and else are
+    told as what they are if `leave_rest`.
+    """
     common = tuple(map(min, lengths(one), lengths(other)))
     if 0 in common:
         return
-    block = _block(common, _largest(one, other), PORTION_BYTES // _itemsize(one, other))
+    chunk = _largest(one, other)
+    cells = min(PORTION_BYTES // _itemsize(one, other), math.prod(chunk) * PORTION_CHUNKS)
+    block = _block(common, chunk, cells)
     counts = tuple(-(-length // size) for length, size in zip(common, block, strict=True))
-    has_same_fill = document(one.user_data).get("fill_value") == document(other.user_data).get(
-        "fill_value"
-    )
-    numbers: Any = product(*map(range, counts))
-    if has_same_fill:
-        parts = [_touched(state, node, block, counts) for state, node in ((old, one), (new, other))]
-        numbers = np.unique(np.concatenate(parts), axis=0).tolist() if counts else [()]
+    touched = _touched_by_any(one, other, old, new, block, counts)
+    has_same_fill = document_of(one).get("fill_value") == document_of(other).get("fill_value")
+    numbers: Iterable[Any] = touched.tolist()
+    if not has_same_fill and leave_rest:
+        yield Portion(rest=Rest(common, block, touched))
+    elif not has_same_fill:
+        if math.prod(counts) > MAX_REGIONS:
+            raise InvalidInputError(
+                f"the array {other.path!r} has too many cells to compare all of them: its fill "
+                "value has changed",
+                kind=ErrorKind.INVALID_SELECTION,
+                shape=common,
+            )
+        numbers = product(*map(range, counts))
     for number in numbers:
         yield Portion(
             box=tuple(
@@ -240,6 +307,21 @@ def _boxes(
                 for n, size, length in zip(number, block, common, strict=True)
             )
         )
+
+
+def _touched_by_any(
+    one: ArrayNode,
+    other: ArrayNode,
+    old: WorkingState,
+    new: WorkingState,
+    block: Shape,
+    counts: Shape,
+) -> I64:
+    """The regions in which either side has chunks."""
+    if not counts:
+        return np.zeros((1, 0), np.int64)
+    parts = [_touched(state, node, block, counts) for state, node in ((old, one), (new, other))]
+    return np.asarray(np.unique(np.concatenate(parts), axis=0))
 
 
 def _largest(*nodes: ArrayNode) -> Shape:

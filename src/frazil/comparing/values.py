@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.bulk.layout import array_layout, grid_of
 from frazil.bulk.read import open_array, read_chunks, read_region
 from frazil.comparing.cells import compare_cells
-from frazil.comparing.pairing import Pair, Portion, document, lengths, plan_pairs, portions
+from frazil.comparing.pairing import Pair, Portion, Rest, lengths, plan_pairs, portions
 from frazil.comparing.records import ArrayChange, ArrayDiff, Shape, Tally, ValueDiff
 from frazil.ids import SnapshotId
+from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode
 from frazil.session.context import Context
 from frazil.session.session import Session
@@ -43,9 +46,10 @@ def diff_values(
     found: list[ArrayDiff] = []
     for pair in plan_pairs(context, first, last, paths):
         tally, read = Tally(), 0
-        for portion in portions(pair, old.state, new.state):
+        for portion in portions(pair, old.state, new.state, leave_rest=has_known_fill(pair)):
             tally = tally.merged(compare_portion(old, new, pair, portion, max_samples), max_samples)
-            read += 1 if portion.chunks is None else len(portion.chunks)
+            if portion.rest is None:
+                read += 1 if portion.chunks is None else len(portion.chunks)
             if progress is not None:
                 progress(pair.path, read)
         told = described(pair, tally, read)
@@ -86,7 +90,7 @@ def described(pair: Pair, tally: Tally, chunks_read: int = 0) -> ArrayDiff:
 
 def type_name(node: ArrayNode) -> str:
     """The data type of an array, as its `zarr.json` names it."""
-    kind = document(node.user_data).get("data_type")
+    kind = document_of(node).get("data_type")
     return str(kind.get("name")) if isinstance(kind, dict) else str(kind)
 
 
@@ -97,6 +101,8 @@ def compare_portion(
     assert pair.old is not None
     assert pair.new is not None
     assert pair.common is not None
+    if portion.rest is not None:
+        return _compare_fills(pair, portion.rest, max_samples)
     if portion.chunks is not None:
         one = _read(old, pair.old.path, portion.chunks)
         other = _read(new, pair.new.path, portion.chunks)
@@ -114,6 +120,43 @@ def compare_portion(
     other = np.asarray(read_region(new, pair.new.path, region or ...))[None]
     starts = np.array([[start for start, _ in portion.box]], np.int64).reshape(1, len(region))
     return compare_cells(one, other, starts, pair.common, max_samples)
+
+
+def has_known_fill(pair: Pair) -> bool:
+    """Whether the value of missing chunks is known without zarr, on both sides."""
+    nodes = [node for node in (pair.old, pair.new) if node is not None]
+    return all(array_layout(node) is not None for node in nodes) and bool(pair.common)
+
+
+def _compare_fills(pair: Pair, rest: Rest, max_samples: int) -> Tally:
+    """Compare cells of which both sides have none stored: each is its fill value."""
+    cells = rest.cells
+    if not cells:
+        return Tally()
+    assert pair.old is not None
+    assert pair.new is not None
+    old, new = _fill(pair.old), _fill(pair.new)
+    one = compare_cells(old, new, np.zeros((1, 1), np.int64), (1,), 1)
+    if not one.changed:
+        return Tally(compared=cells)
+    shown = one.samples[0]
+    return replace(
+        one,
+        compared=cells,
+        changed=cells,
+        differences=one.differences * cells,
+        total=one.total * cells,
+        box=rest.box(),
+        samples=tuple(replace(shown, coords=at) for at in rest.first_cells(max_samples)),
+    )
+
+
+def _fill(node: ArrayNode) -> Array:
+    layout = array_layout(node)
+    assert layout is not None
+    made = np.empty((1, 1), layout.chain.dtype)
+    made[...] = layout.chain.fill_value
+    return made
 
 
 def _read(session: Session, path: str, chunks: npt.NDArray[np.int64]) -> Array | None:
@@ -144,7 +187,7 @@ def _boxes_of(
     node: ArrayNode, chunks: npt.NDArray[np.int64], common: Shape
 ) -> list[tuple[tuple[int, int], ...]]:
     """The cells of chunks that both sides have."""
-    sizes = document(node.user_data)["chunk_grid"]["configuration"]["chunk_shape"]
+    sizes = [axis.sizes[0] for axis in grid_of(node)]
     return [
         tuple(
             (n * size, min((n + 1) * size, length))

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import zstandard
 
 from frazil.errors import ErrorKind, FormatError
+from frazil.formats.bounds import justified, too_large
 
 Body: TypeAlias = bytes | memoryview
 
@@ -58,13 +59,14 @@ table stays in the processor's nearest cache.
 
 def _compressor(level: int) -> zstandard.ZstdCompressor:
     if level != NOISE:
-        return zstandard.ZstdCompressor(level=level, write_content_size=True)
+        return zstandard.ZstdCompressor(level=level, write_content_size=True, write_checksum=True)
     parameters = zstandard.ZstdCompressionParameters.from_level(
         1,
         strategy=zstandard.STRATEGY_FAST,
         hash_log=12,
         min_match=6,
         write_content_size=True,
+        write_checksum=True,
     )
     return zstandard.ZstdCompressor(compression_params=parameters)
 
@@ -89,6 +91,7 @@ _small: Final = _SmallCompressors()
 def seal(body: Body | Sequence[Body], kind: FileKind, *, spec: int, level: int = 3) -> bytes:
     """Compress a body, given whole or in pieces, and put the header before it.
 
+    The frame ends in a checksum of the body, which every reader of the format verifies.
     `level` is one of zstd's, or `NOISE`.
     """
     if not isinstance(body, bytes | memoryview):
@@ -131,25 +134,38 @@ def unseal(blob: bytes, expected: FileKind | None, *, key: str) -> Envelope:
 
 
 def unpack(packed: bytes | memoryview, *, limit: int, key: str) -> bytes:
-    """Decompress zstd frames, with or without declared size, up to `limit` bytes."""
+    """Decompress zstd frames, with or without declared size, and verify their checksums.
+
+    Raises:
+        FormatError: they are damaged, or unpack to more than `limit` bytes or than a file of
+            this size can justify.
+    """
+    limit = justified(len(packed), limit)
     try:
         declared = zstandard.frame_content_size(packed)
         if declared > limit:
-            raise FormatError("unpacks to more than is allowed", key=key, limit=limit)
+            raise too_large(key, packed=len(packed), limit=limit)
         if declared >= 0:
-            body = zstandard.ZstdDecompressor().decompress(packed, max_output_size=limit)
-        else:
-            with zstandard.ZstdDecompressor().stream_reader(
-                packed, read_across_frames=True
-            ) as stream:
-                # In pieces: asking for everything at once would reserve the whole limit.
-                pieces, size = [], 0
-                while size <= limit and (piece := stream.read(min(PIECE, limit + 1 - size))):
-                    pieces.append(piece)
-                    size += len(piece)
-                body = b"".join(pieces)
+            # Nothing may follow: a frame whose mark of a checksum was lost ends before it.
+            return zstandard.ZstdDecompressor().decompress(
+                packed, max_output_size=limit, allow_extra_data=False
+            )
+        with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as stream:
+            # In pieces: asking for everything at once would reserve the whole limit.
+            pieces, size = [], 0
+            while size <= limit and (piece := stream.read(min(PIECE, limit + 1 - size))):
+                pieces.append(piece)
+                size += len(piece)
     except zstandard.ZstdError as error:
         raise FormatError(f"damaged zstd data: {error}", key=key) from error
-    if len(body) > limit:
-        raise FormatError("unpacks to more than is allowed", key=key, limit=limit)
-    return body
+    if size > limit:
+        raise too_large(key, packed=len(packed), limit=limit)
+    return b"".join(pieces)
+
+
+def has_checksum(packed: bytes | memoryview) -> bool:
+    """Whether a zstd frame ends in a checksum of what it holds."""
+    try:
+        return zstandard.get_frame_parameters(packed).has_checksum
+    except zstandard.ZstdError:
+        return False

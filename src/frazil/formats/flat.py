@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from frazil.errors import FormatError
 
@@ -16,22 +20,52 @@ U16: Final = struct.Struct("<H")
 U32: Final = struct.Struct("<I")
 I32: Final = struct.Struct("<i")
 U64: Final = struct.Struct("<Q")
+SHARED: Final = 1 << 20
+"""Bytes that may be read more than once, because several tables point to them."""
+MANY: Final = 1024
+"""Items of a list from which on repetitions count as an attack."""
 
 
 class Buffer:
     """The body of one file; `key` names the file in errors."""
 
-    __slots__ = ("_vtables", "data", "key", "size")
+    __slots__ = ("_left", "_vtables", "data", "key", "size")
 
     def __init__(self, data: bytes | memoryview, key: str) -> None:
         self.data = data
         self.key = key
         self.size = len(data)
+        self._left: int | None = None
         self._vtables: dict[int, tuple[int, ...]] = {}
 
     def fail(self, problem: str) -> FormatError:
         """Make the error for damage found in this file."""
         return FormatError(f"damaged file: {problem}", key=self.key)
+
+    @contextmanager
+    def once(self) -> Iterator[None]:
+        """For a reader that takes every part of the file once.
+
+        Offsets may point from many places to one: what is read then costs more than the file can
+        justify, and is refused when that is noticed.
+        """
+        self._left = self.size + SHARED
+        try:
+            yield
+        finally:
+            self._left = None
+
+    def spend(self, size: int) -> None:
+        """Count bytes that are taken out of the file."""
+        if self._left is not None:
+            self._left -= size
+            if self._left < 0:
+                raise self.fail("the same bytes are used too often")
+
+    def few_repeats(self, items: npt.NDArray[np.void]) -> None:
+        """Refuse a long list of which most items are repetitions: ids are random, and differ."""
+        if len(items) > MANY and 2 * len(np.unique(items)) < len(items):
+            raise self.fail("the same item is listed too often")
 
     def read(self, form: struct.Struct, at: int) -> int:
         """Read one number."""
@@ -44,6 +78,7 @@ class Buffer:
         """Read raw bytes."""
         if at < 0 or length < 0 or at + length > self.size:
             raise self.fail("bytes outside the file")
+        self.spend(length)
         return bytes(self.data[at : at + length])
 
     def text(self, at: int) -> str:
@@ -79,6 +114,7 @@ class Table:
         self.size = self._slots[0]
         if position + self.size > buffer.size:
             raise buffer.fail("table outside the file")
+        buffer.spend(4 + self.size)
         self.buffer = buffer
         self.position = position
 
@@ -167,6 +203,7 @@ class Table:
             return []
         start, count = found
         data = self.buffer.data
+        self.buffer.few_repeats(np.frombuffer(data, f"V{length}", count, start))
         return [bytes(data[i : i + length]) for i in range(start, start + count * length, length)]
 
     def tables(self, slot: int, name: str | None = None) -> Iterator[Table]:

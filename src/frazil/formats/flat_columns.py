@@ -12,17 +12,15 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from frazil.formats.flat import Buffer, Table
+from frazil.formats.flat import SHARED, Buffer, Table
 
 I64: TypeAlias = npt.NDArray[np.int64]
 U64: TypeAlias = npt.NDArray[np.uint64]
 U8: TypeAlias = npt.NDArray[np.uint8]
 Raw: TypeAlias = npt.NDArray[np.bytes_]
 
-MAX_SHARING: Final = 64
-"""How often, on average, bytes of a file may be pointed to before it counts as an attack."""
-
-
+SMALLEST_TABLE: Final = 8
+"""Bytes of a table without fields: its place in a vector, and the way to its vtable."""
 FEW: Final = 8
 T = TypeVar("T", np.int64, np.uint64)
 
@@ -137,7 +135,8 @@ class TableColumns:
         starts = at + 4 * (at != 0)
         if len(at) and int((starts + counts * width).max()) > self.buffer.size:
             raise self.buffer.fail("vector outside the file")
-        if int(counts.sum()) * width > MAX_SHARING * self.buffer.size:
+        # Writers share a vector at most where it is empty, or small beside what refers to it.
+        if int(counts.sum()) * width > self.buffer.size + SHARED:
             raise self.buffer.fail("the same bytes are used too often")
         return Spans(starts, counts)
 
@@ -152,8 +151,6 @@ class TableColumns:
     def children(self, slot: int, name: str | None = None) -> tuple[TableColumns, I64]:
         """A field that is a vector of tables: all those tables, and how many each one has."""
         spans = self.vectors(slot, 4, name)
-        if int(spans.counts.sum()) > self.buffer.size:
-            raise self.buffer.fail("the same tables are used too often")
         at = spread(spans, 4)
         return TableColumns(self.buffer, at + numbers_at(self.buffer, at, "<u4")), spans.counts
 
@@ -176,8 +173,16 @@ def _distinct(values: I64) -> tuple[list[int], npt.NDArray[np.intp]]:
     return many.tolist(), kinds
 
 
-def table_columns(root: Table, slot: int, name: str) -> TableColumns:
-    """All tables of a vector field of one table."""
+def table_columns(
+    root: Table, slot: int, name: str, *, smallest: int = SMALLEST_TABLE
+) -> TableColumns:
+    """All tables of a vector field of one table; each takes `smallest` bytes at least.
+
+    Raises:
+        FormatError: there are more than the file can hold.
+    """
     start, count = root.required_vector(slot, 4, name)
+    if count * smallest > root.buffer.size:
+        raise root.buffer.fail(f"more {name} than the file can hold")
     at = start + 4 * np.arange(count, dtype=np.int64)
     return TableColumns(root.buffer, at + numbers_at(root.buffer, at, "<u4"))

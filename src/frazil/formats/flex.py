@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
+from frazil.formats.bounds import SMALL_VALUES
 from frazil.model.plain import JSON, ValueCodec
 
 MAX_DEPTH: Final = 128
@@ -82,7 +83,7 @@ class _Reader:
         self._data = data
         self._key = key
         # Each value takes a byte of its own at least, unless vectors share their items.
-        self._values_left = len(data) + 1
+        self._values_left = min(len(data) + 1, SMALL_VALUES)
         self._text_left = max(MIN_TEXT_LIMIT, MAX_TEXT_SHARING * len(data))
 
     def root(self) -> JSON:

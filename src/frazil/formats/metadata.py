@@ -11,9 +11,12 @@ from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats import flex
 from frazil.formats.flat import Table
 from frazil.formats.flat_writer import OFFSET, FlatWriter, Layout
+from frazil.formats.legacy.messages import unpack_message
 from frazil.model.plain import JSON, Metadata, ValueCodec
 
 ITEM: Final = Layout(OFFSET, OFFSET)
+LONG_VALUE: Final = 1 << 20
+"""Values from this size on are read within bounds, which takes longer."""
 
 
 def codec_of(spec: int, key: str) -> ValueCodec:
@@ -50,6 +53,9 @@ def _pack(value: JSON) -> bytes:
 
 
 def _unpack(data: bytes, *, key: str) -> JSON:
+    if len(data) > LONG_VALUE:
+        # The library has no limit for the number of values.
+        return _plain(unpack_message(data, key=key), key, flex.MAX_DEPTH)
     try:
         # An extension type would come back as bytes or an object, which JSON cannot hold.
         value = msgpack.unpackb(data, raw=False, strict_map_key=True, ext_hook=_refuse_extension)

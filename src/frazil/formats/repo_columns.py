@@ -27,6 +27,10 @@ from frazil.model.updates import RepoAvailability, Status
 
 HEAD: Final = 4
 """The vector begins here in a piece, so that the tables after it are aligned."""
+SMALLEST_SNAPSHOT: Final = 28
+"""Bytes of a snapshot with an id, a message and its place in the vector."""
+SMALLEST_UPDATE: Final = 16
+"""Bytes of a line of the operations log: four of its place, its vtable, its kind and a time."""
 
 
 # --- reading ---
@@ -39,7 +43,7 @@ def read_snapshots(root: Table, slot: int) -> SnapshotColumns:
         FormatError: they are damaged, out of order, or have impossible parents or times.
     """
     buffer = root.buffer
-    tables = table_columns(root, slot, "snapshots")
+    tables = table_columns(root, slot, "snapshots", smallest=SMALLEST_SNAPSHOT)
     rows = np.zeros(len(tables), snapshots.ROW)
     ids = rows["id"] = tables.ids(0, 12, "id")
     rows["parent"] = tables.numbers(1, "<i4")
@@ -56,7 +60,10 @@ def read_snapshots(root: Table, slot: int) -> SnapshotColumns:
     items["value_at"], items["value_size"] = metadata.vectors(1, 1, "value")
     logs = tables.vectors(5, 12)
     rows["pruned_at"], rows["pruned_count"] = np.cumsum(logs.counts) - logs.counts, logs.counts
-    pruned = tuple(SnapshotId(buffer.slice(at, 12)) for at in spread(logs, 12).tolist())
+    # Snapshots that were cut out may be listed by all that followed them.
+    at = spread(logs, 12)
+    known = {raw: SnapshotId(raw) for raw in {bytes(buffer.data[n : n + 12]) for n in at.tolist()}}
+    pruned = tuple(known[bytes(buffer.data[n : n + 12])] for n in at.tolist())
     return SnapshotColumns(rows, items, pruned, bytes(buffer.data))
 
 
@@ -79,7 +86,7 @@ def read_status(table: Table) -> Status:
 def read_updates(root: Table, slot: int) -> UpdateColumns:
     """Read the operations log of the repo object."""
     buffer = root.buffer
-    tables = table_columns(root, slot, "latest_updates")
+    tables = table_columns(root, slot, "latest_updates", smallest=SMALLEST_UPDATE)
     rows = np.zeros(len(tables), oplog.ROW)
     rows["tag"] = tables.numbers(0, "u1")
     rows["updated_at"] = _times(buffer, tables.longs(2))
@@ -95,7 +102,9 @@ def read_updates(root: Table, slot: int) -> UpdateColumns:
         details = TableColumns(buffer, targets[here])
         for place, (column, form) in enumerate(SHAPES[tag].cells):
             if form == "status":
-                found = [read_status(_status_table(buffer, at)) for at in targets[here].tolist()]
+                with buffer.once():
+                    places = targets[here].tolist()
+                    found = [read_status(_status_table(buffer, at)) for at in places]
                 rows[column][here] = np.arange(len(statuses), len(statuses) + len(found))
                 statuses += found
             elif form == "text":

@@ -49,7 +49,12 @@ def decode_repo_info(blob: bytes, *, key: str) -> RepoInfo:
         FormatError: the file is damaged, not a repo object, or of an unknown spec.
     """
     buffer = Buffer(unseal(blob, FileKind.REPO_INFO, key=key).body, key)
-    root = buffer.root()
+    with buffer.once():
+        return _read_repo_info(buffer)
+
+
+def _read_repo_info(buffer: Buffer) -> RepoInfo:
+    root, key = buffer.root(), buffer.key
     spec = root.byte(0)
     if spec not in SPECS:
         raise FormatError(

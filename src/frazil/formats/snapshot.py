@@ -31,6 +31,8 @@ DIMENSION_NAME: Final = Layout(OFFSET)
 MANIFEST_REF: Final = Layout("id12", OFFSET)
 MANIFEST_FILE: Final = Layout("id12", "u64", "u32")
 MANIFEST_FILE_V1: Final = struct.Struct("<12s4xQI4x")
+SMALLEST_FILE: Final = 20
+"""Bytes of an entry with an id, its place in the vector included."""
 
 
 # --- reading ---
@@ -44,6 +46,11 @@ def decode_snapshot(blob: bytes, *, key: str) -> Snapshot:
     """
     envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
     buffer = Buffer(envelope.body, key)
+    with buffer.once():
+        return _read_snapshot(buffer, envelope.spec)
+
+
+def _read_snapshot(buffer: Buffer, spec: int) -> Snapshot:
     root = buffer.root()
     parent = root.struct_bytes(1, 12)
     flushed_at = root.number(3, U64)
@@ -52,10 +59,10 @@ def decode_snapshot(blob: bytes, *, key: str) -> Snapshot:
     return Snapshot(
         id=SnapshotId(root.required_bytes(0, 12, "id")),
         parent_id=None if parent is None else SnapshotId(parent),
-        nodes=read_nodes(root, envelope.spec),
+        nodes=read_nodes(root, spec),
         flushed_at=flushed_at,
         message=root.required_text(4, "message"),
-        metadata=read_metadata(root, 5, codec_of(envelope.spec, key), "metadata"),
+        metadata=read_metadata(root, 5, codec_of(spec, buffer.key), "metadata"),
         manifest_files=tuple(_read_manifest_files(root)),
     )
 
@@ -66,7 +73,8 @@ def _read_manifest_files(root: Table) -> Iterator[ManifestFile]:
         yield ManifestFile(ManifestId(name), size, count)
     if root.at(7) is None:
         return
-    files = table_columns(root, 7, "manifest_files_v2")
+    files = table_columns(root, 7, "manifest_files_v2", smallest=SMALLEST_FILE)
+    root.buffer.few_repeats(files.ids(0, 12, "id").view("V12"))
     yield from map(
         ManifestFile,
         map(ManifestId, raw_ids(files, 0, 12)),

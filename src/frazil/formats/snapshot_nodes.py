@@ -39,6 +39,8 @@ MANY_NODES: Final = 50
 """Nodes that are read at once."""
 MANY_FOUND: Final = 4
 """From one in so many on it is quicker to read all nodes than the rest one by one."""
+SMALLEST_NODE: Final = 32
+"""Bytes of a node: an id, three offsets and a kind, its place in the vector, and its path."""
 LONG_PATH: Final = 256
 """Longer paths are compared one by one."""
 
@@ -51,7 +53,7 @@ def read_nodes(root: Table, spec: int) -> Sequence[Node]:
     """
     if root.required_vector(2, 4, "nodes")[1] <= min(FEW_NODES, MANY_NODES):
         return tuple(_read_few(root))
-    tables = table_columns(root, 2, "nodes")
+    tables = table_columns(root, 2, "nodes", smallest=SMALLEST_NODE)
     spans = tables.vectors(1, 1, "path")
     paths = Strings(*gather_runs(root.buffer.data, spans.starts, spans.counts))
     _check_paths(root.buffer, paths)

@@ -45,17 +45,18 @@ def decode_log(blob: bytes, *, key: str) -> TransactionLog:
         FormatError: the file is damaged or of another kind.
     """
     buffer = Buffer(unseal(blob, FileKind.TRANSACTION_LOG, key=key).body, key)
-    root = buffer.root()
-    ids = {
-        name: tuple(sorted(map(NodeId, root.structs(slot, 8, name))))
-        for slot, name in enumerate(ID_LISTS, 1)
-    }
-    return TransactionLog(
-        id=SnapshotId(root.required_bytes(0, 12, "id")),
-        **ids,
-        updated_chunks=_decode_chunks(buffer, root),
-        moved_nodes=tuple(_decode_move(move) for move in root.tables(MOVED_NODES)),
-    )
+    with buffer.once():
+        root = buffer.root()
+        ids = {
+            name: tuple(sorted(map(NodeId, root.structs(slot, 8, name))))
+            for slot, name in enumerate(ID_LISTS, 1)
+        }
+        return TransactionLog(
+            id=SnapshotId(root.required_bytes(0, 12, "id")),
+            **ids,
+            updated_chunks=_decode_chunks(buffer, root),
+            moved_nodes=tuple(_decode_move(move) for move in root.tables(MOVED_NODES)),
+        )
 
 
 def _decode_chunks(buffer: Buffer, root: Table) -> dict[NodeId, Coords]:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
-from frazil.errors import ErrorKind, InvalidInputError
-from frazil.model.nodes import Dimension
+from frazil.errors import ErrorKind, FormatError, InvalidInputError
+from frazil.model.documents import Document, damaged_document, read_document, read_json
+from frazil.model.nodes import ArrayNode, Dimension
 
 MAX_LENGTH: Final = 2**64 - 1
 MAX_CHUNKS: Final = 2**32 - 1
+NEWEST_SPEC: Final = 2
+SHARDING: Final = "sharding_indexed"
+CHECKSUM: Final = {"name": "crc32c"}
+"""The codec that adds a checksum to the bytes of a chunk."""
 STRUCTURE: Final = (
     "data_type",
     "chunk_grid",
@@ -47,8 +53,8 @@ def parse_node(document: bytes, *, spec: int) -> NodeMeta:
             cannot be stored.
     """
     try:
-        node = json.loads(document)
-    except (ValueError, RecursionError) as error:
+        node = read_json(document)
+    except ValueError as error:
         raise _bad(f"it is not JSON: {error}") from error
     if not isinstance(node, dict):
         raise _bad("it is not a JSON object")
@@ -142,7 +148,7 @@ def read_alike(one: bytes, other: bytes) -> bool:
     """Whether chunks mean the same under two documents of arrays."""
     if one == other:
         return True
-    first, second = json.loads(one), json.loads(other)
+    first, second = read_document(one), read_document(other)
     return all(
         json.dumps(first.get(name), sort_keys=True) == json.dumps(second.get(name), sort_keys=True)
         for name in STRUCTURE
@@ -151,8 +157,48 @@ def read_alike(one: bytes, other: bytes) -> bool:
 
 def chunk_lengths(document: bytes) -> tuple[int, ...] | None:
     """Length of a chunk along each axis; None where chunks differ, or have no length."""
-    grid = json.loads(document).get("chunk_grid", {})
-    if grid.get("name") != "regular":
+    grid = read_array_document(document)["chunk_grid"]
+    if grid["name"] != "regular":
         return None
     lengths = tuple(grid["configuration"]["chunk_shape"])
     return lengths if all(lengths) else None
+
+
+def with_checksum(codecs: Sequence[Any]) -> list[Any]:
+    """Codecs of an array, and last a checksum of the bytes that they make.
+
+    In shards each inner chunk gets one, because that is what is read alone.
+    """
+    found = list(codecs)
+    last = found[-1] if found else None
+    if isinstance(last, dict) and last.get("name") == SHARDING:
+        given = last["configuration"]
+        inner = {**given, "codecs": with_checksum(given["codecs"])}
+        return [*found[:-1], {**last, "configuration": inner}]
+    is_there = isinstance(last, dict) and last.get("name") == CHECKSUM["name"]
+    return found if is_there else [*found, CHECKSUM]
+
+
+def array_document(node: ArrayNode) -> Document:
+    """The `zarr.json` of an array, with a shape and a chunk grid that make sense.
+
+    Raises:
+        FormatError: it is damaged.
+    """
+    try:
+        return read_array_document(node.user_data)
+    except FormatError as error:
+        error.facts["path"] = node.path
+        raise
+
+
+@lru_cache(maxsize=512)
+def read_array_document(document: bytes) -> Document:
+    """The same of its bytes."""
+    try:
+        meta = parse_node(document, spec=NEWEST_SPEC)
+    except InvalidInputError as error:
+        raise FormatError(str(error), kind=ErrorKind.BAD_METADATA) from error
+    if not isinstance(meta, ArrayMeta):
+        raise damaged_document("it is not an array's", None)
+    return read_document(document)

@@ -9,7 +9,9 @@ from typing import Final, TypeAlias
 
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs
+from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import FormatError
+from frazil.formats.envelope import HEADER, has_checksum
 from frazil.fsck.decoding import decode_chunks
 from frazil.fsck.files import Files
 from frazil.fsck.findings import MAX_FINDINGS, RULES, Code, Finding, Report
@@ -106,6 +108,8 @@ def fsck(
     run.objects(sorted(wanted), virtual=virtual)
     if refs is None and ancestors:
         run.leftovers(wanted, history, uses)
+    if deep and context.generation.dialect is None:
+        run.uncovered()
     return report
 
 
@@ -345,7 +349,19 @@ class _Run:
     def _decode(self, manifest_id: ManifestId, uses: set[Use], *, virtual: bool) -> None:
         done = decode_chunks(self.context, self.files, manifest_id, uses, virtual=virtual)
         self.report.decoded_chunks += done.chunks
+        for path, size in done.unchecked.items():
+            self.report.leave_unchecked(f"chunks of {path}", size)
         self.report.record(done.findings)
+
+    def uncovered(self) -> None:
+        """Tell how many bytes of metadata no checksum covers."""
+        for key, size in self.files.unchecked.items():
+            self.report.leave_unchecked(key.partition("/")[0], size)
+        for key in (REPO_KEY, CONFIG_KEY):
+            blob = self.context.storage.get(key)
+            is_sealed = key == REPO_KEY and blob is not None
+            if blob is not None and not (is_sealed and has_checksum(blob[HEADER.size :])):
+                self.report.leave_unchecked(key, len(blob))
 
     def objects(self, snapshots: Sequence[SnapshotId], *, virtual: bool) -> None:
         """Check that chunk objects, and sources if that is wanted, have what references need."""

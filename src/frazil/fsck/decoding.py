@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from frazil.bulk.codecs import Shape
-from frazil.bulk.fetch import check_length
+from frazil.bulk.fetch import VIRTUAL, check_length
 from frazil.bulk.grid import Grid
 from frazil.bulk.layout import Layout, layout_of
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StorageError
@@ -36,6 +36,8 @@ class Decoded:
     """How many chunks were decoded, and what was found."""
 
     chunks: int = 0
+    unchecked: dict[str, int] = field(default_factory=dict)
+    """bytes of chunks that no checksum covers, by array"""
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -55,7 +57,8 @@ class _Array:
         shape = _chunk_shape(self.layout.grid, coords)
         chain = self.layout.chain
         if math.prod(shape) * max(1, chain.dtype.itemsize) > LARGEST:
-            return False
+            told = f"chunks of {shape} cells are too large to be decoded here"
+            return Finding(Code.CHUNK_UNDECODED, self.manifest, told, self.path)
         try:
             length = len(ref.data) if isinstance(ref, InlineRef) else ref.length
             check_length(length, chain.encoded_limit(shape))
@@ -91,6 +94,8 @@ def decode_chunks(
         table, layout = read.content.table(use.node_id), _layout(use.document)
         if table is None or table.ndim != len(use.grid):
             continue
+        if layout is None or not layout.chain.is_checked:
+            done.unchecked[use.path] = int(table.length[table.kind != VIRTUAL].sum())
         if layout is None:
             done.findings.append(Finding(Code.CHUNK_UNDECODED, key, "", use.path))
             continue

@@ -15,12 +15,13 @@ import numpy as np
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.columns import groups
-from frazil.formats.envelope import HEADER, MAGIC, ZSTD, FileKind, unseal
+from frazil.formats.envelope import HEADER, MAGIC, ZSTD, FileKind, has_checksum, unseal
 from frazil.formats.flat import U32, Buffer, Table
 from frazil.formats.flat_columns import table_columns
 from frazil.formats.manifest import Manifest, decode_manifest
 from frazil.formats.refs import CHUNK_ID, INDEX, INLINE, LOCATION, PACKED, WIDTHS
 from frazil.formats.snapshot import decode_snapshot
+from frazil.formats.snapshot_nodes import SMALLEST_NODE
 from frazil.formats.txlog import decode_log
 from frazil.fsck.findings import Code, Finding
 from frazil.ids import ManifestId, NodeId, SnapshotId, node_path
@@ -49,6 +50,8 @@ class Read(Generic[T]):
     """the raw root table, where the body can be unpacked"""
     content: T | None = None
     findings: tuple[Finding, ...] = ()
+    is_checked: bool = False
+    """whether a checksum covers the body"""
 
 
 def read_snapshot_file(blob: bytes, key: str) -> Read[Snapshot]:
@@ -88,7 +91,9 @@ def _read(
         return Read(len(blob), findings=found)
     spec = blob[36]
     try:
-        return Read(len(blob), spec, root, decode(blob, key=key))
+        content = decode(blob, key=key)
+        is_checked = has_checksum(memoryview(blob)[HEADER.size :])
+        return Read(len(blob), spec, root, content, is_checked=is_checked)
     except FormatError as error:
         told = _look(trouble, root) or Finding(Code.FILE_DAMAGED, key, str(error))
         return Read(len(blob), spec, root, findings=(told,))
@@ -129,7 +134,7 @@ def _look(trouble: Callable[[Table], Finding | None], root: Table) -> Finding | 
 
 def _snapshot_trouble(root: Table) -> Finding | None:
     key = root.buffer.key
-    tables = table_columns(root, 2, "nodes")
+    tables = table_columns(root, 2, "nodes", smallest=SMALLEST_NODE)
     paths = tables.vectors(1, 1, "path").slices(bytes(root.buffer.data))
     for before, after in pairwise(paths):
         if after <= before:
@@ -195,6 +200,8 @@ class Files:
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
+        self.unchecked: dict[str, int] = {}
+        """files whose content no checksum covers, and their sizes"""
         self._snapshots: Lru[SnapshotId, Read[Snapshot]] = Lru(
             KEPT_NODES, lambda read: len(read.content.nodes) if read.content else 1
         )
@@ -218,7 +225,7 @@ class Files:
         """A transaction log, or None when there is no such file."""
         key = log_key(snapshot_id)
         blob = self.storage.get(key)
-        return None if blob is None else read_log_file(blob, key)
+        return None if blob is None else self._noted(key, read_log_file(blob, key))
 
     def tables(self, manifest_id: ManifestId, node_id: NodeId) -> ChunkTable | None:
         """The references of an array in a manifest; None when it cannot be read."""
@@ -235,9 +242,14 @@ class Files:
             blob = self.storage.get(key)
             if blob is None:
                 return None
-            found = read(blob, key)
+            found = self._noted(key, read(blob, key))
             cache.put(name, found)
         return found
+
+    def _noted(self, key: str, read: Read[T]) -> Read[T]:
+        if read.content is not None and not read.is_checked:
+            self.unchecked[key] = read.size_bytes
+        return read
 
 
 def metadata_order(root: Table, slot: int, target: str) -> Iterator[Finding]:

@@ -288,6 +288,9 @@ class Report:
     """sources that were asked for; 0 unless that was wanted"""
     decoded_chunks: int = 0
     """0 unless that was wanted"""
+    unchecked: dict[str, int] = field(default_factory=dict)
+    """bytes that no checksum covers, by kind of file, and of chunks by array; only if chunks were
+    decoded"""
     unreferenced: dict[str, int] = field(default_factory=dict)
     """objects that nothing needs, by kind; empty unless everything was checked"""
     unreferenced_bytes: int = 0
@@ -329,6 +332,10 @@ class Report:
             else:
                 self.more_findings += 1
 
+    def leave_unchecked(self, what: str, size: int) -> None:
+        """Count bytes that no checksum covers."""
+        self.unchecked[what] = self.unchecked.get(what, 0) + size
+
     def as_dict(self) -> dict[str, Any]:
         """The report as plain data."""
         return {
@@ -343,6 +350,7 @@ class Report:
             "virtual_references": self.virtual_references,
             "virtual_sources": self.virtual_sources,
             "decoded_chunks": self.decoded_chunks,
+            "unchecked": dict(self.unchecked),
             "unreferenced": dict(self.unreferenced),
             "unreferenced_bytes": self.unreferenced_bytes,
             "findings": [finding.as_dict() for finding in self.findings],

@@ -27,6 +27,8 @@ class Action(StrEnum):
     """the newest stored configuration that can be read, or none; the damaged one is kept aside"""
     RESET_BRANCH = "reset-branch"
     """point a branch to the newest ancestor that can be read"""
+    CHANGE_PARENT = "change-parent"
+    """break a circle: a snapshot file with another parent; the old file is kept aside"""
     CUT_SNAPSHOTS = "cut-snapshots"
     """take snapshots whose files are gone out of the history"""
     REWRITE_ARRAYS = "rewrite-arrays"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from frazil.commit.base import (
     MAIN,
@@ -36,6 +37,7 @@ from frazil.fsck.rebuilding_arrays import MissingChunks, plan_rewrite
 from frazil.fsck.rebuilding_config import ConfigFix, fix_config, fix_config_file
 from frazil.fsck.rebuilding_history import plan_history, without
 from frazil.fsck.rebuilding_logs import missing_logs
+from frazil.fsck.rebuilding_parents import plan_parents
 from frazil.fsck.rebuilding_refs import rebuild_refs
 from frazil.fsck.rebuilding_repo import Rebuilt, rebuild_repo, rewrite_repo, with_main
 from frazil.fsck.ref_rules import RefFiles, read_ref_files
@@ -241,14 +243,16 @@ class _Repair:
 
     def _history(self, state: State) -> State:
         self.tell("history", 0, len(state.entries))
-        steps, losses, after = plan_history(state, self.tips)
-        self.steps += steps
-        self.losses += losses
-        if self.apply:
-            for step in steps:
-                self._change_history(state, step)
+        for plan in (plan_parents, partial(plan_history, tips=self.tips)):
+            steps, losses, after = plan(state)
+            self.steps += steps
+            self.losses += losses
+            if self.apply:
+                for step in steps:
+                    self._change_history(state, step)
+            state = after
         self.tell("history", len(state.entries), len(state.entries))
-        return after
+        return state
 
     def _change_history(self, state: State, step: Step) -> None:
         refs = self.context.refs
@@ -257,12 +261,23 @@ class _Repair:
             self._keep_file(snapshot_key(tip))
             refs.reset_branch(step.facts["branch"], SnapshotId.parse(step.facts["to"]), tip)
             return
+        if step.action == Action.CHANGE_PARENT:
+            self._change_parent(state, step)
+            return
         gone = {SnapshotId.parse(name) for name in step.facts["snapshots"]}
         for one in gone - {*state.branches.values()}:
             self._keep_file(snapshot_key(one))
         if not isinstance(refs, RepoObjectRefs):
             raise SessionStateError("only a repo object lists snapshots")
         refs.edit(lambda info: _cut(info, gone))
+
+    def _change_parent(self, state: State, step: Step) -> None:
+        old = state.snapshot(SnapshotId.parse(step.facts["snapshot"]))
+        assert old is not None
+        self._keep_file(step.target)
+        parent = SnapshotId.parse(step.facts["to"])
+        self.context.assets.save_snapshot(replace(old, parent_id=parent))
+        self.storage.make_durable([step.target])
 
     def _keep_file(self, key: str) -> None:
         blob = self.storage.get(key)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from frazil.bulk import data_types
+from frazil.formats.zarr_meta import with_checksum
 from frazil.ingest.plain_encoding import plain_encoding, plain_fill, plain_fill_attribute
 from frazil.ingest.records import Array, Shape, canonical
 
@@ -211,4 +212,11 @@ def renewed(encoding: str, compressor: str | None) -> str:
     """An encoding with the codecs of arrays that are written here, and all else the same."""
     meaning = json.loads(encoding)
     meaning["codecs"] = native_codecs(dtype_of(encoding), compressor)
+    return canonical(meaning)
+
+
+def with_checksums(encoding: str) -> str:
+    """An encoding whose chunks end in a checksum, and all else the same."""
+    meaning = json.loads(encoding)
+    meaning["codecs"] = with_checksum(meaning["codecs"])
     return canonical(meaning)

@@ -13,7 +13,13 @@ import numpy as np
 from frazil.ingest import comparing
 from frazil.ingest.aligning import Joint, alignment
 from frazil.ingest.arranging import ABSENT, Axis, arrange
-from frazil.ingest.encoding import dtype_of, encoded_attributes, native_encoding, renewed
+from frazil.ingest.encoding import (
+    dtype_of,
+    encoded_attributes,
+    native_encoding,
+    renewed,
+    with_checksums,
+)
 from frazil.ingest.findings import Finding, Findings, Level
 from frazil.ingest.plans import Kind, Mode, Plan, Planned, Wanted
 from frazil.ingest.records import FileScan, Shape
@@ -319,6 +325,12 @@ class _Planner:
 
     def _native(self, joint: Joint, shape: Shape, attrs: dict[str, Any] | None) -> Planned:
         """An array that is copied: chunks as wanted, codecs of our own."""
+        made = self._copied(joint, shape, attrs)
+        if joint.has_base or not self.wanted.checksum:
+            return made
+        return replace(made, encoding=with_checksums(made.encoding))
+
+    def _copied(self, joint: Joint, shape: Shape, attrs: dict[str, Any] | None) -> Planned:
         made = self._finished(Kind.NATIVE, joint, shape, attrs or {})
         if joint.has_base:
             return made

@@ -46,6 +46,8 @@ class Wanted:
     materialize: bool = False
     native_arrays: frozenset[str] = frozenset()
     """arrays of the repository whose chunks are its own"""
+    checksum: bool = False
+    """whether chunks that are copied end in a checksum"""
 
     @property
     def copies(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from frazil.formats.zarr_meta import STRUCTURE
 from frazil.merging.records import ConflictKind, Contested, MergeConflict, Outcome
+from frazil.model.documents import read_document
 
 Document: TypeAlias = dict[str, Any]
 Settle: TypeAlias = Callable[[MergeConflict], Outcome]
@@ -35,9 +36,8 @@ def _canonical(value: object) -> str:
 
 
 def read(document: bytes) -> Document:
-    """A metadata document as a map; anything else is an empty one."""
-    found = json.loads(document)
-    return found if isinstance(found, dict) else {}
+    """A metadata document as a map."""
+    return read_document(document)
 
 
 def write(document: Document) -> bytes:

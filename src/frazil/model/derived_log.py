@@ -6,7 +6,6 @@ numbers, which may be given again after a deletion, by what they are as well.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable, ChunkType
+from frazil.model.documents import document_of
 from frazil.model.history import Move, TransactionLog
 from frazil.model.nodes import ArrayNode, Node, segment_order
 
@@ -68,7 +68,7 @@ def _is_equal(before: Node, after: Node) -> bool:
     if before.user_data == after.user_data:
         return True
     # The order of attributes is no difference.
-    return bool(json.loads(before.user_data) == json.loads(after.user_data))
+    return document_of(before) == document_of(after)
 
 
 def _groups(nodes: Iterable[Node]) -> tuple[NodeId, ...]:

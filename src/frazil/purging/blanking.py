@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from frazil.bulk.grid import Grid
-from frazil.bulk.layout import Layout, layout_of
+from frazil.bulk.layout import Layout, array_layout
 from frazil.ids import NodeId
 from frazil.model.chunks import ChunkRef, ChunkTable, overlay
 from frazil.model.nodes import ArrayNode, Coordinates
@@ -35,7 +35,7 @@ class Blanker:
 
     def blank(self, node: ArrayNode, table: ChunkTable) -> ChunkTable:
         """The references of an array, as they are without the region."""
-        layout = layout_of(node.user_data)
+        layout = array_layout(node)
         assert layout is not None  # refused before
         encoding = encoding_of(node)
         rows = np.flatnonzero(self.target.meets(layout.grid, table.coords)).tolist()

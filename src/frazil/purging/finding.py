@@ -10,8 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from frazil.bulk.grid import parse_grid
-from frazil.bulk.layout import layout_of
+from frazil.bulk.layout import array_layout, grid_of
 from frazil.commit.base import OVERWRITTEN
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import RepoObjectRefs
@@ -33,6 +32,7 @@ from frazil.maintenance.reading import portions
 from frazil.maintenance.stats import RANGE_WIDTH, native_ranges
 from frazil.maintenance.trash import TRASH
 from frazil.model.chunks import ChunkTable, ChunkType
+from frazil.model.documents import document_of
 from frazil.model.history import Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode
 from frazil.purging.records import Flags, Target
@@ -82,7 +82,7 @@ class Found:
 
 def encoding_of(node: ArrayNode) -> bytes:
     """A digest of what the bytes of chunks mean."""
-    document = json.loads(node.user_data)
+    document = document_of(node)
     names = ("data_type", "chunk_grid", "codecs", "fill_value")
     told = json.dumps([document.get(name) for name in names], sort_keys=True)
     return blake2b(told.encode(), digest_size=16).digest()
@@ -226,7 +226,7 @@ def _check_region(target: Target, node: ArrayNode) -> None:
             f"{node.path!r} has {len(node.shape)} axes, the region {len(target.region)}",
             kind=ErrorKind.INVALID_SELECTION,
         )
-    if layout_of(node.user_data) is None:
+    if array_layout(node) is None:
         raise InvalidInputError(
             f"the codecs of {node.path!r} are not known here, so that no part of a chunk can be "
             "erased; purge the whole array",
@@ -272,7 +272,7 @@ def _rows_to_go(found: Found, manifest_id: ManifestId, node_id: NodeId, table: C
     rows = np.zeros(len(table), np.bool_)
     for node in nodes.values():
         if len(node.shape) == table.ndim:
-            rows |= found.target.meets(parse_grid(json.loads(node.user_data)), table.coords)
+            rows |= found.target.meets(grid_of(node), table.coords)
     return rows
 
 

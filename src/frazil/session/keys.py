@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.model.documents import damaged_document, read_document
 from frazil.model.nodes import Coordinates
 
 METADATA: Final = "zarr.json"
@@ -84,11 +84,15 @@ def key_encoding(document: bytes) -> KeyEncoding:
 
 @lru_cache(maxsize=256)
 def _named_encoding(document: bytes) -> KeyEncoding:
-    found = json.loads(document).get("chunk_key_encoding")
+    found = read_document(document).get("chunk_key_encoding")
     if not isinstance(found, dict) or found.get("name") not in ("default", "v2"):
         return USUAL
     usual = "/" if found["name"] == "default" else "."
-    return KeyEncoding(found["name"], (found.get("configuration") or {}).get("separator", usual))
+    given = found.get("configuration")
+    separator = given.get("separator", usual) if isinstance(given, dict) else usual
+    if separator not in ("/", "."):
+        raise damaged_document(f"chunk keys have the separator {separator!r}", None)
+    return KeyEncoding(found["name"], separator)
 
 
 def parse_key(key: str) -> Key:

@@ -22,6 +22,7 @@ from frazil.errors import (
 )
 from frazil.ids import parent_path
 from frazil.model.chunks import ChunkRef
+from frazil.model.documents import require_json
 from frazil.model.nodes import ArrayNode, GroupNode, Node
 from frazil.session.changeset import ChangeSet
 from frazil.session.identical import holds, skips_identical
@@ -157,6 +158,7 @@ class KeySpace:
                 node = self.state.tree.get(path)
                 if node is None:
                     return None
+                require_json(node.user_data, path)
                 start, end = self._document_part(span, len(node.user_data))
                 return node.user_data[start:end]
             case ZarrV2Key():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -10,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.formats.zarr_meta import array_document
 from frazil.model.chunks import ChunkRef
 from frazil.model.nodes import ArrayNode, Coordinates
 from frazil.session.working import WorkingState
@@ -67,7 +67,7 @@ def reindex_array(
 
 
 def _require_regular(node: ArrayNode) -> None:
-    grid = json.loads(node.user_data).get("chunk_grid", {}).get("name")
+    grid = array_document(node)["chunk_grid"]["name"]
     if grid != "regular":
         raise InvalidInputError(
             f"chunks of {node.path!r} cannot be moved: its chunk grid is {grid}, not regular",

@@ -26,7 +26,7 @@ from frazil.errors import (
 )
 from frazil.formats.manifest import Manifest
 from frazil.formats.zarr_meta import ArrayMeta, parse_node
-from frazil.ids import NodeId, SnapshotId
+from frazil.ids import NodeId, SnapshotId, require_usable_name
 from frazil.model.chunks import (
     ChunkRef,
     ChunkTable,
@@ -310,7 +310,8 @@ class WorkingState:
         """Create or update a node from the bytes of its `zarr.json`.
 
         Raises:
-            InvalidInputError: the document is not valid Zarr v3 metadata.
+            InvalidInputError: the document is not valid Zarr v3 metadata, or a new node would have
+                a name that nobody can use.
             AlreadyExistsError: a node of the other kind is there.
         """
         self.require_editable()
@@ -326,6 +327,8 @@ class WorkingState:
                 )
             if old is not None and old.user_data == document:
                 return
+            if old is None:
+                require_usable_name(path)
             node_id = NodeId.random() if old is None else old.id
             if isinstance(meta, ArrayMeta):
                 data = ArrayData(node_id, document, meta.shape, meta.dimension_names)
@@ -359,6 +362,7 @@ class WorkingState:
 
     def move_node(self, source: str, target: str) -> None:
         """Give a node and everything below it new paths; the caller has checked the rules."""
+        require_usable_name(target)
         with self.lock:
             self._require_thawed()
             node = self.node(source)

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.layout import layout_of
+from frazil.bulk.layout import array_layout
 from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
 from frazil.ids import SnapshotId
 from frazil.model.nodes import ArrayNode
@@ -107,7 +107,7 @@ def changed_blocks(owner: Session, scan: Scan, grid: BlockGrid) -> Numbers:
 
 def _blocks_of(column: Column, node: ArrayNode, coords: Numbers, grid: BlockGrid) -> Numbers:
     """Numbers of the blocks that some chunks lie in."""
-    layout = layout_of(node.user_data)
+    layout = array_layout(node)
     if layout is None:
         return np.arange(grid.total)  # a grid that we do not know: look everywhere
     low = np.zeros((len(coords), len(grid.shape)), np.int64)

@@ -44,6 +44,8 @@ class Wishes(TypedDict, total=False):
     """lengths by dimension of what is copied (-1 for all of it); implies `native`"""
     compressor: str | None
     """of what is copied: `zstd`, `zstd:9`, `gzip:5`, `blosc:lz4:5`, `none`"""
+    checksum: bool
+    """let chunks that are copied end in a CRC-32C, so that damage is seen when they are read"""
     concat_dim: str | Sequence[str] | None
     """the dimensions to join along, where coordinates do not tell; a new name makes a new one"""
     append: bool
@@ -169,7 +171,14 @@ def _wanted(wishes: Wishes) -> Wanted:
                 kind=ErrorKind.INVALID_OPTION,
             )
     dims = (concat_dim,) if isinstance(concat_dim, str) else tuple(concat_dim or ())
-    return Wanted(Mode(mode), dims, dict(chunks), compressor, wishes.get("materialize", False))
+    return Wanted(
+        Mode(mode),
+        dims,
+        dict(chunks),
+        compressor,
+        wishes.get("materialize", False),
+        checksum=wishes.get("checksum", False),
+    )
 
 
 def _no_choice(name: str, given: str, known: Sequence[str]) -> InvalidInputError:

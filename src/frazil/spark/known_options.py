@@ -224,6 +224,9 @@ FILL_VALUE: Final = Option(
 COMPRESSOR: Final = Option(
     "compressor", text, "of new arrays: zstd (default), gzip, blosc, `zstd:9` or none", _WRITING
 )
+CHECKSUM: Final = Option(
+    "checksum", flag, "whether chunks of new arrays end in a CRC-32C (default false)", _WRITING
+)
 CODECS: Final = Option("codecs", document, "codecs of new arrays, as Zarr's JSON list", _WRITING)
 ATTRIBUTES: Final = Option(
     "attributes",
@@ -317,6 +320,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     DTYPE,
     FILL_VALUE,
     COMPRESSOR,
+    CHECKSUM,
     CODECS,
     ATTRIBUTES,
     COORDS,

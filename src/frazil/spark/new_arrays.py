@@ -17,6 +17,7 @@ from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 from zarr.storage import MemoryStore
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.formats.zarr_meta import with_checksum
 from frazil.spark import known_options as known
 from frazil.spark.options import Options, invalid_option
 
@@ -58,6 +59,7 @@ class NewArray:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     compressor: str | None = None
     codecs: Any = None
+    checksum: bool = False
 
     def document(self, shape: Sequence[int]) -> bytes:
         """The array's `zarr.json` with a shape.
@@ -86,9 +88,11 @@ class NewArray:
             )
         except (ValueError, TypeError, KeyError) as error:
             raise _refused(self.name, error) from error
-        found = made.metadata.to_dict()
+        found: dict[str, Any] = made.metadata.to_dict()  # type: ignore[assignment]  # JSON
         if self.codecs is not None:
             found["codecs"] = self.codecs
+        if self.checksum:
+            found["codecs"] = with_checksum(found["codecs"])
         return json.dumps(found, default=_plain).encode()
 
 
@@ -157,6 +161,7 @@ def new_array(column: t.StructField, dims: tuple[str, ...], options: Options) ->
         attributes=attributes,
         compressor=options.get(known.COMPRESSOR),
         codecs=None if is_label else options.get(known.CODECS),
+        checksum=options.flag(known.CHECKSUM),
     )
 
 

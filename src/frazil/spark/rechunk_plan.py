@@ -6,15 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from frazil.bulk.codecs import Shape
 from frazil.bulk.grid import Grid, GridAxis, regular_grid
-from frazil.bulk.layout import Layout, layout_of
+from frazil.bulk.layout import Layout, array_layout
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.formats.zarr_meta import with_checksum
 from frazil.ingest.encoding import native_codecs
+from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode
 from frazil.spark.options import nearest
 from frazil.spark.variables import listed
@@ -82,13 +84,20 @@ def box_of(number: int, grid: Shape, parts: Shape, shape: Shape) -> Box:
     )
 
 
-def plan_array(node: ArrayNode, chunks: Chunks, compressor: str | None, limit: int) -> Plan:
+def plan_array(
+    node: ArrayNode,
+    chunks: Chunks,
+    compressor: str | None,
+    limit: int,
+    *,
+    checksum: bool = False,
+) -> Plan:
     """Work out how an array gets other chunks with `limit` bytes for each task.
 
     Raises:
         InvalidInputError: the chunks make no sense for it, or are too large.
     """
-    layout = layout_of(node.user_data)
+    layout = array_layout(node)
     if layout is None:
         raise InvalidInputError(
             f"array {node.path!r} has codecs or a data type that only zarr knows",
@@ -101,7 +110,7 @@ def plan_array(node: ArrayNode, chunks: Chunks, compressor: str | None, limit: i
             f"chunks of {wanted} of {node.path!r} have {prod(wanted) * item:,} bytes, a task needs "
             f"{SHARE} times that, and max_memory is {limit:,}"
         )
-    document = _document(node, layout, wanted, compressor)
+    document = _document(node, layout, wanted, compressor, checksum=checksum)
     room = max(1, limit // SHARE // item)
     grid = layout.inner_grid
     block = grown(layout.shape, wanted, grid, room, HANDY_BYTES // item)
@@ -187,9 +196,11 @@ def _wanted(layout: Layout, path: str, chunks: Chunks) -> Shape:
     )
 
 
-def _document(node: ArrayNode, layout: Layout, chunks: Shape, compressor: str | None) -> bytes:
+def _document(
+    node: ArrayNode, layout: Layout, chunks: Shape, compressor: str | None, *, checksum: bool
+) -> bytes:
     """The `zarr.json` of the array in its new chunks."""
-    document: dict[str, Any] = json.loads(node.user_data)
+    document = document_of(node)
     document["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": list(chunks)}}
     codecs = document["codecs"]
     if layout.chain.shards is not None:
@@ -199,7 +210,7 @@ def _document(node: ArrayNode, layout: Layout, chunks: Shape, compressor: str | 
             codecs = native_codecs(layout.chain.dtype, compressor)
         except ValueError as error:
             raise _bad(f"unknown compressor {compressor!r}: {error}") from None
-    document["codecs"] = codecs
+    document["codecs"] = with_checksum(codecs) if checksum else codecs
     return json.dumps(document).encode()
 
 

@@ -61,6 +61,7 @@ def rechunk(
     branch: str | None = None,
     group: str | None = None,
     compressor: str | None = None,
+    checksum: bool = False,
     message: str | None = None,
     max_memory: int | str = MAX_MEMORY,
     options: Options | None = None,
@@ -81,6 +82,7 @@ def rechunk(
         branch: the branch to commit to; that of the URL written to, or `main`, by default.
         group: the group of the arrays; the root by default.
         compressor: such as `zstd:5`, `blosc:lz4` or `none`; codecs stay as they are by default.
+        checksum: let the new chunks end in a CRC-32C, so that damage is seen when they are read.
         message: of the commit.
         max_memory: bytes that a task may use, such as `256m`.
         options: options of the data source for `url`, such as `storage.region`.
@@ -110,7 +112,13 @@ def rechunk(
     session = open_pinned(pinned, read_from)
     top = group if group is not None else source.node
     plans = [
-        plan_array(_array(session, jobs.path_of(top, name)), chunks, compressor, limit)
+        plan_array(
+            _array(session, jobs.path_of(top, name)),
+            chunks,
+            compressor,
+            limit,
+            checksum=checksum,
+        )
         for name in _names(session, top, variables, chunks)
     ]
     writing = tip.writable_session()

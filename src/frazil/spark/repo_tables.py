@@ -15,6 +15,7 @@ from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import NodeId, SnapshotId
 from frazil.maintenance.space import objects_by_kind
 from frazil.model.chunks import ChunkType
+from frazil.model.documents import document_of
 from frazil.model.history import SnapshotEntry, TransactionLog, to_datetime
 from frazil.model.nodes import ArrayNode, Node
 from frazil.model.values import SnapshotInfo, Update, UpdateType
@@ -225,7 +226,7 @@ def _details(update: Update, facts: Mapping[str, Any]) -> str:
 def nodes(session: Session) -> Iterator[Row]:
     """The rows of `#nodes`."""
     for node in session.state.tree:
-        document = json.loads(node.user_data)
+        document = document_of(node)
         yield (
             node.path,
             "array" if isinstance(node, ArrayNode) else "group",
@@ -238,7 +239,7 @@ def nodes(session: Session) -> Iterator[Row]:
 def arrays(session: Session) -> Iterator[Row]:
     """The rows of `#arrays`."""
     for node in session.state.arrays():
-        document = json.loads(node.user_data)
+        document = document_of(node)
         variable = variable_of(node)
         table = session.state.table(node)
         counts = np.bincount(table.kind, minlength=len(ChunkType))

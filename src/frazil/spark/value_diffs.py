@@ -12,7 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from frazil.comparing.pairing import Pair, Portion, grid_of, lengths, plan_pairs, portions
+from frazil.bulk.layout import grid_of
+from frazil.comparing.pairing import Pair, Portion, lengths, plan_pairs, portions
 from frazil.comparing.records import ArrayDiff, Box, FoundBy, Sample, Tally
 from frazil.comparing.values import MAX_SAMPLES, compare_portion, described
 from frazil.ids import SnapshotId

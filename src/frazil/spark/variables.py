@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,6 +17,7 @@ from frazil.errors import (
     NotFoundError,
 )
 from frazil.ids import child_path, node_path, parent_path
+from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode, GroupNode
 from frazil.session.session import Session
 from frazil.spark.options import nearest
@@ -114,7 +114,7 @@ def load_group(session: Session, path: str | None) -> tuple[Group, str | None]:
 
 def variable_of(node: ArrayNode) -> Variable:
     """What an array's own document says of it."""
-    document = json.loads(node.user_data)
+    document = document_of(node)
     try:
         # Only the type: zarr warns of codecs that we decode ourselves.
         dtype = dtype_of(document["data_type"])

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from frazil.bulk.layout import layout_of
+from frazil.bulk.layout import array_layout
 from frazil.bulk.write import write_region
 from frazil.errors import ConflictError, ErrorKind, InvalidInputError
 from frazil.model.chunks import concat
@@ -212,7 +212,7 @@ def _others(plan: WritePlan, state: WorkingState) -> dict[str, bytes]:
 def _require_fillable(node: ArrayNode) -> None:
     """Refuse to let an array grow whose new cells would read as values, and not as missing."""
     variable = variable_of(node)
-    layout = layout_of(node.user_data)
+    layout = array_layout(node)
     decoder = decoder_of(variable, Rules())
     if layout is None or not (decoder.fills or decoder.nan_is_missing):
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from zarr.core.metadata.v3 import ArrayV3Metadata
 
 from frazil.ids import is_below, node_path
 from frazil.maintenance.compaction import fetch_rows
+from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode, Node
 from frazil.session.draft import in_grid
 from frazil.session.keys import metadata_key
@@ -128,4 +128,4 @@ class Exported:
 
 
 def _key_encoder(node: ArrayNode) -> Callable[[tuple[int, ...]], str]:
-    return ArrayV3Metadata.from_dict(json.loads(node.user_data)).encode_chunk_key
+    return ArrayV3Metadata.from_dict(document_of(node)).encode_chunk_key

@@ -66,12 +66,22 @@ class Wanted:
         """Refuse a short answer."""
         if len(data) == self.size:
             return data
-        raise StorageError(
+        raise self.too_short(len(data))
+
+    def check_end(self, size: int) -> None:
+        """Refuse a range that ends behind the end of an object."""
+        if self.end > size:
+            raise self.too_short(max(0, size - self.start))
+
+    def too_short(self, available: int | None = None) -> StorageError:
+        """The error for an object that ends before the range does."""
+        facts = {} if available is None else {"available": available}
+        return StorageError(
             "the object that holds the virtual chunk is too short",
             kind=ErrorKind.INVALID_OBJECT_SIZE,
             location=shown_url(self.url),
             expected=self.size,
-            available=len(data),
+            **facts,
         )
 
     def modified(self) -> StorageError:
@@ -109,6 +119,8 @@ class FileSource:
             if not stat.S_ISREG(status.st_mode):
                 raise wanted.failed("not a regular file")
             self._check(wanted, status)
+            # Before memory is taken: a reference may name any length.
+            wanted.check_end(status.st_size)
             return wanted.check_size(_read_range(descriptor, wanted))
         finally:
             os.close(descriptor)
@@ -173,6 +185,7 @@ class ObjectSource:
                 try:
                     found = obstore.get(client, key, options=self._options(wanted))
                     _check(wanted, found.meta["e_tag"], found.meta["last_modified"])
+                    wanted.check_end(found.meta["size"])  # before memory is taken for it
                     return wanted.check_size(bytes(found.bytes()))
                 except FOREIGN as error:
                     raise self._told(wanted, error) from None
@@ -191,6 +204,7 @@ class ObjectSource:
         try:
             found = await obstore.get_async(client, key, options=self._options(wanted))
             _check(wanted, found.meta["e_tag"], found.meta["last_modified"])
+            wanted.check_end(found.meta["size"])
             return wanted.check_size(bytes(await found.bytes_async()))
         except FOREIGN as error:
             raise self._told(wanted, error) from None
@@ -211,12 +225,7 @@ class ObjectSource:
         if isinstance(error, foreign.PreconditionError):
             return wanted.modified()
         if status_of(error) == 416:
-            return StorageError(
-                "the object that holds the virtual chunk is too short",
-                kind=ErrorKind.INVALID_OBJECT_SIZE,
-                location=shown_url(wanted.url),
-                expected=wanted.size,
-            )
+            return wanted.too_short()
         told = fault(error, "read", wanted.key, self._clients.place.url)
         return wanted.failed(f"{told.args[0]} ({cleaned(error)})")
 

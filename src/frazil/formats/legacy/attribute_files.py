@@ -27,7 +27,10 @@ def decode_attributes(blob: bytes, *, key: str, dialect: Dialect) -> tuple[Metad
     document = Document(key, dialect.generation)
     # No MessagePack list or map begins with a bracket.
     is_json = body[:1] in (b"[", b"{")
-    value = parse_json(document, body) if is_json else unpack_message(body, key=key)
+    if is_json:
+        value = parse_json(document, body)
+    else:
+        value = unpack_message(body, key=key, packed=wrapping.size)
     items = [value] if isinstance(value, Mapping) else document.items(value, "attributes")
     return tuple(document.metadata(each, "attributes") for each in items)
 

@@ -59,7 +59,7 @@ def legible(blob: bytes, *, key: str) -> dict[str, Value]:
             return found | {"content": _json(unwrap(blob, None, key=key)[1], key)}
         case Encoding.MSGPACK:
             wrapping, body = unwrap(blob, None, key=key)
-            content = _named(kind, unpack_message(body, key=key))
+            content = _named(kind, unpack_message(body, key=key, packed=wrapping.size))
             return found | _header(wrapping) | {"content": content}
         case _:
             raise FormatError("not a file of an older generation", key=key, size=len(blob))

@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
+from frazil.formats.bounds import justified, references_justified, too_large
 from frazil.formats.legacy.header import MAX_MESSAGE
 
 if TYPE_CHECKING:
@@ -197,17 +198,34 @@ def read_table(blob: bytes, *, key: str) -> pa.Table:
             pa.BufferReader(blob),
             thrift_string_size_limit=len(blob) + 1024,
             thrift_container_size_limit=len(blob) + 1024,
+            page_checksum_verification=True,
         )
-        if file.metadata.num_rows > MAX_ROWS:
-            raise FormatError("file has too many rows", key=key, rows=file.metadata.num_rows)
+        limit = justified(len(blob), MAX_MESSAGE)
+        longest = _check_footer(file.metadata, len(blob), limit, key)
         batches, size = [], 0
-        for batch in file.iter_batches(batch_size=BATCH_ROWS):
+        for batch in file.iter_batches(batch_size=max(1, min(BATCH_ROWS, limit // longest))):
             size += batch.nbytes
-            if size > MAX_MESSAGE:
-                raise FormatError("file unpacks to more than is allowed", key=key)
+            if size > limit:
+                raise too_large(key, packed=len(blob), limit=limit)
             batch.validate(full=True)
             batches.append(batch)
         return pa.Table.from_batches(batches, schema=file.schema_arrow)
+
+
+def _check_footer(metadata: pa.FileMetaData, size: int, limit: int, key: str) -> int:
+    """Refuse a file that says it holds more than it can, before any of it is unpacked.
+
+    Encodings of Parquet repeat a value for less than a byte. So the rows are counted too: each
+    names another node or chunk. Returns how many bytes a single value may have.
+    """
+    if not 0 <= metadata.num_rows <= min(MAX_ROWS, references_justified(size)):
+        raise FormatError("file has too many rows", key=key, rows=metadata.num_rows)
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    columns = [group.column(n) for group in groups for n in range(group.num_columns)]
+    sizes = [int(column.total_uncompressed_size) for column in columns]
+    if min(sizes, default=0) < 0 or sum(sizes) > limit:
+        raise too_large(key, packed=size, limit=limit)
+    return max(1, *sizes, 1)
 
 
 def write_table(
@@ -223,6 +241,7 @@ def write_table(
         compression="zstd",
         row_group_size=group_rows,
         sorting_columns=columns or None,
+        write_page_checksum=True,
         use_compliant_nested_type=False,  # items of lists keep the name the schema gives them
     )
     made: bytes = sink.getvalue().to_pybytes()

@@ -7,7 +7,7 @@ are told apart by their content: a name holds no byte below the space, the numbe
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import zstandard
@@ -45,6 +45,8 @@ class Wrapping:
     """as the header says"""
     spec: int = 0
     writer: str = ""
+    size: int = field(default=0, compare=False)
+    """bytes of the whole file"""
 
     @property
     def form(self) -> Wrapping:
@@ -83,11 +85,11 @@ def unwrap(blob: bytes, expected: FileKind | None, *, key: str) -> tuple[Wrappin
         FormatError: the header is damaged or of another kind of file, or the body is too large.
     """
     if blob.startswith(ZSTD_MAGIC):
-        return Wrapping(compressed=True), unpack(blob, limit=MAX_MESSAGE, key=key)
+        return Wrapping(compressed=True, size=len(blob)), unpack(blob, limit=MAX_MESSAGE, key=key)
     if not blob.startswith(MAGIC):
         if len(blob) > MAX_MESSAGE:
             raise FormatError("file is too large", key=key, size=len(blob))
-        return BARE, blob
+        return Wrapping(size=len(blob)), blob
     size = header_size(blob)
     if not size:
         raise FormatError("damaged header", key=key, size=len(blob))
@@ -98,7 +100,7 @@ def unwrap(blob: bytes, expected: FileKind | None, *, key: str) -> tuple[Wrappin
             "file is of another kind than expected", key=key, expected=expected.name, found=kind
         )
     name = writer.rstrip(b" \0").decode(errors="replace")
-    wrapping = Wrapping(size, packing == ZSTD, FileKind(kind), spec, name)
+    wrapping = Wrapping(size, packing == ZSTD, FileKind(kind), spec, name, len(blob))
     packed = memoryview(blob)[size:]
     if packing == ZSTD:
         return wrapping, unpack(packed, limit=MAX_MESSAGE, key=key)
@@ -110,7 +112,9 @@ def unwrap(blob: bytes, expected: FileKind | None, *, key: str) -> tuple[Wrappin
 def wrap(body: bytes, kind: FileKind, wrapping: Wrapping, *, writer: str | None = None) -> bytes:
     """Put a body into the wrapping of its dialect."""
     packed = (
-        zstandard.ZstdCompressor(level=LEVEL, write_content_size=True).compress(body)
+        zstandard.ZstdCompressor(
+            level=LEVEL, write_content_size=True, write_checksum=True
+        ).compress(body)
         if wrapping.compressed
         else body
     )

@@ -54,7 +54,7 @@ def decode_log(blob: bytes, *, key: str) -> LogRecord:
     if wrapping.header:
         refuse_flat(body, key=key)
     document = Document(key, LegacyGeneration.G3)
-    value = unpack_message(body, key=key)
+    value = unpack_message(body, key=key, packed=wrapping.size)
     is_new = isinstance(value, list) and len(value) == len(_FIELDS)
     names = _FIELDS if is_new else _OLD_FIELDS
     fields = dict(zip(names, document.fields(value, names, "a transaction log"), strict=True))

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import FormatError
+from frazil.formats.bounds import references_justified
 from frazil.formats.envelope import FileKind
 from frazil.formats.legacy.columns import ManifestBuilder, TableBuilder
 from frazil.formats.legacy.header import LONG, SHORT, Wrapping, refuse_flat, unwrap, wrap
@@ -67,10 +68,11 @@ def decode_manifest(blob: bytes, *, key: str, generation: LegacyGeneration) -> M
     document = Document(key, generation)
     if body[:1] == b"{":
         chunks = _json_chunks(document, body)
-        return _Reader(document).record(_flat_json(document, chunks), Dialect.G2_JSON, None)
+        entries = _flat_json(document, chunks)
+        return _Reader(document, wrapping.size).record(entries, Dialect.G2_JSON, None)
     if wrapping.header:
         refuse_flat(body, key=key)
-    reader = MessageReader(body, key=key)
+    reader = MessageReader(body, key=key, packed=wrapping.size)
     if reader.is_map():
         return _decode_mapped(document, reader, wrapping)
     count = reader.array_header()
@@ -79,7 +81,7 @@ def decode_manifest(blob: bytes, *, key: str, generation: LegacyGeneration) -> M
         raise document.fail(f"a manifest has no {count} fields")
     head = {name: reader.value() for name in FIELDS[count][:-1]}
     id = document.manifest_id(head["id"]) if "id" in head else None
-    parser = _Reader(document)
+    parser = _Reader(document, wrapping.size)
     entries = parser.entries(body, reader)
     return parser.record(entries, lambda: _dialect(document, parser, count, wrapping), id)
 
@@ -90,7 +92,7 @@ def _decode_mapped(document: Document, reader: MessageReader, wrapping: Wrapping
     reader.finish()
     document.forms.add(Form.MAP)
     id = document.manifest_id(value["id"]) if "id" in value else None
-    parser = _Reader(document)
+    parser = _Reader(document, wrapping.size)
     entries = parser.mapped(document.mapping(value.get("chunks"), "chunks"))
     count = next(n for n in (4, 3, 2, 1) if n == 1 or set(FIELDS[n]) <= value.keys())
     return parser.record(entries, lambda: _dialect(document, parser, count, wrapping), id)
@@ -119,8 +121,9 @@ def _dialect(document: Document, parser: _Reader, count: int, wrapping: Wrapping
 class _Reader:
     """Reads the chunks of one manifest."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, size: int) -> None:
         self._document = document
+        self._left = references_justified(size)
         self._nodes: dict[Value, NodeId] = {}
         self.is_nested = False
         self.has_checksums = False
@@ -134,6 +137,9 @@ class _Reader:
         """The record of all entries; the dialect is asked for when they have been seen."""
         builder = ManifestBuilder(self._document.key)
         for node, coords, payload in entries:
+            self._left -= 1
+            if self._left < 0:
+                raise self._document.fail("more references than a file of its size can hold")
             self._add(builder.of(node, len(coords)), coords, payload)
         tables, strays = builder.finish()
         known = dialect if isinstance(dialect, Dialect) else dialect()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from frazil.errors import ErrorKind, FormatError
+from frazil.formats.bounds import values_justified
 
 Message: TypeAlias = Any
 """None, bool, int, float, `Single`, str, bytes, a sequence or a mapping of these."""
@@ -45,13 +46,14 @@ class Single(float):
 # --- reading ---
 
 
-def unpack_message(data: bytes, *, key: str) -> Message:
-    """Read one whole message.
+def unpack_message(data: bytes, *, key: str, packed: int | None = None) -> Message:
+    """Read one whole message, which took `packed` bytes in its file.
 
     Raises:
-        FormatError: it is damaged, incomplete, nested too deep or followed by other bytes.
+        FormatError: it is damaged, incomplete, nested too deep or followed by other bytes, or
+            has more values than so many bytes can justify.
     """
-    reader = MessageReader(data, key=key)
+    reader = MessageReader(data, key=key, packed=packed)
     value = reader.value()
     reader.finish()
     return value
@@ -60,11 +62,12 @@ def unpack_message(data: bytes, *, key: str) -> Message:
 class MessageReader:
     """Reads a message piece by piece."""
 
-    __slots__ = ("_data", "_depth", "at", "key")
+    __slots__ = ("_data", "_depth", "_left", "at", "key")
 
-    def __init__(self, data: bytes, *, key: str, at: int = 0) -> None:
+    def __init__(self, data: bytes, *, key: str, at: int = 0, packed: int | None = None) -> None:
         self._data = data
         self._depth = 0
+        self._left = values_justified(len(data) if packed is None else packed)
         self.at = at
         self.key = key
 
@@ -173,6 +176,9 @@ class MessageReader:
     def _counted(self, count: int, bytes_each: int) -> int:
         if count * bytes_each > len(self._data) - self.at:
             raise self.fail("more items than the file can hold")
+        self._left -= 1 + count * bytes_each
+        if self._left < 0:
+            raise self.fail("more values than a file of its size can hold")
         return count
 
     def _byte(self) -> int:

@@ -82,7 +82,7 @@ def decode_snapshot(
     else:
         if wrapping.header:
             refuse_flat(body, key=key)
-        value = unpack_message(body, key=key)
+        value = unpack_message(body, key=key, packed=wrapping.size)
     count = _count(document, value)
     names = FIELDS[count]
     fields = dict(zip(names, document.fields(value, names, "a snapshot"), strict=True))

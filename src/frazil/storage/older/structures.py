@@ -33,6 +33,7 @@ from frazil.formats.legacy.records import (
 )
 from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId
 from frazil.model.chunks import ChunkTable
+from frazil.model.documents import document_of
 from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Node
 from frazil.storage.assets import Lru
@@ -170,7 +171,7 @@ class StructureFiles(OldFiles):
         large: dict[str, Metadata] = {}
         for node in nodes:
             if len(node.user_data) > INLINE_ATTRIBUTES:
-                attributes = json.loads(node.user_data).get("attributes") or {}
+                attributes = document_of(node).get("attributes") or {}
                 if len(json.dumps(attributes)) > INLINE_ATTRIBUTES:
                     large[node.path] = attributes
         if not large:
