@@ -18,8 +18,14 @@ import numpy.typing as npt
 
 from frazil import config
 from frazil.bulk.chain import Chain, as_memory
-from frazil.bulk.codecs import Array, wrong_size
-from frazil.bulk.fetch import MISSING, References, check_length, fetch_into
+from frazil.bulk.codecs import LARGE_CHUNK, Array, wrong_size
+from frazil.bulk.fetch import (
+    MISSING,
+    References,
+    check_length,
+    fetch_into,
+    require_last_byte,
+)
 from frazil.bulk.grid import I64
 from frazil.bulk.plan import Plan
 from frazil.errors import FormatError
@@ -187,6 +193,9 @@ def _check_lengths(source: Source, plan: Plan, rows: range, refs: References) ->
     row = int(np.argmax(refs.length.view(np.uint64)))  # negative ones are the largest
     try:
         check_length(int(refs.length[row]), source.chain.encoded_limit(plan.largest))
+        if refs.length[row] > LARGE_CHUNK:
+            # A chunk as large as its array says: it must be there before memory is taken for it.
+            require_last_byte(source.state, refs, row)
     except FormatError as error:
         coords = plan.coords(range(rows.start + row, rows.start + row + 1))[0]
         error.facts |= {"array": source.node.path, "chunk": tuple(coords.tolist())}

@@ -218,6 +218,17 @@ def fetch_into(state: WorkingState, refs: References, memory: memoryview, at: I6
             memory[int(at[row]) : int(at[row]) + len(chunk)] = chunk
 
 
+def require_last_byte(state: WorkingState, refs: References, row: int) -> None:
+    """Read the last byte of a chunk alone.
+
+    Raises:
+        StorageError: the object that holds it is missing or too short.
+    """
+    one = refs.take(slice(row, row + 1))
+    last = one.part(np.zeros(1, np.intp), one.length - 1, np.ones(1, np.int64))
+    fetch_into(state, last, memoryview(bytearray(1)), np.zeros(1, np.int64))
+
+
 def _virtual(refs: References, row: int) -> VirtualRef:
     ref = refs.tables[refs.table[row]].ref(int(refs.row[row]))
     assert isinstance(ref, VirtualRef)

@@ -81,6 +81,11 @@ def _sharding(codec: ShardingCodec) -> ShardingCodec:
     )
 
 
+def unbounded(codec: Codec) -> Codec:
+    """The codec that a bounded one is about, or the codec itself."""
+    return codec.codec if isinstance(codec, (BoundedCodec, BoundedSerializer)) else codec
+
+
 class _Wrapper:
     """What wrapped codecs leave to the codec that they are about."""
 

@@ -29,6 +29,7 @@ from frazil.bulk.fetch import VIRTUAL, References, find_chunks
 from frazil.bulk.read import read_chunks
 from frazil.bulk.write import write_chunks
 from frazil.codec_pipeline.batch import Batch, Item, batch_of, box_of, covers_as_told
+from frazil.codec_pipeline.bounded import unbounded
 from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef, VirtualRef
 from frazil.store import LARGE_VALUE, FrazilStore
@@ -250,7 +251,7 @@ class BulkPipeline(CodecPipeline):
         return getattr(self.plain, name)
 
     def __iter__(self) -> Iterator[Codec]:
-        return iter(self.plain)  # type: ignore[call-overload,no-any-return]  # all of zarr's can
+        return map(unbounded, self.plain)  # type: ignore[call-overload]  # all of zarr's can
 
     def evolve_from_array_spec(self, array_spec: ArraySpec) -> CodecPipeline:  # type: ignore[override]
         """Fit the codecs to an array."""

@@ -83,7 +83,7 @@ class Rest:
         """The cells with the smallest coordinates."""
         others, found = set(map(tuple, self.others.tolist())), list[Shape]()
         *rows, length = self.shape
-        for row in np.ndindex(*rows):
+        for row in _in_order(rows):
             above = tuple(n // size for n, size in zip(row, self.block, strict=False))
             at = 0
             while at < length and len(found) < wanted:
@@ -95,6 +95,16 @@ class Rest:
             if len(found) == wanted:
                 break
         return found
+
+
+def _in_order(shape: Sequence[int]) -> Iterator[Shape]:
+    """The indices of an array one after the other; there may be any number of them."""
+    for number in range(math.prod(shape)):
+        index: list[int] = []
+        for length in reversed(shape):
+            number, place = divmod(number, length)  # what is left of it
+            index.append(place)
+        yield tuple(reversed(index))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -161,7 +161,7 @@ def new_array(column: t.StructField, dims: tuple[str, ...], options: Options) ->
         attributes=attributes,
         compressor=options.get(known.COMPRESSOR),
         codecs=None if is_label else options.get(known.CODECS),
-        checksum=options.flag(known.CHECKSUM),
+        checksum=options.get(known.CHECKSUM, False),
     )
 
 

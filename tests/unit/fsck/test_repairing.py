@@ -26,6 +26,7 @@ from frazil.repository import Repository
 from frazil.storage.assets import chunk_key, log_key, snapshot_key
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from tests.support.nodes import group_document
 from tests.unit.fsck import defects
 from tests.unit.fsck.defects import (
     MAIN_FILE,
@@ -258,6 +259,27 @@ def test_a_damaged_branch_file_comes_back(sick: Sick, damage: bytes | None) -> N
     assert state_of(sick.storage) == before
     assert fsck(sick.storage).is_clean
     assert len(kept_aside(sick.storage)) == (damage is not None)
+
+
+@pytest.mark.parametrize("younger", [1, 2, 3])
+def test_a_circle_of_parents_is_broken_where_a_parent_is_younger(younger: int) -> None:
+    storage = MemoryStorage()
+    repository = Repository.create(storage, spec_version=1)
+    ids = [commit(repository, "x", {"zarr.json": group_document(n=number)}) for number in range(4)]
+    past = [entry.id for entry in repository.ancestry(branch="main")]
+    key = snapshot_key(SnapshotId.parse(ids[1]))
+    read = Repository.open(storage).context.assets.snapshot(SnapshotId.parse(ids[1]))
+    parent = SnapshotId.parse(ids[younger])
+    storage.put(key, encode_snapshot(replace(read, parent_id=parent), spec=1))
+    assert Code.HISTORY_CIRCLE in fsck(storage).codes()
+    plan = repair(storage)
+    assert actions(plan) == [Action.CHANGE_PARENT]
+    assert plan.steps[0].target == key
+    assert plan.losses == (f"the parent of {ids[1]} is assumed to be {ids[0]}",)
+    assert repair(storage, apply=True, expected=plan).steps == plan.steps
+    assert [entry.id for entry in Repository.open(storage).ancestry(branch="main")] == past
+    assert fsck(storage).is_clean
+    assert len(kept_aside(storage)) == 1
 
 
 # --- configuration ---

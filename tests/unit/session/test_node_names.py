@@ -1,0 +1,41 @@
+"""Names that some reader or storage could not reach are refused when a node is made."""
+
+from __future__ import annotations
+
+import pytest
+
+from frazil.errors import InvalidInputError
+from frazil.repository import Repository
+from frazil.storage.memory import MemoryStorage
+from tests.support.nodes import array_document, group_document, write_keys
+
+UNUSABLE = ["zarr.json", "a/zarr.json/b", "a\0b", "half\ud800", "x/\udfff"]
+
+
+@pytest.mark.parametrize("name", UNUSABLE, ids=ascii)
+def test_no_node_is_made_that_nobody_can_reach(name: str) -> None:
+    session = Repository.create(MemoryStorage()).writable_session("main")
+    write_keys(session, {"zarr.json": group_document()})
+    with pytest.raises(InvalidInputError, match="invalid node path"):
+        write_keys(session, {f"{name}/zarr.json": array_document(2)})
+    session.commit("the rest")
+
+
+@pytest.mark.parametrize("name", UNUSABLE[1:], ids=ascii)
+def test_no_node_is_moved_there(name: str) -> None:
+    repository = Repository.create(MemoryStorage())
+    session = repository.writable_session("main")
+    paths = ("zarr.json", "a/zarr.json", "x/zarr.json", "n/zarr.json")
+    write_keys(session, dict.fromkeys(paths, group_document()))
+    session.commit("groups")
+    moving = repository.rearrange_session("main")
+    with pytest.raises(InvalidInputError, match="invalid node path"):
+        moving.move("/n", f"/{name.removesuffix('/b')}")
+
+
+def test_other_names_stay_allowed() -> None:
+    session = Repository.create(MemoryStorage()).writable_session("main")
+    names = ["é", "a b", "zarr.jsonx", "c", "😀", ".hidden", "A"]
+    write_keys(session, {f"{name}/zarr.json": array_document(2) for name in names})
+    session.commit("names")
+    assert {node.path for node in session.state.arrays()} == {f"/{name}" for name in names}
