@@ -45,6 +45,7 @@ SUITES: Final = (
     Suite("schedules", ("tests/races/test_schedules.py",), share=2),
     Suite("damaged files", ("tests/ingest/test_scan_fuzz.py",)),
     Suite("machines", ("tests/property",)),
+    Suite("changed files", ("tests/hostile",), share=2),
     Suite("histories", ("tests/histories",), share=2.0),
 )
 

@@ -251,7 +251,7 @@ class BulkPipeline(CodecPipeline):
         return getattr(self.plain, name)
 
     def __iter__(self) -> Iterator[Codec]:
-        return map(unbounded, self.plain)  # type: ignore[call-overload]  # all of zarr's can
+        return map(unbounded, self.plain)  # type: ignore[call-overload,no-any-return]  # as all can
 
     def evolve_from_array_spec(self, array_spec: ArraySpec) -> CodecPipeline:  # type: ignore[override]
         """Fit the codecs to an array."""
