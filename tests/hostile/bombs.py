@@ -368,10 +368,10 @@ CHUNKS: Final[dict[str, tuple[Callable[[], bytes], list[Any]]]] = {
     ),
     "zstd-frames": (lambda: zeros(64 << 20) * 30, packer("zstd", level=0, checksum=False)),
     "imagecodecs-zstd": (partial(zeros, 2 * GIB - 1), packer("imagecodecs_zstd", level=None)),
-    "gzip": (partial(inflated, GIB // 4, 31), packer("gzip", level=5)),
-    "zlib": (partial(inflated, GIB // 4, 15), packer("numcodecs.zlib", level=1)),
-    "bz2": (partial(bz, GIB // 16), packer("numcodecs.bz2", level=9)),
-    "lzma": (partial(xz, GIB // 16), packer("numcodecs.lzma", **XZ)),
+    "gzip": (partial(inflated, GIB // 16, 31), packer("gzip", level=5)),
+    "zlib": (partial(inflated, GIB // 16, 15), packer("numcodecs.zlib", level=1)),
+    "bz2": (partial(bz, GIB // 64), packer("numcodecs.bz2", level=9)),
+    "lzma": (partial(xz, GIB // 64), packer("numcodecs.lzma", **XZ)),
     "lz4": (
         lambda: struct.pack("<I", 0x7FFFFFFF) + b"\x1f" + b"\xff" * 100_000,
         packer("numcodecs.lz4", acceleration=1),
@@ -496,7 +496,7 @@ def g1_rows(old: bytes) -> bytes:
 
     table = pq.read_table(io.BytesIO(old))
     out = io.BytesIO()
-    pq.write_table(table.take(pa.array(np.zeros(3_000_000, "i4"))), out, compression="zstd")
+    pq.write_table(table.take(pa.array(np.zeros(1_000_000, "i4"))), out, compression="zstd")
     return out.getvalue()
 
 

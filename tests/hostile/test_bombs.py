@@ -28,25 +28,22 @@ Answer = dict[str, Any]
 @pytest.fixture(scope="module")
 def answer() -> Iterator[Callable[[str], Answer]]:
     """Sets off a bomb in a child of a process that is kept for that."""
-    server = subprocess.Popen(
-        [sys.executable, "-m", "tests.hostile.server"],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stdin is not None
-    assert server.stdout is not None
+    command = [sys.executable, "-m", "tests.hostile.server"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as server:
+        asking, answers = server.stdin, server.stdout
+        assert asking is not None
+        assert answers is not None
 
-    def ask(case: str) -> Answer:
-        server.stdin.write(json.dumps(case) + "\n")  # type: ignore[union-attr]
-        server.stdin.flush()  # type: ignore[union-attr]
-        found: Answer = json.loads(server.stdout.readline())  # type: ignore[union-attr]
-        return found
+        def ask(case: str) -> Answer:
+            asking.write(json.dumps(case) + "\n")
+            asking.flush()
+            found: Answer = json.loads(answers.readline())
+            return found
 
-    yield ask
-    server.stdin.close()
-    server.wait(30)
+        yield ask
+        asking.close()
+        server.wait(30)
 
 
 @pytest.mark.parametrize("case", CASES)
