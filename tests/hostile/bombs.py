@@ -251,7 +251,7 @@ def in_document(spec: int, attributes: Callable[[], str]) -> Case:
 
         def work() -> None:
             session = Repository.open(storage).readonly_session("main")
-            session.array("a")[:]  # type: ignore[index]
+            session.array("a")[:]
 
         return work
 

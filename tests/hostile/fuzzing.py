@@ -20,6 +20,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -171,10 +172,10 @@ def old_samples() -> Iterator[Sample]:
     for spec in ("g2", "g3", "3a", "3e", "3e-27"):
         generation = LegacyGeneration.G2 if spec == "g2" else LegacyGeneration.G3
         uses: dict[str, Use] = {
-            "s": lambda data, g=generation: decode_snapshot(data, key=KEY, generation=g),
-            "m": lambda data, g=generation: decode_manifest(data, key=KEY, generation=g),
-            "t": lambda data: decode_log(data, key=KEY),
-            "r": lambda data, g=generation: decode_ref(data, key=KEY, generation=g),
+            "s": partial(decode_snapshot, key=KEY, generation=generation),
+            "m": partial(decode_manifest, key=KEY, generation=generation),
+            "t": partial(decode_log, key=KEY),
+            "r": partial(decode_ref, key=KEY, generation=generation),
         }
         for key, data in _objects(spec).items():
             use = uses.get(key[:1]) if not key.startswith("chunks") else None
@@ -196,6 +197,10 @@ def old_samples() -> Iterator[Sample]:
         for prefix, use in g1.items():
             if key.startswith(prefix):
                 yield Sample(f"g1/{prefix.rstrip('/')}", data, use)
+
+
+def _decoded(chain: Any, cells: int, data: bytes) -> object:  # noqa: ANN401 - of bulk
+    return chain.decode(data, (cells,)).tolist()
 
 
 def chunk_samples() -> Iterator[Sample]:
@@ -226,7 +231,7 @@ def chunk_samples() -> Iterator[Sample]:
         chain = compile_chain(made.metadata)  # type: ignore[arg-type]
         assert chain is not None
         data = bytes(chain.encode(numbers) or b"")
-        use: Use = lambda data, chain=chain: chain.decode(data, (600,)).tobytes()  # noqa: E731
+        use = partial(_decoded, chain, 600)
         yield Sample(f"chunk/{name}", data, use, is_checked=name == "crc32c")
     texts = np.array(["a", "", "text"] * 20, object)
     inner: dict[str, dict[str, Any]] = {
@@ -239,7 +244,7 @@ def chunk_samples() -> Iterator[Sample]:
         assert chain is not None
         values = texts if name == "texts" else np.arange(60, dtype="<u2")
         data = bytes(chain.encode(values) or b"")
-        yield Sample(f"chunk/{name}", data, lambda data, chain=chain: chain.decode(data, (60,)))
+        yield Sample(f"chunk/{name}", data, partial(_decoded, chain, 60))
 
 
 def samples() -> list[Sample]:
@@ -294,7 +299,7 @@ def changed_bytes(data: bytes, chance: random.Random) -> bytes:
     return bytes(found)
 
 
-VALUES: Final = (
+VALUES: Final[tuple[Any, ...]] = (
     None, True, -1, 0, 2**63, 2**64, 2**70, 1e308, float("nan"), 1.5, "", "x", "\ud800", "../../x",
     "\0", [], {}, [[]], {"": {}}, "9" * 5000, [0] * 50,
 )  # fmt: skip

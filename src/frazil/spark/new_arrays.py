@@ -88,7 +88,7 @@ class NewArray:
             )
         except (ValueError, TypeError, KeyError) as error:
             raise _refused(self.name, error) from error
-        found: dict[str, Any] = made.metadata.to_dict()  # type: ignore[assignment]  # JSON
+        found: dict[str, Any] = made.metadata.to_dict()
         if self.codecs is not None:
             found["codecs"] = self.codecs
         if self.checksum:

@@ -24,7 +24,7 @@ from frazil.session.session import Session
 from frazil.storage.memory import MemoryStorage
 from tests.support.nodes import write_keys
 
-ZSTD = {"name": "zstd", "configuration": {"level": 1, "checksum": False}}
+ZSTD: Any = {"name": "zstd", "configuration": {"level": 1, "checksum": False}}
 
 
 def new_session() -> Session:
@@ -32,9 +32,15 @@ def new_session() -> Session:
     return Repository.create(MemoryStorage()).writable_session("main")
 
 
+def read(session: Session) -> list[Any]:
+    """All values, through zarr."""
+    found: list[Any] = np.asarray(zarr.open_array(session.store, path="a", mode="r")[:]).tolist()
+    return found
+
+
 def written(session: Session, **given: Any) -> zarr.Array[Any]:  # noqa: ANN401 - what zarr takes
     """An array of numbers whose chunks are read by zarr's pipeline: their keys have dots."""
-    keys = {"name": "default", "separator": "."}
+    keys: Any = {"name": "default", "separator": "."}
     return zarr.create_array(
         session.store, name="a", shape=(10,), chunks=(4,), chunk_key_encoding=keys, **given
     )
@@ -49,24 +55,22 @@ def test_values_come_back(compressors: Any) -> None:  # noqa: ANN401 - what zarr
     array = written(session, dtype="i4", compressors=compressors)
     array[:] = np.arange(10)
     array[2:5] = 7
-    again = zarr.open_array(session.store, path="a", mode="r")
-    assert again[:].tolist() == [0, 1, 7, 7, 7, 5, 6, 7, 8, 9]
+    assert read(session) == [0, 1, 7, 7, 7, 5, 6, 7, 8, 9]
 
 
 def test_strings_and_shards_come_back() -> None:
     session = new_session()
     texts = written(session, dtype="string", compressors=ZSTD)
     texts[:] = np.array(["a", "", "ccc"] * 3 + ["é"], object)
-    again = zarr.open_array(session.store, path="a", mode="r")
-    assert again[:].tolist() == ["a", "", "ccc"] * 3 + ["é"]
+    assert read(session) == ["a", "", "ccc"] * 3 + ["é"]
     session = new_session()
-    keys = {"name": "default", "separator": "."}
+    keys: Any = {"name": "default", "separator": "."}
     shards = zarr.create_array(
         session.store, name="a", shape=(9,), chunks=(2,), shards=(4,), dtype="i2",
         compressors=ZSTD, chunk_key_encoding=keys,
     )  # fmt: skip
     shards[1:8] = np.arange(7)
-    assert zarr.open_array(session.store, path="a")[:].tolist() == [0, *range(7), 0]
+    assert read(session) == [0, *range(7), 0]
 
 
 @dataclass(frozen=True)
@@ -76,11 +80,11 @@ class Twice(BytesBytesCodec):
     is_fixed_size = True
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Twice:  # type: ignore[override]
+    def from_dict(cls, data: dict[str, Any]) -> Twice:
         """As registered."""
         return cls()
 
-    def to_dict(self) -> dict[str, Any]:  # type: ignore[override]
+    def to_dict(self) -> dict[str, Any]:
         """By name."""
         return {"name": "test_twice"}
 
@@ -100,7 +104,7 @@ def test_codecs_that_the_program_registered_are_its_own_business() -> None:
     session = new_session()
     array = written(session, dtype="u1", compressors=Twice())
     array[:] = 5
-    assert zarr.open_array(session.store, path="a", mode="r")[:].tolist() == [5] * 10
+    assert read(session) == [5] * 10
 
 
 def test_installed_codecs_without_bounds_need_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,9 +114,9 @@ def test_installed_codecs_without_bounds_need_a_word(monkeypatch: pytest.MonkeyP
     array = written(session, dtype="u1", compressors=Twice())
     array[:] = 5
     with pytest.raises(FormatError, match="foreign_codecs"):
-        zarr.open_array(session.store, path="a", mode="r")[:]
+        read(session)
     with config.set(foreign_codecs=True):
-        assert zarr.open_array(session.store, path="a", mode="r")[:].tolist() == [5] * 10
+        assert read(session) == [5] * 10
 
 
 @pytest.mark.parametrize("codec", ["imagecodecs_zstd", "imagecodecs_deflate", "imagecodecs_lzw"])
@@ -126,12 +130,12 @@ def test_compressors_of_pictures(codec: str) -> None:
     session = new_session()
     write_keys(session, {"a/zarr.json": json.dumps(meta).encode()})
     write_keys(session, {"a/c/0": bytes(encode(values.tobytes()))})
-    assert zarr.open_array(session.store, path="a", mode="r")[:].tolist() == values.tolist()
+    assert read(session) == values.tolist()
 
 
 def _document(codec: str) -> bytes:
     made = zarr.create_array(MemoryStore(), shape=(1000,), chunks=(1000,), dtype="<u2")
-    found: dict[str, Any] = made.metadata.to_dict()  # type: ignore[assignment]
+    found: dict[str, Any] = made.metadata.to_dict()
     found["codecs"] = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": codec}]
     return json.dumps(found, default=lambda value: value.to_dict()).encode()
 
