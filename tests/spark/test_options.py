@@ -134,6 +134,23 @@ def test_unknown_credentials_are_named() -> None:
     assert SECRET not in str(caught.value)
 
 
+def test_words_after_a_prefix(tmp_path: Path) -> None:
+    frazil.Repository.create(str(tmp_path / "repo"))
+    words = "s3://a/=https://host:9000, gs://b/=anonymous, file:///year=2020/"
+    found = location_of(str(tmp_path / "repo"), {"authorize-virtual-chunk-access": words})
+    opened = found.location.open()
+    assert opened.authorized_virtual_container_prefixes == {
+        "s3://a/",
+        "gs://b/",
+        "file:///year=2020/",
+    }
+    assert opened.context.trust.endpoints >= {"https://host:9000"}
+    with pytest.raises(InvalidInputError, match="after the prefix"):
+        location_of(
+            str(tmp_path / "repo"), {"authorize-virtual-chunk-access": f"s3://a/={SECRET}"}
+        ).location.open()
+
+
 def test_virtual_credentials_need_a_prefix() -> None:
     with pytest.raises(InvalidInputError, match="authorize-virtual-chunk-access"):
         location_of("p", {"virtual.access_key_id": "x"})

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from frazil.storage.base import (
     Fetched,
     Found,
     Listed,
-    Storage,
     Unchanged,
     Version,
     byte_span,
     check_key,
     check_range,
+    fan_out,
 )
 from frazil.storage.clients import Clients
 from frazil.storage.object import ObjectStorage, Range
 from frazil.storage.places import HttpPlace, user_agent
 from frazil.storage.web_client import Reply, WebClient, body_of, ranged
 
-MISSING = (404, 410)
+MISSING: Final = (404, 410)
+GAP: Final = 64 << 10
+"""Parts of a file that lie no further apart are read together,"""
+MOST: Final = 16 << 20
+"""up to this size."""
 
 
 class WebStorage(ObjectStorage):
@@ -91,8 +96,22 @@ class WebStorage(ObjectStorage):
         return Listed(key, reply.size, reply.modified)
 
     def get_many(self, ranges: Sequence[Range]) -> Found:
-        """Many files or parts of them, side by side."""
-        return Storage.get_many(self, ranges)
+        """Many files or parts of them, side by side; near parts of a file share a request."""
+        found: Found = [None] * len(ranges)
+
+        def one(numbers: Sequence[int]) -> None:
+            key, first, _ = ranges[numbers[0]]
+            last = max(ranges[number][2] or 0 for number in numbers)
+            data = self.get(key, first, last) if len(numbers) > 1 else None
+            for number in numbers:
+                _, start, end = ranges[number]
+                if data is not None and first is not None and len(data) == last - first:
+                    found[number] = data[(start or 0) - first : (end or 0) - first]
+                else:
+                    found[number] = self.get(*ranges[number])
+
+        fan_out(one, _near(ranges))
+        return found
 
     def list(self, prefix: str = "") -> Iterator[Listed]:
         """Yield the files below a prefix, where the server speaks WebDAV."""
@@ -115,6 +134,24 @@ class WebStorage(ObjectStorage):
         if reply.status // 100 == 2:
             return reply
         raise self._web.failed(reply, "read", key)
+
+
+def _near(ranges: Sequence[Range]) -> Sequence[Sequence[int]]:
+    """The numbers of ranges, those together that one request can answer."""
+    groups: list[list[int]] = []
+    where: tuple[str, int, int] | None = None
+    for number in sorted(range(len(ranges)), key=lambda n: (ranges[n][0], ranges[n][1] or 0)):
+        key, start, end = ranges[number]
+        if start is None or end is None or start < 0:
+            groups.append([number])
+            where = None
+            continue
+        if where is None or where[0] != key or start > where[2] + GAP or end - where[1] > MOST:
+            groups.append([])
+            where = (key, start, end)
+        groups[-1].append(number)
+        where = (key, where[1], max(where[2], end))
+    return groups
 
 
 _making = threading.Lock()

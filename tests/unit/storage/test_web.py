@@ -103,6 +103,20 @@ def test_connections_are_kept_and_travel_nowhere(web_server: WebServer) -> None:
     assert pickle.loads(pickle.dumps(storage)).get("repo", 1, 3) == b"12"
 
 
+def test_near_parts_share_a_request(web_server: WebServer) -> None:
+    web_server.files = {"/a": bytes(range(200)) * 1000, "/b": TEN}
+    storage = http_storage(web_server.url)
+    wanted = [("a", 5, 9), ("b", 0, 3), ("a", 0, 2), ("none", 0, 1), ("a", 190_000, 190_003)]
+    wanted += [("b", 8, 12), ("a", 7, 20), ("a", 199_999, 200_010)]
+    parts = storage.get_many(wanted)
+    whole = {"a": bytes(range(200)) * 1000, "b": TEN}
+    assert parts == [whole[key][start:end] if key in whole else None for key, start, end in wanted]
+    web_server.seen.clear()
+    assert storage.get_many([("a", 0, 2), ("a", 100, 102), ("a", 4000, 4001)])[1] == b"de"
+    assert len(web_server.seen) == 1
+    assert storage.get_many([("b", None, None), ("b", -2, None), ("a", 3, 3)]) == [TEN, b"89", b""]
+
+
 def test_ranges_beyond_the_end(web_server: WebServer) -> None:
     web_server.files["/repo"] = TEN
     storage = http_storage(web_server.url)
