@@ -42,9 +42,9 @@ class Scene:
         shutil.copytree(self._folder / "base", self._folder / name)
         return LocalStorage(self._folder / name, durability=self._durability)
 
-    def crimes(self) -> Iterator[tuple[LocalStorage, bool]]:
-        """The storage after a kill at each step in turn; at last after none."""
-        for step in range(1, MOST_STEPS):
+    def crimes(self, stride: int) -> Iterator[tuple[LocalStorage, bool]]:
+        """The storage after a kill at each step in turn, or at some; at last after none."""
+        for step in range(1, MOST_STEPS, stride):
             storage = self._ready(str(step))
             is_killed = ends_by_kill(act_and_die, storage, self._prepare, step)
             yield LocalStorage(storage.path, durability="none"), is_killed
@@ -90,10 +90,10 @@ def clean_up(storage: LocalStorage) -> None:
     assert now["branches"] == state["branches"]
 
 
-def check_crimes(scene: Scene) -> None:
+def check_crimes(scene: Scene, stride: int = 1) -> None:
     """Old or new, whole, usable, and clean after a collection."""
     seen = []
-    for storage, is_killed in scene.crimes():
+    for storage, is_killed in scene.crimes(stride):
         state = state_of(storage)
         assert state in (scene.before, scene.after)
         assert is_killed or state == scene.after
@@ -105,6 +105,14 @@ def check_crimes(scene: Scene) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("prepare", "spec"), CASES)
+def test_an_action_killed_at_some_steps_has_happened_or_not(
+    tmp_path: Path, prepare: Prepare, spec: int
+) -> None:
+    check_crimes(Scene(tmp_path, prepare, spec), stride=4)
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize(("prepare", "spec"), CASES)
 def test_an_action_killed_at_any_step_has_happened_or_not(
     tmp_path: Path, prepare: Prepare, spec: int

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -20,8 +20,8 @@ from tests.support.spark import WEATHER_ENCODING, make_repository, weather
 pytest.importorskip("grpc_status", reason="Spark Connect needs pyspark[connect]")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-# One server for everything: it takes longer to start than all of this to run.
-SCRIPT = """
+# One server for all of these: it takes longer to start than they take to run.
+BASICS = """
 import json
 import sys
 from datetime import UTC, datetime, timedelta
@@ -63,7 +63,8 @@ extra = frame.where("time = '2024-02-08'").selectExpr("time + INTERVAL 1 DAY tim
 extra.write.format("frazil").mode("append").option("append-dim", "time").save(made)
 told["written"] = fs.read(made, spark=spark).count()
 
-# streams
+"""
+STREAMS = """
 stream = spark.readStream.format("frazil").option("columns", "time, lat, lon, wind").load(made)
 query = (stream.writeStream.format("frazil").option("checkpointLocation", f"{place}/state")
          .option("dims", "time, lat, lon").option("append-dim", "time")
@@ -71,12 +72,13 @@ query = (stream.writeStream.format("frazil").option("checkpointLocation", f"{pla
 query.awaitTermination()
 told["streamed"] = fs.read(f"{place}/streamed", spark=spark).count()
 
-# ingest, by reference and by copy
+"""
+INGEST = """
 for mode in ("virtual", "native"):
     report = fs.ingest(f"{files}/*.nc", f"{place}/{mode}", spark=spark, mode=mode)
     told[mode] = [str(report.status), len(report.files)]
-
-# rechunk, map, reduce
+"""
+JOBS = """
 report = fs.rechunk(made, "wind", {"time": -1, "lat": 2, "lon": 2}, spark=spark)
 told["rechunked"] = report.chunks
 shuffled = fs.rechunk(made, "t2m", {"time": -1, "lat": 1, "lon": 1}, spark=spark, max_memory=2048)
@@ -87,8 +89,8 @@ told["arrays"] = sorted(
     row.path
     for row in fs.FrazilTable.forPath(spark, made).metadata_table("arrays").collect()
 )
-
-# upkeep
+"""
+UPKEEP = """
 later = datetime.now(UTC) + timedelta(minutes=5)
 told["trouble"] = fs.verify(made, spark=spark, all_history=True).count()
 told["storage"] = fs.storage(made, "branch", spark=spark).count()
@@ -102,33 +104,31 @@ kept.rewrite_manifests()
 kept.create_tag("v1")
 told["after"] = [fs.verify(made, spark=spark).count(),
                  fs.read(made, spark=spark, variables="wind").count()]
-
-# clone, export, import
+"""
+COPIES = """
 fs.clone(f"{made}@v1", f"{place}/clone", spark=spark)
 fs.export(made, f"{place}/plain.zarr", spark=spark)
 fs.import_zarr(f"{place}/plain.zarr", f"{place}/back", spark=spark)
 told["clones"] = [fs.read(f"{place}/{n}", spark=spark, variables="wind").count()
                   for n in ("clone", "back")]
+"""
+END = """
 print("ANSWER" + json.dumps(told))
 spark.stop()
 """
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with files to ingest and a repository."""
-    found = tmp_path_factory.mktemp("connect")
-    archive(found / "files", 2)
-    make_repository(found / "weather", weather(), **WEATHER_ENCODING)
-    return found
+Told: TypeAlias = tuple[Path, dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def told(place: Path) -> dict[str, Any]:
-    """What the script says of itself."""
+def run(place: Path, *parts: str) -> Told:
+    """A folder with a repository and files to ingest, and what parts of the script say there."""
+    archive(place / "files", 2)
+    make_repository(place / "weather", weather(), **WEATHER_ENCODING)
+    script = "".join((BASICS, *parts, END))
     home = str(Path(frazil.__file__).resolve().parents[1])
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *map(str, (place / "weather", place, place / "files"))],
+        [sys.executable, "-c", script, *map(str, (place / "weather", place, place / "files"))],
         capture_output=True,
         text=True,
         timeout=560,
@@ -137,8 +137,17 @@ def told(place: Path) -> dict[str, Any]:
     )
     assert done.returncode == 0, done.stderr[-4000:]
     line = next(line for line in done.stdout.splitlines() if "ANSWER" in line)
-    answer: dict[str, Any] = json.loads(line.partition("ANSWER")[2])
-    return answer
+    return place, json.loads(line.partition("ANSWER")[2])
+
+
+@pytest.fixture(scope="module")
+def basics(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    return run(tmp_path_factory.mktemp("basics"), INGEST)
+
+
+@pytest.fixture(scope="module")
+def more(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    return run(tmp_path_factory.mktemp("more"), STREAMS, JOBS, UPKEEP, COPIES)
 
 
 def seen(path: Path) -> xr.Dataset:
@@ -146,24 +155,36 @@ def seen(path: Path) -> xr.Dataset:
     return xr.open_dataset(str(path), engine="frazil").load()
 
 
-def test_reading_tables_and_procedures(told: dict[str, Any]) -> None:
+def test_reading_tables_and_procedures(basics: Told) -> None:
+    _, told = basics
     assert told["read"] == [150, 1, 1]
     assert told["called"] == 2
 
 
-def test_writing_and_streaming(told: dict[str, Any], place: Path) -> None:
-    assert told["written"] == told["streamed"] == 11 * 35
+def test_writing(basics: Told) -> None:
+    place, told = basics
+    assert told["written"] == 11 * 35
     found = seen(place / "made").sel(lat=weather().lat)
     np.testing.assert_array_equal(found.wind[:10], weather().wind)
     np.testing.assert_array_equal(found.wind[10], weather().wind[9])
 
 
-def test_ingest(told: dict[str, Any], place: Path) -> None:
+def test_ingest(basics: Told) -> None:
+    place, told = basics
     assert told["virtual"] == told["native"] == ["committed", 2]
     xr.testing.assert_equal(seen(place / "native"), decoded(0, 1))
 
 
-def test_jobs(told: dict[str, Any], place: Path) -> None:
+@pytest.mark.soak
+def test_streaming(more: Told) -> None:
+    place, told = more
+    assert told["streamed"] == 11 * 35
+    xr.testing.assert_equal(seen(place / "streamed").wind, seen(place / "clone").wind)
+
+
+@pytest.mark.soak
+def test_jobs(more: Told) -> None:
+    place, told = more
     assert told["rechunked"] == 4 * 3
     assert told["shuffled"] == ["/t2m"]
     assert {"/double", "/total"} <= set(told["arrays"])
@@ -172,13 +193,17 @@ def test_jobs(told: dict[str, Any], place: Path) -> None:
     np.testing.assert_allclose(found.total, found.wind.sum("time"), rtol=1e-5)
 
 
-def test_upkeep(told: dict[str, Any]) -> None:
+@pytest.mark.soak
+def test_upkeep(more: Told) -> None:
+    _, told = more
     assert (told["trouble"], told["storage"], told["garbage"]) == (0, 1, True)
     assert told["expired"] > 0
     assert told["after"] == [0, 11 * 35]
 
 
-def test_clones(told: dict[str, Any], place: Path) -> None:
+@pytest.mark.soak
+def test_clones(more: Told) -> None:
+    place, told = more
     assert told["clones"] == [11 * 35] * 2
     plain = xr.open_zarr(place / "plain.zarr", consolidated=False).load()
     np.testing.assert_array_equal(plain.wind, seen(place / "clone").wind)

@@ -95,7 +95,7 @@ for work in (
 """
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_workers_without_frazil_are_told_of(tmp_path: Path) -> None:
     make_repository(tmp_path / "repo", weather(), **WEATHER_ENCODING)
     blocked = tmp_path / "blocked"

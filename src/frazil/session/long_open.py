@@ -31,13 +31,15 @@ MARGIN: Final = timedelta(hours=4)
 def is_long_open(context: Context, changes: ChangeSet) -> bool:
     """Whether changes were begun so long ago that collections may not spare them any more.
 
-    Where a look costs nothing, a chunk tells how old it is, or that it has gone. Elsewhere the
-    clock of this machine must do.
+    Where a look costs nothing, a chunk tells how old it is, or that it has gone. Elsewhere, and
+    where changes use chunks of older snapshots, the clock of this machine must do: such snapshots
+    are required by the commit, and their chunks with them.
     """
     longest = (MINIMUM_AGE - MARGIN).total_seconds()
     if time.time() - changes.began > longest:
         return True
-    some = _some_chunk(changes) if context.storage.answers_inline else None
+    may_look = context.storage.answers_inline and not changes.sources
+    some = _some_chunk(changes) if may_look else None
     if some is None:
         return False
     seen = context.storage.head(some)
