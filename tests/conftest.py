@@ -15,6 +15,10 @@ settings.register_profile("quick", deadline=None, max_examples=50)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("FRAZIL_HYPOTHESIS", "quick"))
 
+# Tests start many Java machines that live for seconds; the second compiler, which makes long
+# jobs fast, takes half of their time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tests marked `soak` share the time that `make soak` has."""
