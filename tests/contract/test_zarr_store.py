@@ -403,5 +403,5 @@ class HierarchyMachine(ZarrHierarchyStateMachine):
 
 def test_zarr_hierarchy() -> None:
     run_state_machine_as_test(
-        HierarchyMachine, settings=settings(max_examples=40, stateful_step_count=25, deadline=None)
+        HierarchyMachine, settings=settings(max_examples=15, stateful_step_count=25, deadline=None)
     )

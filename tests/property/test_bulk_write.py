@@ -104,7 +104,7 @@ def values_for(
     return pool[np.random.default_rng(seed).integers(0, 4, shape)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_the_same_as_zarr(data: st.DataObject) -> None:
     options = data.draw(arrays())

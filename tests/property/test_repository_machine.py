@@ -333,7 +333,7 @@ class OldRepositoryMachine(RepositoryMachine):
 @pytest.mark.parametrize("machine", [RepositoryMachine, OldRepositoryMachine])
 def test_repository_behaves_like_its_model(machine: type[RepositoryMachine]) -> None:
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
+        machine, settings=settings(max_examples=20, stateful_step_count=40, deadline=None)
     )
 
 

@@ -42,7 +42,7 @@ def expected(old: Array, new: Array) -> tuple[int, Any]:
     return int(differs.sum()), tuple(zip(low, high, strict=True))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     edits(), edits(), edits(),
     st.sampled_from([(2, 2), (7, 5), (3, 1), (1, 4)]),

@@ -74,7 +74,7 @@ class Writers:
         end = time.monotonic() + limit_s
         while any(process.exitcode is None for process in self._running.values()):
             assert time.monotonic() < end, "the writers do not come to an end"
-            time.sleep(random.uniform(0, pause_s))
+            time.sleep(random.uniform(0, pause_s) if self.deaths else 0)
             victim = random.randrange(self.field.writers)
             if self._running[victim].exitcode is None:
                 self._running[victim].kill()
