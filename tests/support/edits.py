@@ -328,6 +328,18 @@ def redone(state: Mapping[str, bytes], *names: str) -> State:
     return found
 
 
+def moved_back(state: Mapping[str, bytes], name: str) -> State:
+    """A state whose nodes are again where they were before some moves.
+
+    Raises:
+        IMPOSSIBLE: something else is there.
+    """
+    found = dict(state)
+    for source, target in reversed(EDITS[name].moves):
+        found = _moved(found, target.strip("/"), source.strip("/"))
+    return found
+
+
 def committed(state: Mapping[str, bytes], *names: str) -> State:
     """A state with edits of as many commits, each of which drops the chunks outside its grids."""
     found = dict(state)

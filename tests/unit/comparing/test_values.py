@@ -474,3 +474,59 @@ def test_cells_without_chunks_differ_where_fill_values_do(repo: frazil.Repositor
     last = session.commit("another fill value")
     [found] = repo.diff_values(first, last).arrays
     assert (found.path, found.cells_changed, found.bounding_box) == ("/t", 7, ((1, 8),))
+
+
+def blank(repo: frazil.Repository, message: str, **options: Any) -> str:  # noqa: ANN401
+    """Commit an array in the place of the one before; of what it holds only some chunks."""
+    written = options.pop("written", {})
+    session = repo.writable_session("main")
+    root = zarr.open_group(session.store, mode="a")
+    made = root.create_array("t", overwrite=True, **options)
+    for place, value in written.items():
+        made[place] = value
+    return session.commit(message)
+
+
+def test_another_fill_value_changes_all_cells_of_an_array_without_chunks(
+    repo: frazil.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pairing, "PORTION_BYTES", 1)
+    first = blank(repo, "zero", shape=(6,), chunks=(2,), dtype="i4", fill_value=0)
+    last = blank(repo, "seven", shape=(6,), chunks=(2,), dtype="i4", fill_value=7)
+    [found] = repo.diff_values(first, last).arrays
+    assert (found.cells_compared, found.cells_changed) == (6, 6)
+
+
+def test_chunks_that_reach_into_two_regions_are_compared_in_both(
+    repo: frazil.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where chunks are of another size on each side, one begins in the middle of a region."""
+    monkeypatch.setattr(pairing, "PORTION_BYTES", 1)
+    plain = {"shape": (12,), "dtype": "i4", "fill_value": 0}
+    first = blank(repo, "threes", chunks=(3,), written={5: 1}, **plain)
+    last = blank(repo, "fours", chunks=(4,), **plain)
+    [found] = repo.diff_values(first, last).arrays
+    assert found.samples == (Sample((5,), 1, 0),)
+
+
+def test_chunks_beyond_what_both_have_are_not_compared(
+    repo: frazil.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pairing, "PORTION_BYTES", 1)
+    first = blank(repo, "long", shape=(8,), chunks=(2,), dtype="i4", written={1: 3, 4: 1, 6: 1})
+    last = blank(repo, "short", shape=(4,), chunks=(2,), dtype="i8", written={1: 3, 2: 5})
+    ends = SnapshotId.parse(first), SnapshotId.parse(last)
+    [pair] = pairing.plan_pairs(repo.context, *ends)
+    old, new = (WorkingState(repo.context, each) for each in ends)
+    assert [each.box for each in pairing.portions(pair, old, new)] == [((0, 2),), ((2, 4),)]
+    [found] = repo.diff_values(first, last).arrays
+    assert (found.cells_compared, found.cells_removed) == (4, 4)
+    assert found.samples == (Sample((2,), 0, 5),)
+
+
+def test_regions_take_the_room_there_is_along_the_last_axes_first() -> None:
+    shape, chunk = (100, 100, 100), (10, 10, 10)
+    assert pairing._block(shape, chunk, 999) == (10, 10, 10)
+    assert pairing._block(shape, chunk, 10_000) == (10, 10, 100)
+    assert pairing._block(shape, chunk, 100_000) == (10, 100, 100)
+    assert pairing._block(shape, chunk, 200_000) == (20, 100, 100)

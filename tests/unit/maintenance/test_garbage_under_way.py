@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from frazil.commit.by_repo_object import Edit, RepoObjectRefs
+from frazil.errors import FormatError
 from frazil.model.config import RepositoryConfig
+from frazil.model.history import GCRan
 from frazil.repository import Repository
 from frazil.session.session import Session
 from frazil.storage.local import LocalStorage
@@ -101,3 +104,19 @@ def test_what_gets_a_branch_meanwhile_stays(spec: int) -> None:
     again = Repository.open(inner)
     assert contents(again.readonly_session("saved"))["a/c/1"] == b"chunk 1"
     check_repository(again)
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_a_repository_that_has_lost_its_refs_is_not_deleted_as_garbage(spec: int) -> None:
+    storage = MemoryStorage()
+    repository = Repository.create(storage, config=CONFIG, spec_version=spec)
+    written(repository, "main", 0).commit("first")
+    refs = repository.context.refs
+    if isinstance(refs, RepoObjectRefs):
+        refs.edit(lambda _: Edit(GCRan(), {"branches": {}}))
+    else:
+        storage.delete_many([item.key for item in storage.list("refs/")])
+    before = [item.key for item in storage.list("")]
+    with pytest.raises(FormatError, match="neither branches nor tags"):
+        repository.garbage_collect(datetime.now(UTC) + DAY, unsafe_minimum_age=AT_ONCE)
+    assert [item.key for item in storage.list("")] == before
