@@ -132,6 +132,24 @@ def test_texts_as_labels(tmp_path: Path) -> None:
     assert read_here(tmp_path / "r", sel="s=[ab, c]")["v"].to_pylist() == [0, 2]
 
 
+def test_labels_that_are_true_or_false(tmp_path: Path) -> None:
+    data = xr.Dataset({"v": (("b",), [1, 2])}, coords={"b": [False, True]})
+    make_repository(tmp_path / "r", data)
+    assert read_here(tmp_path / "r", where="b = TRUE")["v"].to_pylist() == [2]
+    assert read_here(tmp_path / "r", where="b != true")["v"].to_pylist() == [1]
+    assert read_here(tmp_path / "r", sel="b=False")["v"].to_pylist() == [1]
+    with pytest.raises(InvalidInputError, match="true or false is expected"):
+        read_here(tmp_path / "r", where="b = 1")
+
+
+def test_texts_are_not_compared_with_numbers(tmp_path: Path) -> None:
+    data = xr.Dataset({"v": (("s",), [1, 2])}, coords={"s": ["1", "2"]})
+    make_repository(tmp_path / "r", data)
+    assert read_here(tmp_path / "r", where="s = '1'")["v"].to_pylist() == [1]
+    with pytest.raises(InvalidInputError, match="it is text"):
+        read_here(tmp_path / "r", where="s = 1")
+
+
 # --- what is fetched ---
 
 
@@ -228,6 +246,14 @@ def test_unread_variables_are_not_fetched(lone_chunk: Path) -> None:
         ("time > 'soon'", 1, "cannot be compared"),
         ("lat > 'north'", 1, "cannot be compared"),
         ("lat = TRUE", 1, "a number is expected"),
+        ("10 < 20", 6, "the name of a coordinate is expected"),
+        ("lat ( 1", 1, "functions have no place"),
+        ("lat , 1", 5, "a comparison is expected"),
+        ("time > DATE 5", 13, "a date in quotes is expected"),
+        ("lat > -", 8, "a number is expected"),
+        ("lat > - lon", 9, "a number is expected"),
+        ("lat IS 1", 8, "NULL is expected"),
+        ("lat = 10)", 9, "AND, OR or the end"),
         ("   ", 0, "must not be empty"),
         ("(" * 200 + "lat > 1" + ")" * 200, 101, "too deeply"),
     ],
