@@ -18,7 +18,7 @@ from frazil.ingest.reports import IngestReport, Status
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from tests.support.archive import archive, decoded, opened, seen, take
-from tests.support.stepping import SteppingStorage
+from tests.support.stepping import InterruptedStorage, Moment, SteppingStorage
 
 STEP = 4
 """A competitor comes in at each so-manieth storage call."""
@@ -180,6 +180,22 @@ def test_a_new_variable_on_the_dimension_is_not_left_short(tmp_path: Path) -> No
             break
         assert "wind" in seen(repo)  # and xarray can open the group
     assert at > 3 * STEP
+
+
+def test_a_variable_made_right_before_the_commit_is_not_left_short(tmp_path: Path) -> None:
+    files, repo = archive(tmp_path / "files", 2), tmp_path / "repo"
+    take(repo, files[0])
+
+    def add(root: zarr.Group) -> None:
+        length = root["time"].shape[0]  # type: ignore[union-attr]
+        made = root.create_array("wind", shape=(length,), dtype="f4", dimension_names=["time"])
+        made[:] = 1
+
+    storage = InterruptedStorage(LocalStorage(repo), [Moment("put_if", "repo", change(repo, add))])
+    with pytest.raises(FrazilError, match="wind"):
+        ingest(storage, Request([str(files[1])], append=True), Here())
+    assert storage.is_over
+    xr.testing.assert_equal(seen(repo).drop_vars("wind"), decoded(0))
 
 
 def test_an_ingest_does_not_try_for_ever(tmp_path: Path) -> None:
