@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from frazil.ingest.encoding import Meaning, encoded_attributes, encoding_of
+from frazil.ingest.encoding import Meaning, dtype_of, encoded_attributes, encoding_of
 from frazil.ingest.findings import Findings, Level
 from frazil.ingest.planning import make_plan
 from frazil.ingest.plans import Kind, Mode, Plan, Wanted
@@ -24,6 +24,7 @@ ZLIB = encoding_of(
     Meaning(np.dtype("<f4"), 0.0, '[{"name":"numcodecs.zlib","configuration":{"level":4}}]')
 )
 SHORT = encoding_of(Meaning(np.dtype("<i2"), 0))
+LONG = encoding_of(Meaning(np.dtype("<i4"), 0))
 
 
 def coordinate(name: str, values: Any, **attrs: Any) -> Variable:
@@ -395,3 +396,27 @@ def test_chunks_asked_for_make_arrays_native() -> None:
     array = next(each for each in plan.arrays if each.name == "v")
     assert (array.kind, array.chunks) == (Kind.NATIVE, (4, 1))
     assert planned(scan(0, time=[0]), mode=Mode.NATIVE)[0].arrays[-1].kind is Kind.NATIVE
+
+
+@pytest.mark.parametrize("mode", [Mode.VIRTUAL, Mode.NATIVE])
+def test_attributes_that_are_the_same_are_kept(mode: Mode) -> None:
+    attrs = {"units": "K", "long_name": "temperature"}
+    plan, findings = planned(
+        scan(0, time=[0, 1], attrs=attrs), scan(1, time=[2, 3], attrs=attrs), mode=mode
+    )
+    assert not findings.errors
+    array = next(each for each in plan.arrays if each.name == "v")
+    assert {name: array.attrs[name] for name in attrs} == attrs
+
+
+def test_copies_of_two_types_have_the_wider_one_and_keep_their_attributes() -> None:
+    attrs = {"units": "K"}
+    plan, findings = planned(
+        scan(0, time=[0, 1], encoding=SHORT, attrs=attrs),
+        scan(1, time=[2, 3], encoding=LONG, attrs=attrs),
+        mode=Mode.NATIVE,
+    )
+    array = next(each for each in plan.arrays if each.name == "v")
+    assert not findings.errors
+    assert dtype_of(array.encoding) == np.dtype("<i4")
+    assert (array.attrs["units"], array.is_decoded) == ("K", False)
