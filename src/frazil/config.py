@@ -123,8 +123,8 @@ class Settings:
     """and on a file that takes more memory to scan, beside some 200 MB of libraries; 0: any"""
     foreign_codecs: bool = _key(False, _switch)
     """decode chunks by installed codecs of others too that take any amount of memory"""
-    max_expansion: int = _key(512, _count)
-    """files over 32 MiB once unpacked may be this many times as large as they are packed"""
+    max_expansion: int = _key(1024, _count)
+    """files over 64 MiB once unpacked may be this many times as large as they are packed"""
 
     @property
     def workers(self) -> int:

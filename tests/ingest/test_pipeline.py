@@ -16,6 +16,7 @@ import pytest
 import xarray as xr
 
 from frazil.errors import InvalidInputError
+from frazil.formats.zarr_meta import array_document
 from frazil.ingest.pipeline import Here, Request, ingest
 from frazil.ingest.plans import Kind, Mode, Wanted
 from frazil.ingest.reports import IngestRefusedError, Progress, Status
@@ -329,3 +330,14 @@ def test_secrets_of_the_source_are_in_no_item_of_a_task(
     assert runner.items
     assert not any(b"swordfish" in each for each in runner.items)
     xr.testing.assert_equal(seen(tmp_path / "repo"), decoded(0, 1, 2))
+
+
+def test_chunks_that_are_copied_may_end_in_a_checksum(tmp_path: Path) -> None:
+    archive(tmp_path / "files")
+    wanted = {"mode": "native", "chunks": {"time": 3}, "checksum": True}
+    take(tmp_path / "repo", f"{tmp_path}/files/*.nc", wanted=wanted)
+    xr.testing.assert_equal(seen(tmp_path / "repo"), decoded(0, 1, 2))
+    state = opened(tmp_path / "repo").readonly_session("main").state
+    codecs = {node.path: array_document(node)["codecs"] for node in state.arrays()}
+    copied = [path for path, found in codecs.items() if found[-1]["name"] == "crc32c"]
+    assert copied == ["/mask", "/rain", "/t2m"]  # coordinates are written as ever

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import zarr
-from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, ZstdCodec
+from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, ZstdCodec
 from zarr.core.buffer import cpu
 from zarr.core.sync import sync
 
@@ -167,6 +167,35 @@ def write_rectilinear(icechunk: Any, store: Any, data: Path) -> None:
         put(store, f"uneven/c/{row}/0", bytes(range(1, 3 * height + 1)))
 
 
+def write_checked(icechunk: Any, store: Any, data: Path) -> None:
+    """Write arrays whose chunks end in a CRC-32C, whole and in shards."""
+    root = zarr.create_group(store)
+    for name, codecs in (("raw", [Crc32cCodec()]), ("zstd", [ZstdCodec(), Crc32cCodec()])):
+        array = root.create_array(
+            name, shape=(600,), chunks=(200,), dtype="float32", compressors=codecs
+        )
+        array[:] = np.arange(600, dtype="float32")
+    sharded = root.create_array(
+        "shards", shape=(600,), chunks=(50,), shards=(300,), dtype="int32",
+        compressors=[Crc32cCodec()],
+    )  # fmt: skip
+    sharded[:] = np.arange(600)
+
+
+def write_compressible(icechunk: Any, store: Any, data: Path) -> None:
+    """Write what packs better than nearly all that people have."""
+    root = zarr.create_group(store)
+    for number in range(40):
+        history = "made by somebody, at some time; " * 1500
+        root.create_group(f"g{number}", attributes={"history": history, "n": number})
+    root.create_array("same", shape=(1000,), chunks=(1,), dtype="int32", compressors=None)
+    set_virtual(icechunk, store, "/same", [(i,) for i in range(1000)], data, 4)
+    inline = root.create_array(
+        "inline", shape=(100 * 128,), chunks=(128,), dtype="int32", compressors=None
+    )
+    inline[:] = 7
+
+
 SAMPLES: Final[dict[str, Callable[[Any, Any, Path], None]]] = {
     "groups": write_groups,
     "dtypes": write_dtypes,
@@ -175,6 +204,8 @@ SAMPLES: Final[dict[str, Callable[[Any, Any, Path], None]]] = {
     "many_virtual": write_many_virtual,
     "split": write_split,
     "rectilinear": write_rectilinear,
+    "checked": write_checked,
+    "compressible": write_compressible,
 }
 
 

@@ -95,6 +95,14 @@ def test_one_dimension_by_name_for_all_variables(spark: SparkSession, tmp_path: 
         xr.testing.assert_allclose(found.load(), dataset)
 
 
+def test_new_chunks_may_end_in_a_checksum(spark: SparkSession, tmp_path: Path) -> None:
+    values = cube(tmp_path, (4, 6), (1, 6))
+    rechunk(str(tmp_path), "cube", (4, 3), spark=spark, checksum=True)
+    after = opened(tmp_path)
+    assert [type(codec).__name__ for codec in after.compressors] == ["ZstdCodec", "Crc32cCodec"]
+    np.testing.assert_array_equal(after[...], values)
+
+
 def test_shards_become_plain_chunks(spark: SparkSession, tmp_path: Path) -> None:
     values = cube(tmp_path, (16, 16), (4, 4), shards=(8, 8))
     rechunk(str(tmp_path), "cube", (2, 16), spark=spark)

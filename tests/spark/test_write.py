@@ -14,6 +14,8 @@ import zarr
 
 import frazil
 from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
+from frazil.formats.zarr_meta import array_document
+from frazil.fsck import fsck
 from tests.support.spark import (
     WEATHER_ENCODING,
     make_repository,
@@ -516,3 +518,21 @@ def test_many_rows_are_set_aside_in_objects_that_go_after_the_commit(tmp_path: P
     writer.commit(told)
     assert not held & set((tmp_path / "r" / "chunks").iterdir())
     np.testing.assert_array_equal(opened(tmp_path / "r").v, rows.column("v"))
+
+
+@pytest.mark.parametrize("shards", [None, {"x": 4}])
+def test_chunks_of_new_arrays_may_end_in_a_checksum(
+    tmp_path: Path, shards: dict[str, int] | None
+) -> None:
+    rows = pa.table({"x": [*range(6)], "v": [0.5 * n for n in range(6)]})
+    more = {} if shards is None else {"shards": shards}
+    write_here(tmp_path / "r", rows, dims=["x"], chunks={"x": 2}, checksum=True, **more)
+    state = frazil.Repository.open(tmp_path / "r").readonly_session("main").state
+    codecs = array_document(state.array("/v"))["codecs"]
+    inner = codecs if shards is None else codecs[0]["configuration"]["codecs"]
+    assert inner[-1] == {"name": "crc32c"}
+    store = frazil.Repository.open(tmp_path / "r").readonly_session("main").store
+    assert np.asarray(zarr.open_array(store, path="v", mode="r")[:]).tolist() == [
+        0.5 * n for n in range(6)
+    ]
+    assert fsck(frazil.Repository.open(tmp_path / "r"), deep=True).unchecked == {}
