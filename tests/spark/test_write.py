@@ -525,7 +525,7 @@ def test_chunks_of_new_arrays_may_end_in_a_checksum(
     tmp_path: Path, shards: dict[str, int] | None
 ) -> None:
     rows = pa.table({"x": [*range(6)], "v": [0.5 * n for n in range(6)]})
-    more = {} if shards is None else {"shards": shards}
+    more: dict[str, Any] = {} if shards is None else {"shards": shards}
     write_here(tmp_path / "r", rows, dims=["x"], chunks={"x": 2}, checksum=True, **more)
     state = frazil.Repository.open(tmp_path / "r").readonly_session("main").state
     codecs = array_document(state.array("/v"))["codecs"]

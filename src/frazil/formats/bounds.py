@@ -3,9 +3,9 @@
 A record of a file costs at least a byte or two when it is packed, because it differs from all
 others: by its coordinates, its path or its id. What it unpacks to is rarely more than a kilobyte.
 So honest files grow by a factor of some hundreds: manifests of the official packages by 10, by 100
-with locations of a kilobyte, and snapshots whose groups share long attributes by 1,300, while zstd can
-grow by 30,000 and a list in a FlatBuffer can point to one table a million times. Small files may
-grow by more.
+with locations of a kilobyte, and snapshots whose groups share long attributes by 1,300, while zstd
+can grow by 30,000 and a list in a FlatBuffer can point to one table a million times. Small files
+may grow by more.
 """
 
 from __future__ import annotations
