@@ -66,7 +66,7 @@ def test_folders_are_zarr_or_references(tmp_path: Path) -> None:
         (tmp_path / name / key).write_text(text)
         assert detect_format(as_url(tmp_path / name), None) is expected
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InvalidInputError, match="no such file"):
+    with pytest.raises(InvalidInputError, match="this is a folder"):
         detect_format(as_url(tmp_path / "empty"), None)
 
 

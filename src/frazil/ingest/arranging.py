@@ -18,11 +18,13 @@ from frazil.errors import InvalidInputError
 from frazil.ingest.encoding import same
 from frazil.ingest.findings import Findings
 from frazil.ingest.records import Array, FileScan
-from frazil.ingest.times import TimeUnits, common_units, converted, time_units
+from frazil.ingest.times import TimeUnits, common_units, converted, shown_time, time_units
 
 ABSENT: Final = -1
 MANY_STEPS: Final = 1.5
 """A distance of more than so many usual ones is a gap."""
+NEARLY: Final = 0.01
+"""Values that differ by less than this part of a step are meant to be the same."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -252,7 +254,9 @@ def _in_order(
     sign = (steps.pop() if steps else 1) or 1
     order = sorted(range(len(distinct)), key=lambda n: distinct[n][0], reverse=sign < 0)
     owner = {number: urls[places[number]] for number in order}
-    if not _follow(name, [(distinct[n], owner[n]) for n in order], findings, sign=sign):
+    shown = units or _units(scans, name, having)
+    parts = [(distinct[n], owner[n]) for n in order]
+    if not _follow(name, parts, findings, shown, sign=sign):
         return None
     if has_base and having and having[0] == 0 and order[0] != numbers[0]:
         early = [url for url, n in zip(urls, numbers, strict=True) if n == order[0]]
@@ -266,11 +270,16 @@ def _in_order(
     rank = {number: place for place, number in enumerate(order)}
     block = np.full(len(scans), ABSENT, np.int64)
     block[list(having)] = [rank[number] for number in numbers]
-    parts = [distinct[n] for n in order]
-    starts = np.cumsum([0, *map(len, parts)])
-    joined = np.concatenate(parts)
-    _tell_gaps(name, joined, findings)
+    starts = np.cumsum([0, *(len(part) for part, _ in parts)])
+    joined = np.concatenate([part for part, _ in parts])
+    _tell_gaps(name, joined, starts[1:-1], findings, shown)
     return Axis(name, int(starts[-1]), block, starts, joined, units, is_new)
+
+
+def _units(scans: Sequence[FileScan], name: str, having: Sequence[int]) -> TimeUnits | None:
+    """What the values of a coordinate count, where all files agree on it."""
+    found = (scans[number].get(name) for number in having)
+    return next((time_units(each.attrs) for each in found if each is not None), None)
 
 
 def _are_sound(name: str, urls: Sequence[str], values: Sequence[Array], findings: Findings) -> bool:
@@ -304,7 +313,12 @@ def _direction(values: Array) -> int | None:
 
 
 def _follow(
-    name: str, parts: Sequence[tuple[Array, str]], findings: Findings, *, sign: int
+    name: str,
+    parts: Sequence[tuple[Array, str]],
+    findings: Findings,
+    units: TimeUnits | None,
+    *,
+    sign: int,
 ) -> bool:
     """Whether each part begins after the end of the one before."""
     is_good = True
@@ -313,27 +327,63 @@ def _follow(
         if (begins > ends) if sign > 0 else (begins < ends):
             continue
         is_good = False
+        shift = _shift(before, after)
+        if shift is not None:
+            findings.error(
+                "shifted",
+                f"values of {name!r} are the same but for at most {shift:g}: if they are meant to"
+                " be the same, make them equal in the files",
+                (first, second),
+            )
+            continue
         findings.error(
             "overlap",
-            f"values of {name!r} overlap: one file ends at {ends}, the next begins at {begins}",
+            f"values of {name!r} overlap: one file ends at {shown_time(ends, units)}, the next"
+            f" begins at {shown_time(begins, units)}",
             (first, second),
         )
     return is_good
 
 
-def _tell_gaps(name: str, values: Array, findings: Findings) -> None:
-    """Note where a coordinate jumps by more than its usual step."""
+def _shift(one: Array, other: Array) -> float | None:
+    """By how much values differ that are nearly the same, compared with their steps."""
+    if len(one) != len(other) or one.dtype.kind not in "iuf" or other.dtype.kind not in "iuf":
+        return None
+    first, second = one.astype(np.float64), other.astype(np.float64)
+    found = float(np.abs(first - second).max())
+    steps = np.abs(np.diff(first))
+    room = float(steps.min()) if len(steps) else float(np.abs(first).max())
+    return found if found < NEARLY * room else None
+
+
+def _tell_gaps(
+    name: str,
+    values: Array,
+    joints: npt.NDArray[np.int64],
+    findings: Findings,
+    units: TimeUnits | None,
+) -> None:
+    """Note where a coordinate jumps by more than its usual step; `joints` are where files meet."""
     if len(values) < 3 or values.dtype.kind not in "iuf":
         return
     steps = np.abs(np.diff(values.astype(np.float64)))
     usual = float(np.median(steps))
     gaps = np.flatnonzero(steps > MANY_STEPS * usual)
     # Months have no equal lengths: where most steps differ, no step is a gap.
-    if not len(gaps) or len(gaps) > len(steps) // 4 or usual == 0:
+    if len(gaps) > len(steps) // 4:
+        gaps = gaps[:0]
+    # Between two files a gap is what is longer than every step inside of them.
+    inside = np.delete(steps, joints - 1)
+    if len(inside) and not len(gaps):
+        gaps = (joints - 1)[steps[joints - 1] > MANY_STEPS * float(inside.max())]
+        usual = float(np.median(inside))
+    if not len(gaps) or usual == 0:
         return
     first = int(gaps[0])
+    step = f"{usual:g}" if units is None else f"{usual:g} {units.unit}"
     findings.warn(
         "gap",
-        f"{len(gaps)} gap(s) along {name!r}, the first between {values[first]} and"
-        f" {values[first + 1]} where the usual step is {usual:g}",
+        f"{len(gaps)} gap(s) along {name!r}, the first between"
+        f" {shown_time(values[first], units)} and {shown_time(values[first + 1], units)} where the"
+        f" usual step is {step}",
     )

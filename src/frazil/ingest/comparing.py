@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from frazil.ingest.encoding import same
+import numpy as np
+
+from frazil.ingest.encoding import decoded_fill, dtype_of, same
 from frazil.ingest.findings import Findings
 from frazil.ingest.records import Variable, canonical
 
@@ -59,7 +62,8 @@ def same_attrs(
                 loose.add(key)
                 continue
             is_good = False
-            _tell_attribute(name, key, first, attrs, _having(urls, parts, part, url), findings)
+            told = _Difference(name, key, _shown(key, part), _shown(key, parts[0]))
+            _tell_attribute(told, _having(urls, parts, part, url), findings)
     if loose:
         findings.note(
             "attributes",
@@ -79,23 +83,35 @@ def _having(
     return found or [url]
 
 
-def _tell_attribute(
-    name: str,
-    key: str,
-    first: Mapping[str, Any],
-    attrs: Mapping[str, Any],
-    urls: Iterable[str],
-    findings: Findings,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """An attribute that is not the same in all files."""
+
+    name: str
+    key: str
+    here: str
+    first: str
+
+
+def _shown(key: str, part: Variable) -> str:
+    """An attribute for people: numbers as numbers, whatever Zarr spells them like."""
+    value = part.attrs.get(key, "missing")
+    if key == "_FillValue" and isinstance(value, str) and key in part.attrs:
+        found = decoded_fill(part.attrs, dtype_of(part.encoding))
+        value = found.item() if isinstance(found, np.generic) else found
+    return repr(value)
+
+
+def _tell_attribute(told: _Difference, urls: Iterable[str], findings: Findings) -> None:
+    key = told.key
     code = "packing" if key in PACKING else "calendar" if key == "calendar" else "units"
     if key in MEANING and key not in TIME:
         code = "meaning"
     findings.error(
         code,
-        f"{key} is {attrs.get(key, 'missing')!r} here, and {first.get(key, 'missing')!r} in the"
-        " first file",
+        f"{key} is {told.here} here, and {told.first} in the first file",
         urls,
-        name,
+        told.name,
         can_materialize=key in PACKING,
     )
 

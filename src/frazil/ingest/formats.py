@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ingest.records import Identity
-from frazil.ingest.sources import look, read_head, read_whole, shown
+from frazil.ingest.sources import local_path, look, read_head, read_whole, shown
 
 
 class Format(StrEnum):
@@ -125,6 +126,13 @@ def _detect_folder(url: str, options: Mapping[str, Any] | None) -> Format:
         return Format.ZARR
     if look(url, options) is None and read_whole(f"{base}/repo", options) is not None:
         raise _unsuitable("this is an Icechunk repository, not a file to ingest", url)
+    path = local_path(url)
+    if path is not None and Path(path).is_dir():
+        raise _unsuitable(
+            f"this is a folder without a Zarr group or kerchunk references: name the files in it,"
+            f" as in {path.rstrip('/')}/*.nc",
+            url,
+        )
     raise _unsuitable(
         "there is no such file, and no Zarr group or kerchunk references in a folder", url
     )

@@ -52,7 +52,8 @@ def scan_hdf(
         found = files.find(group)
         if found is None or not isinstance(found.item, h5py.Group):
             raise unsuitable(f"there is no group {group!r}", url)
-        items = {name: item for name, item in files.members(found) if name not in wish.drop}
+        members = dict(files.members(found))
+        items = {name: each for name, each in members.items() if not wish.drops(name, members)}
         below = [name for name, each in items.items() if isinstance(each.item, h5py.Group)]
         datasets = {
             name: each

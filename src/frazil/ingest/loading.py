@@ -6,26 +6,39 @@ follow each other: they are always loaded. Which variables are coordinates is wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
+
+from frazil.spelling import meant
 
 LOAD_LIMIT: Final = 16 << 20
 """Coordinates with more than one dimension stay where they are from this size on."""
 _NAMING: Final = ("coordinates", "bounds", "climatology", "grid_mapping", "formula_terms")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Wish:
-    """What a user wants loaded or left out, beside what is loaded anyway."""
+    """What a user wants loaded or left out of a file, beside what is loaded anyway."""
 
     load: frozenset[str] = frozenset()
     drop: frozenset[str] = frozenset()
+    found: set[str] = field(default_factory=set)
+    """those of the names that the file has"""
+
+    def drops(self, name: str, names: Collection[str]) -> bool:
+        """Whether one of all variables is to be left out."""
+        asked = {each for each in self.drop if meant(each, names) == name}
+        self.found |= asked
+        return bool(asked)
 
     def chosen(
         self, described: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any], int]]
     ) -> set[str]:
         """Names to load, given the dimensions, attributes and bytes of all variables."""
+        asked = {each: meant(each, described) for each in self.load}
+        self.found |= {each for each, name in asked.items() if name is not None}
+        loaded = {*asked.values()}
         named = {
             word.rstrip(":")
             for _, attrs, _ in described.values()
@@ -35,7 +48,7 @@ class Wish:
         return {
             name
             for name, (dims, _, size) in described.items()
-            if name in self.load
+            if name in loaded
             or not dims
             or dims == (name,)
             or (name in named and (len(dims) == 1 or size <= LOAD_LIMIT))

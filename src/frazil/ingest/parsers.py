@@ -29,7 +29,8 @@ def scan_parsed(
     """The variables of a file, its attributes, and notes on what is left out."""
     given = tuple(sorted(options.items()))
     parsed = parse(task.url, found, task.group, given, task.allowed)
-    kept = [each for each in parsed.variables if each.name not in wish.drop]
+    names = [each.name for each in parsed.variables]
+    kept = [each for each in parsed.variables if not wish.drops(each.name, names)]
     chosen = wish.chosen({each.name: (each.dims, each.attrs, _size(each)) for each in kept})
     variables = [
         replace(each, values=read_variable(each, (), options))

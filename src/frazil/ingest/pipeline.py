@@ -21,6 +21,7 @@ from frazil.ingest.encoding import quiet
 from frazil.ingest.findings import Findings
 from frazil.ingest.isolation import Limits
 from frazil.ingest.manifests import Written, cells, covered, united, write_cell
+from frazil.ingest.names import require_variables
 from frazil.ingest.planning import make_plan
 from frazil.ingest.plans import Kind, Plan, Planned, Wanted
 from frazil.ingest.records import Failure, FileScan, Outcome, Skipped, Task, origin_of
@@ -231,6 +232,7 @@ class _Ingest:
             if found is not None and self.request.append:
                 base = found[0]
                 wanted = replace(wanted, native_arrays=found[1])
+        require_variables((*self.request.load, *self.request.drop), scans, self.findings)
         plan = make_plan(scans, wanted, self.findings, base)
         self._compare_static(plan)
         return plan, base

@@ -21,6 +21,7 @@ from frazil.ingest.encoding import (
     with_checksums,
 )
 from frazil.ingest.findings import Finding, Findings, Level
+from frazil.ingest.names import with_real_names
 from frazil.ingest.plans import Kind, Mode, Plan, Planned, Wanted
 from frazil.ingest.records import FileScan, Shape
 from frazil.ingest.values import decoded
@@ -47,6 +48,7 @@ def make_plan(
     has_base = base is not None
     whole = (base, *scans) if base is not None else tuple(scans)
     _tell_notes(whole, findings)
+    wanted = with_real_names(whole, wanted, findings)
     axes = arrange(whole, wanted.concat_dims, findings, has_base=has_base)
     if findings.errors:
         return Plan(whole, (), (), whole[0].attributes, has_base)

@@ -168,6 +168,8 @@ class FileScan:
     group: str = ""
     allowed: tuple[str, ...] = ()
     """prefixes of further files that may be read for it"""
+    named: tuple[str, ...] = ()
+    """those that it has of the names to load or to leave out"""
 
     def __getitem__(self, name: str) -> Variable:
         for variable in self.variables:

@@ -87,7 +87,15 @@ def scan_file(task: Task, options: Mapping[str, Any]) -> FileScan | Skipped:
 
         identity = folder_identity(variables)
     return FileScan(
-        task.url, found, identity, tuple(variables), attributes, notes, task.group, task.allowed
+        task.url,
+        found,
+        identity,
+        tuple(variables),
+        attributes,
+        notes,
+        task.group,
+        task.allowed,
+        tuple(sorted(wish.found)),
     )
 
 

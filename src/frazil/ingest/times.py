@@ -127,6 +127,17 @@ def converted(values: Array, old: TimeUnits, new: TimeUnits) -> Array:
     return np.asarray(scaled // over)
 
 
+def shown_time(value: Any, units: TimeUnits | None) -> str:  # noqa: ANN401  (a scalar)
+    """A coordinate value for people: times as dates."""
+    if units is None:
+        return str(value)
+    try:
+        when = cftime.num2date(value, units.text, units.calendar)
+    except (ValueError, OverflowError):
+        return f"{value} {units.text}"
+    return str(when).removesuffix(" 00:00:00")
+
+
 def _shift_us(old: TimeUnits, new: TimeUnits) -> int:
     """Microseconds from the new day of reference to the old one."""
     if old.since == new.since:
