@@ -35,6 +35,16 @@ logging.addLevelName(TRACE, "TRACE")
 logging.getLogger(ROOT).addHandler(logging.NullHandler())
 
 
+_told: set[tuple[object, ...]] = set()
+
+
+def warn_once(logger: logging.Logger, about: tuple[object, ...], text: str, *args: object) -> None:
+    """Log a warning the first time that this process meets what it is about."""
+    if about not in _told:
+        _told.add(about)
+        logger.warning(text, *args)
+
+
 class _Lines(logging.Formatter):
     """Records as lines; what they tell of may be somebody else's text."""
 

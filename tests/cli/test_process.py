@@ -142,3 +142,34 @@ def test_no_java_is_told_calmly(still_ocean: Ocean, tmp_path: Path, arguments: l
     assert done.returncode != 0
     assert "Spark needs Java 17 or newer" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["sql", "{nowhere}", "SELECT 1"], "the repository doesn't exist"),
+        (["sql", "{url}@nope", "SELECT 1"], "nope"),
+        (["sql", "{url}", "SELECT 1", "--group", "nope"], "no group '/nope'"),
+        (["export", "{nowhere}", "{nowhere}.zarr"], "the repository doesn't exist"),
+        (["clone", "{nowhere}", "{nowhere}2"], "the repository doesn't exist"),
+        (["rechunk", "{url}@nope", "time=1"], "nope"),
+        (["ingest", "{nowhere}/*.nc", "{nowhere}"], "no file matches"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_what_is_not_there_is_told_before_spark_starts(
+    still_ocean: Ocean, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    nowhere = str(tmp_path / "nowhere")
+    filled = [each.format(url=still_ocean.url, nowhere=nowhere) for each in arguments]
+    done = subprocess.run(
+        command(*filled),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(JAVA_HOME=str(tmp_path)),  # there is no Java: Spark cannot start
+    )
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert "Java" not in done.stderr
+    assert "Traceback" not in done.stderr

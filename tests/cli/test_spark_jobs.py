@@ -27,8 +27,8 @@ def spark() -> SparkSession:
 def test_sql_prints_a_table(frazil_command: Frazil, still_ocean: Ocean) -> None:
     said = frazil_command(
         "sql",
-        "SELECT time, max(sst) AS top, count(sst) AS n FROM data GROUP BY time ORDER BY time",
         still_ocean.url,
+        "SELECT time, max(sst) AS top, count(sst) AS n FROM data GROUP BY time ORDER BY time",
     )
     assert said.code == 0, said.err
     lines = [line.split() for line in said.out.splitlines()]
@@ -38,23 +38,23 @@ def test_sql_prints_a_table(frazil_command: Frazil, still_ocean: Ocean) -> None:
 
 def test_sql_as_json_and_csv(frazil_command: Frazil, still_ocean: Ocean) -> None:
     query = "SELECT * FROM sst WHERE time = 0 ORDER BY lat, lon"
-    said = frazil_command("sql", query, still_ocean.url, "--json", "--limit", "4")
+    said = frazil_command("sql", still_ocean.url, query, "--json", "--limit", "4")
     assert said.code == 0, said.err
     assert said.data["columns"] == ["time", "lat", "lon", "sst"]
     assert [row["sst"] for row in said.data["rows"]] == [0, 1, 2, 3]
     assert said.data["truncated"]
     assert "showing 4 rows" in said.err
-    said = frazil_command("sql", query, f"{still_ocean.url}@v1", "--csv", "--limit", "0")
+    said = frazil_command("sql", f"{still_ocean.url}@v1", query, "--csv", "--limit", "0")
     rows = list(csv.DictReader(io.StringIO(said.out)))
     assert [float(row["sst"]) for row in rows] == list(range(15))
 
 
 def test_sql_on_metadata_and_groups(frazil_command: Frazil, still_ocean: Ocean) -> None:
     query = "SELECT r.name, s.message FROM refs r JOIN snapshots s USING (snapshot_id) ORDER BY 1"
-    said = frazil_command("sql", query, still_ocean.url, "--json")
+    said = frazil_command("sql", still_ocean.url, query, "--json")
     assert [row["name"] for row in said.data["rows"]] == ["dev", "main", "v1"]
     said = frazil_command(
-        "sql", "SELECT sum(flag) AS s FROM flag", still_ocean.url, "--group", "air", "--json"
+        "sql", still_ocean.url, "SELECT sum(flag) AS s FROM flag", "--group", "air", "--json"
     )
     assert said.data["rows"] == [{"s": 3}]
 
@@ -70,11 +70,72 @@ def test_sql_on_metadata_and_groups(frazil_command: Frazil, still_ocean: Ocean) 
 def test_sql_that_makes_no_sense(
     frazil_command: Frazil, still_ocean: Ocean, query: str, told: str
 ) -> None:
-    said = frazil_command("sql", query, still_ocean.url)
+    said = frazil_command("sql", still_ocean.url, query)
     assert (said.code, said.out) == (2, "")
     assert told in said.err
     assert "Traceback" not in said.err
     assert len(said.err.splitlines()) == 1
+
+
+def test_sql_understands_the_old_order_too(frazil_command: Frazil, still_ocean: Ocean) -> None:
+    said = frazil_command("sql", "SELECT count(*) AS n FROM data", still_ocean.url, "--json")
+    assert said.code == 0, said.err
+    assert "the repository comes first" in said.err
+    again = frazil_command("sql", still_ocean.url, "SELECT count(*) AS n FROM data", "--json")
+    assert again.data == said.data
+    assert "first" not in again.err
+
+
+def test_sql_as_json_loses_nothing(frazil_command: Frazil, still_ocean: Ocean) -> None:
+    query = (
+        "SELECT 1 AS n, 2 AS n, 3 AS n_2, double('NaN') AS x, double('-Infinity') AS y, NULL AS z,"
+        " named_struct('a', 1, 'a', 2) AS s"
+    )
+    said = frazil_command("sql", still_ocean.url, query, "--json")
+    assert said.data["columns"] == ["n", "n_3", "n_2", "x", "y", "z", "s"]
+    (row,) = said.data["rows"]
+    assert [row["n"], row["n_3"], row["n_2"]] == [1, 2, 3]
+    assert (row["x"], row["y"], row["z"]) == ("NaN", "-Infinity", None)
+    assert row["s"] == {"a": 1, "a_2": 2}
+
+
+def test_sql_leaves_the_views_of_others_alone(
+    frazil_command: Frazil, still_ocean: Ocean, spark: SparkSession
+) -> None:
+    spark.range(7).createOrReplaceTempView("data")
+    said = frazil_command("sql", still_ocean.url, "SELECT count(*) AS n FROM data", "--json")
+    assert said.data["rows"] == [{"n": 60}]
+    assert spark.table("data").count() == 7
+    spark.catalog.dropTempView("data")
+    frazil_command("sql", still_ocean.url, "SELECT count(*) AS n FROM data", "--json")
+    assert not spark.catalog.tableExists("data")
+
+
+def test_errors_of_workers_are_one_sentence(frazil_command: Frazil, tmp_path: Path) -> None:
+    repository = frazil.Repository.create(tmp_path / "r")
+    session = repository.writable_session("main")
+    zarr.create_array(
+        session.store, name="v", shape=(4,), chunks=(2,), dtype="i4", dimension_names=["x"]
+    )
+    session.store.set_virtual_ref(
+        "v/c/0", "s3://bucket/f.nc", offset=0, length=8, validate_container=False
+    )
+    session.commit("virtual")
+    config = repository.config
+    config.set_virtual_chunk_container(
+        frazil.VirtualChunkContainer("s3://bucket/", frazil.s3_store(region="eu-west-1"))
+    )
+    repository.reopen(config).save_config()
+    said = frazil_command("sql", str(tmp_path / "r"), "SELECT sum(v) FROM data")
+    assert said.code == 5
+    assert "s3://bucket/" in said.err
+    assert "--authorize" in said.err
+    assert "authorize_virtual_chunk_access" not in said.err
+    assert len(said.err.splitlines()) == 1
+    said = frazil_command("sql", str(tmp_path / "r"), "SELECT raise_error('odd') AS x")
+    assert "odd" in said.err
+    assert "Traceback" not in said.err
+    assert len(said.err.splitlines()) <= 2
 
 
 def test_export(frazil_command: Frazil, still_ocean: Ocean, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_failed_files_come_back_from_the_tasks(spark: SparkSession, tmp_path: Pa
 def test_wrong_words_are_told_before_any_work(spark: SparkSession, tmp_path: Path) -> None:
     url = str(tmp_path / "repo")
     for options, told in [
-        ({"mode": "virtuall"}, "is 'virtual' meant"),
+        ({"mode": "virtuall"}, "did you mean 'virtual'"),
         ({"on_error": "ignore"}, "fail, skip"),
         ({"format": "hdf6"}, "no format"),
         ({"compressor": "zip"}, "no compressor"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from enum import IntEnum
 from typing import Final
@@ -72,14 +73,22 @@ def exit_code(error: FrazilError) -> Exit:
     return next((code for cls, code in BY_CLASS if isinstance(error, cls)), Exit.FAILURE)
 
 
+IN_PYTHON: Final = re.compile(
+    r"by authorize_virtual_chunk_access when the repository is opened"
+    r"|by the option 'authorize-virtual-chunk-access'"
+)
+"""How the library and Spark say what is an option of the command."""
+
+
 def tell(error: FrazilError, *, as_json: bool) -> Exit:
     """Say on stderr what went wrong, and return the exit code."""
     code = exit_code(error)
+    message = IN_PYTHON.sub("with --authorize", str(error))
     if as_json:
-        told = {"error": {"kind": str(error.kind), "message": str(error), "exit_code": int(code)}}
+        told = {"error": {"kind": str(error.kind), "message": message, "exit_code": int(code)}}
         print(json.dumps(told), file=sys.stderr)
         return code
-    print(f"frazil: {safe(str(error))}", file=sys.stderr)
+    print(f"frazil: {safe(message)}", file=sys.stderr)
     if code == Exit.FAILURE:
         print("  (--debug shows where it happened)", file=sys.stderr)
     return code

@@ -13,6 +13,7 @@ import typer
 from frazil.cli.answers import Answer, Screen, styled
 from frazil.cli.commands import add_command
 from frazil.cli.exits import Exit
+from frazil.cli.spark_jobs import telling
 from frazil.cli.text import counted, short, size
 from frazil.errors import InvalidInputError
 
@@ -133,11 +134,10 @@ def _run(
 ) -> tuple[IngestReport, Exit]:
     from frazil.ingest.reports import IngestRefusedError
     from frazil.spark.ingesting import ingest as run
-    from frazil.spark.sessions import session
 
-    with _bar() as progress:
+    with _bar() as progress, telling():
         try:
-            done = run(files, url, spark=session(master), progress=progress, **asked)
+            done = run(files, url, master=master, progress=progress, **asked)
         except IngestRefusedError as refusal:
             return refusal.report, Exit.REFUSED
     return done, Exit.OK
@@ -183,26 +183,28 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
         yield lambda _: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        TextColumn("{task.fields[count]}"),
         TextColumn("{task.fields[told]}"),
         TimeElapsedColumn(),
     )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        job = bar.add_task("starting Spark", total=None, told="")
+        job = bar.add_task("starting Spark", total=None, told="", count="")
 
         def tell(now: Progress) -> None:
             total = now.files or now.regions or None
+            done = now.files_done or now.regions_done
             bar.update(
                 job,
                 description=now.step,
                 total=total,
-                completed=now.files_done or now.regions_done,
+                completed=done,
+                count="" if total is None else f"{done}/{total}",
                 told=f"{counted(now.chunks, 'chunk')}, {size(now.nbytes)}" if now.chunks else "",
             )
 

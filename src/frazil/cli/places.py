@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from frazil import urls
 from frazil.errors import (
@@ -22,6 +23,7 @@ from frazil.repository.attributes import Attributes
 from frazil.repository.history import History
 from frazil.repository.refs import Refs
 from frazil.session.working import WorkingState
+from frazil.spelling import nearest
 from frazil.storage import credentials
 from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url
@@ -56,7 +58,7 @@ class Place:
         except RefNotFoundError as error:
             wanted = ref.text if isinstance(ref, urls.Named) else ""
             known = [*self.repository.list_branches(), *self.repository.list_tags()]
-            near = suggestion(wanted, known)
+            near = nearest(wanted, known)
             raise RefNotFoundError(f"{error}{near}", kind=error.kind) from error
 
     def named(self, text: str) -> str:
@@ -77,7 +79,7 @@ class Place:
             case urls.Named(text):
                 known = sorted(self.repository.list_branches())
                 raise RefNotFoundError(
-                    f"there is no branch {text!r}{suggestion(text, known)}",
+                    f"there is no branch {text!r}{nearest(text, known)}",
                     kind=ErrorKind.BRANCH_NOT_FOUND,
                 )
             case _:
@@ -119,7 +121,7 @@ def open_place(
     place = urls.parse_url(text)
     storage = storage_from_url(place.url)
     access: dict[str, AnyCredential | None] = {}
-    words = [split_word(each) for each in authorize or ()]
+    words = [split_word(as_prefix(each)) for each in authorize or ()]
     if words:
         config = stored_config(storage, require(storage)) or RepositoryConfig()
         access = {_slashed(prefix): _credential(config, prefix, word) for prefix, word in words}
@@ -134,12 +136,6 @@ def open_whole(text: str, store_root: Storage | None = None) -> Opened:
     return open_place(text, store_root=store_root).repository
 
 
-def suggestion(wanted: str, known: Iterable[str]) -> str:
-    """The end of a message that names what may have been meant."""
-    near = difflib.get_close_matches(wanted, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
-
-
 def find_node(state: WorkingState, path: str) -> Node:
     """The node at a path; the root of an empty repository counts as a group.
 
@@ -151,12 +147,20 @@ def find_node(state: WorkingState, path: str) -> Node:
         return found
     if path == "/":
         return GroupNode(NodeId(bytes(NodeId.width)), path, b"{}")
-    near = suggestion(path, (node.path for node in state.tree))
+    near = nearest(path, (node.path for node in state.tree))
     raise NodeNotFoundError(f"no group or array at {path!r}{near}")
 
 
 def _slashed(prefix: str) -> str:
     return prefix if prefix.endswith("/") else f"{prefix}/"
+
+
+def as_prefix(text: str) -> str:
+    """The URL prefix of a container, given as URL or as path of a folder; what follows it stays."""
+    prefix, word = split_word(text)
+    if "://" not in prefix:
+        prefix = f"file://{quote(os.path.abspath(prefix))}"  # noqa: PTH100  (links stay)
+    return _slashed(prefix) + (f"={word}" if word else "")
 
 
 def _credential(config: RepositoryConfig, prefix: str, word: str) -> AnyCredential:

@@ -157,7 +157,7 @@ def _overlaid(below: Config, above: Mapping[str, Any]) -> Config:
 
 
 def _look_up(config: Config, key: str) -> Any:  # noqa: ANN401  (JSON)
-    from frazil.cli.places import suggestion
+    from frazil.spelling import nearest
 
     found: Any = config
     done: list[str] = []
@@ -168,7 +168,7 @@ def _look_up(config: Config, key: str) -> Any:  # noqa: ANN401  (JSON)
             known = [f"{here}.{each}" if here else each for each in names]
             listed = ", ".join(known) or "nothing below it"
             raise NotFoundError(
-                f"no setting {key!r}{suggestion(key, known)} (known: {listed})",
+                f"no setting {key!r}{nearest(key, known)} (known: {listed})",
                 kind=ErrorKind.KEY_NOT_FOUND,
             )
         found = found[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,8 +13,9 @@ import typer
 from frazil.cli.answers import Answer, Screen, styled
 from frazil.cli.arguments import Authorize, Url
 from frazil.cli.commands import Work, add_command
+from frazil.cli.places import as_prefix, open_place
 from frazil.cli.text import counted, short, size
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import ErrorKind, InternalError, InvalidInputError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,10 +58,10 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def sql(
+    url: Url,
     query: Annotated[
         str, typer.Argument(metavar="QUERY", help="SELECT in Spark's SQL.", show_default=False)
     ],
-    url: Url,
     group: Group = None,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=0, help="Print at most so many rows; 0 prints all.")
@@ -76,13 +78,21 @@ def sql(
     """
     from frazil.spark.querying import run_query
 
+    if looks_like_sql(url) and not looks_like_sql(query):
+        url, query = query, url
+        print("the repository comes first: frazil sql URL QUERY", file=sys.stderr)
     with running("Running the query"):
         found = run_query(
-            query, url, spark=spark_at(master), group=group, limit=limit, authorize=authorize or ()
+            query,
+            url,
+            master=master,
+            group=group,
+            limit=limit,
+            authorize=map(as_prefix, authorize or ()),
         )
     if found.is_cut:
         print(f"showing {counted(limit, 'row')}; --limit 0 shows all", file=sys.stderr)
-    data = {"columns": list(found.columns), "rows": found.plain(), "truncated": found.is_cut}
+    data = {"columns": list(found.labels), "rows": found.plain(), "truncated": found.is_cut}
 
     def show(screen: Screen) -> None:
         if as_csv:
@@ -93,6 +103,16 @@ def sql(
         screen.table(names, found.texts(null="NULL"))
 
     return Answer(data, show)
+
+
+_SQL: Final = re.compile(
+    r"\s*\(?\s*(select|with|from|values|show|describe|desc|explain|table)\s", re.IGNORECASE
+)
+
+
+def looks_like_sql(text: str) -> bool:
+    """Whether a text is more likely a query than the name of a repository."""
+    return _SQL.match(text) is not None
 
 
 # --- copies ---
@@ -111,6 +131,7 @@ def export(
     """Copy a version to a plain Zarr v3 store; nothing is decoded."""
     from frazil.spark.zarr_export import export as run
 
+    require_place(url)
     with running("Exporting") as tell:
         report = run(
             url,
@@ -136,6 +157,7 @@ def clone(
     """Copy a version, or all of a repository, to another place; nothing is decoded."""
     from frazil.spark.cloning import clone as run
 
+    require_place(url)
     with running("Cloning") as tell:
         report = run(
             url,
@@ -193,7 +215,8 @@ def rechunk(
     """Write arrays anew in other chunks, in one commit."""
     from frazil.spark.rechunking import rechunk as run
 
-    wanted = parse_chunks(chunks)
+    wanted, memory = parse_chunks(chunks), _memory(max_memory)
+    require_place(url)
     with running("Rechunking") as tell:
         report = run(
             url,
@@ -206,7 +229,7 @@ def rechunk(
             compressor=compressor,
             checksum=checksum,
             message=message,
-            max_memory=_memory(max_memory),
+            max_memory=memory,
             options=_authorized(authorize),
             progress=tell,
         )
@@ -248,6 +271,11 @@ def _memory(text: str) -> int:
 # --- all of them ---
 
 
+def require_place(url: str) -> None:
+    """Refuse a repository or a version that is not there, before Spark takes its time to start."""
+    open_place(url.partition("#")[0]).snapshot_id()
+
+
 def spark_at(master: str | None) -> SparkSession:
     """The Spark session of a command."""
     from frazil.spark.sessions import session
@@ -257,29 +285,59 @@ def spark_at(master: str | None) -> SparkSession:
 
 @contextmanager
 def running(what: str) -> Iterator[Callable[[str, int, int], None]]:
-    """Show on a terminal's stderr how far a job is; call the result to say it."""
+    """Show on a terminal's stderr how far a job is; call the result to say it.
+
+    Raises:
+        InternalError: Spark failed with something that is no error of ours, told in a sentence.
+    """
+    with telling(), _bar(what) as tell:
+        yield tell
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """Tell what Spark failed with in a sentence, where it is no error of ours.
+
+    Raises:
+        InternalError: it failed.
+    """
+    from frazil.spark.telling import in_one_sentence, spark_errors
+
+    try:
+        yield
+    except spark_errors() as error:
+        raise InternalError(f"Spark failed: {in_one_sentence(error)}") from error
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Callable[[str, int, int], None]]:
     if not sys.stderr.isatty():
         yield lambda *_: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[count]}"),
+    )
     with Progress(
         *columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True
     ) as bar:
-        tasks = {what: bar.add_task(f"{what} …", total=None)}
+        tasks = {what: bar.add_task(f"{what} …", total=None, count="")}
 
         def tell(part: str, done: int, total: int) -> None:
             if part not in tasks:
-                tasks[part] = bar.add_task(part, total=total)
-            bar.update(tasks[part], completed=done, total=total)
+                tasks[part] = bar.add_task(part, total=total, count="")
+            bar.update(tasks[part], completed=done, total=total, count=f"{done}/{total}")
 
         yield tell
 
 
 def _authorized(prefixes: list[str] | None) -> dict[str, str]:
-    return {"authorize-virtual-chunk-access": ", ".join(prefixes)} if prefixes else {}
+    given = ", ".join(map(as_prefix, prefixes or ()))
+    return {"authorize-virtual-chunk-access": given} if given else {}
 
 
 def _answer(report: JobReport, verb: str, place: str) -> Answer:

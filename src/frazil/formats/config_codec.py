@@ -14,6 +14,7 @@ from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats import plain_yaml
 from frazil.formats.config_keys import CHECKSUMS, KEYS, OLD_STORES, S3_STORES
 from frazil.formats.plain_yaml import Variant
+from frazil.logs import warn_once
 from frazil.model.config import (
     CachingConfig,
     ChecksumAlgorithm,
@@ -310,7 +311,9 @@ def _containers(raw: JSON, place: _Place) -> dict[str, VirtualChunkContainer]:
         try:
             container.check()
         except InvalidInputError as error:
-            log.warning("ignoring a stored virtual chunk container: %s", error)
+            warn_once(
+                log, (prefix, str(error)), "ignoring a stored virtual chunk container: %s", error
+            )
             continue
         made[prefix] = container
     return made

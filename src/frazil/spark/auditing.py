@@ -12,6 +12,8 @@ from frazil.spark import jobs
 from frazil.spark.jobs import Options
 from frazil.spark.reading import read
 from frazil.spark.sessions import session as spark_session
+from frazil.spark.telling import told
+from frazil.spark.views import temporary_views
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,11 +52,8 @@ def sql_check(
         jobs.target_of(url, options)  # refuses what tasks could not open
         given = {**(options or {}), **reading}
         data = read(f"{url}@{session.snapshot_id}", spark=chosen, **given)
-        data.createOrReplaceTempView(view)
-        try:
+        with told(), temporary_views(chosen, {view: data}):
             return _trouble(chosen.sql(query))
-        finally:
-            chosen.catalog.dropTempView(view)
 
     return Check(run, name or " ".join(query.split()))
 

@@ -19,8 +19,7 @@ from frazil.spark import jobs, worker
 from frazil.spark.block_outputs import Output
 from frazil.spark.jobs import Batches, Part
 from frazil.spark.location import Pinned
-from frazil.spark.options import nearest
-from frazil.spark.variables import listed
+from frazil.spelling import listed, nearest
 
 if TYPE_CHECKING:
     pass

@@ -20,9 +20,8 @@ from frazil.spark.block_outputs import Output, make_arrays, plan_outputs
 from frazil.spark.block_tasks import PARTIALS, Blocks, Function, Made, bad_blocks, opened
 from frazil.spark.jobs import Gathered, JobReport, Options, Progress
 from frazil.spark.location import Pinned
-from frazil.spark.options import nearest
 from frazil.spark.sessions import session as spark_session
-from frazil.spark.variables import listed
+from frazil.spelling import listed, nearest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

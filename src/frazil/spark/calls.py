@@ -24,9 +24,8 @@ from frazil.spark import (
     value_diffs,
 )
 from frazil.spark.location import location_of
-from frazil.spark.options import nearest
 from frazil.spark.procedures import Place, Row, bad_argument
-from frazil.spark.variables import listed
+from frazil.spelling import listed, nearest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,7 +71,7 @@ def call(
     Raises:
         InvalidInputError: there is no such procedure or argument.
     """
-    procedure = PROCEDURES[name]
+    procedure = procedure_named(name)
     _check_names(name, procedure, arguments)
     target = location_of(table, options)
     repository = target.location.open()
@@ -83,6 +82,17 @@ def call(
     branch = target.branch if name in _CHANGES_A_BRANCH else ""
     chosen = {**procedure.parameters, **arguments}
     return list(procedure.run(Place(repository, branch, snapshot, find_chunks), **chosen))
+
+
+def procedure_named(name: str) -> Procedure:
+    """A procedure.
+
+    Raises:
+        InvalidInputError: there is no such.
+    """
+    if name not in PROCEDURES:
+        raise bad_argument(f"there is no procedure {name!r}{nearest(name, PROCEDURES)}")
+    return PROCEDURES[name]
 
 
 def _check_names(name: str, procedure: Procedure, arguments: Mapping[str, Any]) -> None:
@@ -309,7 +319,7 @@ def _handler(name: str) -> type[Any]:
 
 def call_by_sql(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Row]:
     """Run a procedure with the arguments that SQL gave."""
-    names = ["table", *PROCEDURES[name].parameters]
+    names = ["table", *procedure_named(name).parameters]
     if len(args) > len(names):
         raise bad_argument(f"{name} takes {len(names)} arguments: {listed(names)}")
     given = {**dict(zip(names, args, strict=False)), **kwargs}

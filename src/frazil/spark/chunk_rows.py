@@ -21,11 +21,12 @@ from frazil.spark.cells import Cut, narrow
 from frazil.spark.cf import Decoded
 from frazil.spark.columns import arrow_schema, spark_type, to_arrow
 from frazil.spark.location import Pinned, Target
-from frazil.spark.options import Options, nearest
+from frazil.spark.options import Options
 from frazil.spark.planning import BlockGrid, plan_blocks, plan_ranges
 from frazil.spark.scan import Scan, make_scan
 from frazil.spark.stored import length_of, numbers_of, read_stored
-from frazil.spark.variables import listed, load_group
+from frazil.spark.variables import load_group
+from frazil.spelling import listed, meant, nearest
 
 LONGS: Final = t.ArrayType(t.LongType())
 FIELDS: Final = ("variable", "chunk_index", "offset", "shape", "dtype", "values")
@@ -72,7 +73,8 @@ def make_chunk_scan(
         scans.append(make_scan(session, target, pinned, own))
     as_bytes = options.get(known.VALUES) == "binary"
     names = tuple(f.name for f in asked.fields) if asked is not None else options.get(known.COLUMNS)
-    schema = _schema(scans, names or FIELDS, options, as_bytes=as_bytes)
+    chosen = tuple(meant(name, FIELDS) or name for name in names or FIELDS)
+    schema = _schema(scans, chosen, options, as_bytes=as_bytes)
     if asked is not None and [f.dataType for f in asked] != [f.dataType for f in schema]:
         raise InvalidInputError(
             f"the schema does not fit layout=chunks, whose columns are {schema.simpleString()}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, Unpack
@@ -15,12 +14,14 @@ from frazil.ingest.pipeline import ingest as run_ingest
 from frazil.ingest.plans import Mode, Wanted
 from frazil.ingest.reports import IngestReport as IngestReport
 from frazil.ingest.reports import Progress
+from frazil.ingest.sources import expand
 from frazil.spark.jobs import require_known, target_of
 from frazil.spark.known_options import STORAGE
 from frazil.spark.location import Target
 from frazil.spark.options import invalid_option
 from frazil.spark.runner import SparkRunner
 from frazil.spark.sessions import session
+from frazil.spelling import nearest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,6 +84,7 @@ def ingest(
     url: str,
     *,
     spark: SparkSession | None = None,
+    master: str | None = None,
     progress: Callable[[Progress], None] | None = None,
     **wishes: Unpack[Wishes],
 ) -> IngestReport:
@@ -95,6 +97,7 @@ def ingest(
         files: paths, URLs and patterns (`data/*.nc`).
         url: the repository, which is made when there is none, and a branch: `URL@branch`.
         spark: the session to use; the active or an embedded one by default.
+        master: where that one is to run.
         progress: called now and then with how far it is.
         wishes: how to do it; see `Wishes`.
 
@@ -106,7 +109,10 @@ def ingest(
     reached = {STORAGE + name: v for name, v in (wishes.get("storage_options") or {}).items()}
     target = target_of(url, reached)
     request = _request(files, target, wishes)
-    runner = SparkRunner(spark or session())
+    expand(
+        request.files, request.source_options
+    )  # what matches nothing is told before Spark starts
+    runner = SparkRunner(spark or session(master))
     return run_ingest(target.location.storage(), request, runner, progress or (lambda _: None))
 
 
@@ -182,8 +188,7 @@ def _wanted(wishes: Wishes) -> Wanted:
 
 
 def _no_choice(name: str, given: str, known: Sequence[str]) -> InvalidInputError:
-    near = difflib.get_close_matches(given, known, 1)
-    meant = f"; is {near[0]!r} meant?" if near else ""
     return InvalidInputError(
-        f"{name} is {given!r}, and can be {', '.join(known)}{meant}", kind=ErrorKind.INVALID_OPTION
+        f"{name} is {given!r}, and can be {', '.join(known)}{nearest(given, known)}",
+        kind=ErrorKind.INVALID_OPTION,
     )

@@ -7,11 +7,8 @@ the driver commits, so that a job that fails leaves garbage and an untouched bra
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import json
 import pickle
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,8 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 
 import frazil
-from frazil import errors
-from frazil.errors import FrazilError
 from frazil.formats.zarr_meta import ArrayMeta, parse_node
 from frazil.ids import INITIAL_SNAPSHOT_ID, NodeId, parent_path
 from frazil.model.chunks import ChunkTable, concat
@@ -34,9 +29,10 @@ from frazil.session.session import Session
 from frazil.session.tree import array_node
 from frazil.session.working import WorkingState
 from frazil.spark.location import Location, Target, location_of, unreachable_from_tasks
-from frazil.spark.options import invalid_option, nearest
+from frazil.spark.options import invalid_option
 from frazil.spark.reading import as_text
-from frazil.spark.sessions import NO_FRAZIL, no_frazil, require_version
+from frazil.spark.telling import noted, told
+from frazil.spelling import nearest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,8 +52,6 @@ LEAST_WAVE: Final = 64
 """Tasks below which a job is one step."""
 EMPTY_GROUP: Final = b'{"zarr_format":3,"node_type":"group","attributes":{}}'
 BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
-_ERROR_NOTE: Final = "frazil-error:"
-_ERROR: Final = re.compile(_ERROR_NOTE + r"([A-Za-z0-9+/=]+)")
 _PARTS: Final = "array int, chunks long, bytes long, columns binary"
 _PART_SCHEMA: Final = pa.schema(
     [("array", pa.int32()), ("chunks", pa.int64()), ("bytes", pa.int64()), ("columns", pa.binary())]
@@ -275,45 +269,6 @@ def collect(frame: DataFrame) -> pa.Table:
     """
     with told():
         return frame.toArrow()
-
-
-@contextlib.contextmanager
-def noted(version: str = frazil.__version__) -> Iterator[None]:
-    """Add to an error of ours what it takes to raise it again on the driver.
-
-    Raises:
-        SessionStateError: this task has another Frazil than the driver, whose version is given.
-    """
-    try:
-        require_version(version)
-        yield
-    except FrazilError as error:
-        facts = {"class": type(error).__name__, "kind": str(error.kind), "message": str(error)}
-        error.add_note(_ERROR_NOTE + base64.b64encode(json.dumps(facts).encode()).decode())
-        raise
-
-
-@contextlib.contextmanager
-def told() -> Iterator[None]:
-    """Raise the error that a task ended with, instead of Spark's report about it."""
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except PySparkException as error:
-        found = _ERROR.findall(str(error))
-        if not found:
-            if NO_FRAZIL in str(error):
-                raise no_frazil() from error
-            raise
-        raise _rebuilt(json.loads(base64.b64decode(found[-1]))) from error
-
-
-def _rebuilt(facts: Mapping[str, str]) -> FrazilError:
-    cls: type[FrazilError] = getattr(errors, facts["class"], FrazilError)
-    error = cls.__new__(cls, facts["message"])
-    FrazilError.__init__(error, facts["message"], facts["kind"])
-    return error
 
 
 @contextlib.contextmanager

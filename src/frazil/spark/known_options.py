@@ -142,6 +142,7 @@ AUTHORIZE: Final = Option(
     "`=anonymous` after one asks without credentials, `=https://host` allows to send them to "
     "that address, where the repository's own configuration names it",
     Use.ANY,
+    ("authorize",),
 )
 
 STREAM_FROM: Final = Option(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from frazil.spark.where import Condition, Positions, both, pointing
+from frazil.spelling import meant, unknown
 
 _ITEM: Final = re.compile(
     r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d][\w.\-]*))\s*=\s*"
@@ -38,10 +39,10 @@ def parse_isel(text: str, sizes: dict[str, int]) -> Condition | None:
         InvalidInputError: the text cannot be read, or names no dimension or no place of one.
     """
     found: Condition | None = None
-    for name, written, at in _items(text, "isel"):
-        if name not in sizes:
-            known = ", ".join(sizes) or "none"
-            raise pointing(text, at, f"there is no dimension {name!r} (there are {known})", "isel")
+    for given, written, at in _items(text, "isel"):
+        name = meant(given, sizes)
+        if name is None:
+            raise pointing(text, at, unknown("dimension", given, sizes), "isel")
         found = both(found, _positions(name, written, sizes[name], text, at))
     return found
 

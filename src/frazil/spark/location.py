@@ -23,9 +23,9 @@ from frazil.spark.option_texts import flag, number
 from frazil.spark.options import (
     Options,
     invalid_option,
-    nearest,
     parse_options,
 )
+from frazil.spelling import nearest
 from frazil.storage import constructors
 from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url

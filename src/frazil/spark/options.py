@@ -6,7 +6,6 @@ They come as text with lower-case names. Names are matched without regard to cas
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast, overload
@@ -23,6 +22,7 @@ from frazil.spark.known_options import (
     Option,
     Use,
 )
+from frazil.spelling import nearest
 
 T = TypeVar("T")
 
@@ -114,12 +114,6 @@ def documented(use: Use = Use.ANY) -> list[tuple[str, str]]:
     return [*found, *((f"{prefix}*", meaning) for prefix, meaning in FAMILIES.items())]
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the one that may have been meant."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
 def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
@@ -133,7 +127,7 @@ def _family_name(name: str, prefix: str) -> str:
 
 def _unknown(name: str, use: Use, known: Iterable[Option[Any]]) -> InvalidInputError:
     spellings = sorted({s for option in known if option.use & use for s in option.spellings})
-    close = nearest(name.lower(), [s.lower() for s in spellings])
+    close = nearest(name, spellings)
     families = ", ".join(f"{prefix}*" for prefix in FAMILIES)
     return invalid_option(
         f"unknown option {name!r}{close} (options are {', '.join(spellings)}, {families})"

@@ -23,6 +23,7 @@ from frazil.spark.scan import Column, Scan
 from frazil.spark.selecting import axis_mask, label_condition
 from frazil.spark.stored import Places, compact, numbers_of, read_coordinate
 from frazil.spark.where import Condition, pointing
+from frazil.spelling import meant
 
 SPLIT_BYTES: Final = 64 << 20
 SMALLEST_SPLIT: Final = 8 << 20
@@ -169,7 +170,7 @@ def require_labels(scan: Scan) -> None:
     """
     text = scan.options.get(known.SEL)
     for labels in [] if text is None else parse_sel(text):
-        axes = scan.known.axes[labels.name]
+        axes = scan.known.axes[meant(labels.name, scan.known.axes) or labels.name]
         for value in labels.values if len(axes) == 1 else ():
             one = label_condition([replace(labels, values=(value,))], text or "", scan.known)
             mask = full_mask(scan, one, axes[0])

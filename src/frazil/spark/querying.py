@@ -20,10 +20,12 @@ from frazil.spark.location import open_pinned
 from frazil.spark.reading import read
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tables import TABLES
+from frazil.spark.telling import in_one_sentence, told
 from frazil.spark.variables import load_group
+from frazil.spark.views import is_remote, temporary_views
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 DATA: Final = "data"
 _PYSPARK_LOGGER: Final = "SQLQueryContextLogger"
@@ -47,7 +49,12 @@ class QueryResult:
 
     def plain(self) -> list[dict[str, Any]]:
         """The rows as JSON can hold them."""
-        return [dict(zip(self.columns, map(_plain, row), strict=True)) for row in self.rows]
+        return [dict(zip(self.labels, map(_plain, row), strict=True)) for row in self.rows]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the columns, each another one: `n` and `n_2` where two are called `n`."""
+        return _distinct(self.columns)
 
     def texts(self, *, null: str) -> Iterator[list[str]]:
         """The rows as text."""
@@ -60,6 +67,7 @@ def run_query(
     url: str,
     *,
     spark: SparkSession | None = None,
+    master: str | None = None,
     group: str | None = None,
     limit: int = 0,
     authorize: Iterable[str] = (),
@@ -71,6 +79,7 @@ def run_query(
         query: what to select; see `register_views` for the names of tables.
         url: `URL[@version]`.
         spark: the session to use; the active or an embedded one by default.
+        master: where that one is to run.
         group: the group whose variables are views; the root by default.
         limit: fetch at most so many rows; 0 fetches all.
         authorize: prefixes of virtual chunk containers that may be read.
@@ -78,36 +87,40 @@ def run_query(
 
     Raises:
         InvalidInputError: Spark does not understand the query.
+        FrazilError: what reading the repository failed with.
     """
     from pyspark.errors import AnalysisException, ParseException
 
-    chosen = spark or spark_session()
     given = dict(options or {})
     if prefixes := [*authorize]:
         given["authorize-virtual-chunk-access"] = prefixes
-    views = _sources(url, group, given)
-    made: set[str] = set()
+    views = _sources(url, group, given)  # what is not there is noticed before Spark starts
+    chosen = spark or spark_session(master)
+    # A list of tables with commas is rare; then any word may be one.
+    has_list = re.search(r"\bfrom\b[^()]*,", query, re.IGNORECASE) is not None
+    words = _WORD.findall(query) if has_list else _NAMED.findall(query)
     try:
-        # A list of tables with commas is rare; then any word may be one.
-        has_list = re.search(r"\bfrom\b[^()]*,", query, re.IGNORECASE) is not None
-        words = _WORD.findall(query) if has_list else _NAMED.findall(query)
-        made |= _make_views(chosen, views, given, words)
-        with jobs.told(), _quiet():
-            frame = chosen.sql(query)
-            names = frame.columns
-            kinds = [field.dataType.typeName() for field in frame.schema.fields]
-            rows = (frame.limit(limit + 1) if limit else frame).collect()
+        with told(), _quiet():
+            with temporary_views(chosen, _frames(chosen, views, given, words)):
+                frame = chosen.sql(query)
+                schema = frame.schema
+                rows = _fetched(frame, limit) if is_remote(chosen) else None
+            if rows is None:
+                rows = _fetched(frame, limit)
     except (AnalysisException, ParseException) as error:
         raise InvalidInputError(
-            f"{_first_lines(str(error))}; views are {', '.join(sorted(views))}",
+            f"{in_one_sentence(error)}; views are {', '.join(sorted(views))}",
             kind=ErrorKind.INVALID_EXPRESSION,
         ) from error
-    finally:
-        for name in made:
-            chosen.catalog.dropTempView(name)
     is_cut = bool(limit) and len(rows) > limit
     kept = [tuple(row) for row in (rows[:limit] if limit else rows)]
-    return QueryResult(tuple(names), tuple(kind in _NUMBERS for kind in kinds), kept, is_cut)
+    are_numbers = tuple(field.dataType.typeName() in _NUMBERS for field in schema.fields)
+    return QueryResult(tuple(schema.names), are_numbers, kept, is_cut)
+
+
+def _fetched(frame: DataFrame, limit: int) -> list[Row]:
+    """The rows of a frame, and one more than asked for where there is one."""
+    return (frame.limit(limit + 1) if limit else frame).collect()
 
 
 _NUMBERS: Final = frozenset(
@@ -145,19 +158,21 @@ def register_views(
         InvalidInputError: the data variables do not share dimensions.
     """
     views = _sources(url, group, options)
-    return sorted(_make_views(spark, views, options or {}, views))
+    for name, frame in _frames(spark, views, options or {}, views).items():
+        frame.createOrReplaceTempView(f"`{name}`")
+    return sorted(views)
 
 
-def _make_views(
+def _frames(
     spark: SparkSession, views: Views, options: Options, names: Iterable[str]
-) -> set[str]:
-    """Make those views that have one of the names; each of them takes a moment."""
+) -> dict[str, DataFrame]:
+    """What those views show that have one of the names; each of them takes a moment."""
     wanted = {name.lower() for name in names}
-    made = {name for name in views if name.lower() in wanted}
-    for name in made:
-        place, more = views[name]
-        read(place, spark=spark, **{**options, **more}).createOrReplaceTempView(f"`{name}`")
-    return made
+    return {
+        name: read(place, spark=spark, **{**options, **more})
+        for name, (place, more) in views.items()
+        if name.lower() in wanted
+    }
 
 
 def _sources(url: str, group: str | None, options: Options | None) -> Views:
@@ -177,16 +192,23 @@ def _sources(url: str, group: str | None, options: Options | None) -> Views:
     return found
 
 
-def _first_lines(text: str) -> str:
-    """The part of Spark's message that is for people."""
-    told = text.partition("JVM stacktrace:")[0].strip()
-    return " ".join(told.split("SQLSTATE")[0].split()).rstrip(" .;")
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """The same names, with a number after those that were there before."""
+    found: list[str] = []
+    for name in names:
+        label, number = name, 1
+        while label in found or (number > 1 and label in names):
+            number += 1
+            label = f"{name}_{number}"
+        found.append(label)
+    return tuple(found)
 
 
 def _plain(value: object) -> object:
     match value:
         case float() if not math.isfinite(value):
-            return None if math.isnan(value) else str(value)
+            # As in Spark's own JSON; null would be NULL.
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case bytes() | bytearray():
             return base64.b64encode(bytes(value)).decode()
         case datetime() | date():
@@ -198,7 +220,7 @@ def _plain(value: object) -> object:
         case tuple() | list():
             fields = getattr(value, "__fields__", None)
             if fields is not None:
-                return dict(zip(fields, map(_plain, value), strict=True))
+                return dict(zip(_distinct(fields), map(_plain, value), strict=True))
             return [_plain(each) for each in value]
         case _:
             return value

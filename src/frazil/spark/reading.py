@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.spark.known_options import OPTIONS, STORAGE
-from frazil.spark.sessions import no_frazil, session
+from frazil.spark.sessions import session
+from frazil.spark.telling import told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 FORMAT: Final = "frazil"
-_NOT_FOUND: Final = "DATA_SOURCE_NOT_FOUND"
 
 
 def read(
@@ -38,6 +37,7 @@ def read(
             written as the options want them: `variables=["t2m"]`, `isel={"time": slice(0, 10)}`.
 
     Raises:
+        FrazilError: there is no such repository, version, node, option or column.
         SessionStateError: the Python that Spark runs has no Frazil.
     """
     reader = (spark or session()).read.format(FORMAT)
@@ -48,23 +48,8 @@ def read(
     for name, value in options.items():
         if value is not None:
             reader = reader.option(spelled(name), as_text(value))
-    try:
+    with told():
         return reader.load(url)
-    except _spark_errors() as error:
-        if _NOT_FOUND in str(error):  # sources are looked for by the Python that Spark runs
-            raise no_frazil() from error
-        raise
-
-
-def _spark_errors() -> tuple[type[Exception], ...]:
-    """What Spark raises; over Connect there may be no bridge to Java."""
-    from pyspark.errors import PySparkException
-
-    if find_spec("py4j") is None:
-        return (PySparkException,)
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has none
-
-    return (PySparkException, Py4JError)
 
 
 def spelled(name: str) -> str:

@@ -18,8 +18,7 @@ from frazil.formats.zarr_meta import with_checksum
 from frazil.ingest.encoding import native_codecs
 from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode
-from frazil.spark.options import nearest
-from frazil.spark.variables import listed
+from frazil.spelling import listed, meant, nearest
 
 Chunks: TypeAlias = Mapping[str, int] | Sequence[int]
 Box: TypeAlias = tuple[slice, ...]
@@ -177,14 +176,17 @@ def _wanted(layout: Layout, path: str, chunks: Chunks) -> Shape:
     if isinstance(chunks, Mapping):
         dims = layout.dimension_names or (None,) * len(shape)
         known = [dim for dim in dims if dim]
-        for dim in chunks:
-            if dim not in known:
+        wanted: dict[str, int] = {}
+        for dim, length in chunks.items():
+            found = meant(dim, known)
+            if found is None:
                 raise _bad(
                     f"array {path!r} has no dimension {dim!r}{nearest(dim, known)} "
                     f"(it has {listed(known)})"
                 )
+            wanted[found] = length
         own = own_chunks(layout.inner_grid)
-        lengths = [chunks.get(dim or "", n) for dim, n in zip(dims, own, strict=True)]
+        lengths = [wanted.get(dim or "", n) for dim, n in zip(dims, own, strict=True)]
     else:
         lengths = list(chunks)
     if len(lengths) != len(shape):

@@ -34,10 +34,9 @@ from frazil.spark import jobs, worker
 from frazil.spark.jobs import Batches, Gathered, JobReport, Options, Part, Progress
 from frazil.spark.location import Location, Pinned, open_pinned
 from frazil.spark.option_texts import size
-from frazil.spark.options import nearest
 from frazil.spark.rechunk_plan import SHARE, Box, Chunks, Plan, plan_array
 from frazil.spark.sessions import session as spark_session
-from frazil.spark.variables import listed
+from frazil.spelling import listed, nearest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -151,14 +150,14 @@ def _names(
         return [variables] if isinstance(variables, str) else list(dict.fromkeys(variables))
     top = jobs.path_of(group, "")
     prefix = top if top == "/" else f"{top}/"
-    dims = set(chunks) if isinstance(chunks, Mapping) else None
+    dims = {dim.casefold() for dim in chunks} if isinstance(chunks, Mapping) else None
     found = []
     for node in session.state.arrays():
         name = node.path[len(prefix) :]
         if not node.path.startswith(prefix) or "/" in name:
             continue
         own = [dim for dim in node.dimension_names or () if dim]
-        if own != [name] and (dims is None or dims & set(own)):
+        if own != [name] and (dims is None or dims & {dim.casefold() for dim in own}):
             found.append(name)
     if not found:
         raise InvalidInputError(

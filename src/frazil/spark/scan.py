@@ -18,10 +18,11 @@ from frazil.spark.cf import Decoder, Rules, decoder_of
 from frazil.spark.columns import LONG, arrow_schema, arrow_type, require_cast, spark_type
 from frazil.spark.labels import parse_isel, parse_sel
 from frazil.spark.location import Pinned, Target
-from frazil.spark.options import Options, invalid_option, nearest
-from frazil.spark.selecting import Known, check, label_condition
-from frazil.spark.variables import Group, Variable, listed, load_group, shared_dims
+from frazil.spark.options import Options, invalid_option
+from frazil.spark.selecting import Known, checked, label_condition
+from frazil.spark.variables import Group, Variable, load_group, shared_dims
 from frazil.spark.where import Condition, both, conjuncts, parse_where
+from frazil.spelling import listed, meant, nearest
 
 CELLS: Final = "cells"
 LINES: Final = "lines"
@@ -181,7 +182,8 @@ def _chosen(
     if single is not None:
         return [group.find(single)]
     if projected is not None:
-        wanted = [group.variables[n] for n in projected if n in group.data_names]
+        found = (meant(name, group.data_names) for name in projected)
+        wanted = [group.variables[name] for name in found if name is not None]
         if wanted:
             return wanted
     return [group.variables[name] for name in group.data_names]
@@ -198,7 +200,7 @@ def _coordinates(
         found[axis.name] = (
             Column(axis.name, (number,)) if labels is None else _column(labels, axes, rules)
         )
-    wanted = set(projected or ())
+    wanted = {name.casefold() for name in projected or ()}
     for variable in group.variables.values():
         fits = all(sizes.get(d) == n for d, n in zip(variable.dims, variable.shape, strict=True))
         if variable.name in found or variable.name in group.data_names or not fits:
@@ -206,7 +208,7 @@ def _coordinates(
         try:
             found[variable.name] = _column(variable, axes, rules)
         except InvalidInputError:
-            if variable.name in wanted:
+            if variable.name.casefold() in wanted:
                 raise  # else nobody asked for what cannot be a column
     return found
 
@@ -224,12 +226,12 @@ def _projected(
     group: Group,
 ) -> list[Column]:
     known = {**coordinates, **{column.name: column for column in columns}}
-    # Spark does not tell upper from lower case in the names of columns.
-    folded = {name.lower(): name for name in known}
-    for name in names:
-        if name not in known and folded.get(name.lower()) is None:
-            if name in group.variables:
-                group_dims = ", ".join(group.variables[name].dims)
+    found = [meant(name, known) for name in names]
+    for name, own in zip(names, found, strict=True):
+        if own is None:
+            other = meant(name, group.variables)
+            if other is not None:
+                group_dims = ", ".join(group.variables[other].dims)
                 raise InvalidInputError(
                     f"column {name!r} has the dimensions ({group_dims}), which are not those of "
                     "the other columns",
@@ -239,9 +241,8 @@ def _projected(
                 f"no column {name!r}{nearest(name, known)} (there are {listed(known)})",
                 kind=ErrorKind.UNSUITABLE_DATA,
             )
-    return [
-        replace(known[name if name in known else folded[name.lower()]], name=name) for name in names
-    ]
+    pairs = zip(names, found, strict=True)
+    return [replace(known[own], name=name) for name, own in pairs if own is not None]
 
 
 def _schema(
@@ -276,8 +277,7 @@ def _condition(scan: Scan, options: Options) -> Condition | None:
     found: Condition | None = None
     where = options.get(known_options.WHERE)
     if where is not None:
-        found = parse_where(where)
-        check(found, where, scan.known)
+        found = checked(parse_where(where), where, scan.known)
     sel = options.get(known_options.SEL)
     if sel is not None:
         found = both(found, label_condition(parse_sel(sel), sel, scan.known))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from frazil.spark.cf import TIME, Decoded, Mask
 from frazil.spark.labels import Labels
-from frazil.spark.options import nearest
-from frazil.spark.variables import listed
 from frazil.spark.where import (
     All,
     Any_,
@@ -33,6 +31,7 @@ from frazil.spark.where import (
     leaves,
     pointing,
 )
+from frazil.spelling import listed, meant, nearest
 
 Look: TypeAlias = Callable[[str], Decoded]
 """The values of a coordinate, in a shape that goes with the others'."""
@@ -60,28 +59,37 @@ class Known:
         return len(spans) == 1 and len(*spans) == 1
 
 
-def check(condition: Condition, text: str, known: Known) -> None:
-    """Refuse conditions on what is no coordinate, and values that do not fit one.
+def checked(condition: Condition, text: str, known: Known) -> Condition:
+    """The condition with the names that coordinates really have.
 
     Raises:
-        InvalidInputError: with the place of the text that is wrong.
+        InvalidInputError: it is about what is no coordinate, or a value does not fit one; with
+            the place of the text that is wrong.
     """
-    for leaf in leaves(condition):
-        if isinstance(leaf, Positions):
-            continue
-        _require_coordinate(leaf.name, text, leaf.at, known, "where")
-        for value in _values_of(leaf):
-            try:
-                literal(value, known.types[leaf.name])
-            except ValueError as error:
-                problem = f"{leaf.name!r} cannot be compared with {value!r}: {error}"
-                raise pointing(text, leaf.at, problem) from None
+    match condition:
+        case All(parts):
+            return All(tuple(checked(part, text, known) for part in parts))
+        case Any_(parts):
+            return Any_(tuple(checked(part, text, known) for part in parts))
+        case Positions():
+            return condition
+        case leaf:
+            found = replace(leaf, name=_coordinate(leaf.name, text, leaf.at, known, "where"))
+            for value in _values_of(found):
+                try:
+                    literal(value, known.types[found.name])
+                except ValueError as error:
+                    problem = f"{found.name!r} cannot be compared with {value!r}: {error}"
+                    raise pointing(text, leaf.at, problem) from None
+            return found
 
 
-def _require_coordinate(name: str, text: str, at: int, known: Known, option: str) -> None:
-    if name in known.types:
-        return
-    if name in known.data_names:
+def _coordinate(name: str, text: str, at: int, known: Known, option: str) -> str:
+    """The coordinate that a name means."""
+    found = meant(name, known.types)
+    if found is not None:
+        return found
+    if meant(name, known.data_names) is not None:
         problem = (
             f"{name!r} is a data variable, and only coordinates can be chosen by; "
             "filter the DataFrame instead"
@@ -253,8 +261,8 @@ def label_condition(labels: list[Labels], text: str, known: Known) -> Condition 
     Dates mean all of the year, month, day, … they name; both ends of a range count.
     """
     found: Condition | None = None
-    for chosen in labels:
-        _require_coordinate(chosen.name, text, chosen.at, known, "sel")
+    for given in labels:
+        chosen = replace(given, name=_coordinate(given.name, text, given.at, known, "sel"))
         dtype = known.types[chosen.name]
         try:
             found = both(found, _labelled(chosen, dtype))

@@ -31,6 +31,8 @@ NO_FRAZIL: Final = "No module named 'frazil"
 """What Python says where it is not installed."""
 _DAEMON: Final = "frazil.spark.daemon"
 
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+
 SETTINGS: Final = {
     # One meaning of a time on every machine.
     "spark.sql.session.timeZone": "UTC",
@@ -45,7 +47,9 @@ LOCAL_SETTINGS: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.log.level": "ERROR",
+    # With a configuration of its own the JVM says neither that it has none, nor which level it
+    # chose; and what fails is raised here, in one sentence, without all its stacks.
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 2)),
 }
 """for the embedded session"""

@@ -26,11 +26,11 @@ from frazil.ids import ChunkId
 from frazil.spark import known_options as known
 from frazil.spark.cf import Mask, Values
 from frazil.spark.chunk_writer import ChunkWriter, Rows, Written
-from frazil.spark.jobs import noted
 from frazil.spark.known_options import Use
 from frazil.spark.location import Target, parse_target, unreachable_from_tasks
 from frazil.spark.options import Options, invalid_option, parse_options
 from frazil.spark.placing import Placed, Places, chunks_and_cells, distinct, place
+from frazil.spark.telling import noted
 from frazil.spark.worker import repository
 from frazil.spark.write_commit import Txn, WriteReport, commit_write, txn_of
 from frazil.spark.write_plan import ChunkGroup, WritePlan

@@ -20,6 +20,8 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
+from frazil.spark.telling import noted
+
 # Spark imports this module to find the source whatever format is asked for, and starts a new
 # Python for each plan: what only some of them need is imported where it is used.
 if TYPE_CHECKING:
@@ -50,35 +52,40 @@ class FrazilSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the table; the snapshot that is read is fixed here."""
-        self._plan = self._planned(None)
+        with noted():
+            self._plan = self._planned(None)
         _keep_imports()
         return self._plan.schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the table; with a schema of the user's, only of its columns."""
-        # A plan is there when Spark asked us for the schema, and it is ours then.
-        plan = self._plan if self._plan is not None else self._planned(schema)
-        self._require_options(streams=False)
-        return reader_of(plan)
+        with noted():
+            # A plan is there when Spark asked us for the schema, and it is ours then.
+            plan = self._plan if self._plan is not None else self._planned(schema)
+            self._require_options(streams=False)
+            return reader_of(plan)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of a DataFrame."""
         from frazil.spark.sink import batch_sink
 
-        return batch_sink(dict(self.options), schema, overwrite=overwrite)
+        with noted():
+            return batch_sink(dict(self.options), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """A writer of micro-batches."""
         from frazil.spark.sink import stream_sink
 
-        return stream_sink(dict(self.options), schema, overwrite=overwrite)
+        with noted():
+            return stream_sink(dict(self.options), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader of what changes."""
         from frazil.spark.stream_source import stream_reader
 
-        self._require_options(streams=True)
-        return stream_reader(dict(self.options), schema)
+        with noted():
+            self._require_options(streams=True)
+            return stream_reader(dict(self.options), schema)
 
     def _require_options(self, *, streams: bool) -> None:
         """Refuse options of the other kind of reading: the schema is the same for both."""
@@ -192,7 +199,8 @@ class RegionReader(DataSourceReader):
         """Ranges of blocks."""
         from frazil.spark.planning import plan_ranges
 
-        ranges = plan_ranges(self.scan, self.grid, self.scan.cell_bytes)
+        with noted():
+            ranges = plan_ranges(self.scan, self.grid, self.scan.cell_bytes)
         _keep_imports()
         return [InputPartition(each) for each in ranges]
 
@@ -208,11 +216,12 @@ class RegionReader(DataSourceReader):
         # Blocks that a condition across axes leaves nothing of are seen one by one.
         limit = REGION_CELLS if self.scan.is_separable else 1
         start, stop = partition.value
-        for region in self.grid.regions(start, stop, limit):
-            if self.scan.layout == LINES:
-                yield from read_lines(self.scan, region)
-            else:
-                yield from read_cells(self.scan, region, kept=kept)
+        with noted():
+            for region in self.grid.regions(start, stop, limit):
+                if self.scan.layout == LINES:
+                    yield from read_lines(self.scan, region)
+                else:
+                    yield from read_cells(self.scan, region, kept=kept)
 
 
 class ChunkReader(DataSourceReader):
@@ -223,14 +232,16 @@ class ChunkReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Ranges of chunks of one variable."""
-        return [InputPartition(each) for each in self.scan.ranges()]
+        with noted():
+            return [InputPartition(each) for each in self.scan.ranges()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a range of chunks."""
         from frazil.spark.chunk_rows import read_chunks
 
         if partition.value is not None:
-            yield from read_chunks(self.scan, *partition.value)
+            with noted():
+                yield from read_chunks(self.scan, *partition.value)
 
 
 class TableReader(DataSourceReader):
@@ -248,4 +259,5 @@ class TableReader(DataSourceReader):
         from frazil.spark.tables import read_table
 
         if partition.value is not None:
-            yield from read_table(self.scan, partition.value)
+            with noted():
+                yield from read_table(self.scan, partition.value)

@@ -6,7 +6,7 @@ into parts by manifest and made as columns; the others are rows of one task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,9 +22,9 @@ from frazil.spark.changes import beginning, starts_after
 from frazil.spark.chunk_tables import Part
 from frazil.spark.columns import arrow_schema
 from frazil.spark.location import Pinned, Target, open_pinned
-from frazil.spark.options import Options, nearest
-from frazil.spark.variables import listed
+from frazil.spark.options import Options
 from frazil.spark.worker import session as session_at
+from frazil.spelling import listed, meant, nearest
 
 ROWS: Final = 8192
 CHANGES: Final = "changes"
@@ -139,22 +139,29 @@ def _projected(
     if names is None:
         return schema
     by_name = {field.name: field for field in schema.fields}
-    for name in names:
-        if name not in by_name:
+    found = [_own(name, by_name) for name in names]
+    if asked is None:
+        return t.StructType([by_name[name] for name in found])
+    for field, own in zip(asked.fields, found, strict=True):
+        kind = by_name[own].dataType
+        if field.dataType != kind:
             raise InvalidInputError(
-                f"no column {name!r}{nearest(name, by_name)} (there are {listed(by_name)})",
+                f"column {field.name!r} is {kind.simpleString()}, not "
+                f"{field.dataType.simpleString()}",
                 kind=ErrorKind.UNSUITABLE_DATA,
             )
-    if asked is not None:
-        for field in asked.fields:
-            if field.dataType != by_name[field.name].dataType:
-                raise InvalidInputError(
-                    f"column {field.name!r} is {by_name[field.name].dataType.simpleString()}, not "
-                    f"{field.dataType.simpleString()}",
-                    kind=ErrorKind.UNSUITABLE_DATA,
-                )
-        return asked
-    return t.StructType([by_name[name] for name in names])
+    return asked
+
+
+def _own(name: str, names: Collection[str]) -> str:
+    """The column of a table that a name means."""
+    found = meant(name, names)
+    if found is None:
+        raise InvalidInputError(
+            f"no column {name!r}{nearest(name, names)} (there are {listed(names)})",
+            kind=ErrorKind.UNSUITABLE_DATA,
+        )
+    return found
 
 
 def read_table(scan: TableScan, part: tuple[Any]) -> Iterator[pa.RecordBatch]:
@@ -171,7 +178,7 @@ def read_table(scan: TableScan, part: tuple[Any]) -> Iterator[pa.RecordBatch]:
         rows = table.rows(scan.target.location.open(), scan)
         found = row_batches(rows, table.schema)
     for batch in found:
-        picked = batch.select(names)
+        picked = batch.select([_own(name, batch.schema.names) for name in names])
         yield pa.RecordBatch.from_arrays(picked.columns, schema=chosen)
 
 

@@ -20,12 +20,11 @@ from frazil.ids import child_path, node_path, parent_path
 from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode, GroupNode
 from frazil.session.session import Session
-from frazil.spark.options import nearest
+from frazil.spelling import listed, meant, nearest
 
 SHARDING: Final = "sharding_indexed"
 _NAMING: Final = ("coordinates", "bounds", "climatology", "grid_mapping", "ancillary_variables")
 """Attributes that name other arrays which describe the data and are none themselves."""
-_SHOWN: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +73,13 @@ class Group:
         Raises:
             NodeNotFoundError: there is none.
         """
-        found = self.variables.get(name)
-        if found is None:
+        exact = meant(name, self.variables)
+        if exact is None:
             raise NodeNotFoundError(
                 f"no variable {name!r} in group {self.path!r}{nearest(name, self.variables)} "
                 f"(there are {listed(self.variables)})"
             )
-        return found
-
-
-def listed(names: Iterable[str]) -> str:
-    """Names for a message, not too many of them."""
-    known = sorted(names)
-    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-    return (", ".join(known[:_SHOWN]) or "none") + more
+        return self.variables[exact]
 
 
 def load_group(session: Session, path: str | None) -> tuple[Group, str | None]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +23,13 @@ from frazil.spark.encode import Encoder, encoder_of
 from frazil.spark.jobs import open_or_create
 from frazil.spark.location import Pinned, Target, open_pinned
 from frazil.spark.new_arrays import NewArray, new_array
-from frazil.spark.options import Options, invalid_option, nearest
+from frazil.spark.options import Options, invalid_option
 from frazil.spark.planning import full_mask
 from frazil.spark.scan import make_scan, rules_of
 from frazil.spark.stored import read_stored
-from frazil.spark.variables import Group, Variable, listed, load_group, shared_dims, variable_of
+from frazil.spark.variables import Group, Variable, load_group, shared_dims, variable_of
 from frazil.spark.write_plan import ArrayPlan, TableAxis, WritePlan, node_of
+from frazil.spelling import listed, meant, nearest, unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ def make_plan(
     if _is_settled(draft):
         return None
     dims = _dims(draft)
+    draft = replace(draft, options=_named_options(draft, dims))
     data = [f for f in schema.fields if f.name not in dims]
     kept = {f.name for f in data if not draft.is_replaced and f.name in draft.group.variables}
     _require_known(draft, data, kept, dims)
@@ -107,7 +110,7 @@ def make_plan(
         arrays=tuple(_array(draft, f, dims, is_kept=f.name in kept) for f in data),
         deleted=_deleted(draft, dims),
         region=None if region is None else _region(draft, sorted(kept), dims),
-        options=options,
+        options=draft.options,
         is_resolved=not any(axis.grows for axis in axes) and not _has_open(draft, data, kept),
     )
 
@@ -175,7 +178,7 @@ def _dims(draft: _Draft) -> tuple[str, ...]:
     there = [draft.group.variables[n] for n in names if n in draft.group.data_names]
     given = draft.options.get(known.DIMS)
     if given is not None:
-        dims = given
+        dims = tuple(meant(dim, names) or dim for dim in given)
     elif there:
         dims = tuple(dim for dim, _ in shared_dims(draft.group, there))
     else:
@@ -192,12 +195,44 @@ def _dims(draft: _Draft) -> tuple[str, ...]:
     if len(names) == len(dims):
         raise _unsuitable("there are columns for dimensions only, and none with values")
     append = draft.options.get(known.APPEND_DIM)
-    if append is not None and append not in dims:
+    if append is not None and meant(append, dims) is None:
         raise invalid_option(
             f"option {known.APPEND_DIM.name!r} is {append!r}, which is no dimension"
             f"{nearest(append, dims)} (there are {listed(dims)})"
         )
     return dims
+
+
+_BY_DIMENSION: Final = (known.CHUNKS, known.SHARDS, known.COORDS)
+_BY_COLUMN: Final = (known.DTYPE, known.FILL_VALUE, known.ATTRIBUTES)
+
+
+def _named_options(draft: _Draft, dims: Sequence[str]) -> Options:
+    """The options with the names that dimensions and columns really have.
+
+    Raises:
+        InvalidInputError: an option names something else.
+    """
+    values = dict(draft.options.values)
+    names = draft.schema.fieldNames()
+    for options, what, there in (
+        (_BY_DIMENSION, "dimension", dims),
+        (_BY_COLUMN, "column", names),
+    ):
+        for option in options:
+            given: Mapping[str, Any] = values.get(option.name) or {}
+            renamed: dict[str, Any] = {}
+            for name, value in given.items():
+                found = meant(name, there) if name else name  # one without a name is for all
+                if found is None:
+                    raise invalid_option(f"option {option.name!r}: {unknown(what, name, there)}")
+                renamed[found] = value
+            if given:
+                values[option.name] = renamed
+    append = draft.options.get(known.APPEND_DIM)
+    if append is not None:
+        values[known.APPEND_DIM.name] = meant(append, dims)
+    return replace(draft.options, values=values)
 
 
 def _require_known(

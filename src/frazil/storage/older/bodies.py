@@ -38,6 +38,7 @@ from frazil.formats.legacy.records import (
 )
 from frazil.formats.legacy.ref_names import MAIN
 from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId
+from frazil.logs import warn_once
 from frazil.model.chunks import ChunkTable
 from frazil.model.history import ManifestFile, Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode
@@ -264,7 +265,9 @@ class BodyFiles(OldFiles):
         own = next((table for table in found if table.ndim == rank), ChunkTable.empty(rank))
         dropped = sum(map(len, found)) - len(own)
         if dropped:
-            log.warning(
+            warn_once(
+                log,
+                (self.storage.url, key, node),
                 "%s has %d chunk references of other arrays under node %s, a bug of its writer;"
                 " they are ignored",
                 key,
