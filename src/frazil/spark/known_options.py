@@ -201,7 +201,8 @@ REGION: Final = Option(
 REPLACE_WHERE: Final = Option(
     "replaceWhere",
     text,
-    "with mode overwrite: which cells to replace, as conditions on coordinates joined by AND",
+    "with mode overwrite: which cells to replace, as conditions on coordinates of one dimension "
+    "each, joined by AND",
     Use.WRITE,
 )
 DUPLICATES: Final = Option(
