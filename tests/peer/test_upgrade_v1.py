@@ -13,7 +13,7 @@ from frazil.maintenance.upgrade import upgrade_v1_to_v2
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from tests.peer.conftest import PartyOf
-from tests.races.test_deleting import At
+from tests.races.test_upgrading import At
 from tests.support.peer import PeerError, official
 from tests.unit.maintenance.samples import make, messages, put, values
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
+from typing import TypeVar
 
 import pytest
 
@@ -13,12 +14,30 @@ from frazil.maintenance.upgrade import UNDER_WAY, upgrade_v1_to_v2
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
-from tests.races.test_deleting import At, copy_of
+from tests.races.test_deleting import copy_of
 from tests.support.ages import AT_ONCE
+from tests.support.faulty import FaultyStorage
 from tests.unit.maintenance.samples import keys, later, make, messages, put, values
 
+T = TypeVar("T")
 Act = Callable[[Repository], dict[str, list[int]]]
 """Does something and tells what branches hold then."""
+
+
+class At(FaultyStorage):
+    """A storage on which somebody else acts after the n-th call."""
+
+    def __init__(self, inner: Storage, call: int, act: Callable[[], object]) -> None:
+        super().__init__(inner)
+        self.left = call
+        self.act = act
+
+    def _ask(self, operation: str, key: str, work: Callable[[], T]) -> T:
+        done = super()._ask(operation, key, work)
+        self.left -= 1
+        if self.left == 0:
+            self.act()
+        return done
 
 
 def prepared() -> MemoryStorage:
