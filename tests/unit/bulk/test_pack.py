@@ -210,6 +210,12 @@ class TestChoice:
             assert chosen_packing(None, default=True) == Packing(1 << 20, 1000)
             assert chosen_packing(False, default=True) is None
 
+    def test_the_smallest_packs_there_can_be(self) -> None:
+        assert Packing(max_object=1, max_chunk=0).limit == 0
+        for sizes in ((0, 0), (-1, 1), (1, -1)):
+            with pytest.raises(InvalidInputError, match="packs need a size above 0"):
+                Packing(*sizes)
+
     def test_packs_fit_into_the_memory_that_is_allowed(self) -> None:
         wanted = Packing(max_object=1 << 30, max_chunk=1 << 20)
         assert chosen_packing(wanted, default=True, max_in_flight=4 << 20) == Packing(
