@@ -489,3 +489,41 @@ class TestMoves:
         repo.repository.set_feature_flag("move_node", False)
         with pytest.raises(Exception, match="feature flag"):
             repo.repository.merge("dev", "main")
+
+
+class TestEdges:
+    """Just inside and just outside of what both have."""
+
+    def test_the_first_chunk_beyond_a_shortened_axis_is_a_conflict(self, repo: Branches) -> None:
+        shorter = array_document(5, attributes={"units": "K", "old": 1})
+        found = conflict(repo, {"a/zarr.json": shorter}, {"a/c/5": b"z"})
+        assert (found.kind, found.chunk_count, found.chunks) == (ConflictKind.SHAPE, 1, ((5,),))
+
+    def test_the_last_chunk_of_a_shortened_axis_is_none(self, repo: Branches) -> None:
+        shorter = array_document(5, attributes={"units": "K", "old": 1})
+        merged(repo, {"a/zarr.json": shorter}, {"a/c/4": b"z"})
+        assert repo.chunks("main", "a") == {"0": b"a0", "1": b"a1", "4": b"z"}
+
+    def test_two_new_arrays_of_different_lengths_are_a_conflict(self, repo: Branches) -> None:
+        made = [{"n/zarr.json": array_document(length)} for length in (4, 5)]
+        found = conflict(repo, made[0], made[1])  # type: ignore[arg-type]
+        assert (found.kind, found.ours, found.theirs) == (ConflictKind.SHAPE, [4], [5])
+
+    def test_each_side_is_told_what_it_has(self, repo: Branches) -> None:
+        typed = [
+            {
+                "a/zarr.json": json.dumps(
+                    json.loads(array_document(6)) | {"data_type": name}
+                ).encode()
+            }
+            for name in ("int16", "int64")
+        ]
+        repo.commit("main", typed[0], "on main")  # type: ignore[arg-type]
+        repo.commit("dev", typed[1], "on dev")  # type: ignore[arg-type]
+        with pytest.raises(MergeConflictError) as caught:
+            repo.repository.merge("dev", "main")
+        kinds = {each.kind: each for each in caught.value.report.conflicts}
+        found = kinds[ConflictKind.STRUCTURE]
+        assert isinstance(found.ours, dict)
+        assert isinstance(found.theirs, dict)
+        assert (found.ours["data_type"], found.theirs["data_type"]) == ("int16", "int64")
