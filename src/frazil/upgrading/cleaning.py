@@ -23,6 +23,7 @@ from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage
 from frazil.storage.older.bodies import PRESERVED
 from frazil.storage.older.opening import find_old
+from frazil.upgrading.claiming import release
 from frazil.upgrading.fencing import fences
 from frazil.upgrading.leftovers import delete_all, left_at, new_at, require_writable
 from frazil.upgrading.records import LEGACY_CHUNKS, TidyReport, cannot
@@ -61,6 +62,7 @@ def clean(
         limit = deletable_before(place, unsafe_minimum_age)
         require_old(found, limit, "clean up after an upgrade")
         delete_all(storage, [item.key for item in found])
+        release(place)  # of an upgrade that died with its last step
     return TidyReport(
         url=place.url,
         generation=name,

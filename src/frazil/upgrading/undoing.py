@@ -20,6 +20,7 @@ from frazil.formats.ref_files import FILE, REFS, branch_key
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage
 from frazil.storage.older.bodies import PRESERVED
+from frazil.upgrading.claiming import release
 from frazil.upgrading.fencing import open_again
 from frazil.upgrading.leftovers import (
     Left,
@@ -137,3 +138,4 @@ def _go_back(source: Source, kept: Sequence[str], made: Sequence[Listed]) -> Non
     delete_all(place, [item.key for item in made])
     delete_all(place, [item.key for item in place.list(PRESERVED)])
     open_again(source)
+    release(place)

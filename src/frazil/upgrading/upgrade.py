@@ -1,8 +1,8 @@
 """The order of an upgrade. Each step may be interrupted, and does no harm when it is done again.
 
-Chunk objects come first, then manifests, logs and snapshots; none of that is seen by anybody.
-Then branches are fenced, so that nobody changes the old repository any more, and last the entry
-point of the new one is written.
+A claim comes first, which keeps other upgrades away, then chunk objects, then manifests, logs and
+snapshots; none of that is seen by anybody. Then branches are fenced, so that nobody changes the
+old repository any more, and last the entry point of the new one is written.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from frazil.upgrading.chunks import (
     require_moved,
     transfers_of,
 )
+from frazil.upgrading.claiming import claim, release
 from frazil.upgrading.converting import Converter
 from frazil.upgrading.fencing import fence, require_no_other
 from frazil.upgrading.preserving import keys_of, preserve
@@ -136,6 +137,7 @@ def _apply(found: Survey, move: Move) -> None:
     sink = Writing(source.place, target, level)
     relocate = relocation(source, target, found.mode)
     converter = Converter(source, target, found.root, sink, relocate)
+    claim(source.place, target, found.mode)
     move(found.transfers.wanted)
     require_moved(source, found.transfers)
     for number in attempts(source.context.config.update_retries()):
@@ -149,6 +151,7 @@ def _apply(found: Survey, move: Move) -> None:
     config = new_config(source, found.mode)
     publish(source, target, renamed(refs, found.root), converter.entries, config)
     hide_old_refs(source, target)
+    release(source.place)
 
 
 def _convert(
