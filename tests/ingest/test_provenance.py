@@ -109,3 +109,16 @@ def test_a_commit_tells_what_went_into_it(tmp_path: Path) -> None:
         "Ingest 2 files into /days",
     ]
     assert told[1]["virtual_chunks"] > told[0]["virtual_chunks"] > 0
+
+
+def test_attributes_of_the_first_files_are_those_of_the_group(tmp_path: Path) -> None:
+    files, repo = [tmp_path / f"{number}.nc" for number in (0, 1)], tmp_path / "repo"
+    for number, file in enumerate(files):
+        times = ("time", [number], {"units": "days since 2000-01-01"})
+        data = xr.Dataset({"v": ("time", [1.0])}, {"time": times}, {"title": f"part {number}"})
+        data.to_netcdf(file, engine="h5netcdf")
+    take(repo, files[0])
+    assert seen(repo).attrs["title"] == "part 0"
+    take(repo, files[1], append=True)
+    assert seen(repo).attrs["title"] == "part 0"
+    assert seen(repo).sizes == {"time": 2}
