@@ -160,3 +160,78 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="not UTF-8"):
         read_here(path)
     assert read_here(path, decode_cf="false")["v"].to_pylist() == [b"\xff\xfe"]
+
+
+# --- times that timestamps cannot hold ---
+
+
+def climatology(path: Path) -> Path:
+    """Months of year 0 with a masked variable, as some climatologies have them."""
+    session = frazil.Repository.create(path).writable_session("main")
+    group = zarr.open_group(session.store, mode="w")
+    time = group.create_array("time", shape=(3,), dtype="f8", dimension_names=("time",))
+    time.attrs.update({"units": "hours since 0000-01-01 00:00:00"})
+    time[:] = [366.0, 1096.485, 1826.97]
+    sst = group.create_array("sst", shape=(3,), dtype="f4", dimension_names=("time",))
+    sst.attrs.update({"missing_value": -1e34})
+    sst[:] = [1.0, -1e34, 3.0]
+    session.commit("climatology")
+    return path
+
+
+def test_times_stay_numbers_while_masks_are_applied(tmp_path: Path) -> None:
+    path = climatology(tmp_path / "r")
+    found = read_here(path, decode_times="false")
+    assert found["time"].to_pylist() == [366.0, 1096.485, 1826.97]
+    assert found["sst"].to_pylist() == [1.0, None, 3.0]
+
+
+def test_times_of_year_0_can_be_had_as_text(tmp_path: Path) -> None:
+    path = climatology(tmp_path / "r")
+    with pytest.raises(InvalidInputError, match="other-calendars=string"):
+        read_here(path)
+    found = read_here(path, other_calendars="string")
+    assert found["time"].to_pylist()[0] == "0000-01-16 06:00:00"
+    assert found["sst"].to_pylist() == [1.0, None, 3.0]
+    part = read_here(path, other_calendars="string", where="time > '0000-02'")
+    assert part["sst"].to_pylist() == [None, 3.0]
+
+
+def test_columns_that_nobody_asks_for_are_not_decoded(tmp_path: Path) -> None:
+    path = climatology(tmp_path / "r")
+    assert read_here(path, columns="sst")["sst"].to_pylist() == [1.0, None, 3.0]
+    session = frazil.Repository.open(path).writable_session("main")
+    zarr.open_group(session.store)["time"].attrs["calendar"] = "360_day"
+    session.commit("another calendar")
+    assert read_here(path, columns="sst")["sst"].to_pylist() == [1.0, None, 3.0]
+    wishes: tuple[dict[str, Any], ...]
+    wishes = ({}, {"columns": "time"}, {"columns": "sst", "where": "time > '0000-02'"})
+    for asked in wishes:
+        with pytest.raises(InvalidInputError, match="360_day"):
+            read_here(path, **asked)
+
+
+@pytest.mark.parametrize("calendar", ["standard", "noleap", "360_day", "julian", "all_leap"])
+def test_texts_of_times_are_those_of_cftime(tmp_path: Path, calendar: str) -> None:
+    units = "days since 1400-02-10 06:00:00"
+    numbers = np.array([0.0, 30.25, 66_700.0, 66_715.0, 230_000.5])
+    path = make(tmp_path / "r", numbers, units=units, calendar=calendar)
+    found = read_here(path, other_calendars="string")["v"].to_pylist()
+    expected = cftime.num2date(numbers, units, calendar)
+    assert found == [each.strftime("%Y-%m-%d %H:%M:%S") for each in expected]
+
+
+def test_units_that_are_even_in_their_calendar(tmp_path: Path) -> None:
+    for name, calendar in (("common_years", "noleap"), ("months", "360_day")):
+        units = f"{name} since 2000-01-01"
+        path = make(tmp_path / name, np.array([0, 5]), units=units, calendar=calendar)
+        found = read_here(path, other_calendars="string")["v"].to_pylist()
+        expected = cftime.num2date([0, 5], units, calendar)
+        assert found == [each.strftime("%Y-%m-%d %H:%M:%S") for each in expected]
+
+
+def test_missing_values_that_are_texts(tmp_path: Path) -> None:
+    path = make(tmp_path / "a", np.array([1.0, -9.0]), missing_value="-9")
+    assert read_here(path)["v"].to_pylist() == [1.0, None]
+    path = make(tmp_path / "b", np.array([1.0, -9.0]), missing_value="none")
+    assert read_here(path)["v"].to_pylist() == [1.0, -9.0]

@@ -20,6 +20,8 @@ Days: TypeAlias = npt.NDArray[np.int64]
 US_PER_DAY: Final = 86_400_000_000
 GREGORIAN_START: Final = -141_427
 """1582-10-15, the first day of the Gregorian calendar"""
+_YEAR_1: Final = -719_162
+"""0001-01-01, the first day of Spark's timestamps"""
 _JULIAN_EPOCH: Final = 2_440_588
 """the Julian day number of 1970-01-01"""
 
@@ -32,6 +34,11 @@ _UNITS_US: Final = {
     "day": US_PER_DAY,
     "week": 7 * US_PER_DAY,
 }
+_EVEN_US: Final = {
+    "noleap": {"common_year": 365 * US_PER_DAY},
+    "360_day": {"month": 30 * US_PER_DAY},
+}
+"""units that have a fixed length in some calendars only"""
 _SHORT: Final = {
     "d": "day", "h": "hour", "hr": "hour", "min": "minute", "s": "second", "sec": "second",
     "ms": "millisecond", "msec": "millisecond", "millisec": "millisecond", "us": "microsecond",
@@ -50,7 +57,7 @@ _CALENDARS: Final = {
 }
 NUMPY_CALENDARS: Final = frozenset({"standard", "proleptic_gregorian"})
 _SINCE: Final = re.compile(
-    r"\s*(?P<unit>[A-Za-z]+)\s+since\s+(?P<y>[+-]?\d{1,6})-(?P<m>\d{1,2})(?:-(?P<d>\d{1,2}))?"
+    r"\s*(?P<unit>[A-Za-z_]+)\s+since\s+(?P<y>[+-]?\d{1,6})-(?P<m>\d{1,2})(?:-(?P<d>\d{1,2}))?"
     r"(?:[T\s]+(?P<H>\d{1,2})(?::(?P<M>\d{1,2}))?(?::(?P<S>\d{1,2})(?:\.(?P<f>\d*))?)?)?"
     r"\s*(?P<z>Z|UTC|GMT|[+-]\d{1,2}(?::?\d{2})?)?\s*",
     re.IGNORECASE,
@@ -74,6 +81,12 @@ class TimeUnits:
         """Whether numpy's times have the same labels."""
         return self.calendar in NUMPY_CALENDARS
 
+    @property
+    def is_early(self) -> bool:
+        """Whether times are counted from a date that no timestamp has, such as one of year 0."""
+        first = GREGORIAN_START if self.calendar == "standard" else _YEAR_1
+        return self.is_numpy and self.start_day < first
+
 
 def is_time(units: object) -> bool:
     """Tell whether units are those of times."""
@@ -94,7 +107,8 @@ def parse_time_units(units: str, calendar: str, name: str) -> TimeUnits:
         raise _unsuitable(f"variable {name!r} has the time units {units!r}, which cannot be read")
     word = found["unit"].lower()
     unit = _SHORT.get(word) or word.removesuffix("s")
-    if unit != "nanosecond" and unit not in _UNITS_US:
+    lengths = _UNITS_US | _EVEN_US.get(known, {})
+    if unit != "nanosecond" and unit not in lengths:
         raise _unsuitable(f"variable {name!r} counts time in {word!r}, which has no fixed length")
     year, month, day = int(found["y"]), int(found["m"]), int(found["d"] or 1)
     us = (
@@ -104,7 +118,7 @@ def parse_time_units(units: str, calendar: str, name: str) -> TimeUnits:
         raise _unsuitable(f"variable {name!r} counts from a day that does not exist: {units!r}")
     return TimeUnits(
         known,
-        _UNITS_US.get(unit, 1),
+        lengths.get(unit, 1),
         1000 if unit == "nanosecond" else 1,
         day_number(known, year, month, day),
         us - _zone_us(found["z"]),
@@ -146,7 +160,8 @@ def require_labels(us: npt.NDArray[np.int64], units: TimeUnits, name: str) -> No
     if units.calendar == "standard" and len(us) and int(us.min()) < GREGORIAN_START * US_PER_DAY:
         raise _unsuitable(
             f"variable {name!r} has times before 1582-10-15, where its calendar is the Julian "
-            "one, which timestamps cannot hold; read it with decode_cf=false"
+            "one, which timestamps cannot hold; read them as text with other-calendars=string, as "
+            "numbers with decode_times=false, or choose other columns with option 'columns'"
         )
 
 
@@ -207,6 +222,11 @@ def civil(calendar: str, days: Days) -> tuple[Days, Days, Days]:
             return _fixed_year(days, np.full(12, 30))
         case "julian":
             return _julian_civil(days)
+        case "standard" if len(days) and int(days.min()) < GREGORIAN_START:
+            is_old = days < GREGORIAN_START
+            parts = zip(_julian_civil(days), civil("proleptic_gregorian", days), strict=True)
+            year, month, day = (np.where(is_old, old, new) for old, new in parts)
+            return year, month, day
         case _:
             dates = days.astype("M8[D]")
             months = dates.astype("M8[M]")

@@ -40,6 +40,9 @@ class Rules:
 
     cf: bool = True
     calendars_as_text: bool = False
+    """times that timestamps cannot hold, or that are counted from a date before their first"""
+    times: bool = True
+    """whether numbers with units of times become times; masks are applied either way"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,10 +77,16 @@ class Decoder:
     scale: float | None = None
     offset: float | None = None
     time: TimeUnits | None = None
+    time_as_text: bool = False
+    letters: int = 0
+    """how many of the last axis make up a text"""
 
     def decode(self, stored: Values) -> Decoded:
         """Decode values as they were stored."""
         values = stored
+        if self.letters:
+            joined = np.ascontiguousarray(values).view(f"S{self.letters}")
+            values = joined.reshape(values.shape[:-1])
         if self.source.kind == "U":
             return Decoded(values.astype(TEXT))
         if self.source.kind == "S" and self.result == TEXT:
@@ -116,7 +125,7 @@ class Decoder:
         if missing is not None:
             flat = np.where(missing.ravel(), values.dtype.type(0), flat)
         us = microseconds(flat, units, self.name)
-        if not units.is_numpy:
+        if self.time_as_text:
             return Decoded(as_text(us, units).reshape(values.shape), missing)
         require_labels(us if missing is None else us[~missing.ravel()], units, self.name)
         return Decoded(us.view(TIME).reshape(values.shape), missing)
@@ -139,23 +148,27 @@ def decoder_of(variable: Variable, rules: Rules) -> Decoder:
     dtype, attrs = variable.dtype, variable.attrs
     plain = _plain(variable)
     if not rules.cf or dtype.kind not in "iuf":
-        return Decoder(variable.name, dtype, TEXT if rules.cf and dtype.kind == "S" else plain)
+        result = TEXT if rules.cf and dtype.kind == "S" else plain
+        return Decoder(variable.name, dtype, result, letters=variable.letters)
     view = _unsigned(dtype, attrs)
     packed = view or dtype
     known = _fills(attrs, packed, variable.name)
     fills = tuple(fill for fill in known if fill == fill)
     nan = len(fills) < len(known)
     units = attrs.get("units")
-    if is_time(units):
+    if is_time(units) and rules.times:
         time = parse_time_units(str(units), attrs.get("calendar", "standard"), variable.name)
         if not time.is_numpy and not rules.calendars_as_text:
             raise _unsuitable(
                 f"variable {variable.name!r} uses the calendar {attrs.get('calendar')!r}, whose "
                 "dates timestamps cannot hold; read them as text with other-calendars=string, or "
-                "as numbers with decode_cf=false"
+                "as numbers with decode_times=false"
             )
-        result: np.dtype[Any] = TIME if time.is_numpy else TEXT
-        return Decoder(variable.name, dtype, result, view, fills, nan, time=time)
+        as_texts = rules.calendars_as_text and (time.is_early or not time.is_numpy)
+        kind: np.dtype[Any] = TEXT if as_texts else TIME
+        return Decoder(
+            variable.name, dtype, kind, view, fills, nan, time=time, time_as_text=as_texts
+        )
     scale = _factor(attrs, "scale_factor", variable.name)
     offset = _factor(attrs, "add_offset", variable.name)
     if scale is not None or offset is not None:
@@ -205,12 +218,25 @@ def _unsigned(dtype: np.dtype[Any], attrs: Mapping[str, Any]) -> np.dtype[Any] |
 
 
 def _fills(attrs: Mapping[str, Any], dtype: np.dtype[Any], name: str) -> tuple[float, ...]:
-    given = [attrs[key] for key in ("_FillValue", "missing_value") if attrs.get(key) is not None]
+    given = [attrs["_FillValue"]] if attrs.get("_FillValue") is not None else []
+    # Some files spell the missing value as text, which is a number or says nothing.
+    missing = _number(attrs.get("missing_value"))
+    given += [] if missing is None else [missing]
     flat = [one for value in given for one in (value if isinstance(value, list) else [value])]
     return tuple(dict.fromkeys(_fill(one, dtype, name) for one in flat))
 
 
 _WORDS: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+
+
+def _number(value: object) -> object:
+    """A missing value, as a number where it is written as text; None for other texts."""
+    if not isinstance(value, str) or value in _WORDS:
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return None
 
 
 def _fill(value: object, dtype: np.dtype[Any], name: str) -> float:

@@ -99,10 +99,23 @@ DECODE_CF: Final = Option(
     "whether to apply CF conventions: times, scale and offset, fill values (default true)",
     Use.ANY,
 )
+WITH_COORDINATES: Final = Option(
+    "with-coordinates",
+    flag,
+    "whether auxiliary coordinates, such as latitudes of two dimensions, are columns too (default"
+    " false); `columns` and `where` may name them in any case",
+)
+DECODE_TIMES: Final = Option(
+    "decode_times",
+    flag,
+    "whether numbers with units of times become times (default true); masks are applied anyway",
+)
 CALENDARS: Final = Option(
     "other-calendars",
     one_of("error", "string"),
-    "times in calendars without timestamps: refuse (default) or give them as text",
+    "times in calendars without timestamps, and those counted from a date before 1582-10-15 in"
+    " the standard calendar or before year 1: refuse what does not fit (default) or give all of"
+    " them as text",
 )
 TIMESTAMPS: Final = Option(
     "timestamps",
@@ -296,7 +309,9 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     ISEL,
     LAYOUT,
     VALUES,
+    WITH_COORDINATES,
     DECODE_CF,
+    DECODE_TIMES,
     CALENDARS,
     TIMESTAMPS,
     SPLIT_SIZE,

@@ -21,7 +21,7 @@ from frazil.spark.reading import read
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tables import TABLES
 from frazil.spark.telling import in_one_sentence, told
-from frazil.spark.variables import load_group
+from frazil.spark.variables import Group, load_group, with_texts
 from frazil.spark.views import is_remote, temporary_views
 
 if TYPE_CHECKING:
@@ -33,6 +33,11 @@ Views: TypeAlias = dict[str, tuple[str, dict[str, Any]]]
 """What to read each view from, and with which options."""
 
 _WORD: Final = re.compile(r"[^\W\d]\w*")
+_ALL_COLUMNS: Final = re.compile(
+    r"(?:\b(?:select|distinct|all)|[,.(])\s*\*|\b(?:natural|table|describe|desc|pivot|unpivot|transform)\b",
+    re.IGNORECASE,
+)
+"""where a query takes columns that it does not name"""
 _NAMED: Final = re.compile(r"\b(?:from|join|table)\s+`?([^\W\d]\w*)", re.IGNORECASE)
 """Names that stand where tables do."""
 
@@ -94,7 +99,9 @@ def run_query(
     given = dict(options or {})
     if prefixes := [*authorize]:
         given["authorize-virtual-chunk-access"] = prefixes
-    views = _sources(url, group, given)  # what is not there is noticed before Spark starts
+    tables = frozenset(name.lower() for name in _NAMED.findall(query))
+    # What is not there is noticed before Spark starts.
+    views = _sources(url, group, given, mentioned(query), tables)
     chosen = spark or spark_session(master)
     # A list of tables with commas is rare; then any word may be one.
     has_list = re.search(r"\bfrom\b[^()]*,", query, re.IGNORECASE) is not None
@@ -175,7 +182,51 @@ def _frames(
     }
 
 
-def _sources(url: str, group: str | None, options: Options | None) -> Views:
+def mentioned(query: str) -> frozenset[str] | None:
+    """Words of a query, in lower case, that may be columns; None when it may mean any column."""
+    # The star of count(*) means rows; where a number or a name stands before it, it is a product.
+    rest = re.sub(r"\bcount\s*\(\s*\*\s*\)", " ", query, flags=re.IGNORECASE)
+    if _ALL_COLUMNS.search(rest):
+        return None
+    words = [*_WORD.findall(query), *re.findall(r"`([^`]+)`", query)]
+    return frozenset(word.lower() for word in words)
+
+
+def _needed(
+    contents: Group,
+    names: Sequence[str],
+    words: frozenset[str] | None,
+    tables: frozenset[str] = frozenset(),
+) -> list[str]:
+    """The columns of a view that a query mentions; none when it may mean any.
+
+    Spark does not tell sources which columns a query needs, so views get no others: what is not
+    there is neither fetched nor decoded.
+    """
+    if words is None:
+        return []
+    chosen = [contents.variables[name] for name in names]
+    dims = {dim for each in chosen for dim in each.dims}
+    # Auxiliary coordinates come in when they are named, unless that names their own view.
+    further = {
+        name
+        for name, each in contents.variables.items()
+        if name not in contents.data_names and each.dims and dims.issuperset(each.dims)
+    }
+    own = {*dims, *names}
+    found = [name for name in own if name.lower() in words]
+    found += [name for name in further - own if name.lower() in words - tables]
+    # Rows are counted by something: the smallest of all.
+    return sorted(found) or [min(chosen, key=lambda each: each.itemsize).name]
+
+
+def _sources(
+    url: str,
+    group: str | None,
+    options: Options | None,
+    words: frozenset[str] | None = None,
+    tables: frozenset[str] = frozenset(),
+) -> Views:
     """What views there are: the place and options to read each of them with."""
     target = jobs.target_of(url, options)
     repository = target.location.open()
@@ -184,12 +235,20 @@ def _sources(url: str, group: str | None, options: Options | None) -> Views:
     top = jobs.path_of(group if group is not None else node, "")
     inside = {} if top == "/" else {"group": top}
     found: Views = {name: (f"{place}#{name}", {}) for name in TABLES}
-    contents, _ = load_group(session, top)
+    contents = with_texts(load_group(session, top)[0])
     if contents.data_names:
-        found[DATA] = (place, inside)
+        found[DATA] = (
+            place,
+            inside | _columns(_needed(contents, contents.data_names, words, tables)),
+        )
     for name in contents.variables:
-        found[name] = (place, {**inside, "variables": [name]})
+        own = _columns(_needed(contents, [name], words, tables))
+        found[name] = (place, {**inside, "variables": [name], **own})
     return found
+
+
+def _columns(names: list[str]) -> dict[str, Any]:
+    return {"columns": names} if names else {}
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,13 +21,14 @@ from frazil.spark.labels import parse_isel, parse_sel
 from frazil.spark.location import Pinned, Target
 from frazil.spark.options import Options, invalid_option
 from frazil.spark.selecting import Known, checked, label_condition
-from frazil.spark.variables import Group, Variable, load_group, shared_dims
+from frazil.spark.variables import Group, Variable, load_group, shared_dims, with_texts
 from frazil.spark.where import Condition, both, conjuncts, parse_where
 from frazil.spelling import listed, meant, nearest
 
 CELLS: Final = "cells"
 LINES: Final = "lines"
 CHUNKS: Final = "chunks"
+_WORD: Final = re.compile(r"[^\W\d]\w*|`[^`]+`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ def rules_of(options: Options) -> Rules:
     return Rules(
         cf=options.get(known_options.DECODE_CF, True),
         calendars_as_text=options.get(known_options.CALENDARS) == "string",
+        times=options.get(known_options.DECODE_TIMES, True),
     )
 
 
@@ -134,14 +137,19 @@ def make_scan(
         NodeNotFoundError: a group or variable is not there.
     """
     group, single = load_group(session, target.node)
+    rules = rules_of(options)
+    group = with_texts(group) if rules.cf else group
     projected = _projection(options, asked)
     variables = _chosen(group, single, options, projected)
     dims = shared_dims(group, variables)
     axes = tuple(Axis(name, size) for name, size in dims)
-    rules = rules_of(options)
-    coordinates = _coordinates(group, axes, rules, projected)
+    asked_for = None if projected is None else {*projected, *_named_in_conditions(options)}
+    coordinates = _coordinates(group, axes, rules, asked_for)
     columns = [coordinates[axis.name] for axis in axes]
     columns += [_column(v, axes, rules) for v in variables if v.name not in {a.name for a in axes}]
+    if options.get(known_options.WITH_COORDINATES, False):
+        taken = {column.name for column in columns}
+        columns += [c for n, c in coordinates.items() if n not in taken and c.axes]
     if projected is not None:
         columns = _projected(projected, columns, coordinates, group)
     layout = options.get(known_options.LAYOUT, CELLS)
@@ -189,18 +197,30 @@ def _chosen(
     return [group.variables[name] for name in group.data_names]
 
 
+def _named_in_conditions(options: Options) -> set[str]:
+    """Words that may be names of what conditions compare."""
+    texts = (options.get(known_options.WHERE), options.get(known_options.SEL))
+    return {word.strip("`") for text in texts for word in _WORD.findall(text or "")}
+
+
 def _coordinates(
-    group: Group, axes: tuple[Axis, ...], rules: Rules, projected: Iterable[str] | None
+    group: Group, axes: tuple[Axis, ...], rules: Rules, asked_for: Iterable[str] | None
 ) -> dict[str, Column]:
     """Everything that labels cells of the table: of one axis, of several, or of none."""
     found: dict[str, Column] = {}
     sizes = {axis.name: axis.size for axis in axes}
+    # Spark does not tell upper from lower case in the names of columns.
+    wanted = {name.casefold() for name in asked_for or ()}
     for number, axis in enumerate(axes):
         labels = group.coordinate(axis.name, axis.size)
-        found[axis.name] = (
-            Column(axis.name, (number,)) if labels is None else _column(labels, axes, rules)
-        )
-    wanted = {name.casefold() for name in projected or ()}
+        found[axis.name] = Column(axis.name, (number,))
+        if labels is None:
+            continue
+        try:
+            found[axis.name] = _column(labels, axes, rules)
+        except InvalidInputError:
+            if asked_for is None or axis.name.casefold() in wanted:
+                raise  # else labels that cannot be decoded are not looked at
     for variable in group.variables.values():
         fits = all(sizes.get(d) == n for d, n in zip(variable.dims, variable.shape, strict=True))
         if variable.name in found or variable.name in group.data_names or not fits:

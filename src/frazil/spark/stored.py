@@ -36,7 +36,8 @@ def read_variable(
     pinned: Pinned, variable: Variable, decoder: Decoder, places: tuple[Places, ...]
 ) -> Decoded:
     """Decoded values at the crossings of places along each axis."""
-    return decoder.decode(read_stored(pinned, variable.path, places))
+    more = (slice(0, variable.letters),) if variable.letters else ()
+    return decoder.decode(read_stored(pinned, variable.path, (*places, *more)))
 
 
 def read_coordinate(
@@ -45,7 +46,8 @@ def read_coordinate(
     """Decoded values of a coordinate, which many regions ask for."""
     if np.prod(variable.shape, dtype=np.int64) > KEPT_SIZE:
         return read_variable(pinned, variable, decoder, places)
-    whole = _whole(pinned, variable.path, len(variable.shape), decoder)
+    ndim = len(variable.shape) + (1 if variable.letters else 0)
+    whole = _whole(pinned, variable.path, ndim, decoder)
     for axis, chosen in enumerate(places):
         whole = whole.take((slice(None),) * axis + (chosen,))
     return whole

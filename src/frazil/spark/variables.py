@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -40,6 +40,8 @@ class Variable:
     """the parts of a chunk that can be decoded alone; the chunk itself unless it is a shard"""
     dtype: np.dtype[Any]
     attrs: Mapping[str, Any]
+    letters: int = 0
+    """length of a further axis with the letters of each text, if these are stored one by one"""
 
     @property
     def itemsize(self) -> int:
@@ -159,6 +161,40 @@ def _grouped(path: str, variables: list[Variable]) -> Group:
         if variable.dims != (variable.name,) and variable.name not in described
     )
     return Group(path, by_name, tuple(sorted(data)))
+
+
+def with_texts(group: Group) -> Group:
+    """A group in which arrays of single letters, as older files have them, are arrays of texts."""
+    used: dict[str, list[Variable]] = {}
+    for variable in group.variables.values():
+        for dim in variable.dims:
+            used.setdefault(dim, []).append(variable)
+    inner = {
+        dim
+        for dim, users in used.items()
+        if dim not in group.variables
+        and all(each.dtype == "S1" and each.dims.index(dim) == len(each.dims) - 1 for each in users)
+    }
+    if not inner:
+        return group
+    found = {
+        name: _of_texts(each) if each.dims and each.dims[-1] in inner else each
+        for name, each in group.variables.items()
+    }
+    return replace(group, variables=found)
+
+
+def _of_texts(variable: Variable) -> Variable:
+    length = variable.shape[-1]
+    return replace(
+        variable,
+        dims=variable.dims[:-1],
+        shape=variable.shape[:-1],
+        chunks=variable.chunks[:-1],
+        inner_chunks=variable.inner_chunks[:-1],
+        dtype=np.dtype(f"S{max(1, length)}"),
+        letters=length,
+    )
 
 
 def shared_dims(group: Group, chosen: Iterable[Variable]) -> tuple[tuple[str, int], ...]:
