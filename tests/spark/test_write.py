@@ -536,3 +536,54 @@ def test_chunks_of_new_arrays_may_end_in_a_checksum(
         0.5 * n for n in range(6)
     ]
     assert fsck(frazil.Repository.open(tmp_path / "r"), deep=True).unchecked == {}
+
+
+# --- like others ---
+
+
+def test_new_arrays_can_be_like_those_of_another_repository(tmp_path: Path) -> None:
+    model = weather()
+    model.lat.attrs = {"units": "degrees_north", "standard_name": "latitude"}
+    model.t2m.attrs = {"units": "K", "long_name": "air temperature"}
+    hours = {"units": "hours since 1900-01-01", "calendar": "standard", "dtype": "i4"}
+    make_repository(tmp_path / "model", model, **WEATHER_ENCODING, time=hours)
+    rows = rows_of(weather(3))
+    write_here(tmp_path / "r", rows, dims=DIMS, like=str(tmp_path / "model"))
+    found = opened(tmp_path / "r")
+    same(found, weather(3))
+    assert found.lat.attrs == model.lat.attrs
+    assert found.t2m.attrs == model.t2m.attrs
+    assert found.t2m.encoding["chunks"] == (4, 3, 2)
+    for name, key in (
+        ("time", "units"),
+        ("time", "dtype"),
+        ("t2m", "dtype"),
+        ("t2m", "scale_factor"),
+        ("t2m", "_FillValue"),
+    ):
+        assert found[name].encoding[key] == opened(tmp_path / "model")[name].encoding[key], key
+    session = frazil.Repository.open(tmp_path / "r").readonly_session("main")
+    stored = zarr.open_group(session.store, mode="r")["time"]
+    assert stored.attrs["units"] == "hours since 1900-01-01"
+
+
+def test_likeness_is_for_what_is_not_told(tmp_path: Path) -> None:
+    make_repository(tmp_path / "model", weather(), **WEATHER_ENCODING)
+    rows = rows_of(weather(3)).append_column("more", pa.array(np.arange(105)))
+    write_here(
+        tmp_path / "r",
+        rows,
+        dims=DIMS,
+        like=f"{tmp_path / 'model'}#/t2m",
+        chunks={"time": 2, "lat": 7, "lon": 5},
+        dtype={"t2m": "float32"},
+        attributes='{"t2m": {"scale_factor": 1.0, "add_offset": 0.0, "_FillValue": -1.0}}',
+    )
+    found = opened(tmp_path / "r")
+    same(found, weather(3))
+    assert found.t2m.encoding["chunks"] == (2, 7, 5)
+    assert found.t2m.encoding["dtype"] == "f4"
+    assert found.more.dtype == "i8"
+    assert found.wind.encoding["chunks"] == (2, 7, 5)
+    with pytest.raises(NotFoundError):
+        write_here(tmp_path / "s", rows, dims=DIMS, like=f"{tmp_path / 'model'}#/nope")

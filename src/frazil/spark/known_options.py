@@ -249,6 +249,13 @@ ATTRIBUTES: Final = Option(
     "attributes of new arrays as JSON by name; CF encoding follows them",
     _WRITING,
 )
+LIKE: Final = Option(
+    "like",
+    text,
+    "a repository, group or array (`URL[@version][#/group]`): new arrays get the types, attributes,"
+    " fill values and chunks of those of the same names there, coordinates included",
+    _WRITING,
+)
 COORDS: Final = Option(
     "coords",
     documents,
@@ -340,6 +347,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     CHECKSUM,
     CODECS,
     ATTRIBUTES,
+    LIKE,
     COORDS,
     MERGE_SCHEMA,
     MESSAGE,

@@ -16,6 +16,7 @@ from pyspark.sql import types as t
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 from zarr.storage import MemoryStore
 
+from frazil.bulk.data_types import dtype_of
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.formats.zarr_meta import with_checksum
 from frazil.spark import known_options as known
@@ -135,21 +136,30 @@ def _compressors(text: str) -> Any:  # noqa: ANN401  (what zarr takes)
     return _COMPRESSORS[name](**{key: int(level)})
 
 
-def new_array(column: t.StructField, dims: tuple[str, ...], options: Options) -> NewArray:
-    """What the array for a column shall be.
+def new_array(
+    column: t.StructField,
+    dims: tuple[str, ...],
+    options: Options,
+    model: Mapping[str, Any] | None = None,
+) -> NewArray:
+    """What the array for a column shall be; `model` is the document of one to be like.
 
     Raises:
         InvalidInputError: there is no array for such a type, or options contradict it.
     """
     name = column.name
     natural, attributes = _natural(column)
+    if model is not None:
+        natural, attributes = _type_of(model), dict(model.get("attributes") or {})
     is_label = dims == (name,)
     wanted = options.get(known.DTYPE) or {}
     # A type for all is meant for the data, not for labels.
     dtype = wanted.get(name, natural if is_label else wanted.get("", natural))
     attributes |= (options.get(known.ATTRIBUTES) or {}).get(name, {})
     fill = None if is_label else _fill(options, name, dtype, attributes)
-    chunks = options.get(known.CHUNKS)
+    if model is not None and not is_label and fill is None:
+        fill = model.get("fill_value")
+    chunks = options.get(known.CHUNKS) or (None if is_label else _chunks_of(model, dims))
     shards = options.get(known.SHARDS)
     return NewArray(
         name=name,
@@ -163,6 +173,21 @@ def new_array(column: t.StructField, dims: tuple[str, ...], options: Options) ->
         codecs=None if is_label else options.get(known.CODECS),
         checksum=options.get(known.CHECKSUM, False),
     )
+
+
+def _type_of(model: Mapping[str, Any]) -> str:
+    found = model["data_type"]
+    return found if isinstance(found, str) else dtype_of(found).str
+
+
+def _chunks_of(model: Mapping[str, Any] | None, dims: tuple[str, ...]) -> dict[str, int] | None:
+    """Lengths of chunks by dimension, as far as the model has the same ones."""
+    if model is None or model["chunk_grid"]["name"] != "regular":
+        return None
+    lengths = model["chunk_grid"]["configuration"]["chunk_shape"]
+    names = model.get("dimension_names") or [None] * len(lengths)
+    found = dict(zip(names, map(int, lengths), strict=True))
+    return {dim: found[dim] for dim in dims if dim in found}
 
 
 def _natural(column: t.StructField) -> tuple[str, dict[str, Any]]:

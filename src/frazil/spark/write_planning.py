@@ -21,6 +21,7 @@ from frazil.spark.cf import Mask, Values
 from frazil.spark.columns import arrow_type
 from frazil.spark.encode import Encoder, encoder_of
 from frazil.spark.jobs import open_or_create
+from frazil.spark.likeness import models
 from frazil.spark.location import Pinned, Target, open_pinned
 from frazil.spark.new_arrays import NewArray, new_array
 from frazil.spark.options import Options, invalid_option
@@ -44,6 +45,8 @@ class _Draft:
     schema: t.StructType
     is_replaced: bool
     """whether the whole table is overwritten"""
+    models: Mapping[str, Mapping[str, Any]]
+    """documents that new arrays shall be like"""
 
     def field(self, name: str) -> t.StructField:
         return self.schema[name]
@@ -78,6 +81,7 @@ def make_plan(
     """
     if target.table is not None:
         raise invalid_option(f"metadata tables such as {target.table!r} cannot be written")
+    like = models(options)  # first, since no repository is made where this fails
     repository = open_or_create(target.location)
     branch = target.branch
     pinned = Pinned(target.location, base or repository.tip(branch).snapshot_id)
@@ -91,6 +95,7 @@ def make_plan(
         options,
         schema,
         overwrite and region is None,
+        like,
     )
     _require_columns(draft)
     if _is_settled(draft):
@@ -311,7 +316,7 @@ def _new_axis(draft: _Draft, dim: str, path: str, old: Variable | None) -> Table
     if old is not None and old.dims == (dim,) and _fits(draft, path):
         template = draft.document(path)
     else:
-        new = new_array(draft.field(dim), (dim,), draft.options)
+        new = new_array(draft.field(dim), (dim,), draft.options, draft.models.get(dim))
         template = new.document((1,))
     encoder = draft.encoder(path, template)
     given = (draft.options.get(known.COORDS) or {}).get(dim)
@@ -365,7 +370,7 @@ def _array(
             old_shape=old.shape,
         )
     else:
-        new = new_array(column, dims, draft.options)
+        new = new_array(column, dims, draft.options, draft.models.get(column.name))
         document = new.document((1,) * len(dims))
         plan = ArrayPlan(
             column.name, path, dims, draft.encoder(path, document), document, True, new
