@@ -86,3 +86,5 @@ def test_sql_decodes_only_what_it_names(spark: SparkSession, tmp_path: Path) -> 
     query = "SELECT station, max(lat) FROM data WHERE lon > 1 GROUP BY station ORDER BY 2"
     rows = run_query(query, curved, spark=spark).rows
     assert [*rows] == [("Oslo", 3.0), ("Bergen", 7.0), ("Troms\u00f8", 11.0)]
+    alone = run_query("SELECT y, max(t) FROM t GROUP BY y ORDER BY y", curved, spark=spark).rows
+    assert [*alone] == [(0, 15.0), (1, 19.0), (2, 23.0)]
