@@ -19,7 +19,7 @@ def test_a_merge_of_old_chunks_asks_for_none_of_them(tmp_path: Path) -> None:
     made = Branches(2, storage=storage)
     made.commit("main", {"zarr.json": group_document(), "a/zarr.json": array_document(CHUNKS)})
     made.branch("side")
-    written = {f"a/c/{at}": b"native" * 200 for at in range(CHUNKS)}
+    written: dict[str, bytes | None] = {f"a/c/{at}": b"native" * 200 for at in range(CHUNKS)}
     made.commit("side", written)
     made.commit("main", {"b/zarr.json": array_document(1)})
     last_week = (datetime.now(UTC) - timedelta(days=7)).timestamp()
