@@ -15,7 +15,7 @@ from pyspark.sql import types as t
 
 import frazil
 from frazil.errors import InvalidInputError, NodeNotFoundError, NotFoundError
-from frazil.spark.cells import Kept, read_cells
+from frazil.spark.cells import Kept, read_cells, slabs
 from frazil.spark.source import FrazilSource, RegionReader
 from frazil.xarray.engine import FrazilBackend
 from tests.support.spark import frame, make_repository, partitions_of, read_here, weather
@@ -388,3 +388,11 @@ def test_labels_kept_from_one_region_to_the_next_are_those_of_the_region(
         assert found == [*read_cells(reader.scan, region)]
         seen += sum(batch.num_rows for batch in found)
     assert seen == read_here(weather_repo, **options).num_rows
+
+
+@pytest.mark.parametrize(
+    ("limit", "sizes"), [(24, [24]), (23, [18, 6]), (12, [12, 12]), (5, [5, 1] * 4)]
+)
+def test_slabs_take_the_room_there_is_and_no_more(limit: int, sizes: list[int]) -> None:
+    found = [[part.stop - part.start for part in slab] for slab in slabs((4, 6), limit)]
+    assert [rows * columns for rows, columns in found] == sizes
