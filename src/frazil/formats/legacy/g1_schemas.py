@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats.bounds import justified, references_justified, too_large
 from frazil.formats.legacy.header import MAX_MESSAGE
+from frazil.formats.legacy.parquet_footer import column_sizes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -201,7 +202,7 @@ def read_table(blob: bytes, *, key: str) -> pa.Table:
             page_checksum_verification=True,
         )
         limit = justified(len(blob), MAX_MESSAGE)
-        longest = _check_footer(file.metadata, len(blob), limit, key)
+        longest = _check_footer(file.metadata, blob, limit, key)
         batches, size = [], 0
         for batch in file.iter_batches(batch_size=max(1, min(BATCH_ROWS, limit // longest))):
             size += batch.nbytes
@@ -212,19 +213,17 @@ def read_table(blob: bytes, *, key: str) -> pa.Table:
         return pa.Table.from_batches(batches, schema=file.schema_arrow)
 
 
-def _check_footer(metadata: pa.FileMetaData, size: int, limit: int, key: str) -> int:
+def _check_footer(metadata: pa.FileMetaData, blob: bytes, limit: int, key: str) -> int:
     """Refuse a file that says it holds more than it can, before any of it is unpacked.
 
     Encodings of Parquet repeat a value for less than a byte. So the rows are counted too: each
     names another node or chunk. Returns how many bytes a single value may have.
     """
-    if not 0 <= metadata.num_rows <= min(MAX_ROWS, references_justified(size)):
+    if not 0 <= metadata.num_rows <= min(MAX_ROWS, references_justified(len(blob))):
         raise FormatError("file has too many rows", key=key, rows=metadata.num_rows)
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    columns = [group.column(n) for group in groups for n in range(group.num_columns)]
-    sizes = [int(column.total_uncompressed_size) for column in columns]
+    sizes = column_sizes(blob, key=key)
     if min(sizes, default=0) < 0 or sum(sizes) > limit:
-        raise too_large(key, packed=size, limit=limit)
+        raise too_large(key, packed=len(blob), limit=limit)
     return max(1, *sizes, 1)
 
 
