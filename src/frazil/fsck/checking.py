@@ -28,7 +28,7 @@ from frazil.fsck.place import Place, open_anyway
 from frazil.fsck.ref_rules import check_config_file, read_ref_files
 from frazil.fsck.repo_rules import check_backups, check_leftovers, read_repo
 from frazil.fsck.snapshot_rules import Use, check_snapshot_file, uses_of
-from frazil.ids import ManifestId, SnapshotId
+from frazil.ids import INITIAL_SNAPSHOT_ID, ManifestId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import U8, RowSet
 from frazil.maintenance.listing import ID_NAME, list_older
@@ -213,7 +213,8 @@ def check_snapshot(files: Files, link: Link, *, deep: bool) -> SnapshotAnswer:
 
 def _against_entry(link: Link, snapshot: Snapshot) -> Iterator[Finding]:
     key, entry = snapshot_key(link.id), link.entry
-    if link.is_root and len(snapshot.nodes):
+    # History that expired in G1 begins with another one, also after an upgrade.
+    if link.is_root and link.id == INITIAL_SNAPSHOT_ID and len(snapshot.nodes):
         yield Finding(Code.ROOT_NODES, key)
     if entry is None:
         return

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from frazil.commit.base import MAIN
+from frazil.commit.base import MAIN, attempts
 from frazil.commit.file_refs import Expired, FileRefs
 from frazil.errors import ConflictError, RefNotFoundError
 from frazil.ids import SnapshotId
@@ -44,21 +44,46 @@ def expire_by_files(
     if at_once is not None:
         context.assets.forget()
         return at_once.released
+    released: set[SnapshotId] = set()
+    for _ in attempts(context.config.update_retries()):
+        tips = refs.tags(), refs.branches()
+        released |= _expire_refs(context, refs, *tips, cutoff, branches=branches, tags=tags)
+        # An erasure may have moved refs to snapshots that it made of the history of before.
+        if not _moved(tips[0], refs.tags()) and not _moved(tips[1], refs.branches()):
+            break
+    return frozenset(released)
+
+
+def _moved(before: Mapping[str, SnapshotId], now: Mapping[str, SnapshotId]) -> bool:
+    """Whether a ref leads elsewhere; those that have gone or are new do not count."""
+    return any(now.get(name, tip) != tip for name, tip in before.items())
+
+
+def _expire_refs(
+    context: Context,
+    refs: FileRefs,
+    by_tag: Mapping[str, SnapshotId],
+    by_branch: Mapping[str, SnapshotId],
+    cutoff: Micros,
+    *,
+    branches: bool,
+    tags: bool,
+) -> set[SnapshotId]:
     history = read_file_history(context.storage)
     released: set[SnapshotId] = set()
-    for name, _, plan in plan_refs(history, refs.tags(), cutoff):
+    for name, _, plan in plan_refs(history, by_tag, cutoff):
         _adopt(context, plan)
         released |= plan.released
         if plan.is_expired and tags:
             refs.delete_tag(name)
-    for name, tip, plan in plan_refs(history, refs.branches(), cutoff):
+    for name, tip, plan in plan_refs(history, by_branch, cutoff):
         _adopt(context, plan)
         released |= plan.released
         if plan.is_expired and branches and name != MAIN:
             # A commit since then has made the branch young again.
             with suppress(ConflictError, RefNotFoundError):
                 refs.delete_branch(name, tip)
-    return frozenset(released)
+    return released
 
 
 def plan_by_files(

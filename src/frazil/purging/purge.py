@@ -259,6 +259,9 @@ def _swap_repo_object(refs: RepoObjectRefs, found: Found, rewriter: Rewriter) ->
 
 def _swap_files(context: Context, refs: RefFileRefs, found: Found, rewriter: Rewriter) -> bool:
     """Move each ref to the snapshot that replaces its own; False when one has moved meanwhile."""
+    if _was_shortened(context, found):
+        rewriter.ids.clear()  # what was written has the parents of before
+        return False
     try:
         for name, at in refs.branches().items():
             if at in rewriter.ids:
@@ -269,6 +272,15 @@ def _swap_files(context: Context, refs: RefFileRefs, found: Found, rewriter: Rew
     except ConflictError:
         return False
     return _is_known(context, found, rewriter)
+
+
+def _was_shortened(context: Context, found: Found) -> bool:
+    """Whether an expiry has given snapshots other parents since history was read."""
+    before = found.history
+    return any(
+        one in before and entry.parent_id != before[one].parent_id
+        for one, entry in known_history(context).items()
+    )
 
 
 def _is_known(context: Context, found: Found, rewriter: Rewriter) -> bool:

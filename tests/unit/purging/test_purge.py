@@ -605,3 +605,30 @@ def test_a_refusal_for_what_somebody_just_wrote_comes_before_history_changes() -
         except NodeNotFoundError:
             break  # history has gone over, and the other finds nothing to write to
     assert refused
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_what_expires_during_an_erasure_stays_expired(spec: int) -> None:
+    place = MemoryStorage()
+    repo = Repository.create(
+        place, config=RepositoryConfig(inline_chunk_threshold_bytes=0), spec_version=spec
+    )
+    write_keys(session := repo.writable_session("main"), {"a/zarr.json": array_document(4)})
+    session.commit("made")
+    for number in range(3):
+        session = repo.writable_session("main")
+        write_keys(session, {f"a/c/{number}": bytes([number]) * 8})
+        last = session.commit(f"chunk {number}")
+
+    def expire() -> None:
+        other = Repository.open(place)
+        assert other.expire_snapshots(written_at(other, last))
+
+    meddled = InterruptedStorage(place, [Moment("put", "snapshots/", expire)])
+    Repository.open(meddled).purge("/a", [slice(0, 1)], confirm="/a", unsafe_minimum_age=AT_ONCE)
+    assert meddled.is_over
+    found = Repository.open(place)
+    left = [entry.message for entry in found.ancestry(branch="main")]
+    assert left == ["chunk 2", "Repository initialized"]
+    assert "a/c/0" not in contents(found.readonly_session("main"))
+    check_repository(found)

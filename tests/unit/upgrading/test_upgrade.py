@@ -44,6 +44,7 @@ from tests.support.old_repositories import (
     files_at,
     fill,
     make_old,
+    make_small,
     put,
     told,
     values_of,
@@ -489,3 +490,14 @@ def test_snapshots_without_history(to: int) -> None:
 def told_values(repo: Repository, branch: str) -> dict[str, object]:
     """All values at the tip of a branch."""
     return values_of(repo, repo.lookup_branch(branch))
+
+
+@pytest.mark.parametrize("to", SPECS)
+def test_history_that_has_expired_is_sound_after_an_upgrade(to: int) -> None:
+    place = MemoryStorage()
+    make_small(place, "g1")
+    assert Repository.open(place).expire_snapshots(datetime.now(UTC) + timedelta(days=1))
+    before = told(Repository.open(place))
+    upgrade_older(place, to=to)
+    assert_sound(place)
+    assert told(Repository.open(place)) == before
