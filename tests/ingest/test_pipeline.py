@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,9 @@ def test_references_notice_that_a_file_has_changed(tmp_path: Path) -> None:
 
 def test_references_notice_that_an_older_file_has_taken_its_place(tmp_path: Path) -> None:
     files = archive(tmp_path / "files")
+    an_hour_ago = time.time() - 3600  # what happens within one second cannot be noticed
+    for file in files:
+        os.utime(file, (an_hour_ago, an_hour_ago))
     take(tmp_path / "repo", *files)
     as_netcdf4(tmp_path / "files", part(7), files[0].name)
     os.utime(files[0], (1e9, 1e9))  # as cp -p, rsync -a and backups do
