@@ -192,7 +192,8 @@ writer.trigger(availableNow=True).start(f"{{place}}/repo").awaitTermination()
 """
 
 
-@pytest.mark.parametrize("moment", [pytest.param("before", marks=pytest.mark.soak), "after"])
+@pytest.mark.soak
+@pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_killed_stream_goes_on_where_it_was(tmp_path: Path, moment: str) -> None:
     data = weather(6).sortby("lat")
     (tmp_path / "in").mkdir()
