@@ -35,18 +35,24 @@ def claim(place: Storage, target: Generation, mode: ChunkMode) -> None:
         if found is None or found.generation.dialect is not None:
             return
         release(place)
-        raise ConflictError(
-            message="somebody else has upgraded this repository; open it again",
-            kind=ErrorKind.REPO_INFO_UPDATED,
-        )
+        raise _late()
     there = place.get(CLAIM_KEY)
+    if there is None:  # it was released between these two calls
+        raise _late()
     if there != wanted:
         raise cannot(f"another upgrade {_described(there)} has been begun; finish or undo it first")
 
 
-def _described(claimed: bytes | None) -> str:
+def _late() -> ConflictError:
+    return ConflictError(
+        message="somebody else has upgraded this repository; open it again",
+        kind=ErrorKind.REPO_INFO_UPDATED,
+    )
+
+
+def _described(claimed: bytes) -> str:
     try:
-        said = json.loads(claimed or b"")
+        said = json.loads(claimed)
         return f"(to {said['to']}, chunks: {said['chunks']})"
     except (ValueError, TypeError, KeyError):
         return f"(see {CLAIM_KEY})"

@@ -71,6 +71,18 @@ def test_whoever_has_planned_before_the_other_was_done_writes_nothing(
     assert_upgraded(place, other["to"], before)
 
 
+def test_whoever_finds_that_the_other_has_just_ended_is_told_so() -> None:
+    place, before = sample("g1")
+    ended = InterruptedStorage(
+        place, [Moment("put_if", CLAIM_KEY, lambda: place.put(CLAIM_KEY, b""))]
+    )
+    ended.moments.append(Moment("get", CLAIM_KEY, lambda: place.delete_many([CLAIM_KEY])))
+    with pytest.raises(ConflictError, match="open it again"):
+        upgrade_older(ended, **FIRST)
+    upgrade_older(place, **FIRST)
+    assert_upgraded(place, 1, before)
+
+
 def test_an_upgrade_that_died_is_undone_before_another_is_begun() -> None:
     place, before = sample("g1")
 
