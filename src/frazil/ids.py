@@ -1,4 +1,4 @@
-"""Object and node ids, their Crockford text, and node paths (format reference 2.3, 3.2)."""
+"""Object and node ids, their Crockford text, and node paths."""
 
 from __future__ import annotations
 

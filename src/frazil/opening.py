@@ -1,4 +1,4 @@
-"""What is at a place, and how to make or open a repository there (format reference 1.2, 1.3)."""
+"""What is at a place, and how to make or open a repository there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commit protocol of v1: one file per ref, replaced by compare-and-swap (reference 4.4, 5.1)."""
+"""Commit protocol of v1: one file per ref, replaced by compare-and-swap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commit protocol of v2: one `repo` object is replaced by compare-and-swap (reference 4.3, 5).
+"""Commit protocol of v2: one `repo` object is replaced by compare-and-swap.
 
 The object that is replaced is first copied below `overwritten/`, which keeps the operations log
 complete.

@@ -1,4 +1,4 @@
-"""Vectors of FlatBuffers tables read as numpy columns (format reference 3.1).
+"""Vectors of FlatBuffers tables read as numpy columns.
 
 Tables of one vector are grouped by the content of their vtables, because all tables of a group
 have each field at the same place. Every position is checked against the file before it is read,

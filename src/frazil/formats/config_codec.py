@@ -1,4 +1,4 @@
-"""The stored configuration (format reference 3.8), as a plain map and as `config.yaml`.
+"""The stored configuration, as a plain map and as `config.yaml`.
 
 All keys are written, unset ones as null; missing keys are unset and unknown ones are ignored.
 """

@@ -1,4 +1,4 @@
-"""The 39-byte header of every binary file, and its zstd body (format reference 2.1, 2.2)."""
+"""The 39-byte header of every binary file, and its zstd body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FlatBuffers tables, read with bounds checks (format reference 3.1).
+"""FlatBuffers tables, read with bounds checks.
 
 Every read checks that it stays inside the buffer, so damaged bytes end in a `FormatError`.
 Positions are plain ints; a `Table` is a position with its vtable.

@@ -1,4 +1,4 @@
-"""One field of many FlatBuffers tables at once, as numpy columns (format reference 3.1).
+"""One field of many FlatBuffers tables at once, as numpy columns.
 
 The tables may have any vtables. Every position is checked against the file before it is read,
 and a file that points to the same bytes from many places is refused once the sum would exceed

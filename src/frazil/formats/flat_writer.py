@@ -1,4 +1,4 @@
-"""FlatBuffers built from the end to the beginning (format reference 3.1).
+"""FlatBuffers built from the end to the beginning.
 
 References in a FlatBuffer point forward, so what is referred to is written first, nearer to the
 end of the file. An object is named by its distance from the end; each object is one piece of

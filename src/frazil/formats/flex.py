@@ -1,4 +1,4 @@
-"""JSON values as FlexBuffers (format reference 3.7).
+"""JSON values as FlexBuffers.
 
 Reading trusts nothing: every position is checked, nesting is limited, and a buffer whose values
 point to each other again and again is refused instead of being unfolded.

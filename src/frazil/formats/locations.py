@@ -1,4 +1,4 @@
-"""Virtual locations compressed with a zstd dictionary (format reference 4.10)."""
+"""Virtual locations compressed with a zstd dictionary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests: the chunk references of arrays (format reference 3.3).
+"""Manifests: the chunk references of arrays.
 
 A manifest is decoded in two steps. Opening it checks the envelope and the list of arrays; the
 columns of an array are made when they are first needed. Until then a single chunk is found by

@@ -1,4 +1,4 @@
-"""Named JSON values as snapshots and the repo object store them (format reference 3.2, 3.7)."""
+"""Named JSON values as snapshots and the repo object store them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many nodes of a snapshot file at once, read as columns (format reference 3.4).
+"""Many nodes of a snapshot file at once, read as columns.
 
 A snapshot has as many tables as it has dimensions, dimension names and manifest pointers, and a
 deep hierarchy has many thousands of those.

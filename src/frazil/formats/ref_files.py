@@ -1,4 +1,4 @@
-"""The ref files of v1: their names and their content (format reference 1.1, 1.5, 5.1).
+"""The ref files of v1: their names and their content.
 
 Stores whose paths go through percent-encoding keep ref names encoded; every function that deals
 with names is told so by `encoded`, and callers only ever see the real names.

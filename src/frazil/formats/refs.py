@@ -1,4 +1,4 @@
-"""The references of one array: FlatBuffers tables `ChunkRef` as columns (format reference 3.3)."""
+"""The references of one array: FlatBuffers tables `ChunkRef` as columns."""
 
 from __future__ import annotations
 

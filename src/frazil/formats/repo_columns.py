@@ -1,4 +1,4 @@
-"""The two long lists of the repo object, as columns: snapshots and updates (reference 3.6).
+"""The two long lists of the repo object, as columns: snapshots and updates.
 
 Both are written as one piece of bytes whose tables have a fixed stride, one vtable for each
 combination of fields, and all text behind them. Text is copied from the file it was read from.

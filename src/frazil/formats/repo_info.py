@@ -1,4 +1,4 @@
-"""The v2 repo object (format reference 3.6)."""
+"""The v2 repo object."""
 
 from __future__ import annotations
 

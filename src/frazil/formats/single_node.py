@@ -1,4 +1,4 @@
-"""One node of a snapshot file (format reference 3.4).
+"""One node of a snapshot file.
 
 Columns pay from a dozen nodes on; who asks for one should not wait for them.
 """

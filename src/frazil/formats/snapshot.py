@@ -1,4 +1,4 @@
-"""Snapshot files of spec 1 and 2 (format reference 3.4)."""
+"""Snapshot files of spec 1 and 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes of a snapshot file (format reference 3.4).
+"""The nodes of a snapshot file.
 
 Unless there are few, only the nodes that are asked for become objects, and those that did not
 change go into the next file as they are.

@@ -1,4 +1,4 @@
-"""Transaction logs: what a commit changed (format reference 3.5)."""
+"""Transaction logs: what a commit changed."""
 
 from __future__ import annotations
 

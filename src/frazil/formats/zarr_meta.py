@@ -1,4 +1,4 @@
-"""The parts of a `zarr.json` document that a snapshot must know (format reference 4.8)."""
+"""The parts of a `zarr.json` document that a snapshot must know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of one transaction log, alone and against what really changed (reference 3.5, 4.5).
+"""The rules of one transaction log, alone and against what really changed.
 
 A log may tell of more than the difference of two snapshots: of chunks that were written as they
 were, of nodes that came and went. It must not tell of less.

@@ -1,4 +1,4 @@
-"""The rules of one manifest, alone and against the arrays that use it (reference 3.3, 4.10)."""
+"""The rules of one manifest, alone and against the arrays that use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of the ref files and the configuration of v1 (format reference 1.1, 5.1)."""
+"""The rules of the ref files and the configuration of v1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of the v2 repo object and of the operations log that it begins (reference 3.6, 5)."""
+"""The rules of the v2 repo object and of the operations log that it begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of one snapshot file (format reference 3.2, 3.4, 4.8)."""
+"""The rules of one snapshot file."""
 
 from __future__ import annotations
 

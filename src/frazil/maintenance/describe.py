@@ -1,4 +1,4 @@
-"""Decoded files as plain data that JSON can hold (format reference 10.1)."""
+"""Decoded files as plain data that JSON can hold."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Expiry: old snapshots leave the history, their data stays until garbage collection.
 
-With a repo object this is one rewrite of it (format reference 7.1).
+With a repo object this is one rewrite of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Expiry where snapshot files name their parents (format reference 7.2).
+"""Expiry where snapshot files name their parents.
 
 In each ref's history the oldest snapshot that stays is rewritten in place, under the same id,
 as a child of the root.

@@ -1,4 +1,4 @@
-"""What is garbage: objects that nothing refers to and that are old (format reference 7.3).
+"""What is garbage: objects that nothing refers to and that are old.
 
 Candidates are listed before the refs are read, so an object that is written while a collection
 runs is never one. `collecting` deletes them, and looks here again at what is published meanwhile.

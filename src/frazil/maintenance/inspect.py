@@ -1,4 +1,4 @@
-"""Any file of a repository as plain data, to look at (format reference 10.1)."""
+"""Any file of a repository as plain data, to look at."""
 
 from __future__ import annotations
 

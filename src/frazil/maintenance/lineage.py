@@ -1,7 +1,7 @@
 """Pure rules on the table of snapshots: what refs reach, and history with parts cut out.
 
 Cutting a snapshot out of a history must not lose what it changed: the snapshot that follows
-takes over its transaction log by name (format reference 7.1, 7.3).
+takes over its transaction log by name.
 """
 
 from __future__ import annotations

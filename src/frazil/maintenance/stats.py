@@ -1,4 +1,4 @@
-"""How many bytes of chunks a repository refers to (format reference 7.4)."""
+"""How many bytes of chunks a repository refers to."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An operations log for a repository that never kept one, made up from its history.
 
-Times ascend strictly, as in a log that was really written (format reference 8).
+Times ascend strictly, as in a log that was really written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From v1 to v2: everything refs and history know goes into a repo object (reference 8).
+"""From v1 to v2: everything refs and history know goes into a repo object.
 
 No snapshot, manifest or chunk is touched. First there is a repo object that takes no changes,
 so that clients of version 2 wait. Then every ref file is fenced, which stops those of version 1;

@@ -1,4 +1,4 @@
-"""The configuration of a repository (format reference 3.8): None is unset, defaults are here."""
+"""The configuration of a repository: None is unset, defaults are here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feature flags of a v2 repository (format reference 5.5)."""
+"""Feature flags of a v2 repository."""
 
 from __future__ import annotations
 

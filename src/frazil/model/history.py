@@ -1,4 +1,4 @@
-"""Snapshots, transaction logs and the repo object as records (format reference 3.4-3.6).
+"""Snapshots, transaction logs and the repo object as records.
 
 The records of the operations log and the table of snapshots have files of their own; this one
 offers them too, because together they are the history.

@@ -1,4 +1,4 @@
-"""Groups and arrays as a snapshot records them (format reference 3.4)."""
+"""Groups and arrays as a snapshot records them."""
 
 from __future__ import annotations
 

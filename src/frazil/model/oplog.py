@@ -1,8 +1,7 @@
 """The operations log as columns, newest line first.
 
 Each rewrite of the repo object adds one line to a log of up to a thousand, so the log keeps the
-columns of the file it came from and makes a record only when it is asked for one
-(format reference 3.6, `Update`, and 5.3).
+columns of the file it came from and makes a record only when it is asked for one.
 """
 
 from __future__ import annotations

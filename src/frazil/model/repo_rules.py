@@ -1,4 +1,4 @@
-"""How the repo object changes: one line of the operations log for each rewrite (reference 5.3)."""
+"""How the repo object changes: one line of the operations log for each rewrite."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The snapshots of a repository as columns, with an entry made only when it is asked for.
 
 A history has thousands of snapshots and each commit adds one, so everything that touches all
-of them works on whole columns (format reference 3.6, `SnapshotInfo`).
+of them works on whole columns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can happen to a repository: one record for each kind of update (format reference 3.6)."""
+"""What can happen to a repository: one record for each kind of update."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes, availability and feature flags of a repository (format reference 5.4-5.6)."""
+"""Attributes, availability and feature flags of a repository."""
 
 from __future__ import annotations
 

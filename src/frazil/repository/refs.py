@@ -1,4 +1,4 @@
-"""Branches and tags (format reference 5.1)."""
+"""Branches and tags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session has changed and not yet committed (format reference 4.2).
+"""What a session has changed and not yet committed.
 
 A `ChangeSet` is mutable, picklable and mergeable. It knows nothing of the base snapshot:
 whoever records a change says whether the node is old or new.

@@ -1,4 +1,4 @@
-"""Which of our changes clash with somebody's commit (format reference 6).
+"""Which of our changes clash with somebody's commit.
 
 *Ours* is the change set of a session, *theirs* the transaction log of one commit made since the
 session began, with the hierarchy of its snapshot. Nodes are compared by their ids: what stands at

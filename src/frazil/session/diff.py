@@ -1,4 +1,4 @@
-"""What changed between two states, by path, from transaction logs (format reference 6, "diff")."""
+"""What changed between two states, by path, from transaction logs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """From the current nodes and the changes to the files a commit would write, writing none.
 
-Format reference 4.5 (transaction log) and 4.6 (manifest building): an array has at most one
-manifest per split cell, untouched manifests are kept, references outside the grid are dropped.
+An array has at most one manifest per split cell, untouched manifests are kept, references outside
+the grid are dropped.
 """
 
 from __future__ import annotations

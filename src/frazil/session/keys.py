@@ -1,4 +1,4 @@
-"""The grammar of Zarr store keys (format reference 9.1); pure."""
+"""The grammar of Zarr store keys; pure."""
 
 from __future__ import annotations
 

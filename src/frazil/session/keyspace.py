@@ -1,7 +1,4 @@
-"""A working state as keys and values: what a Zarr store does, without Zarr and without async.
-
-Format reference 9.2 has the table of operations.
-"""
+"""A working state as keys and values: what a Zarr store does, without Zarr and without async."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Fetching small manifests ahead of their first use, where that saves waiting.
 
-Which manifests are worth it is configuration (format reference 3.8): by default those of
+Which manifests are worth it is configuration: by default those of
 coordinate variables. Storages that answer in line have nothing to win.
 """
 

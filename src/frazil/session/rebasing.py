@@ -1,4 +1,4 @@
-"""Putting a session's changes on top of commits made since it began (format reference 6)."""
+"""Putting a session's changes on top of commits made since it began."""
 
 from __future__ import annotations
 

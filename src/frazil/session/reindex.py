@@ -1,4 +1,4 @@
-"""Moving the chunks of an array to other coordinates without copying bytes (reference 4.9)."""
+"""Moving the chunks of an array to other coordinates without copying bytes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The live clients of a place: opened when first needed, one set for each process.
 
-Also knows how keys are spelled in the bucket (format reference 1.6).
+Also knows how keys are spelled in the bucket.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The text of a virtual chunk location (format reference 4.10).
+"""The text of a virtual chunk location.
 
 A location is a URL. `file:` URLs are normalised as browsers do it, since dot segments there
 could leave a container; everything else is opaque and kept, but for the case of the scheme.

@@ -1,6 +1,6 @@
 """Virtual chunk containers: which locations may be read, with what, and reading them.
 
-Format reference 4.10. A chunk is read only through a container that the configuration names
+A chunk is read only through a container that the configuration names
 and the caller has authorised; credentials are never stored and never shown.
 """
 
