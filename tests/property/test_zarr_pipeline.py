@@ -284,10 +284,10 @@ def test_arrays_are_as_in_zarrs_own_store(data: st.DataObject, case: Case) -> No
             if data.draw(st.booleans()):
                 shape = ()
             value = some_values(case, shape, data.draw(st.integers(0, 99)))
-            assert_same(
-                outcome(put, ours, way, selection, value),
-                outcome(put, theirs, way, selection, value),
-            )
+            right = outcome(put, theirs, way, selection, value)
+            assert_same(outcome(put, ours, way, selection, value), right)
+            if isinstance(right, type):
+                return  # which shards zarr has written before it gives up is a matter of chance
             assert chunk_keys(ours) == chunk_keys(theirs)
         assert_same(ours[...], theirs[...])
         for _ in range(3):
