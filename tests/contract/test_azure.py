@@ -16,6 +16,8 @@ from frazil.storage.places import AzurePlace
 from tests.contract.storage_contract import StorageContract
 from tests.support.servers import HOST, AzureServer, CuttingProxy
 
+pytestmark = pytest.mark.soak
+"""The emulator comes from npm, and takes a minute to install."""
 QUICK = StorageSettings(retries=StorageRetriesSettings(4, 1, 5))
 
 

@@ -15,7 +15,7 @@ from tests.support.edit_races import DETECT, SOLVERS, Race
 from tests.support.edits import EDITS, MOVES
 
 NAMES = sorted(EDITS)
-EACH = 12
+EACH = 24
 """Of the others, one in so many is tried in `make test`, another one for each edit."""
 
 

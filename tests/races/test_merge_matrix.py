@@ -35,7 +35,7 @@ Work: TypeAlias = Callable[[Repository, str, str], None]
 NAMES = sorted(EDITS)
 UNSOUND = ("/c/m", "/a/m")
 """Where one of the edits puts a node below nothing, or below an array."""
-EACH = 20
+EACH = 40
 """Of the others, one in so many is tried in `make test`, another one for each edit."""
 
 

@@ -142,12 +142,12 @@ def run(place: Path, *parts: str) -> Told:
 
 @pytest.fixture(scope="module")
 def basics(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    return run(tmp_path_factory.mktemp("basics"), INGEST)
+    return run(tmp_path_factory.mktemp("basics"))
 
 
 @pytest.fixture(scope="module")
 def more(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    return run(tmp_path_factory.mktemp("more"), STREAMS, JOBS, UPKEEP, COPIES)
+    return run(tmp_path_factory.mktemp("more"), INGEST, STREAMS, JOBS, UPKEEP, COPIES)
 
 
 def seen(path: Path) -> xr.Dataset:
@@ -169,8 +169,9 @@ def test_writing(basics: Told) -> None:
     np.testing.assert_array_equal(found.wind[10], weather().wind[9])
 
 
-def test_ingest(basics: Told) -> None:
-    place, told = basics
+@pytest.mark.soak
+def test_ingest(more: Told) -> None:
+    place, told = more
     assert told["virtual"] == told["native"] == ["committed", 2]
     xr.testing.assert_equal(seen(place / "native"), decoded(0, 1))
 

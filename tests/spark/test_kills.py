@@ -41,9 +41,9 @@ fs.ingest(f"{{place}}/files/*.nc", f"{{place}}/repo", spark=session("local[2]"),
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
-    ("step", "condition"),
-    [pytest.param("copying", "now.chunks > 0", marks=pytest.mark.soak), ("committing", "True")],
+    ("step", "condition"), [("copying", "now.chunks > 0"), ("committing", "True")]
 )
 def test_a_killed_ingest_leaves_the_branch(tmp_path: Path, step: str, condition: str) -> None:
     values = many(tmp_path / "files", 6, (40, 50))

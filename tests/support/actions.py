@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import TypeAlias
 
 import pytest
@@ -14,6 +15,7 @@ from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
 from frazil.session.session import Session
 from frazil.storage.base import Storage
+from frazil.storage.memory import MemoryStorage
 from tests.support.ages import AT_ONCE
 from tests.support.nodes import array_document, contents, group_document, write_keys
 
@@ -29,6 +31,19 @@ LATER = timedelta(days=1)
 
 def base_of(storage: Storage, spec: int) -> Repository:
     """A repository with two commits, two branches and a chunk that nobody needs."""
+    for key, content in _base_objects(spec).items():
+        storage.put(key, content)
+    return Repository.open(storage, config=CONFIG)
+
+
+@cache
+def _base_objects(spec: int) -> dict[str, bytes]:
+    storage = MemoryStorage()
+    _make_base(storage, spec)
+    return {item.key: bytes(storage.get(item.key) or b"") for item in storage.list()}
+
+
+def _make_base(storage: Storage, spec: int) -> None:
     repository = Repository.create(storage, config=CONFIG, spec_version=spec)
     session = repository.writable_session("main")
     write_keys(
@@ -47,7 +62,6 @@ def base_of(storage: Storage, spec: int) -> Repository:
     repository.create_branch("old", first)
     abandoned = repository.writable_session("main")
     write_keys(abandoned, {"a/c/3": NATIVE})
-    return repository
 
 
 def state_of(storage: Storage) -> State:

@@ -644,10 +644,11 @@ def _die_at(step: int, root: str, expected: Version | None) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("each", [3, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("is_update", [False, True], ids=["create", "replace"])
-def test_death_at_every_step_leaves_old_or_new(tmp_path: Path, is_update: bool) -> None:
+def test_death_at_every_step_leaves_old_or_new(tmp_path: Path, is_update: bool, each: int) -> None:
     outcomes = []
-    for step in range(1, 400):
+    for step in range(1, 400, each):
         storage = LocalStorage(tmp_path / str(step))
         old = b"old" if is_update else None
         if old is not None:
