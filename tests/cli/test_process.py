@@ -173,3 +173,16 @@ def test_what_is_not_there_is_told_before_spark_starts(
     assert said in done.stderr
     assert "Java" not in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.soak
+def test_an_embedded_spark_says_nothing_of_its_own(still_ocean: Ocean) -> None:
+    done = subprocess.run(
+        command("sql", still_ocean.url, "SELECT count(*) AS n FROM data", "--json"),
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
+    )
+    assert '"n": 60' in done.stdout
+    assert done.stderr.splitlines() == []

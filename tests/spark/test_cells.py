@@ -15,6 +15,7 @@ from pyspark.sql import types as t
 
 import frazil
 from frazil.errors import InvalidInputError, NodeNotFoundError, NotFoundError
+from frazil.spark import cells
 from frazil.spark.cells import Kept, read_cells, slabs
 from frazil.spark.source import FrazilSource, RegionReader
 from frazil.xarray.engine import FrazilBackend
@@ -375,13 +376,23 @@ def test_raw_values_without_decoding(weather_repo: Path) -> None:
     assert -32768 in found["t2m"].to_pylist()
 
 
-@pytest.mark.parametrize("options", [{}, {"where": "lat > 0"}, {"isel": "lon=[0, 3]"}])
-def test_labels_kept_from_one_region_to_the_next_are_those_of_the_region(
-    weather_repo: Path, options: dict[str, Any]
-) -> None:
-    source = FrazilSource({"path": str(weather_repo), **options})
+def region_reader(path: Path, **options: str) -> RegionReader:
+    source = FrazilSource({"path": str(path), **options})
     reader = source.reader(source.schema())
     assert isinstance(reader, RegionReader)
+    return reader
+
+
+@pytest.mark.parametrize("cells_at_once", [1 << 20, 7])
+@pytest.mark.parametrize("options", [{}, {"where": "lat > 0"}, {"isel": "lon=[0, 3]"}])
+def test_labels_kept_from_one_region_to_the_next_are_those_of_the_region(
+    weather_repo: Path,
+    options: dict[str, Any],
+    cells_at_once: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader = region_reader(weather_repo, **options)
+    monkeypatch.setattr(cells, "REGION_CELLS", cells_at_once)
     kept, seen = Kept(), 0
     for region in reader.grid.regions(0, reader.grid.total, 1):
         found = [*read_cells(reader.scan, region, kept=kept)]
@@ -390,8 +401,38 @@ def test_labels_kept_from_one_region_to_the_next_are_those_of_the_region(
     assert seen == read_here(weather_repo, **options).num_rows
 
 
+def test_labels_of_the_same_places_are_made_once(weather_repo: Path) -> None:
+    reader, kept = region_reader(weather_repo), Kept()
+    region = next(iter(reader.grid.regions(0, reader.grid.total, 1)))
+    first, second = (next(read_cells(reader.scan, region, kept=kept)) for _ in range(2))
+    for name in ("time", "lat", "lon"):
+        places = {each.column(name).buffers()[1].address for each in (first, second)}
+        assert len(places) == 1, name
+
+
+def test_lines_stay_whole_however_long_they_are(
+    weather_repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = read_here(weather_repo, layout="lines", variables="wind", split_size="1g")
+    monkeypatch.setattr(cells, "REGION_CELLS", 2)
+    found = read_here(weather_repo, layout="lines", variables="wind", split_size="1g")
+    assert found.to_pylist() == whole.to_pylist()
+    assert {len(line) for line in found["lon"].to_pylist()} == {5}
+
+
+@pytest.mark.parametrize(("most", "lines"), [(3, 1), (10, 2), (14, 2)])
+def test_batches_of_lines_hold_no_more_cells_than_those_of_cells(
+    weather_repo: Path, most: int, lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = region_reader(weather_repo, layout="lines", variables="wind", **{"split-size": "1g"})
+    monkeypatch.setattr(cells, "BATCH_ROWS", most)
+    sizes = [batch.num_rows for part in reader.partitions() for batch in reader.read(part)]
+    assert sizes[0] == max(sizes) == lines
+    assert sum(sizes) == 70
+
+
 @pytest.mark.parametrize(
-    ("limit", "sizes"), [(24, [24]), (23, [18, 6]), (12, [12, 12]), (5, [5, 1] * 4)]
+    ("limit", "sizes"), [(24, [24]), (23, [18, 6]), (12, [12, 12]), (7, [6] * 4), (5, [5, 1] * 4)]
 )
 def test_slabs_take_the_room_there_is_and_no_more(limit: int, sizes: list[int]) -> None:
     found = [[part.stop - part.start for part in slab] for slab in slabs((4, 6), limit)]

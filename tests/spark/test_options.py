@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pickle
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import xarray as xr
+from typer.testing import CliRunner
 
 import frazil
+from frazil.cli.app import app
 from frazil.errors import (
     InvalidInputError,
     NotFoundError,
@@ -22,6 +25,7 @@ from frazil.spark.known_options import Use
 from frazil.spark.location import location_of, parse_target
 from frazil.spark.options import documented, parse_options
 from frazil.xarray import to_icechunk
+from tests.support.archive import archive, take
 from tests.support.spark import read_here
 
 SECRET = "do-not-show-me"
@@ -149,6 +153,27 @@ def test_words_after_a_prefix(tmp_path: Path) -> None:
         location_of(
             str(tmp_path / "repo"), {"authorize-virtual-chunk-access": f"s3://a/={SECRET}"}
         ).location.open()
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
+def test_what_is_told_after_an_ingest_can_be_followed(tmp_path: Path) -> None:
+    """Word by word: the option of the command line, that of Spark, and a plain path."""
+    report = take(tmp_path / "repo", *archive(tmp_path / "files", 1))
+    hint = report.how_to_read or ""
+    url, runner = str(tmp_path / "repo"), CliRunner()
+    on_spark = re.search(r"(\S+)='(.+)' \(Spark\)", hint)
+    on_line = re.search(r"(--\S+) (\S+) \(command line\)", hint)
+    assert on_spark is not None
+    assert on_line is not None
+    options: dict[str, Any] = {on_spark[1]: on_spark[2], "variables": "t2m"}
+    assert read_here(url, **options).num_rows == 60
+    for prefix in (on_line[2], str(tmp_path / "files")):
+        said = runner.invoke(app, ["cat", url, "t2m", on_line[1], prefix])
+        assert said.exit_code == 0, said.output
+    refused = runner.invoke(app, ["cat", url, "t2m"])
+    assert refused.exit_code != 0
+    assert "--authorize" in refused.stderr
+    assert "authorize_virtual_chunk_access" not in refused.stderr
 
 
 def test_virtual_credentials_need_a_prefix() -> None:

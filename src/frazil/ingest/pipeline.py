@@ -17,14 +17,21 @@ from frazil.errors import ConflictError, ErrorKind
 from frazil.ingest import containers, provenance, writing
 from frazil.ingest.allowed import Allowed
 from frazil.ingest.copying import Copied, copies, copy
-from frazil.ingest.encoding import quiet
 from frazil.ingest.findings import Findings
 from frazil.ingest.isolation import Limits
 from frazil.ingest.manifests import Written, cells, covered, united, write_cell
 from frazil.ingest.names import require_variables
 from frazil.ingest.planning import make_plan
 from frazil.ingest.plans import Kind, Plan, Planned, Wanted
-from frazil.ingest.records import Failure, FileScan, Outcome, Skipped, Task, origin_of
+from frazil.ingest.records import (
+    Failure,
+    FileScan,
+    Outcome,
+    References,
+    Skipped,
+    Task,
+    origin_of,
+)
 from frazil.ingest.reports import IngestReport, Progress, Status, refused
 from frazil.ingest.scan import scan, unless_known
 from frazil.ingest.sources import expand, shown
@@ -143,11 +150,11 @@ class _Ingest:
         urls = expand(self.request.files, self.request.source_options)
         target = self._target()
         outcomes = self._scan(urls, target.known())
-        for attempt in range(1, PLANS + 1):
+        for plans_left in reversed(range(PLANS)):
             try:
                 return self._carried_out(outcomes, target)
             except ConflictError as conflict:
-                if conflict.kind not in _OVERTAKEN or attempt == PLANS:
+                if conflict.kind not in _OVERTAKEN or not plans_left:
                     raise
             target = self._target()
             known = target.known()
@@ -269,23 +276,20 @@ class _Ingest:
         writing.make_groups(session, self.group, plan.attributes if is_new else None)
         for array in plan.arrays:
             writing.make_array(session, self._path(array), array, plan)
-        total = {Kind.LOADED: 0, Kind.VIRTUAL: 0, Kind.NATIVE: 0}
-        nbytes = dict(total)
-        state = Progress("copying", 0)
-        for array in plan.arrays:
-            if array.kind is Kind.LOADED:
-                nbytes[Kind.LOADED] += writing.write_loaded(session, self._path(array), array, plan)
-        chunks, size = self._copy(session, plan, state)
-        nbytes[Kind.NATIVE], total[Kind.NATIVE] = size, chunks
-        for array in plan.arrays:
-            if array.kind is Kind.VIRTUAL:
-                count, size = self._refer(session, plan, array)
-                total[Kind.VIRTUAL] += count
-                nbytes[Kind.VIRTUAL] += size
+        loaded_bytes = sum(
+            writing.write_loaded(session, self._path(array), array, plan)
+            for array in plan.arrays
+            if array.kind is Kind.LOADED
+        )
+        native_chunks, native_bytes = self._copy(session, plan)
+        referred = [
+            self._refer(session, plan, array) for array in plan.arrays if array.kind is Kind.VIRTUAL
+        ]
+        virtual_chunks = sum(count for count, _ in referred)
         self.tell(Progress("committing", 0))
         facts = {
-            "virtual_chunks": total[Kind.VIRTUAL],
-            "native_chunks": total[Kind.NATIVE],
+            "virtual_chunks": virtual_chunks,
+            "native_chunks": native_chunks,
             **self.runner.facts(),
         }
         snapshot = self._commit(session, plan, facts)
@@ -293,10 +297,10 @@ class _Ingest:
             report,
             Status.COMMITTED,
             snapshot_id=snapshot,
-            virtual_chunks=total[Kind.VIRTUAL],
-            native_chunks=total[Kind.NATIVE],
-            referenced_bytes=nbytes[Kind.VIRTUAL],
-            copied_bytes=nbytes[Kind.NATIVE] + nbytes[Kind.LOADED],
+            virtual_chunks=virtual_chunks,
+            native_chunks=native_chunks,
+            referenced_bytes=sum(size for _, size in referred),
+            copied_bytes=native_bytes + loaded_bytes,
             containers=tuple(containers.covering(session.config, prefixes)),
         )
 
@@ -322,8 +326,7 @@ class _Ingest:
             for array in plan.arrays
             if array.kind is Kind.VIRTUAL
             for file in array.files
-            if (refs := plan.scans[file][array.name].references) is not None
-            for location in refs.locations
+            for location in _references(plan, array, file).locations
         )
         return containers.prefixes_of(locations)
 
@@ -331,7 +334,7 @@ class _Ingest:
         """Put the references of an array into the session; tell their number and bytes."""
         state = session.state
         node = state.array(self._path(array))
-        count = sum(_references(plan, array, file) for file in array.files)
+        count = sum(len(_references(plan, array, file)) for file in array.files)
         if array.base_shape is None and count >= self.request.refs_by_tasks:
             return self._write_manifests(session, plan, array, node)
         table = table_of([part_of(plan, array, n) for n in array.files], len(array.dims))
@@ -356,7 +359,7 @@ class _Ingest:
         session.state.set_manifests(node, united(written, len(array.dims)))
         return state.chunks, state.nbytes
 
-    def _copy(self, session: Session, plan: Plan, state: Progress) -> tuple[int, int]:
+    def _copy(self, session: Session, plan: Plan) -> tuple[int, int]:
         """Copy the values of native arrays; tell how many chunks and bytes that was."""
         items = [
             item
@@ -367,25 +370,23 @@ class _Ingest:
         if not items:
             return 0, 0
         fork = session.fork()
-        state = replace(state, regions=len(items))
+        state = Progress("copying", 0, regions=len(items))
         self.tell(state)
-        chunks = size = 0
         work = partial(copy, fork, self.request.source_options, self.limits)
-        with quiet():
-            for _, done in self.runner.run(work, items):
-                assert isinstance(done, Copied)
-                merge_changes(session.state.changes, done.changes)
-                chunks, size = chunks + done.chunks, size + done.nbytes
-                state = state.with_copy(done.chunks, done.nbytes)
-                self.tell(state)
+        for _, done in self.runner.run(work, items):
+            assert isinstance(done, Copied)
+            merge_changes(session.state.changes, done.changes)
+            state = state.with_copy(done.chunks, done.nbytes)
+            self.tell(state)
         session.state.move_base(session.state.base_id)
-        return chunks, size
+        return state.chunks, state.nbytes
 
 
 def _axes(plan: Plan) -> tuple[tuple[str, int, int], ...]:
     return tuple((axis.name, axis.length, axis.blocks) for axis in plan.axes)
 
 
-def _references(plan: Plan, array: Planned, file: int) -> int:
-    refs = plan.scans[file][array.name].references
-    return 0 if refs is None else len(refs)
+def _references(plan: Plan, array: Planned, file: int) -> References:
+    found = plan.scans[file][array.name].references
+    assert found is not None, "what is not copied has references from every file"
+    return found

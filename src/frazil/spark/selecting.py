@@ -312,7 +312,6 @@ def _period_end(text: str) -> str | None:
         if re.fullmatch(pattern, text.strip()):
             start = parse_time(text).astype(f"M8[{unit}]")
             return str((start + 1).astype("M8[s]"))
-    parse_time(text)
     return None
 
 

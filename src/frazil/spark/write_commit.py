@@ -114,7 +114,7 @@ def commit_write(
     size = sum(int(each.table.length.sum()) for each in done)
     _apply(plan, session.state, done)
     _write_labels(plan, session)
-    if not session.has_uncommitted_changes:
+    if txn is None and not session.has_uncommitted_changes:
         return WriteReport(None, paths)
     metadata = {
         **plan.options.properties,
@@ -127,6 +127,8 @@ def commit_write(
         metadata |= {TXN_APP: txn.app_id, TXN_VERSION: txn.version}
     message = plan.options.get(known.MESSAGE, f"write {', '.join(a.name for a in plan.arrays)}")
     snapshot = _commit(repository, session, plan, message, metadata, txn)
+    if snapshot is None:
+        return WriteReport(None, paths)
     return WriteReport(snapshot, paths, chunks, size)
 
 
@@ -139,22 +141,24 @@ def _commit(
     txn: Txn | None,
 ) -> str | None:
     solver = _SOLVERS[plan.options.get(known.REBASE, "detect")]
+    if txn is None:
+        return session.commit(message, metadata, rebase_with=solver)
     for _ in range(REBASE_TRIES):
         try:
-            return session.commit(message, metadata)
+            return session.commit(message, metadata, allow_empty=True)  # for its mark
         except ConflictError as conflict:
             if solver is None or conflict.kind != ErrorKind.COMMIT_CONFLICT:
                 raise
-            # Looked for again in what the next try builds upon, so that nothing comes between.
-            try:
-                session.rebase(solver)
-            except ConflictError:
-                if txn is not None and txn.is_in(repository, plan.branch):
-                    return None  # the same write, by somebody who was quicker
+        # Looked for again in what the next try builds upon, so that nothing comes between.
+        try:
+            session.rebase(solver)
+        except ConflictError:
+            if not txn.is_in(repository, plan.branch):
                 raise
-            if txn is not None and txn.is_in(repository, plan.branch):
-                return None
-    return session.commit(message, metadata, rebase_with=solver)
+            return None  # the same write, by somebody who was quicker
+        if txn.is_in(repository, plan.branch):
+            return None
+    return session.commit(message, metadata, allow_empty=True)
 
 
 def _rely(plan: WritePlan, session: Session) -> None:
@@ -178,6 +182,8 @@ def _apply(plan: WritePlan, state: WorkingState, written: Sequence[Written]) -> 
         state.set_metadata(path, document)
     for number, array in enumerate(plan.arrays):
         mine = [each for each in written if each.array == number]
+        if not mine:
+            continue
         node = state.array(array.path)
         _require_once(array.path, mine)
         state.set_table(node, concat([each.table for each in mine], len(array.dims)))
@@ -188,7 +194,7 @@ def _apply(plan: WritePlan, state: WorkingState, written: Sequence[Written]) -> 
 
 def _others(plan: WritePlan, state: WorkingState) -> dict[str, bytes]:
     """Documents of the group's other arrays, which must grow together with those written."""
-    grown = {a.name: a for a in plan.axes if a.old_size and a.size > a.old_size}
+    grown = {axis.name: axis for axis in plan.axes if axis.size > axis.old_size}
     if not grown:
         return {}
     mine = {array.path for array in plan.arrays} | {axis.path for axis in plan.axes}
@@ -236,7 +242,8 @@ def _require_once(path: str, written: Sequence[Written]) -> None:
 
 def _write_labels(plan: WritePlan, session: Session) -> None:
     for axis in plan.axes:
-        if axis.values is not None and axis.size > axis.old_size:
+        if axis.size > axis.old_size:
+            assert axis.values is not None, "a dimension without labels does not grow"
             write_region(
                 session, axis.path, slice(axis.old_size, axis.size), axis.values[axis.old_size :]
             )
@@ -247,7 +254,7 @@ def _write_labels(plan: WritePlan, session: Session) -> None:
 
 def _cleared(plan: WritePlan, written: Sequence[Written]) -> Iterator[Written]:
     """Empty the chunks of a region, or of what is appended, that no row was for."""
-    grown = [axis for axis in plan.axes if axis.old_size and axis.size > axis.old_size]
+    grown = [axis for axis in plan.axes if axis.size > axis.old_size]
     for group in plan.groups:
         arrays = [plan.arrays[number] for number in group.arrays]
         masks = [np.ones(axis.size, bool) for axis in plan.axes]
@@ -265,10 +272,10 @@ def _cleared_group(
     plan: WritePlan, group: ChunkGroup, masks: Sequence[Mask], written: Iterable[Written]
 ) -> Iterator[Written]:
     grid = plan.arrays[group.arrays[0]].grid
-    numbers = np.zeros(1, np.int64)
+    numbers = np.array([0])
     for axis, along in zip(group.axes, grid, strict=True):
         touched = np.unique(along.chunk_of(np.flatnonzero(masks[axis])))
-        numbers = (numbers[:, None] * max(along.count, 1) + touched).reshape(-1)
+        numbers = (numbers[:, None] * along.count + touched).ravel()
     done = [np.zeros(0, np.int64)]
     done += [chunk_numbers(grid, each.coords) for each in written if each.array == group.arrays[0]]
     left = np.setdiff1d(numbers, np.concatenate(done))

@@ -1,0 +1,237 @@
+"""The commit of a write: what it tells, what goes along, what it leaves, and nothing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import xarray as xr
+import zarr
+
+import frazil
+from frazil.errors import ConflictError, ErrorKind, RebaseFailedError
+from frazil.session.keyspace import KeySpace
+from frazil.spark import write_commit
+from frazil.spark.sink import commit_tasks
+from frazil.spark.write_commit import WriteReport, commit_write
+from frazil.storage.local import LocalStorage
+from tests.support.spark import (
+    WEATHER_ENCODING,
+    make_repository,
+    messages_of,
+    opened,
+    rows_of,
+    sink_here,
+    weather,
+    write_here,
+)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A repository with packed and plain variables."""
+    make_repository(tmp_path / "repo", weather(), **WEATHER_ENCODING)
+    return tmp_path / "repo"
+
+
+def committed(repo: Path, rows: pa.Table, **options: Any) -> WriteReport:  # noqa: ANN401
+    """The report of a write."""
+    writer = sink_here(repo, rows.schema, **options)
+    return commit_tasks(writer.plan, [writer.write(iter(rows.to_batches()))], writer.txn)
+
+
+def tip(repo: Path) -> Any:  # noqa: ANN401  (what history tells of a commit)
+    return next(iter(frazil.Repository.open(repo).ancestry(branch="main")))
+
+
+# --- what is told ---
+
+
+def test_the_report_tells_commit_arrays_chunks_and_bytes(repo: Path) -> None:
+    report = committed(repo, rows_of(weather().isel(time=slice(0, 4)) * 2))
+    stored = KeySpace(frazil.Repository.open(repo).readonly_session("main").state)
+    keys = [f"{name}/c/0/{y}/{x}" for name in ("t2m", "wind") for y in range(3) for x in range(3)]
+    assert report == WriteReport(tip(repo).id, ("/t2m", "/wind"), 18, report.bytes)
+    assert report.bytes == sum(len(stored.get(key) or b"") for key in keys)
+    assert (tip(repo).metadata["chunks"], tip(repo).metadata["bytes"]) == (18, report.bytes)
+    assert tip(repo).metadata["frazil.job"] == "write"
+    assert tip(repo).message == "write t2m, wind"
+
+
+def test_rows_that_are_none_make_no_commit(repo: Path) -> None:
+    report = committed(repo, rows_of(weather()).slice(0, 0))
+    assert report == WriteReport(None, ("/t2m", "/wind"), 0, 0)
+    assert messages_of(repo) == ["made"]
+
+
+def test_a_part_of_a_series_without_rows_counts_as_done(repo: Path) -> None:
+    series: dict[str, Any] = {"txnAppId": "job", "txnVersion": 3}
+    assert committed(repo, rows_of(weather()).slice(0, 0), **series).snapshot_id == tip(repo).id
+    assert committed(repo, rows_of(weather() * 2), **series).snapshot_id is None
+    np.testing.assert_array_equal(opened(repo).wind, weather().wind)
+
+
+def test_a_write_that_was_done_before_reports_that_it_did_nothing(repo: Path) -> None:
+    rows = rows_of(weather().isel(time=slice(0, 4)))
+    series: dict[str, Any] = {"txnAppId": "job", "txnVersion": 3}
+    assert committed(repo, rows, **series).snapshot_id == tip(repo).id
+    assert committed(repo, rows, **series) == WriteReport(None, ("/t2m", "/wind"), 0, 0)
+
+
+def test_where_the_work_was_done_is_told_by_the_commit(repo: Path) -> None:
+    rows = rows_of(weather().isel(time=slice(0, 4)))
+    writer = sink_here(repo, rows.schema, **{"snapshot-property.author": "me"})
+    written = writer.write(iter(rows.to_batches())).written
+    commit_write(writer.plan, written, facts={"spark.app.id": "app-7"})
+    assert tip(repo).metadata["spark.app.id"] == "app-7"
+    assert tip(repo).metadata["author"] == "me"
+
+
+# --- others at the same time ---
+
+
+@pytest.fixture
+def just_before(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Lets somebody act once, right before the next commit is published."""
+    inner = LocalStorage.put_when
+
+    def arrange(act: Callable[[], object]) -> None:
+        actions = [act]
+
+        def late(*args: Any, **more: Any) -> Any:  # noqa: ANN401
+            if actions:
+                actions.pop()()
+            return inner(*args, **more)
+
+        monkeypatch.setattr(LocalStorage, "put_when", late)
+
+    return arrange
+
+
+@pytest.mark.parametrize("policy", ["detect", "ours", "theirs"])
+def test_the_same_write_by_somebody_quicker_is_the_one_that_counts(
+    repo: Path, policy: str, just_before: Callable[[Callable[[], object]], None]
+) -> None:
+    series: dict[str, Any] = {"txnAppId": "job", "txnVersion": 1}
+    theirs = rows_of(weather().isel(time=slice(0, 4)) * 3)
+    just_before(lambda: write_here(repo, theirs, message="theirs", **series))
+    ours = rows_of(weather().isel(time=slice(0, 4)) * 2)
+    report = committed(repo, ours, rebase=policy, **series)
+    assert report == WriteReport(None, ("/t2m", "/wind"), 0, 0)
+    assert messages_of(repo) == ["made", "theirs"]
+    np.testing.assert_array_equal(opened(repo).wind[:4], weather().wind[:4] * 3)
+
+
+@pytest.mark.parametrize("series", [{}, {"txnAppId": "job", "txnVersion": 1}])
+def test_who_lost_a_race_is_told_what_was_in_the_way(
+    repo: Path, series: dict[str, Any], just_before: Callable[[Callable[[], object]], None]
+) -> None:
+    theirs = rows_of(weather().isel(time=slice(0, 4)) * 3)
+    just_before(lambda: write_here(repo, theirs, message="theirs"))
+    with pytest.raises(RebaseFailedError) as refusal:
+        committed(repo, rows_of(weather().isel(time=slice(0, 4)) * 2), **series)
+    assert "/wind" in str(refusal.value.conflicts)
+    assert messages_of(repo) == ["made", "theirs"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"rebase": "none"}, {"rebase": "none", "txnAppId": "job", "txnVersion": 1}]
+)
+def test_a_write_that_may_not_be_rebased_is_refused(
+    repo: Path, options: dict[str, Any], just_before: Callable[[Callable[[], object]], None]
+) -> None:
+    theirs = rows_of(weather().isel(time=slice(4, 8)) * 3)
+    just_before(lambda: write_here(repo, theirs, message="theirs"))
+    with pytest.raises(ConflictError) as refusal:
+        committed(repo, rows_of(weather().isel(time=slice(0, 4)) * 2), **options)
+    assert refusal.value.kind == ErrorKind.COMMIT_CONFLICT
+    assert messages_of(repo) == ["made", "theirs"]
+
+
+@pytest.mark.parametrize("tries", [0, 1])
+def test_a_write_of_a_series_is_rebased_so_many_times_and_then_refused(
+    repo: Path,
+    tries: int,
+    monkeypatch: pytest.MonkeyPatch,
+    just_before: Callable[[Callable[[], object]], None],
+) -> None:
+    monkeypatch.setattr(write_commit, "REBASE_TRIES", tries)
+    ours = rows_of(weather().isel(time=slice(0, 4)) * 2)
+    theirs = rows_of(weather().isel(time=slice(4, 8)) * 3)
+    series: dict[str, Any] = {"txnAppId": "job", "txnVersion": 1}
+    just_before(lambda: write_here(repo, theirs, message="theirs"))
+    if not tries:
+        with pytest.raises(ConflictError):
+            committed(repo, ours, **series)
+        assert messages_of(repo) == ["made", "theirs"]
+        return
+    assert committed(repo, ours, **series).snapshot_id == tip(repo).id
+    np.testing.assert_array_equal(opened(repo).wind[:4], weather().wind[:4] * 2)
+    np.testing.assert_array_equal(opened(repo).wind[4:8], weather().wind[4:8] * 3)
+
+
+# --- what goes along ---
+
+
+def test_an_overwritten_table_has_no_other_variables(repo: Path) -> None:
+    write_here(repo, rows_of(weather(3)[["wind"]]), mode="overwrite")
+    found = opened(repo)
+    assert [*found.data_vars] == ["wind"]
+    assert found.sizes["time"] == 3
+
+
+def test_appending_leaves_alone_what_has_no_such_dimension(tmp_path: Path) -> None:
+    """Groups, arrays without names of dimensions, and others of the same length."""
+    rows = pa.table({"x": [1, 2], "v": [1.0, 2.0], "n": [3, 4]})
+    write_here(tmp_path / "r", rows, dims=["x"])
+    session = frazil.Repository.open(tmp_path / "r").writable_session("main")
+    root = zarr.open_group(session.store)
+    root.create_group("inner").create_array("a", shape=(2,), dtype="i4")
+    root.create_array("plain", shape=(2,), dtype="i4")
+    root.create_array("words", shape=(2,), dtype=str, dimension_names=["x"])[:] = ["a", "b"]
+    root.create_array("y", shape=(2,), dtype="i4", dimension_names=["y"])
+    session.commit("more")
+    write_here(tmp_path / "r", pa.table({"x": [5], "v": [6.0]}), append_dim="x")
+    store = frazil.Repository.open(tmp_path / "r").readonly_session("main").store
+    after = zarr.open_group(store, mode="r")
+    shapes = {name: array.shape for name, array in after.arrays()}
+    assert shapes == {
+        "x": (3,), "v": (3,), "n": (3,), "words": (3,), "plain": (2,), "y": (2,),
+    }  # fmt: skip
+    assert np.asarray(after["n"][:]).tolist() == [3, 4, 0]  # type: ignore[index]
+    assert after["inner/a"].shape == (2,)  # type: ignore[union-attr]
+
+
+def test_a_table_without_rows_grows_as_a_whole(tmp_path: Path) -> None:
+    """Also what is not written, so that the group can be opened."""
+    nothing = pa.table({name: pa.array([], pa.float64()) for name in ("x", "v", "w")})
+    write_here(tmp_path / "r", pa.table({"x": [0.5], "v": [1.0], "w": [1.0]}), dims=["x"])
+    write_here(tmp_path / "r", nothing, mode="overwrite")
+    write_here(tmp_path / "r", pa.table({"x": [1.5, 2.5], "v": [3.0, 4.0]}), append_dim="x")
+    found = opened(tmp_path / "r")
+    assert found.v.values.tolist() == [3.0, 4.0]
+    assert found.w.isnull().values.tolist() == [True, True]
+
+
+# --- regions ---
+
+
+@pytest.mark.parametrize("region", ["time=0:4", "time=4:8", "time=4:10, lat=0:3"])
+def test_a_region_of_one_variable_is_emptied_where_no_rows_are(tmp_path: Path, region: str) -> None:
+    data = weather()[["wind"]]
+    make_repository(tmp_path / "r", data, wind={"chunks": (4, 7, 2)})
+    first = int(region[5])
+    new = data.isel(time=[first], lat=[0], lon=[4]) * 2
+    write_here(tmp_path / "r", rows_of(new), mode="overwrite", region=region)
+    places = {
+        name: slice(*map(int, span.split(":")))
+        for name, _, span in (part.strip().partition("=") for part in region.split(","))
+    }
+    expected = data.copy(deep=True)
+    expected.wind[places] = np.nan
+    expected.wind[{"time": first, "lat": 0, "lon": 4}] = new.wind.values.item()
+    xr.testing.assert_equal(opened(tmp_path / "r").wind.drop_attrs(), expected.wind)
