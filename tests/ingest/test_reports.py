@@ -36,7 +36,8 @@ def stored_bytes(file: Path, *names: str) -> int:
 def memory_bytes(repo: Path, *names: str) -> int:
     """What the values of arrays take."""
     group = zarr.open_group(opened(repo).readonly_session("main").store, mode="r")
-    return sum(np.asarray(group[name][...]).nbytes for name in names)  # type: ignore[index]
+    sizes = [np.asarray(group[name][...]).nbytes for name in names]  # type: ignore[index]
+    return sum(sizes)
 
 
 def told(repo: Path, files: Sequence[Path], **request: Any) -> list[Progress]:  # noqa: ANN401
