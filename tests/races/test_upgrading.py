@@ -8,11 +8,10 @@ from typing import TypeVar
 
 import pytest
 
-from frazil.errors import FrazilError, ReadOnlyError
+from frazil import ConflictError, FrazilError, ReadOnlyError, Repository, Storage
+from frazil.commit.upgrades import UNDER_WAY
 from frazil.fsck import fsck
-from frazil.maintenance.upgrade import UNDER_WAY, upgrade_v1_to_v2
-from frazil.repository import Repository
-from frazil.storage.base import Storage
+from frazil.maintenance.upgrade import upgrade_v1_to_v2
 from frazil.storage.memory import MemoryStorage
 from tests.races.test_deleting import copy_of
 from tests.support.ages import AT_ONCE
@@ -99,6 +98,8 @@ def attempted(act: Act, repo: Repository) -> dict[str, list[int]]:
 
 def is_half_way(repo: Repository) -> bool:
     """Whether somebody has begun an upgrade."""
+    if repo.spec_version < 2:
+        return False
     return repo.get_status().limited_availability_reason == UNDER_WAY
 
 
@@ -211,7 +212,7 @@ def test_a_new_client_reads_but_does_not_write_before_the_upgrade_is_done() -> N
 
         def look(storage: Storage = storage) -> None:
             repo = Repository.open(storage)
-            if repo.spec_version == 2 and is_half_way(repo):
+            if is_half_way(repo):
                 seen.append(repo.get_status().availability.name)
                 assert values(repo)[0] == 3
                 with pytest.raises(ReadOnlyError, match="under way"):
@@ -225,3 +226,72 @@ def test_a_new_client_reads_but_does_not_write_before_the_upgrade_is_done() -> N
             break
     assert set(seen) == {"read_only"}
     assert len(seen) > 5
+
+
+ASKING: tuple[Callable[[Repository], object], ...] = (
+    lambda repo: repo.lookup_branch("main"),
+    lambda repo: repo.lookup_tag("v1"),
+    lambda repo: repo.list_branches(),
+    lambda repo: repo.list_tags(),
+    lambda repo: put(repo, 2, 7),
+    lambda repo: repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE),
+)
+
+
+def killed_at(storage: Storage, call: int) -> bool:
+    """Upgrade a repository until a storage call; tell whether it came to that."""
+
+    def die() -> None:
+        raise Dead
+
+    at = At(storage, 0, die)
+    repo = Repository.open(at)
+    at.left = call
+    try:
+        upgrade_v1_to_v2(repo.context, dry_run=False)
+    except Dead:
+        return True
+    return False
+
+
+def test_who_meets_a_killed_upgrade_is_told_how_to_finish_it() -> None:
+    template = prepared()
+    told: list[str] = []
+    for call in count(1):
+        storage = copy_of(template)
+        before = Repository.open(storage)
+        if not killed_at(storage, call):
+            break
+        now = Repository.open(storage)
+        is_begun = is_half_way(now)
+        for repo in (before, now):
+            for ask in ASKING[:-2] if not is_begun else ASKING:
+                try:
+                    ask(repo)
+                except FrazilError as error:
+                    told.append(str(error))
+                    wanted = "frazil upgrade" if is_begun else "open it again"
+                    assert wanted in told[-1], (call, told[-1])
+    assert len(told) > 20
+
+
+def test_a_branch_that_an_upgrade_took_over_is_not_missing_when_its_repo_object_is() -> None:
+    template = prepared()
+    tried = 0
+    for call in count(1):
+        storage = copy_of(template)
+        if not killed_at(storage, call):
+            break
+        is_begun = is_half_way(Repository.open(storage))
+        if not is_begun or b"upgraded" not in (storage.get("refs/branch.main/ref.json") or b""):
+            continue
+        storage.delete_many(["repo"])
+        before = keys(storage)
+        for ask in (ASKING[0], *ASKING[2:3], *ASKING[4:]):
+            with pytest.raises(ConflictError, match="frazil upgrade"):
+                ask(Repository.open(storage))
+        assert keys(storage) == before
+        finish(storage)
+        assert_kept(storage, {"main": [3, 0, 0, 0], "dev": [1, 2, 0, 0]}, call)
+        tried += 1
+    assert tried > 5

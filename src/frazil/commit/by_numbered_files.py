@@ -26,6 +26,7 @@ from frazil.commit.base import (
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.config_file import edit_config_file, read_config
 from frazil.commit.file_refs import FileRefs, Moved, refuse_newer
+from frazil.commit.upgrades import fenced
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -250,11 +251,7 @@ class NumberedRefs(FileRefs):
     def _refuse_fenced(self, tip: Tip | None) -> None:
         """Do not write what nobody would read: an upgrade has begun or is done."""
         if tip is not None and tip.moved_to is not None:
-            raise ConflictError(
-                message=f"the repository was upgraded to {tip.moved_to}, or is about to be; "
-                "finish the upgrade and open it again",
-                kind=ErrorKind.REPO_INFO_UPDATED,
-            )
+            raise fenced(tip.moved_to)
 
     def create_branch(self, name: str, target: SnapshotId) -> None:
         self.require_online()

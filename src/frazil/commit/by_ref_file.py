@@ -15,7 +15,8 @@ from frazil.commit.base import (
     refuse_main,
 )
 from frazil.commit.config_file import edit_config_file, read_config
-from frazil.commit.file_refs import FileRefs, Moved, refuse_newer, upgraded_meanwhile
+from frazil.commit.file_refs import FileRefs, Moved, refuse_newer
+from frazil.commit.upgrades import taken_over
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -106,8 +107,21 @@ class RefFileRefs(FileRefs):
         return sorted({parse_ref_key(key, encoded=self._encoded) for key in keys})
 
     def _read(self, key: str) -> SnapshotId | None:
+        """What a ref file says; None when there is none, or what a deletion left of it.
+
+        Raises:
+            ConflictError: an upgrade has taken the ref over.
+        """
         blob = self._storage.get(key)
-        return None if blob is None or decode_fence(blob) else decode_ref(blob, key=key)
+        if blob is None:
+            return None
+        self._refuse_taken(key, blob)
+        return None if decode_fence(blob) else decode_ref(blob, key=key)
+
+    def _refuse_taken(self, key: str, blob: bytes) -> None:
+        fence = decode_fence(blob)
+        if fence is not None and fence[0] is Fence.UPGRADED:
+            raise taken_over(self._storage, key)
 
     def _find_branch(self, name: str) -> SnapshotId | None:
         return self._read(self._branch_key(name))
@@ -119,7 +133,11 @@ class RefFileRefs(FileRefs):
         return self._read(tag_key(name, encoded=self._encoded))
 
     def _is_tombstoned(self, name: str) -> bool:
-        return self._storage.head(tombstone_key(name, encoded=self._encoded)) is not None
+        key = tombstone_key(name, encoded=self._encoded)
+        blob = self._storage.get(key)
+        if blob is not None:
+            self._refuse_taken(key, blob)
+        return blob is not None
 
     def _branch_key(self, name: str) -> str:
         _check_name(name)
@@ -178,11 +196,11 @@ class RefFileRefs(FileRefs):
             ConflictError: an upgrade has taken the branch over.
             RefNotFoundError: there is no such branch.
         """
-        found = self._storage.fetch(self._branch_key(branch))
-        fence = decode_fence(found.data) if isinstance(found, Fetched) else None
-        if fence is not None and fence[0] is Fence.UPGRADED:
-            raise upgraded_meanwhile()
-        if not isinstance(found, Fetched) or fence is not None:
+        key = self._branch_key(branch)
+        found = self._storage.fetch(key)
+        if isinstance(found, Fetched):
+            self._refuse_taken(key, found.data)
+        if not isinstance(found, Fetched) or decode_fence(found.data):
             self.require_current()
             raise RefNotFoundError(f"no branch {branch!r}: ref not found")
         return found

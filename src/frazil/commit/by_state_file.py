@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from frazil.commit.base import MAIN, Publication, attempts, gone, moved, refuse_main
 from frazil.commit.file_refs import Expired, FileRefs, refuse_newer
+from frazil.commit.upgrades import fenced
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -323,8 +324,4 @@ def _entry(item: StateSnapshot) -> SnapshotEntry:
 def _refuse_moved(state: State) -> None:
     """Do not write what nobody would read: an upgrade has begun or is done."""
     if state.moved_to is not None:
-        raise ConflictError(
-            message=f"the repository was upgraded to {state.moved_to}, or is about to be; "
-            "finish the upgrade and open it again",
-            kind=ErrorKind.REPO_INFO_UPDATED,
-        )
+        raise fenced(state.moved_to)

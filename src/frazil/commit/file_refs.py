@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from frazil.commit.base import MAIN, REPO_KEY, Publication, RefStore, gone, has_landed
+from frazil.commit.upgrades import upgraded_meanwhile
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -238,15 +239,7 @@ def refuse_newer(storage: Storage, *, than_spec_1: bool = True) -> None:
     if than_spec_1:
         keys.append(branch_key(MAIN, encoded=storage.percent_encodes_names))
     if any(storage.head(key) is not None for key in keys):
-        raise upgraded_meanwhile()
-
-
-def upgraded_meanwhile() -> ConflictError:
-    """The error for a handle of a generation that the repository no longer is."""
-    return ConflictError(
-        message="the repository was upgraded to a newer spec version meanwhile; open it again",
-        kind=ErrorKind.REPO_INFO_UPDATED,
-    )
+        raise upgraded_meanwhile(storage)
 
 
 def no_roots() -> FormatError:

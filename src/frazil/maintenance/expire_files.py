@@ -14,12 +14,11 @@ from frazil.commit.base import MAIN, attempts
 from frazil.commit.file_refs import Expired, FileRefs
 from frazil.errors import ConflictError, RefNotFoundError
 from frazil.ids import SnapshotId
+from frazil.maintenance.adopting import adopt
 from frazil.maintenance.file_history import FileHistory, Known, read_file_history
-from frazil.maintenance.reading import read_snapshot
 from frazil.model.history import Metadata, Micros
 from frazil.model.marks import united, with_marks
 from frazil.session.context import Context
-from frazil.storage.assets import snapshot_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +71,12 @@ def _expire_refs(
     history = read_file_history(context.storage)
     released: set[SnapshotId] = set()
     for name, _, plan in plan_refs(history, by_tag, cutoff):
-        _adopt(context, plan)
+        _rewrite(context, plan)
         released |= plan.released
         if plan.is_expired and tags:
             refs.delete_tag(name)
     for name, tip, plan in plan_refs(history, by_branch, cutoff):
-        _adopt(context, plan)
+        _rewrite(context, plan)
         released |= plan.released
         if plan.is_expired and branches and name != MAIN:
             # A commit since then has made the branch young again.
@@ -136,12 +135,6 @@ def plan_ref(history: FileHistory, tip: SnapshotId, cutoff: Micros) -> RefExpira
     )
 
 
-def _adopt(context: Context, plan: RefExpiration) -> None:
-    """Rewrite a snapshot as a child of the root."""
-    if plan.adopted is None:
-        return
-    old = read_snapshot(context.storage, plan.adopted)
-    snapshot = replace(old, parent_id=plan.root, metadata=plan.metadata)
-    context.refs.require_online()  # not in a repository that was upgraded meanwhile
-    context.assets.save_snapshot(snapshot)
-    context.storage.make_durable([snapshot_key(plan.adopted)])
+def _rewrite(context: Context, plan: RefExpiration) -> None:
+    if plan.adopted is not None:
+        adopt(context, plan.adopted, plan.root, plan.metadata)

@@ -16,6 +16,7 @@ from frazil.commit.base import MAIN, attempts, later_than
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs, create_repo_object
 from frazil.commit.config_file import CONFIG_KEY
+from frazil.commit.upgrades import UNDER_WAY, is_under_way
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -50,9 +51,6 @@ from frazil.storage.base import Fetched, LostRace, Storage, Written
 UPGRADE: Final = ErrorKind.INVALID_REPOSITORY_MIGRATION
 
 
-UNDER_WAY: Final = "an upgrade from spec version 1 is under way; run it again if it was interrupted"
-
-
 def upgrade_v1_to_v2(
     context: Context,
     *,
@@ -77,7 +75,7 @@ def upgrade_v1_to_v2(
     at_once = prefetch_concurrency or PREFETCH
     match context.refs:
         case RefFileRefs() as refs:
-            info = plan_upgrade(context, refs, read_refs(refs), at_once)
+            info = plan_upgrade(context, refs, read_fenced(context.storage), at_once)
             if dry_run:
                 return
             _announce(context, info)
@@ -105,12 +103,6 @@ def _announce(context: Context, info: RepoInfo) -> None:
         )
 
 
-def is_under_way(info: RepoInfo) -> bool:
-    """Whether a repo object is that of an upgrade which has begun and is not finished."""
-    status = info.status
-    return status.availability == RepoAvailability.read_only and status.reason == UNDER_WAY
-
-
 def _take_over(context: Context, at_once: int) -> RepoObjectRefs:
     """Fence the refs of version 1, and let the repo object say what they said last."""
     storage, config = context.storage, context.config
@@ -136,11 +128,6 @@ def _with_late_config(old: RefFileRefs, info: RepoInfo, new: RepoObjectRefs) -> 
     if late is not None and late != info.config:
         new.edit_config(lambda _: late)
     return new
-
-
-def read_refs(refs: RefFileRefs) -> OldRefs:
-    """All refs as they are now."""
-    return OldRefs(dict(refs.branches()), dict(refs.tags()), dict(refs.deleted_tags()))
 
 
 def plan_upgrade(context: Context, refs: RefFileRefs, old: OldRefs, at_once: int) -> RepoInfo:

@@ -33,6 +33,7 @@ from frazil.ids import SnapshotId, crockford_many, node_path
 from frazil.maintenance.access import require_writable
 from frazil.maintenance.ages import deletable_before, require_old
 from frazil.maintenance.deleting import DeleteLimits
+from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import ID_WIDTH, RowSet, id_rows
 from frazil.maintenance.listing import Objects
 from frazil.maintenance.trash import TRASH, batch_name, put_aside, put_back
@@ -258,10 +259,11 @@ def _swap_repo_object(refs: RepoObjectRefs, found: Found, rewriter: Rewriter) ->
 
 
 def _swap_files(context: Context, refs: RefFileRefs, found: Found, rewriter: Rewriter) -> bool:
-    """Move each ref to the snapshot that replaces its own; False when one has moved meanwhile."""
-    if _was_shortened(context, found):
-        rewriter.ids.clear()  # what was written has the parents of before
-        return False
+    """Move each ref to the snapshot that replaces its own; False when one has moved meanwhile.
+
+    Of an expiry at the same time, which rewrites old snapshots and then looks whether refs have
+    moved, either this look after moving them sees what it wrote, or that one sees the refs.
+    """
     try:
         for name, at in refs.branches().items():
             if at in rewriter.ids:
@@ -271,16 +273,9 @@ def _swap_files(context: Context, refs: RefFileRefs, found: Found, rewriter: Rew
                 refs.move_tag(name, rewriter.ids[target], target)
     except ConflictError:
         return False
+    files = read_file_history(context.storage).known
+    rewriter.follow({one: files[one].entry for one in rewriter.ids if one in files})
     return _is_known(context, found, rewriter)
-
-
-def _was_shortened(context: Context, found: Found) -> bool:
-    """Whether an expiry has given snapshots other parents since history was read."""
-    before = found.history
-    return any(
-        one in before and entry.parent_id != before[one].parent_id
-        for one, entry in known_history(context).items()
-    )
 
 
 def _is_known(context: Context, found: Found, rewriter: Rewriter) -> bool:

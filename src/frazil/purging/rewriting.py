@@ -13,6 +13,7 @@ from typing import Any
 from frazil.formats.manifest import decode_manifest
 from frazil.formats.txlog import decode_log
 from frazil.ids import ManifestId, NodeId, SnapshotId
+from frazil.maintenance.adopting import adopt
 from frazil.maintenance.reading import manifest_blob, read_snapshot
 from frazil.model.chunks import ChunkTable
 from frazil.model.history import ManifestFile, Metadata, SnapshotEntry, TransactionLog
@@ -43,6 +44,8 @@ class Rewriter:
     blanker: Blanker
     ids: dict[SnapshotId, SnapshotId] = field(default_factory=dict)
     """new ids of snapshots and logs by old ones"""
+    parents: dict[SnapshotId, SnapshotId | None] = field(default_factory=dict)
+    """parents of the old snapshots, as the new ones have them"""
     written: dict[str, None] = field(default_factory=dict)
     """keys of all files that were written"""
     _done: dict[tuple[object, ...], Rewritten] = field(default_factory=dict)
@@ -94,6 +97,21 @@ class Rewriter:
             manifest_files=tuple(used[name] for name in sorted(used)),
         )
         self._note(self.context.assets.save_snapshot(new))
+        self.parents[one] = entry.parent_id
+
+    def follow(self, known: Mapping[SnapshotId, SnapshotEntry]) -> None:
+        """Give new snapshots the parents that an expiry has given to the old ones meanwhile.
+
+        `known` is what the files of old snapshots say now. One that an expiry has rewritten is
+        too young to be collected; one that is gone was not rewritten.
+        """
+        for one, parent in self.parents.items():
+            now = known.get(one)
+            if now is None or now.parent_id == parent:
+                continue
+            parent_id, metadata = self.renamed(now.parent_id), self.relinked(now.metadata)
+            adopt(self.context, self.ids[one], parent_id, metadata)
+            self.parents[one] = now.parent_id
 
     def _node(
         self,

@@ -26,7 +26,7 @@ from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable, NativeRef
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import ManifestFile, Snapshot, TransactionLog
-from frazil.storage.base import Attributes, Bytes, Storage
+from frazil.storage.base import Attributes, Bytes, Storage, Version, Written
 
 SNAPSHOTS: Final = "snapshots/"
 MANIFESTS: Final = "manifests/"
@@ -186,6 +186,13 @@ class Assets:
         else:
             self._snapshots.drop(snapshot.id)
         return key
+
+    def replace_snapshot(self, snapshot: Snapshot, version: Version) -> bool:
+        """Write a snapshot over its file, if that still has a version; False when it has not."""
+        blob = encode_snapshot(snapshot, spec=self.generation.spec, level=self._level)
+        self._snapshots.drop(snapshot.id)
+        key, attributes = snapshot_key(snapshot.id), self._attributes("snapshot")
+        return isinstance(self.storage.put_if(key, blob, version, attributes), Written)
 
     def save_file(self, file: Snapshot | TransactionLog) -> str:
         """Write a snapshot or a transaction log and return its key."""

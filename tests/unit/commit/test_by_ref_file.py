@@ -222,7 +222,7 @@ def test_a_branch_that_an_upgrade_has_begun_to_take_over_takes_no_commit(inner: 
 
     session = overtaken(inner, "refs/branch.main", rival, "fetch").writable_session("main")
     write_keys(session, {"ours/zarr.json": array_document(1)})
-    with pytest.raises(ConflictError, match="upgraded") as caught:
+    with pytest.raises(ConflictError, match="frazil upgrade") as caught:
         session.commit("ours")
     assert caught.value.kind is ErrorKind.REPO_INFO_UPDATED
 

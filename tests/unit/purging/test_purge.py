@@ -25,6 +25,7 @@ from frazil.errors import (
     NodeNotFoundError,
     ReadOnlyError,
     SessionStateError,
+    SnapshotNotFoundError,
     StorageError,
 )
 from frazil.formats.envelope import FileKind, unseal
@@ -607,9 +608,8 @@ def test_a_refusal_for_what_somebody_just_wrote_comes_before_history_changes() -
     assert refused
 
 
-@pytest.mark.parametrize("spec", [1, 2])
-def test_what_expires_during_an_erasure_stays_expired(spec: int) -> None:
-    place = MemoryStorage()
+def made_in_four(place: Storage, spec: int) -> tuple[Repository, str]:
+    """A repository with an array and a chunk more in each of three commits; the last of them."""
     repo = Repository.create(
         place, config=RepositoryConfig(inline_chunk_threshold_bytes=0), spec_version=spec
     )
@@ -619,16 +619,60 @@ def test_what_expires_during_an_erasure_stays_expired(spec: int) -> None:
         session = repo.writable_session("main")
         write_keys(session, {f"a/c/{number}": bytes([number]) * 8})
         last = session.commit(f"chunk {number}")
+    repo.create_tag("newest", last)
+    return repo, last
+
+
+@pytest.mark.parametrize(
+    ("spec", "operation", "prefix"),
+    [
+        (1, "put", "snapshots/"),
+        (1, "put_if", "refs/branch."),
+        (1, "put_if", "refs/tag."),
+        (2, "put", "snapshots/"),
+        (2, "put_if", "repo"),
+    ],
+)
+def test_what_expires_during_an_erasure_stays_expired(
+    spec: int, operation: str, prefix: str
+) -> None:
+    place = MemoryStorage()
+    _, last = made_in_four(place, spec)
 
     def expire() -> None:
         other = Repository.open(place)
         assert other.expire_snapshots(written_at(other, last))
 
-    meddled = InterruptedStorage(place, [Moment("put", "snapshots/", expire)])
+    meddled = InterruptedStorage(place, [Moment(operation, prefix, expire)])
     Repository.open(meddled).purge("/a", [slice(0, 1)], confirm="/a", unsafe_minimum_age=AT_ONCE)
     assert meddled.is_over
     found = Repository.open(place)
-    left = [entry.message for entry in found.ancestry(branch="main")]
-    assert left == ["chunk 2", "Repository initialized"]
+    for ref in ({"branch": "main"}, {"tag": "newest"}):
+        left = [entry.message for entry in found.ancestry(**ref)]
+        assert left == ["chunk 2", "Repository initialized"]
     assert "a/c/0" not in contents(found.readonly_session("main"))
     check_repository(found)
+
+
+def test_an_expiry_brings_nothing_back_that_was_erased_meanwhile() -> None:
+    template = MemoryStorage()
+    _, last = made_in_four(template, 1)
+    for call in range(1, 200):
+        place = MemoryStorage()
+        for key in keys(template):
+            place.put(key, template.get(key) or b"")
+        meddled = InterruptedStorage(place)
+        expiring = Repository.open(meddled)
+        when = written_at(expiring, last)
+
+        def erase(place: Storage = place) -> None:
+            Repository.open(place).purge("/a", confirm="/a", unsafe_minimum_age=AT_ONCE)
+
+        meddled.before(call, erase)
+        with contextlib.suppress(SnapshotNotFoundError):
+            expiring.expire_snapshots(when)
+        if not meddled.is_over:
+            break
+        with pytest.raises(NodeNotFoundError):
+            Repository.open(place).purge("/a", dry_run=True)
+    assert call > 10
