@@ -450,9 +450,9 @@ def test_a_handle_sees_what_others_do(repository: Repository) -> None:
 
 async def test_every_blocking_call_has_an_async_twin(newest: Repository) -> None:
     first = commit(newest)
-    await newest.create_tag_async("v1", first)  # type: ignore[attr-defined]
-    assert await newest.list_tags_async() == {"v1"}  # type: ignore[attr-defined]
-    session = await newest.writable_session_async("main")  # type: ignore[attr-defined]
+    await newest.create_tag_async("v1", first)
+    assert await newest.list_tags_async() == {"v1"}
+    session = await newest.writable_session_async("main")
     write_keys(session, {"zarr.json": group_document(x=2)})
     second = await session.commit_async("async")
     assert [info.id async for info in newest.async_ancestry(branch="main")][:2] == [second, first]

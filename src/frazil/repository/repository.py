@@ -30,6 +30,7 @@ from frazil.opening import (
     require,
     stored_config,
 )
+from frazil.repository.async_methods import AsyncRepository
 from frazil.repository.attributes import Attributes
 from frazil.repository.branching import Branching
 from frazil.repository.comparing import Comparing
@@ -123,7 +124,18 @@ def _as_storage(storage: Storage | str | Path) -> Storage:
     "inspect_transaction_log",
     iterators=("ops_log",),
 )
-class Repository(Branching, Comparing, Staging, Sessions, History, Refs, Attributes, Space, Upkeep):
+class Repository(
+    Branching,
+    Comparing,
+    Staging,
+    Sessions,
+    History,
+    Refs,
+    Attributes,
+    Space,
+    Upkeep,
+    AsyncRepository,
+):
     """An Icechunk repository: a versioned hierarchy of Zarr groups and arrays."""
 
     @classmethod

@@ -31,6 +31,7 @@ from frazil.model.marks import inherited, replacing
 from frazil.model.nodes import GroupNode
 from frazil.model.values import ConflictDetector, ConflictSolver, Diff, SessionMode
 from frazil.naming import OURS
+from frazil.session.async_methods import AsyncSession
 from frazil.session.changeset import ChangeSet
 from frazil.session.committing import Saved, save, start_save
 from frazil.session.context import Context
@@ -69,7 +70,7 @@ NO_NUMBERS: Final[NodeIds] = {}
     "move",
     "rebase",
 )
-class Session(Shown):
+class Session(AsyncSession, Shown):
     """A view of one snapshot, with the changes made to it since.
 
     Sessions come from `Repository.readonly_session`, `writable_session` and

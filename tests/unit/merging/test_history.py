@@ -465,7 +465,7 @@ class TestBadInput:
 
 async def test_there_are_async_twins(repo: Branches) -> None:
     tip = repo.commit("dev", {"a/c/1": b"y"})
-    report = await repo.repository.merge_async("dev", "main")  # type: ignore[attr-defined]
+    report = await repo.repository.merge_async("dev", "main")
     assert report.snapshot_id == tip
 
 
