@@ -86,6 +86,13 @@ def _folder(value: object) -> str:
     raise ValueError("a path")
 
 
+def _hosts(value: object) -> str:
+    """Read names of hosts, with commas between them."""
+    if isinstance(value, str) and "://" not in value and "*" not in value:
+        return value
+    raise ValueError("names of hosts with commas between them, such as 'a.example,b.example'")
+
+
 def _key(default: object, read: Callable[[object], object]) -> Any:  # noqa: ANN401 - as `field`
     return field(default=default, metadata={"read": read})
 
@@ -125,6 +132,8 @@ class Settings:
     """decode chunks by installed codecs of others too that take any amount of memory"""
     max_expansion: int = _key(1024, _count)
     """files over 64 MiB once unpacked may be this many times as large as they are packed"""
+    redirect_hosts: str = _key("", _hosts)
+    """other hosts, with commas between them, to which servers may redirect requests"""
 
     @property
     def workers(self) -> int:

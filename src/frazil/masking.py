@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, Final
 
 HIDDEN: Final = "****"
@@ -104,6 +105,20 @@ def shown_data(value: Any, name: str = "") -> Any:  # noqa: ANN401  (JSON)
             return shown_option(name, value)
         case _:
             return value
+
+
+class MaskedRecord:
+    """A dataclass, made with `repr=False`, whose `repr` has its fields as they may be shown."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{each.name}={shown_data(getattr(self, each.name), each.name)!r}"
+            for each in fields(self)  # type: ignore[arg-type]  # every subclass is a dataclass
+            if each.repr
+        )
+        return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
 # --- terminals ---

@@ -85,7 +85,7 @@ def open_context(
     config: RepositoryConfig | None,
     authorized: Mapping[str, AnyCredential | None] | None,
     made_as: Generation | None = None,
-    store_root: Storage | None = None,
+    store_root: Storage | str | None = None,
     endpoints: Iterable[str] = (),
     trust: Trust | None = None,
 ) -> Context:

@@ -106,7 +106,7 @@ def undo_upgrade(
     *,
     dry_run: bool = False,
     force: bool = False,
-    store_root: Storage | None = None,
+    store_root: Storage | str | None = None,
 ) -> TidyReport:
     """Go back to the repository of an older generation that was upgraded, or was about to be.
 
@@ -123,7 +123,7 @@ def clean_upgrade(
     place: Storage | str | Path,
     *,
     dry_run: bool = False,
-    store_root: Storage | None = None,
+    store_root: Storage | str | None = None,
     unsafe_minimum_age: timedelta | None = None,
 ) -> TidyReport:
     """Delete what an upgrade left of the older generation; old writers stay locked out.

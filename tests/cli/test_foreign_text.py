@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 import zarr
 
 import frazil
+from frazil.cli.app import app
 from frazil.model.config import (
     AnyObjectStoreConfig,
     ObjectStoreConfig,
@@ -47,9 +49,23 @@ def nasty(tmp_path_factory: pytest.TempPathFactory) -> str:
     texts = group.create_array("s", shape=(2,), dtype=str, dimension_names=dims)
     texts[:] = np.array([EVIL, "plain"], dtype=object)
     group.create_array("v", shape=(4,), chunks=(4,), dtype="u1", compressors=None)
+    group.create_array("w", shape=(4,), chunks=(4,), dtype="u1", compressors=None)
     location = f"http://127.0.0.1:9/d/x?X-Amz-Signature={SECRET}"
     session.store.set_virtual_ref("v/c/0", location, offset=0, length=4)
     snapshot = session.commit(f"msg {EVIL}", {f"author{EVIL}": EVIL})
+    repo.create_branch("other", snapshot)
+    for branch, number in (("main", 1), ("other", 2)):
+        session = repo.writable_session(branch)
+        more = zarr.open_group(session.store, mode="r+")
+        more.attrs[f"t{EVIL}"] = f"{EVIL}{number}"
+        more.create_array(f"q{EVIL}".replace("/", ""), shape=(number,), dtype="f4")
+        elsewhere = f"http://127.0.0.1:9/d/{number}?X-Amz-Signature={SECRET}"
+        session.store.set_virtual_ref("v/c/0", elsewhere, offset=0, length=4)
+        outside = f"s3://nobodys/{number}?X-Amz-Signature={SECRET}"
+        session.store.set_virtual_ref(
+            "w/c/0", outside, offset=0, length=4, validate_container=False
+        )
+        snapshot = session.commit(f"msg {EVIL}", {f"author{EVIL}": EVIL})
     repo.create_branch(f"b{EVIL}".replace("/", ""), snapshot)
     repo.create_tag(f"t{EVIL}".replace("/", ""), snapshot)
     return url
@@ -81,9 +97,63 @@ COMMANDS = (
     ("fsck",),
     ("verify",),
     ("verify", "--authorize", "http://127.0.0.1:9/d/"),
+    ("inspect", "snapshots/"),
+    ("inspect", "config.yaml"),
+    ("config", "set", "virtual_chunk_containers.x.name=\x1b[2J"),
+    ("diff",),
+    ("diff", FIRST, "main"),
+    ("diff", FIRST, "main", "--values"),
+    ("diff", "other", "main", "--values", "--authorize", "http://127.0.0.1:9/d/"),
+    ("merge", "other", "--dry-run"),
+    ("merge", "other"),
+    ("merge", f"none{EVIL}"),
+    ("cherry-pick", "other", "--dry-run"),
+    ("revert", "main", "--dry-run"),
+    ("squash", FIRST),
+    ("fast-forward", "--to", "other", "--dry-run"),
+    ("reset", "--to", "other"),
+    ("branch", "create", "x\x1b[2J"),
+    ("branch", "delete", "none\x1b[2J"),
+    ("tag", "create", "x\x1b[2J/\u202e"),
+    ("tag", "delete", "none\x1b[2J"),
+    ("init",),
+    ("fsck", "--virtual", "--authorize", "http://127.0.0.1:9/d/"),
+    ("fsck", "--deep"),
+    ("verify", "--virtual", "--authorize", "http://127.0.0.1:9/d/"),
+    ("verify", "--virtual"),
+    ("repair",),
+    ("gc",),
+    ("expire", "--older-than", "0d"),
+    ("purge", "v"),
+    ("purge", "s"),
+    ("purge", "n\x1b[31m\u202e"),
+    ("trash", "list"),
+    ("trash", "restore", "--batch", "none\x1b[2J"),
+    ("trash", "empty"),
+    ("compact", "--dry-run"),
+    ("rewrite-manifests", "--dry-run"),
+    ("upgrade",),
+    ("doctor",),
+    ("du", "--by", "branch"),
+    ("du", "--snapshots"),
     ("stat", "none\x1b[2J"),
     ("cat", "none\x1b[2J"),
 )
+
+
+GROUPS = ("branch", "tag", "config", "trash")
+ON_SPARK = {"ingest", "sql", "rechunk", "clone", "export"}
+"""Slow to start, and tested with Spark; they print through the same screen."""
+
+
+def test_every_command_is_here() -> None:
+    found = {
+        f"{name} {inner}".strip()
+        for name, command in typer.main.get_command(app).commands.items()  # type: ignore[attr-defined]
+        for inner in getattr(command, "commands", {"": None})
+    }
+    tried = {" ".join(each[: 2 if each[0] in GROUPS else 1]) for each in COMMANDS}
+    assert found - tried == ON_SPARK
 
 
 @pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
@@ -92,7 +162,7 @@ COMMANDS = (
 def test_commands_show_neither(
     frazil_command: Frazil, nasty: str, command: tuple[str, ...]
 ) -> None:
-    head = command[: 2 if command[0] in ("branch", "tag", "config") else 1]
+    head = command[: 2 if command[0] in GROUPS else 1]
     for as_json in ((), ("--json",)):
         said = frazil_command(*head, nasty, *command[len(head) :], *as_json)
         assert not RAW & set(said.out + said.err)

@@ -19,8 +19,15 @@ from frazil.model.config import (
     StorageSettings,
     VirtualChunkContainer,
 )
-from frazil.storage.constructors import http_store, s3_store
-from frazil.storage.credentials import AnyCredential, Credentials, HttpAccess, s3_credentials
+from frazil.storage.constructors import azure_store, gcs_store, http_store, s3_store
+from frazil.storage.credentials import (
+    AnyCredential,
+    Credentials,
+    HttpAccess,
+    azure_anonymous_credentials,
+    gcs_anonymous_credentials,
+    s3_credentials,
+)
 from frazil.storage.trust import Trust, own_containers
 from frazil.storage.virtual import Containers
 from tests.support.web import WebServer, web_server
@@ -47,7 +54,7 @@ def allowed(text: str, scheme: str, host: str, folder: list[str], *, empty_names
     while end < len(rest) and rest[end] not in "/?#":
         end += 1
     found, path = rest[:end], rest[end:].split("?")[0].split("#")[0]
-    if found != host and not (scheme == "http" and found.lower() == host):
+    if found != host and not (scheme in ("http", "https") and found.lower() == host):
         return False
     data, i = bytearray(), 0
     while i < len(path):
@@ -105,6 +112,23 @@ def spellings(scheme: str, host: str) -> st.SearchStrategy[str]:
         f"{host}\t",
         f"{host}.",
         f"user:pw@{host}",
+        f"@{host}",
+        f"{host}@account.blob.core.windows.net",
+        f"{host}:443",
+        f"{host}:80",
+        f"{host}:",
+        f"{host}:81",
+        f"[{host}]",
+        f"{host.removesuffix(']')}%25eth0]",
+        host.replace(":1]", ":0001]"),
+        "127.0.0.1",
+        "[::ffff:127.0.0.1]",
+        host.replace(".", "\u3002"),
+        host.replace("e", "\uff45"),
+        host.replace("ü", "u\u0308"),
+        host.replace("bücher", "xn--bcher-kva"),
+        f"{host}\u200d",
+        f"{host}\u202e",
         "",
     ]
     part = st.sampled_from([*NAMES, *NAMES, *TRICKS])
@@ -136,6 +160,40 @@ def test_decisions_about_s3_are_those_of_the_model(text: str) -> None:
 def test_decisions_about_the_web_are_those_of_the_model(text: str) -> None:
     made = containers("http://host.example:81/data/", http_store(), HttpAccess)
     expected = allowed(text, "http", "host.example:81", ["data"], empty_names=False)
+    assert is_covered(made, [text]) == [expected]
+    assert is_read(made, text) is expected
+
+
+ELSEWHERE: dict[str, tuple[str, str, AnyObjectStoreConfig, AnyCredential]] = {
+    "google": ("gs", "bucket", gcs_store(), Credentials.Gcs(gcs_anonymous_credentials())),
+    "azure": (
+        "az",
+        "container",
+        azure_store(account="acc"),
+        Credentials.Azure(azure_anonymous_credentials()),
+    ),
+    "abfs": (
+        "abfs",
+        "container",
+        azure_store(account="acc"),
+        Credentials.Azure(azure_anonymous_credentials()),
+    ),
+    "tls": ("https", "host.example", http_store(), HttpAccess),
+    "numbers": ("http", "[::1]:81", http_store(), HttpAccess),
+    "letters": ("https", "bücher.example", http_store(), HttpAccess),
+}
+
+
+@pytest.mark.parametrize("kind", ELSEWHERE)
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_decisions_about_other_places_are_those_of_the_model(
+    kind: str, data: st.DataObject
+) -> None:
+    scheme, host, store, access = ELSEWHERE[kind]
+    made = containers(f"{scheme}://{host}/data/", store, access)
+    text = data.draw(spellings(scheme, host))
+    expected = allowed(text, scheme, host, ["data"], empty_names=False)
     assert is_covered(made, [text]) == [expected]
     assert is_read(made, text) is expected
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from frazil.cli.app import app
 from frazil.errors import (
     InvalidInputError,
     NotFoundError,
+    ReadOnlyError,
     RefNotFoundError,
     RepositoryNotFoundError,
 )
@@ -24,11 +26,32 @@ from frazil.spark import known_options as known
 from frazil.spark.known_options import Use
 from frazil.spark.location import location_of, parse_target
 from frazil.spark.options import documented, parse_options
+from frazil.storage.local import LocalStorage
 from frazil.xarray import to_icechunk
 from tests.support.archive import archive, take
+from tests.support.nodes import contents
+from tests.support.old_repositories import make_small
 from tests.support.spark import read_here
 
 SECRET = "do-not-show-me"
+
+
+def test_a_store_root_elsewhere_is_read(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    make_small(LocalStorage(here), "g1")
+    there.mkdir()
+    for folder in ("s", "i", "c"):
+        (here / folder).rename(there / folder)
+    state = json.loads((here / "state.json").read_text())
+    (here / "state.json").write_text(json.dumps(state | {"store_root": there.as_uri()}))
+    with pytest.raises(InvalidInputError, match="store_root"):
+        location_of(str(here)).location.open()
+    for root in (str(there), there.as_uri()):
+        location = location_of(str(here), {"Store_Root": root}).location
+        repository = pickle.loads(pickle.dumps(location)).open()
+        assert contents(repository.readonly_session("main"))
+        with pytest.raises(ReadOnlyError, match="only read"):
+            repository.writable_session("main")
 
 
 def test_names_are_free_in_case_and_dashes() -> None:

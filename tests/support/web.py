@@ -22,6 +22,8 @@ class WebServer:
     files: dict[str, bytes] = field(default_factory=dict)
     modified: float = 1_700_000_000.0
     redirects: dict[str, str] = field(default_factory=dict)
+    """path or `*` -> address"""
+    redirect_status: int = 302
     answers: dict[str, tuple[int, str]] = field(default_factory=dict)
     """path or `*` -> (status, body), before anything else"""
     has_ranges: bool = True
@@ -56,8 +58,8 @@ class _Handler(BaseHTTPRequestHandler):
         fixed = web.answers.get(path) or web.answers.get("*")
         if fixed:
             self._send(fixed[0], fixed[1].encode())
-        elif path in web.redirects:
-            self._send(302, b"", Location=web.redirects[path])
+        elif target := web.redirects.get(path) or web.redirects.get("*"):
+            self._send(web.redirect_status, b"", Location=target)
         elif self.command == "PUT":
             web.files[path] = body
             self._send(200, b"", ETag='"put"')

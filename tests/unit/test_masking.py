@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError, StorageError
+from frazil.ingest.pipeline import Request
 from frazil.logs import set_logs_filter
 from frazil.masking import (
     bare_url,
@@ -24,15 +25,22 @@ from frazil.masking import (
     shown_text,
     shown_url,
 )
+from frazil.model.chunks import ChunkTable, VirtualRef
 from frazil.model.config import (
     AnyObjectStoreConfig,
     ObjectStoreConfig,
     RepositoryConfig,
     S3Options,
+    StorageSettings,
     VirtualChunkContainer,
 )
+from frazil.model.stores import VirtualChunkSpec
 from frazil.model.values import SnapshotInfo
 from frazil.storage.constructors import storage_from_url
+from frazil.storage.locations import normalised
+from frazil.storage.places import Client, Role
+from frazil.storage.virtual_source import Wanted
+from frazil.xarray.engine import Choice
 
 SECRET = "HUSH7"
 
@@ -151,6 +159,33 @@ def test_reprs_of_configurations() -> None:
         config.set_virtual_chunk_container(VirtualChunkContainer(prefix, store))
     for each in (config, *stores.values(), *(config.virtual_chunk_containers or {}).values()):
         assert SECRET not in repr(each) + str(each) + each._repr_html_()
+
+
+def test_reprs_of_records() -> None:
+    location = f"https://u:{SECRET}@h/x?X-Amz-Signature={SECRET}&e=\x1b[2J\u202e"
+    options = {"secret_access_key": SECRET, "endpoint_url": f"http://u:{SECRET}@h"}
+    records = (
+        VirtualRef(location, 0, 1),
+        VirtualChunkSpec([0], location, 0, 1),
+        Choice(storage_options=options),
+        Request([location], source_options=options),
+        Wanted(location, "x", 0, 1),
+        Client(Role.READ, StorageSettings(), "agent", {"X-Api-Key": SECRET}),
+        ChunkTable.from_refs(1, [((0,), VirtualRef(location, 0, 1))]),
+    )
+    for each in records:
+        assert SECRET not in f"{each!r} {each}"
+        assert not {"\x1b", "\u202e"} & {*repr(each)}
+    assert "https://****@h/x?****" in repr(records[0])
+
+
+@pytest.mark.parametrize(
+    "location", [f"bucket/a?sig={SECRET}", f"mailto:x?sig={SECRET}", f"s3:///a?{SECRET}"]
+)
+def test_locations_that_are_none_are_refused_without_their_query(location: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        normalised(location)
+    assert SECRET not in f"{caught.value} {caught.value.facts}"
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def refuse_version(place: urls.RepoUrl) -> None:
 
 
 def open_place(
-    text: str, authorize: Sequence[str] | None = None, store_root: Storage | None = None
+    text: str, authorize: Sequence[str] | None = None, store_root: Storage | str | None = None
 ) -> Place:
     """Open the repository of a URL; for `store_root` see `Repository.open`.
 
@@ -130,7 +130,7 @@ def open_place(
     return Place(Opened(context, storage), place.ref)
 
 
-def open_whole(text: str, store_root: Storage | None = None) -> Opened:
+def open_whole(text: str, store_root: Storage | str | None = None) -> Opened:
     """Open a repository where a version makes no sense."""
     refuse_version(urls.parse_url(text))
     return open_place(text, store_root=store_root).repository

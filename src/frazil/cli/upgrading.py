@@ -50,7 +50,7 @@ def upgrade(
         typer.Option(
             metavar="URL",
             help="Where the files of a G1 repository are, if its state file names a place outside"
-            " of its own folder; it must be the same place.",
+            " of its own folder; it must be the same place, and is read without credentials.",
         ),
     ] = None,
     unsafe_minimum_age: UnsafeAge = None,
@@ -62,27 +62,26 @@ def upgrade(
     and the files that only version 1 uses are deleted. Repositories from before version 1 keep
     their files until they are cleaned up, and old writers are locked out.
     """
-    from frazil.cli.places import open_whole, storage_at
+    from frazil.cli.places import open_whole
 
     if undo and clean:
         raise InvalidInputError("choose one of --undo and --clean", kind=ErrorKind.NOT_ALLOWED)
-    root = None if store_root is None else storage_at(store_root)
-    if root is not None and spark:
+    if store_root is not None and spark:
         raise InvalidInputError("--spark goes without --store-root", kind=ErrorKind.NOT_ALLOWED)
-    repository = open_whole(url, None if undo or clean else root)
+    repository = open_whole(url, None if undo or clean else store_root)
     if undo or clean:
         from frazil.upgrading.cleaning import clean as clean_up
         from frazil.upgrading.undoing import undo as go_back
 
         with working("Tidying up"):
             tidied = (
-                go_back(repository.storage, dry_run=not apply, force=force, store_root=root)
+                go_back(repository.storage, dry_run=not apply, force=force, store_root=store_root)
                 if undo
                 else clean_up(
                     repository.storage,
                     dry_run=not apply,
                     unsafe_minimum_age=parse_unsafe_age(unsafe_minimum_age),
-                    store_root=root,
+                    store_root=store_root,
                 )
             )
         return _tidied(tidied, undo=undo)

@@ -25,7 +25,7 @@ class OldParts:
     config: RepositoryConfig
     names: NameBook
     state: StateFile
-    store_root: Storage | None = None
+    store_root: Storage | str | None = None
 
     def objects(self) -> Storage:
         """The objects of the repository in the form of a spec."""
@@ -42,7 +42,7 @@ def old_parts(
     storage: Storage,
     generation: Generation,
     config: RepositoryConfig,
-    store_root: Storage | None = None,
+    store_root: Storage | str | None = None,
 ) -> OldParts:
     """The parts of a repository at a place; `storage` has the settings of `config`."""
     # What a backend says by default is for the official package, whose disks replace nothing

@@ -38,6 +38,7 @@ from frazil.ingest.sources import expand, shown
 from frazil.ingest.tables import part_of, table_of
 from frazil.ingest.target import Target
 from frazil.ingest.values import digest_safely
+from frazil.masking import MaskedRecord
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import ConflictDetector
 from frazil.session.mergeable import merge_changes
@@ -82,8 +83,8 @@ class Here:
         return {}
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+@dataclass(frozen=True, slots=True, repr=False)
+class Request(MaskedRecord):
     """All that a user asks of an ingest."""
 
     files: Sequence[str]

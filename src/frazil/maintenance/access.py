@@ -14,6 +14,6 @@ def require_writable(context: Context, action: str) -> None:
     """
     if not context.storage.can_write:
         raise ReadOnlyError(
-            f"cannot {action}: the storage is read-only", kind=ErrorKind.READ_ONLY_STORAGE
+            f"cannot {action}: {context.why_read_only}", kind=ErrorKind.READ_ONLY_STORAGE
         )
     context.refs.require_online()

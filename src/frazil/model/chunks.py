@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, InternalError
 from frazil.ids import ChunkId
+from frazil.masking import MaskedRecord
 from frazil.model.lookup import ABSENT as ABSENT
 from frazil.model.lookup import Lookup, ascending_order, is_ascending, lookup_for
 from frazil.model.nodes import Coordinates, Extents
@@ -50,8 +51,8 @@ class NativeRef:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class VirtualRef:
+@dataclass(frozen=True, slots=True, repr=False)
+class VirtualRef(MaskedRecord):
     """A range of an object outside the repository.
 
     `checksum` is an ETag, or the last-modified time in whole seconds since 1970.
@@ -95,7 +96,7 @@ FEW_CHANGES: Final = 32
 """Changes that are put into a table one by one."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ChunkTable:
     """References of one array, ascending by coordinates; never changed once made.
 
@@ -119,6 +120,9 @@ class ChunkTable:
     locations: Sequence[str] = NO_STRINGS
     etags: Sequence[str] = NO_STRINGS
     inline_data: bytes = b""
+
+    def __repr__(self) -> str:
+        return f"ChunkTable({len(self.kind)} references)"
 
     # --- making tables ---
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.masking import shown_data, shown_headers
+from frazil.masking import MaskedRecord, shown_data, shown_headers
 from frazil.model.display import Field, Shown, source
 from frazil.model.location import parse_location
 from frazil.model.settings import (
@@ -287,8 +287,8 @@ def _refuse(message: str, container: VirtualChunkContainer) -> InvalidInputError
     )
 
 
-@dataclass(frozen=True, slots=True)
-class VirtualChunkSpec:
+@dataclass(frozen=True, slots=True, repr=False)
+class VirtualChunkSpec(MaskedRecord):
     """A chunk that is a range of bytes of some other object."""
 
     index: list[int]

@@ -172,13 +172,14 @@ class Repository(
         authorize_virtual_chunk_access: Authorized | None = None,
         attribution: Attribution | None = None,
         *,
-        store_root: Storage | None = None,
+        store_root: Storage | str | None = None,
         endpoints: Iterable[str] = (),
     ) -> Self:
         """Open the repository at a place.
 
-        The state file of a G1 repository may put all other files somewhere else. They are used
-        there only if you open that place yourself and pass it as `store_root`.
+        The state file of a G1 repository may put all other files somewhere else. They are read
+        there, and never changed, if you pass that place as `store_root`: its URL, which is used
+        without credentials, or a storage that you have opened.
 
         The stored configuration of a repository may name the address of the store that virtual
         chunks are in. Credentials are sent there only if `config` has that container too, or if

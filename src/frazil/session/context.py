@@ -43,8 +43,9 @@ class Context:
     assets: Assets
     containers: Containers
     authorized: Mapping[str, AnyCredential | None]
-    store_root: Storage | None = None
-    """where the caller says the files of a G1 repository are, if not beside its state file"""
+    store_root: Storage | str | None = None
+    """where the caller says the files of a G1 repository are, if not beside its state file; they
+    are only read there"""
     trust: Trust = NOTHING
     """what of the configuration the caller has named"""
     default_commit_metadata: dict[str, Any] = field(default_factory=dict)
@@ -68,6 +69,16 @@ class Context:
         from frazil.storage.older.objects import stored_key
 
         return stored_key(self.storage, key)
+
+    @property
+    def why_read_only(self) -> str:
+        """In words, for a repository whose storage cannot be written to."""
+        if self.store_root is None:
+            return "the storage is read-only"
+        return (
+            f"its files are at {self.storage.url}, which was given as store_root and is only read;"
+            " an upgrade makes it a repository of one place"
+        )
 
     def splitting_summary(self) -> JSON:
         """The manifest splitting in force, as commit metadata records it."""
@@ -93,7 +104,7 @@ def make_context(
     config: RepositoryConfig,
     authorized: Mapping[str, AnyCredential | None] | None,
     known: tuple[Version, RepoInfo] | None = None,
-    store_root: Storage | None = None,
+    store_root: Storage | str | None = None,
     trust: Trust = NOTHING,
 ) -> Context:
     """Put together the parts of a repository; `known` is its repo object, if just read."""
@@ -121,7 +132,7 @@ def _parts(
     generation: Generation,
     config: RepositoryConfig,
     known: tuple[Version, RepoInfo] | None,
-    store_root: Storage | None,
+    store_root: Storage | str | None,
 ) -> tuple[Storage, Callable[[Assets], RefStore]]:
     """The objects of a repository in the form of a spec, and its refs once there are assets."""
     match generation.protocol:
@@ -143,7 +154,7 @@ def _rebuild(
     config: RepositoryConfig,
     authorized: Mapping[str, AnyCredential | None],
     metadata: dict[str, Any],
-    store_root: Storage | None,
+    store_root: Storage | str | None,
     trust: Trust,
     loaded: dict[str, JSON],
 ) -> Context:

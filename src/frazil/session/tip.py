@@ -68,7 +68,7 @@ def require_writable(context: Context) -> None:
     """
     if not context.storage.can_write:
         raise ReadOnlyError(
-            "this storage is read-only",
+            f"no changes are possible: {context.why_read_only}",
             kind=ErrorKind.READ_ONLY_STORAGE,
             url=context.place.url,
         )

@@ -158,6 +158,13 @@ AUTHORIZE: Final = Option(
     ("authorize",),
 )
 
+STORE_ROOT: Final = Option(
+    "store-root",
+    text,
+    "where the files of a repository of generation g1 are, if its state file puts them elsewhere;"
+    " must be the same place, and is read without credentials",
+)
+
 STREAM_FROM: Final = Option(
     "stream-from-timestamp",
     moment,
@@ -328,6 +335,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     STARTING_VERSION,
     END_SNAPSHOT,
     AUTHORIZE,
+    STORE_ROOT,
     STREAM_FROM,
     SKIP_CHANGES,
     IGNORE_DELETES,

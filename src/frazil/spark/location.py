@@ -56,6 +56,7 @@ class Location:
     storage_options: Pairs = ()
     authorized: tuple[str, ...] = ()
     virtual_options: Pairs = ()
+    store_root: str | None = None
 
     def storage(self) -> Storage:
         """The storage at this place."""
@@ -67,6 +68,7 @@ class Location:
         return Repository.open(
             self.storage(),
             authorize_virtual_chunk_access=self._access(words) or None,
+            store_root=self.store_root,
             endpoints=[word for _, word in words if "://" in word],
         )
 
@@ -169,11 +171,13 @@ def parse_target(options: Options) -> Target:
             "catalog lose it, so name it in the query: SELECT … FROM t WITH (path = 'URL')"
         )
     place, table, node = _split_fragment(options[known.PATH])
+    root = options.get(known.STORE_ROOT)
     location = Location(
         _seen_from_anywhere(place.url),
         tuple(sorted(options.storage.items())),
         options.get(known.AUTHORIZE, ()),
         tuple(sorted(options.virtual.items())),
+        None if root is None else _seen_from_anywhere(root),
     )
     if location.virtual_options and not location.authorized:
         raise invalid_option(

@@ -254,8 +254,13 @@ class StorageFactory:
         cls, base_url: str, config: dict[str, str] | None = None, headers: Headers = None
     ) -> Storage:
         """A repository behind a web server, to be read."""
-        parts = urlsplit(base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(base_url)
+            is_address = parts.scheme in ("http", "https") and parts.hostname
+            parts.port  # noqa: B018  (which raises if it is none)
+        except ValueError:
+            is_address = None
+        if not is_address:
             raise bad_url(base_url, "http://host/path or https://host/path")
         return WebStorage(HttpPlace(base_url, dict(config or {}), check_headers(headers)))
 

@@ -6,15 +6,18 @@ cleaned part of it is kept and the foreign error is never chained.
 
 from __future__ import annotations
 
+import http.client
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
+from urllib.parse import urljoin, urlsplit
 
 from obstore import exceptions as foreign
 
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, StorageError
-from frazil.masking import shown_foreign
+from frazil.masking import bare_url, shown_foreign
+from frazil.storage.fence import ALLOWED, NOWHERE
 
 FOREIGN: Final = (foreign.BaseError, OSError, ValueError, TypeError, NotImplementedError)
 """Everything that a call into obstore may raise."""
@@ -25,6 +28,8 @@ _MAX_TEXT: Final = 400
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]+)</Code>")
 _MESSAGE: Final = re.compile(r"<Message>([^<]*)</Message>")
 _STATUS: Final = re.compile(r"status code: (\d{3})")
+_ASKED: Final = re.compile(r"Error performing [A-Z]+ (https?://\S+)")
+_LOOK_S: Final = 5
 _XML: Final = re.compile(r"<\?xml.*|<[A-Z][A-Za-z]*>.*", re.DOTALL)
 
 _MISSING_BUCKET: Final = "the bucket or container does not exist: create it or correct its name"
@@ -41,6 +46,12 @@ _NO_CREDENTIALS: Final = (
 )
 _PLAIN_HTTP: Final = "the endpoint is plain HTTP: pass allow_http=True to accept that"
 _UNREACHABLE: Final = "cannot reach the store: check endpoint, host name and network"
+_ELSEWHERE: Final = "another address"
+_REDIRECTED: Final = (
+    f"the store redirects to {_ELSEWHERE}, which is not followed; if that is to be trusted,"
+    f" use it as the endpoint, or allow it by frazil.config.set({ALLOWED}=…)"
+    f" or the environment variable FRAZIL_{ALLOWED.upper()}"
+)
 _NO_SUPPORT: Final = "the store does not support this operation"
 
 _BY_CODE: Final[dict[str, tuple[str, ErrorKind]]] = {
@@ -69,6 +80,7 @@ _BY_CODE: Final[dict[str, tuple[str, ErrorKind]]] = {
 
 # The parts of obstore's own wording that tell causes apart; the first that fits counts.
 _BY_TEXT: Final[tuple[tuple[str, str, ErrorKind], ...]] = (
+    (NOWHERE, _REDIRECTED, ErrorKind.BAD_REDIRECT),
     ("169.254.169.254", _NO_CREDENTIALS, ErrorKind.STORAGE_CONFIG),
     ("metadata.google.internal", _NO_CREDENTIALS, ErrorKind.STORAGE_CONFIG),
     ("incorrectly configured region", _REGION, ErrorKind.STORAGE_CONFIG),
@@ -80,6 +92,8 @@ _BY_TEXT: Final[tuple[tuple[str, str, ErrorKind], ...]] = (
 )
 
 _BY_STATUS: Final[dict[int, tuple[str, ErrorKind]]] = {
+    # Writes are redirected nowhere, not even by obstore.
+    **dict.fromkeys((301, 302, 303, 307, 308), (_REDIRECTED, ErrorKind.BAD_REDIRECT)),
     401: (_DENIED, ErrorKind.OBJECT_STORE),
     403: (_DENIED, ErrorKind.OBJECT_STORE),
     405: (_NO_SUPPORT, ErrorKind.STORAGE_OTHER),
@@ -140,7 +154,7 @@ def is_uncertain(error: BaseException) -> bool:
     # Gateways have numbers of their own above 504; only 501 says that nothing was tried.
     is_open = status in (None, 408, 425, 429) or (status >= 500 and status != 501)
     return is_open and not any(
-        mark in text for mark in ("169.254.169.254", "builder error", "configured region")
+        mark in text for mark in ("169.254.169.254", "builder error", "configured region", NOWHERE)
     )
 
 
@@ -165,7 +179,30 @@ def fault(error: BaseException, action: str, key: str, where: str) -> FrazilErro
     facts: dict[str, object] = {"action": action, "key": key, "storage": where}
     if code or status:
         facts["answer"] = code or status
+    if kind is ErrorKind.BAD_REDIRECT and (there := _target(error)) is not None:
+        message = message.replace(_ELSEWHERE, f"{_ELSEWHERE}, {bare_url(there)}")
     return StorageError(message, kind=kind, **facts, cause=cleaned(error))
+
+
+def _target(error: BaseException) -> str | None:
+    """Where a store redirects to, which obstore does not tell: a bare request is told it too."""
+    asked = _ASKED.search(str(error))
+    if asked is None:
+        return None
+    url = bare_url(asked[1])
+    parts = urlsplit(url)
+    is_safe = parts.scheme == "https"
+    connect = http.client.HTTPSConnection if is_safe else http.client.HTTPConnection
+    try:
+        connection = connect(parts.hostname or "", parts.port, timeout=_LOOK_S)
+        try:
+            connection.request("GET", parts.path or "/")
+            location = connection.getresponse().getheader("Location")
+            return None if location is None else urljoin(url, location)
+        finally:
+            connection.close()
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
 
 
 def shown_status(status: int, action: str, key: str, where: str) -> StorageError:

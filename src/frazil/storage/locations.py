@@ -11,6 +11,7 @@ import re
 from typing import Final
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.masking import shown_url
 from frazil.model.location import decoded
 
 VCC: Final = "vcc://"
@@ -57,7 +58,7 @@ def _parsed(text: str) -> str:
         raise InvalidInputError(
             "error parsing virtual ref URL: it has no scheme, such as s3:// or file://",
             kind=ErrorKind.INVALID_VIRTUAL_REF,
-            location=repr(text),
+            location=repr(shown_url(text)),
         )
     scheme, rest = found[1].lower(), clean[found.end() :]
     if scheme == "file":
@@ -73,7 +74,7 @@ def _parsed(text: str) -> str:
     raise InvalidInputError(
         "error parsing virtual ref URL: it has no path",
         kind=ErrorKind.INVALID_VIRTUAL_REF,
-        location=repr(text),
+        location=repr(shown_url(text)),
     )
 
 
@@ -82,12 +83,12 @@ def _no_authority(scheme: str, text: str) -> InvalidInputError:
         return InvalidInputError(
             "no virtual chunk container is named in the location",
             kind=ErrorKind.NO_CONTAINER_FOR_VIRTUAL_CHUNK,
-            location=repr(text),
+            location=repr(shown_url(text)),
         )
     return InvalidInputError(
         "error parsing virtual ref URL: it names no bucket or host",
         kind=ErrorKind.INVALID_VIRTUAL_REF,
-        location=repr(text),
+        location=repr(shown_url(text)),
     )
 
 

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum, auto
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
 
 from frazil.errors import ErrorKind, StorageError
-from frazil.masking import bare_url
+from frazil.masking import MaskedRecord, bare_url
 from frazil.model.config import (
     Attribution,
     ChecksumAlgorithm,
@@ -27,6 +26,7 @@ from frazil.model.config import (
     StorageSettings,
     StorageTimeoutSettings,
 )
+from frazil.storage import fence
 from frazil.storage.aws_profile import profile_key, profile_region
 from frazil.storage.credentials import (
     AnyAzureCredential,
@@ -59,7 +59,7 @@ _CHECKSUMS: Final = {ChecksumAlgorithm.Crc64Nvme: "crc64nvme", ChecksumAlgorithm
 _CLIENT_KEYS: Final = re.compile(
     r"allow_http|allow_invalid_certificates|connect_timeout|default_content_type|http1_only"
     r"|http2_\w+|pool_\w+|proxy_\w+|randomize_addresses|read_timeout|timeout|user_agent"
-    r"|root_certificate"
+    r"|root_certificate|redirect_hosts"
 )
 
 
@@ -72,8 +72,8 @@ class Role(Enum):
     """single attempts, so that we know whether a refusal may be an echo of our own write"""
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+@dataclass(frozen=True, slots=True, repr=False)
+class Client(MaskedRecord):
     """How one client behaves, whatever the store."""
 
     role: Role
@@ -83,8 +83,8 @@ class Client:
     stall_timeout_s: int = 60
     allow_http: bool = False
 
-    def options(self, extra: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401  (TypedDict)
-        """The `client_options` of obstore."""
+    def options(self, hosts: Iterable[str], extra: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401  (TypedDict)
+        """The `client_options` of obstore, by which it asks these hosts and no others."""
         timeouts = self.settings.timeouts or StorageTimeoutSettings()
         found: dict[str, object] = {"timeout": timedelta(seconds=ATTEMPT_TIMEOUT_S)}
         if self.role is Role.READ and self.stall_timeout_s:
@@ -100,7 +100,7 @@ class Client:
         found["user_agent"] = self.user_agent
         if self.allow_http:
             found["allow_http"] = True
-        found.update(extra or {})
+        found.update(fence.fenced(hosts, extra))
         if self.headers:
             found["default_headers"] = dict(self.headers)
         return found
@@ -251,14 +251,22 @@ class S3Place:
             case _:
                 return None
 
+    @property
+    def _is_unsigned(self) -> bool:
+        return isinstance(self.credentials, S3Credentials.Anonymous) or self.options.anonymous
+
     def open(self, client: Client, provider: Provider | None, *, rooted: bool) -> ObjectStore:
         """A live client; a rooted one keeps the slash in what obstore takes for the bucket."""
         options = self.options
+        if self.endpoint:
+            fence.require_address(self.endpoint)
         endpoint, is_hosted = _s3_endpoint(self.endpoint, options, self.bucket)
+        asks = provider is None and not self._is_unsigned
         config: dict[str, object] = {}
-        if region := options.region or profile_region():
+        region = options.region or profile_region()
+        if region:
             config["region"] = region
-        if isinstance(self.credentials, S3Credentials.Anonymous) or options.anonymous:
+        if self._is_unsigned:
             config["skip_signature"] = True
         if options.requester_pays:
             config["request_payer"] = True
@@ -270,10 +278,12 @@ class S3Place:
         if endpoint:
             config["endpoint"] = endpoint
         config["virtual_hosted_style_request"] = is_hosted
+        amazon = f"https://s3.{region or 'us-east-1'}.amazonaws.com"
+        fence.require_address(f"{endpoint or amazon}/{self.bucket}")
         return S3Store(
             f"{self.bucket}/" if rooted else self.bucket,
             config=config,  # type: ignore[arg-type]  # a TypedDict, filled above
-            client_options=client.options(),
+            client_options=client.options(fence.amazon_hosts(endpoint, asks)),
             retry_config=client.retries(),
             credential_provider=provider,
         )
@@ -300,18 +310,10 @@ def _s3_endpoint(given: str | None, options: S3Options, bucket: str) -> tuple[st
         return None, is_hosted
     endpoint = given.rstrip("/")
     parts = urlsplit(endpoint)
-    host = parts.hostname or ""
-    if not is_hosted or parts.path or host == "localhost" or _is_address(host):
+    host = fence.plain_host(endpoint)
+    if not is_hosted or parts.path or host == "localhost" or fence.is_ip(host):
         return endpoint, False
     return f"{parts.scheme}://{bucket}.{parts.netloc}", True
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 # --- Google Cloud Storage ---
@@ -372,10 +374,13 @@ class GcsPlace:
                 config["application_credentials"] = path
             case _:
                 pass
+        asks = provider is None and not isinstance(self.credentials, GcsCredentials.Anonymous)
+        base = config.get("base_url") or config.get("google_base_url")
+        fence.require_address(f"{base or 'https://storage.googleapis.com'}/{self.bucket}")
         return GCSStore(
             self.bucket,
             config=config,  # type: ignore[arg-type]  # a TypedDict, filled above
-            client_options=client.options(extra),
+            client_options=client.options(fence.google_hosts(config, asks), extra),
             retry_config=client.retries(),
             credential_provider=provider,
         )
@@ -434,10 +439,13 @@ class AzurePlace:
             config["account_name"] = self.account
         if isinstance(self.credentials, AzureCredentials.Anonymous):
             config["skip_signature"] = True
+        asks = provider is None and not isinstance(self.credentials, AzureCredentials.Anonymous)
+        account = f"https://{self.account or 'account'}.blob.core.windows.net"
+        fence.require_address(f"{config.get('endpoint') or account}/{self.container}")
         return AzureStore(
             self.container,
             config=config,  # type: ignore[arg-type]  # a TypedDict, filled above
-            client_options=client.options(extra),
+            client_options=client.options(fence.azure_hosts(config, asks), extra),
             retry_config=client.retries(),
             credential_provider=provider,
         )
@@ -491,7 +499,7 @@ class HttpPlace:
     def open(self, client: Client, provider: Provider | None, *, rooted: bool) -> ObjectStore:
         """A live client."""
         _, extra = split_options(self.config)
-        options = client.options({"allow_http": "true", **extra})
+        options = client.options([self.base_url], {"allow_http": "true", **extra})
         return HTTPStore.from_url(
             self.base_url, client_options=options, retry_config=client.retries()
         )

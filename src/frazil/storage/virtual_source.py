@@ -17,7 +17,7 @@ import obstore
 from obstore import exceptions as foreign
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
-from frazil.masking import shown_url
+from frazil.masking import MaskedRecord, shown_url
 from frazil.model.config import (
     ObjectStoreConfig,
     StorageConcurrencySettings,
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+@dataclass(frozen=True, slots=True, repr=False)
+class Wanted(MaskedRecord):
     """A range of an object, and what the object must still be."""
 
     url: str

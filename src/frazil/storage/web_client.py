@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -23,14 +23,13 @@ from urllib import request
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from frazil.errors import ErrorKind, StorageError
-from frazil.masking import bare_url
+from frazil.masking import MaskedRecord, bare_url
 from frazil.model.config import StorageSettings, StorageTimeoutSettings
 from frazil.storage.base import byte_span
 from frazil.storage.faults import shown_status, unreachable
+from frazil.storage.fence import ALLOWED, allowed_hosts, plain_host
 from frazil.storage.places import ATTEMPT_TIMEOUT_S, HttpPlace, backoff_s, max_tries
 
-ALLOWED: Final = "redirect_hosts"
-"""The option that names other hosts, with commas between them, to which redirects may lead."""
 MAX_REDIRECTS: Final = 5
 READ_TIMEOUT_S: Final = 60
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
@@ -90,13 +89,32 @@ class _Address:
     def of(cls, url: str) -> _Address:
         parts = urlsplit(url)
         usual = 443 if parts.scheme == "https" else 80
-        return cls(parts.scheme, (parts.hostname or "").lower(), parts.port or usual)
+        port = usual if parts.port is None else parts.port
+        return cls(parts.scheme, plain_host(url), port)
 
     @property
     def netloc(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         usual = 443 if self.scheme == "https" else 80
         return host if self.port == usual else f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Request(MaskedRecord):
+    """What is asked of whom."""
+
+    at: _Address
+    method: str
+    target: str
+    """path and query"""
+    headers: Mapping[str, str]
+    limit: int | None
+    """of the body at most so many bytes are read"""
+
+    @property
+    def url(self) -> str:
+        """The whole address."""
+        return f"{self.at.scheme}://{self.at.netloc}{self.target}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +140,7 @@ class WebClient:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             token = base64.b64encode(pair.encode()).decode()
             self._headers.setdefault("Authorization", f"Basic {token}")
-        hosts = self._options.get(ALLOWED, "").lower().split(",")
-        self._allowed = frozenset(filter(None, (host.strip() for host in hosts)))
+        self._allowed = allowed_hosts(self._options)
         timeouts = settings.timeouts or StorageTimeoutSettings()
         self._connect_s = self._seconds(timeouts.connect_timeout_ms, "connect_timeout", 5)
         self._read_s = self._seconds(timeouts.read_timeout_ms, "read_timeout", READ_TIMEOUT_S)
@@ -162,12 +179,13 @@ class WebClient:
         """
         path = f"{self._path}/{quote(key)}"
         target = f"{path}?{self._query}" if self._query else path
+        asked = _Request(self._home, method, target, dict(headers or {}), limit)
         tries = max_tries(self._settings)
         for number in range(tries):
             is_last = number == tries - 1
             try:
-                reply = self._follow(method, target, dict(headers or {}), limit)
-            except (OSError, http.client.HTTPException) as error:
+                reply = self._follow(asked)
+            except (OSError, UnicodeError, http.client.HTTPException) as error:
                 if is_last:
                     raise unreachable(error, key, self._url) from None
             else:
@@ -182,28 +200,27 @@ class WebClient:
 
     # --- redirects ---
 
-    def _follow(
-        self, method: str, target: str, headers: dict[str, str], limit: int | None
-    ) -> Reply:
-        at, sent = self._home, {**self._headers, **headers}
+    def _follow(self, asked: _Request) -> Reply:
+        now = replace(asked, headers={**self._headers, **asked.headers})
         for _ in range(MAX_REDIRECTS + 1):
-            reply = self._once(at, method, target, sent, limit)
+            reply = self._once(now)
             location = reply.headers.get("Location")
             if reply.status not in _REDIRECTS or not location:
                 return reply
-            here = f"{at.scheme}://{at.netloc}{target}"
             try:
-                url = urljoin(here, location)
+                url = urljoin(now.url, location)
                 there = _Address.of(url)
             except ValueError:
                 raise self._elsewhere("to what is no address", location) from None
-            if there != at:
+            headers = now.headers
+            if there != now.at:
                 self._check(there, url)
                 # Whatever was meant for the server that was named stays with it.
-                sent = {"User-Agent": self._headers["User-Agent"], **headers}
+                headers = {"User-Agent": self._headers["User-Agent"], **asked.headers}
             parts = urlsplit(url)
             path = quote(parts.path or "/", _KEPT)
-            at, target = there, f"{path}?{parts.query}" if parts.query else path
+            target = f"{path}?{parts.query}" if parts.query else path
+            now = replace(now, at=there, target=target, headers=headers)
         raise self._elsewhere("too often", self._url)
 
     def _check(self, there: _Address, url: str) -> None:
@@ -215,7 +232,8 @@ class WebClient:
     def _elsewhere(self, how: str, url: str) -> StorageError:
         return StorageError(
             f"the server redirects {how}, which is not followed; if it is to be trusted, use it"
-            f" in place of this one, or allow its host by the option {ALLOWED!r}",
+            f" in place of this one, or allow its host by the option {ALLOWED!r},"
+            f" frazil.config.set({ALLOWED}=…) or FRAZIL_{ALLOWED.upper()}",
             kind=ErrorKind.BAD_REDIRECT,
             url=self._url,
             to=bare_url(url),
@@ -223,45 +241,30 @@ class WebClient:
 
     # --- one request ---
 
-    def _once(
-        self,
-        at: _Address,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        limit: int | None,
-    ) -> Reply:
-        line = self._kept() if at == self._home else None
+    def _once(self, asked: _Request) -> Reply:
+        line = self._kept() if asked.at == self._home else None
         if line is not None:
             try:
-                return self._exchange(line, at, method, target, headers, limit)
+                return self._exchange(line, asked)
             except (http.client.RemoteDisconnected, ConnectionError):
                 pass  # the server had closed it meanwhile
-        return self._exchange(self._connected(at), at, method, target, headers, limit)
+        return self._exchange(self._connected(asked.at), asked)
 
-    def _exchange(
-        self,
-        line: _Line,
-        at: _Address,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        limit: int | None,
-    ) -> Reply:
+    def _exchange(self, line: _Line, asked: _Request) -> Reply:
         end = time.monotonic() + self._whole_s
         is_reusable = False
-        sent = {"Host": at.netloc, **headers}
-        if line.proxy is not None and at.scheme == "http":
-            target = f"{at.scheme}://{at.netloc}{target}"
+        target, sent = asked.target, {"Host": asked.at.netloc, **asked.headers}
+        if line.proxy is not None and asked.at.scheme == "http":
+            target = asked.url
             sent |= _proxy_headers(line.proxy)
         try:
-            line.connection.request(method, target, headers=sent)
+            line.connection.request(asked.method, target, headers=sent)
             found = line.connection.getresponse()
-            body = _body(found, limit, end)
+            body = _body(found, asked.limit, end)
             is_reusable = found.isclosed() and not found.will_close
             return Reply(found.status, found.headers, body)
         finally:
-            if is_reusable and at == self._home:
+            if is_reusable and asked.at == self._home:
                 self._keep(line)
             else:
                 line.connection.close()

@@ -28,6 +28,7 @@ from frazil.storage.local import LocalStorage
 from frazil.storage.locations import VCC, normalised
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import AzurePlace, GcsPlace, S3Place
+from frazil.storage.read_only import ReadOnlyStorage
 from frazil.upgrading.records import LEGACY_CHUNKS, ChunkMode
 from frazil.upgrading.source import Source
 
@@ -137,7 +138,9 @@ def legacy_container(source: Source) -> VirtualChunkContainer:
     Raises:
         InvalidInputError: no container can read from this kind of storage.
     """
-    store = _store_config(source.files.storage, source.files.folders["chunks"])
+    root = source.files.storage
+    root = root.inner if isinstance(root, ReadOnlyStorage) else root
+    store = _store_config(root, source.files.folders["chunks"])
     container = VirtualChunkContainer(
         url_prefix=chunk_folder(source), store=store, name=LEGACY_CHUNKS
     )

@@ -13,6 +13,7 @@ from typing import Final
 from frazil.commit.base import MAIN
 from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.config_file import CONFIG_KEY
+from frazil.errors import ErrorKind, ReadOnlyError
 from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.names import FOLDERS, Kind
 from frazil.formats.legacy.records import LegacyGeneration
@@ -23,6 +24,7 @@ from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage
 from frazil.storage.older.bodies import PRESERVED
 from frazil.storage.older.opening import find_old
+from frazil.storage.read_only import ReadOnlyStorage
 from frazil.upgrading.claiming import release
 from frazil.upgrading.fencing import fences
 from frazil.upgrading.leftovers import delete_all, left_at, new_at, require_writable
@@ -36,7 +38,7 @@ def clean(
     place: Storage,
     *,
     dry_run: bool = False,
-    store_root: Storage | None = None,
+    store_root: Storage | str | None = None,
     unsafe_minimum_age: timedelta | None = None,
 ) -> TidyReport:
     """Delete the files of the older generation after an upgrade; it cannot be undone then.
@@ -44,6 +46,7 @@ def clean(
     Raises:
         SessionStateError: there is no finished upgrade, or nothing is left of what came before,
             or some of it is younger than a day, or than `unsafe_minimum_age`.
+        ReadOnlyError: it is at a `store_root` outside of the repository.
     """
     if not dry_run:
         require_writable(place, "clean up after an upgrade")
@@ -56,6 +59,7 @@ def clean(
         storage = place
     else:
         source = left_at(place, new, store_root).source
+        _require_own(source)
         name, found = source.context.generation.name, [*_old_files(source, new)]
         storage = source.files.storage
     if not dry_run:
@@ -71,6 +75,21 @@ def clean(
         deleted_bytes=sum(item.size_bytes for item in found),
         applied=not dry_run,
     )
+
+
+def _require_own(source: Source) -> None:
+    """Refuse to delete what is outside of the repository.
+
+    Raises:
+        ReadOnlyError: the files are there.
+    """
+    if isinstance(source.files.storage, ReadOnlyStorage):
+        raise ReadOnlyError(
+            "the old files are outside of the repository, where nothing is deleted; delete them"
+            " yourself once nobody needs them",
+            kind=ErrorKind.READ_ONLY_STORAGE,
+            url=source.files.storage.url,
+        )
 
 
 def _old_files(source: Source, new: Context) -> Iterator[Listed]:

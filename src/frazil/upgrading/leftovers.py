@@ -97,7 +97,7 @@ def show_hidden_refs(place: Storage) -> None:
         put_back(place, key)
 
 
-def left_at(place: Storage, new: Context | None, store_root: Storage | None = None) -> Left:
+def left_at(place: Storage, new: Context | None, store_root: Storage | str | None = None) -> Left:
     """The old repository at a place.
 
     Raises:

@@ -45,7 +45,7 @@ def undo(
     *,
     dry_run: bool = False,
     force: bool = False,
-    store_root: Storage | None = None,
+    store_root: Storage | str | None = None,
 ) -> TidyReport:
     """Let a place be what it was before its upgrade, whether that was finished or interrupted.
 
@@ -75,7 +75,7 @@ def undo(
 
 
 def _checked(
-    place: Storage, hidden: Sequence[str], store_root: Storage | None, *, force: bool
+    place: Storage, hidden: Sequence[str], store_root: Storage | str | None, *, force: bool
 ) -> Left:
     """The old repository, if it is whole and may take the place of the new one."""
     new = new_at(place)

@@ -16,6 +16,7 @@ from xarray.backends.zarr import ZarrBackendEntrypoint
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.formats.envelope import MAGIC
+from frazil.masking import MaskedRecord
 from frazil.repository import Repository
 from frazil.session.session import Session
 from frazil.storage.constructors import storage_from_url
@@ -29,8 +30,8 @@ _REPO_OBJECT: Final = "repo"
 _V1_BRANCH: Final = "refs/branch.main/ref.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+@dataclass(frozen=True, slots=True, repr=False)
+class Choice(MaskedRecord):
     """Which version of a repository to read, and with what access."""
 
     branch: str | None = None

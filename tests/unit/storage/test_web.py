@@ -84,6 +84,25 @@ def test_virtual_chunks_are_not_redirected(web_server: WebServer, other: WebServ
     assert not other.seen
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://a..b.example/x",
+        f"http://{'a' * 64}.example/x",
+        "http://bücher.invalid/x",
+        "http://host:99999/x",
+        "http://host:port/x",
+        "http://[::1/x",
+        "http://[fe80::1%25lo]:1/x",
+        "http://127.0.0.1:0/x",
+    ],
+)
+def test_addresses_that_nobody_has_are_told(url: str) -> None:
+    once = StorageSettings(retries=StorageRetriesSettings(1, 1, 1))
+    with pytest.raises(StorageError):
+        http_storage(url).with_settings(once).get("repo")
+
+
 def test_versions_are_told(web_server: WebServer) -> None:
     web_server.files["/repo"] = TEN
     storage = http_storage(web_server.url)

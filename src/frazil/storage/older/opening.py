@@ -13,13 +13,16 @@ from frazil.formats.legacy.codec import decode_ref
 from frazil.formats.legacy.g1_state import STATE_FILES
 from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.ref_names import MAIN, RefLayout
+from frazil.masking import bare_url
 from frazil.storage.base import Storage
+from frazil.storage.constructors import storage_from_url
 from frazil.storage.older.bodies import BodyFiles
 from frazil.storage.older.name_book import NameBook
 from frazil.storage.older.objects import OldObjects
 from frazil.storage.older.state_file import Held, StateFile
 from frazil.storage.older.steps import find_layouts, steps_of
 from frazil.storage.older.structures import StructureFiles
+from frazil.storage.read_only import ReadOnlyStorage
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +100,14 @@ def objects_of(
     generation: Generation,
     names: NameBook,
     state: StateFile,
-    store_root: Storage | None = None,
+    store_root: Storage | str | None = None,
 ) -> Storage:
     """The objects of a repository in the form of a spec: the storage itself, unless it is old."""
     match generation.protocol:
         case Protocol.STATE_FILE:
             held = state.find()
             named = None if held is None else held.state.store_root
-            root, below = _root(storage, named, store_root)
+            root, below = _root(storage, named, _opened(store_root))
             return OldObjects(root, StructureFiles(root, generation, names, state, below))
         case Protocol.NUMBERED_FILES:
             return OldObjects(storage, BodyFiles(storage, generation, names))
@@ -116,8 +119,8 @@ def _root(storage: Storage, named: str | None, given: Storage | None) -> tuple[S
     """Where a state file says that the other files are: a storage, and a folder in it.
 
     Whoever can write a state file could send readers, their credentials and their deletions
-    anywhere. So a place that is not below its own is used only if the caller hands it over,
-    and then as the caller opened it: nothing of the URL in the file is ever opened.
+    anywhere. So a place that is not below its own is used only if the caller names it, and is
+    only read then: nothing of the URL in the file is ever opened.
 
     Raises:
         InvalidInputError: the files are elsewhere, and the caller has not named that place.
@@ -129,7 +132,7 @@ def _root(storage: Storage, named: str | None, given: Storage | None) -> tuple[S
     if given is None:
         raise InvalidInputError(
             f"the state file puts all other files outside of its own folder, at {where};"
-            " if you trust it, open that place yourself and pass it as store_root"
+            " if you trust it, open that place yourself and pass it as store_root, to read it"
             " (frazil upgrade --store-root makes it a repository of one place)",
             kind=ErrorKind.NOT_ALLOWED,
             url=storage.url,
@@ -141,7 +144,28 @@ def _root(storage: Storage, named: str | None, given: Storage | None) -> tuple[S
             url=storage.url,
             store_root=given.url,
         )
-    return given, ""
+    return ReadOnlyStorage(given), ""
+
+
+def _opened(given: Storage | str | None) -> Storage | None:
+    """The storage at a `store_root`: a URL is a place to read without credentials.
+
+    Raises:
+        InvalidInputError: there are options or credentials in the URL.
+    """
+    if given is None or isinstance(given, Storage):
+        return given
+    scheme, _, rest = given.partition("://")
+    is_web = scheme.lower() in ("http", "https")
+    if rest and ("?" in given or (is_web and "@" in rest.partition("/")[0])):
+        raise InvalidInputError(
+            "store_root is opened without credentials and options: leave them out of its URL, or"
+            " open the place yourself and pass the storage",
+            kind=ErrorKind.NOT_ALLOWED,
+            store_root=bare_url(given),
+        )
+    has_keys = rest and not is_web and scheme.lower() not in ("file", "memory")
+    return storage_from_url(given, **({"anonymous": True} if has_keys else {}))
 
 
 def _full(own: str, named: str) -> str:

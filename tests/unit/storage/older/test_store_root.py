@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 import frazil
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import ErrorKind, FrazilError, InvalidInputError, ReadOnlyError
 from frazil.fsck import fsck
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from tests.support.generations import Spec
 from tests.support.nodes import contents
-from tests.support.old_repositories import make_small, put, told, values_of
+from tests.support.old_repositories import make_small, told
 from tests.support.web import WebServer
 
 
@@ -91,7 +91,7 @@ def test_no_request_goes_to_an_address_that_a_state_file_names(
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_a_place_that_the_caller_opened_is_used_as_it_was_opened(
+def test_a_place_that_the_caller_opened_is_read_as_it_was_opened(
     spelling: str, tmp_path: Path
 ) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
@@ -104,13 +104,74 @@ def test_a_place_that_the_caller_opened_is_used_as_it_was_opened(
     assert told(repository) == before
     again = pickle.loads(pickle.dumps(repository.readonly_session("main")))
     assert contents(again) == contents(repository.readonly_session("main"))
-    session = repository.reopen().writable_session("main")
-    put(session.store, "x", 0, 17)
-    session.commit("second")
-    assert {path.name for path in here.iterdir() if path.is_dir()} <= {"s", "i", "c"}
-    assert not [path for folder in "sic" for path in (here / folder).glob("*")]
-    now = values_of(repository, repository.lookup_branch("main"))
-    assert now != before["values"][before["branches"]["main"]]
+    assert told(Repository.open(here, store_root=str(there))) == before
+    assert told(Repository.open(here, store_root=there.as_uri())) == before
+
+
+CHANGES: dict[str, Callable[[Repository], object]] = {
+    "commit": lambda repository: repository.writable_session("main"),
+    "move": lambda repository: repository.rearrange_session("main"),
+    "collect": lambda repository: repository.garbage_collect(datetime.now(UTC)),
+    "expire": lambda repository: repository.expire_snapshots(datetime.now(UTC)),
+    "amend": lambda repository: repository.transaction("main", message="x").__enter__(),
+    "clean up": lambda repository: frazil.clean_upgrade(
+        repository.storage, store_root=repository.context.store_root
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_place_elsewhere_is_only_read(change: str, tmp_path: Path) -> None:
+    """Whoever writes the state file decides what is garbage there, and what a commit builds on."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    made(here)
+    there.mkdir()
+    for folder in ("s", "i", "c"):
+        (here / folder).rename(there / folder)
+    point_to(here, there.as_uri())
+    repository = Repository.open(here, store_root=LocalStorage(there))
+    if change == "clean up":
+        frazil.upgrade_older(repository)
+    before = files_of(there)
+    with pytest.raises(ReadOnlyError) as caught:
+        CHANGES[change](repository)
+    assert str(there) in str(caught.value)
+    with pytest.raises(ReadOnlyError, match="only read"):
+        repository.context.storage.put("chunks/" + "0" * 20, b"x")
+    with pytest.raises(ReadOnlyError, match="only read"):
+        repository.context.storage.delete_many(["chunks/" + "0" * 20])
+    assert files_of(there) == before
+
+
+def test_a_place_that_is_named_gets_no_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, web_server: WebServer
+) -> None:
+    made(tmp_path / "here")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "KEY")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SECRET")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "SECRET")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", web_server.url)
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    point_to(tmp_path / "here", "s3://bucket/pre")
+    repository = Repository.open(tmp_path / "here", store_root="s3://bucket/pre")
+    with pytest.raises(FrazilError):
+        contents(repository.readonly_session("main"))
+    assert web_server.seen
+    for _, _, headers in web_server.seen:
+        assert "authorization" not in headers
+        assert "SECRET" not in str(headers)
+
+
+@pytest.mark.parametrize(
+    "root", ["s3://bucket/x?endpoint_url=http://127.0.0.1:9", "https://user:secret@host/x"]
+)
+def test_a_place_is_named_without_options_and_users(root: str, tmp_path: Path) -> None:
+    made(tmp_path / "here")
+    point_to(tmp_path / "here", root)
+    with pytest.raises(InvalidInputError, match="without credentials and options") as caught:
+        Repository.open(tmp_path / "here", store_root=root)
+    assert "secret" not in str(caught.value)
 
 
 def test_another_place_than_the_state_file_names_is_refused(tmp_path: Path) -> None:
