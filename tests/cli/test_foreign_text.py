@@ -97,8 +97,6 @@ COMMANDS = (
     ("fsck",),
     ("verify",),
     ("verify", "--authorize", "http://127.0.0.1:9/d/"),
-    ("inspect", "snapshots/"),
-    ("inspect", "config.yaml"),
     ("config", "set", "virtual_chunk_containers.x.name=\x1b[2J"),
     ("diff",),
     ("diff", FIRST, "main"),
@@ -110,8 +108,8 @@ COMMANDS = (
     ("cherry-pick", "other", "--dry-run"),
     ("revert", "main", "--dry-run"),
     ("squash", FIRST),
-    ("fast-forward", "--to", "other", "--dry-run"),
-    ("reset", "--to", "other"),
+    ("fast-forward", "other", "--dry-run"),
+    ("reset", "other"),
     ("branch", "create", "x\x1b[2J"),
     ("branch", "delete", "none\x1b[2J"),
     ("tag", "create", "x\x1b[2J/\u202e"),
@@ -128,7 +126,7 @@ COMMANDS = (
     ("purge", "s"),
     ("purge", "n\x1b[31m\u202e"),
     ("trash", "list"),
-    ("trash", "restore", "--batch", "none\x1b[2J"),
+    ("trash", "restore", "none\x1b[2J"),
     ("trash", "empty"),
     ("compact", "--dry-run"),
     ("rewrite-manifests", "--dry-run"),
@@ -171,6 +169,24 @@ def test_commands_show_neither(
             json.loads(said.out)
 
 
+@pytest.mark.parametrize("spec", [1, 2])
+def test_no_file_shows_them(frazil_command: Frazil, nasty: str, tmp_path: Path, spec: int) -> None:
+    url = nasty
+    if spec == 1:
+        stored = frazil.Repository.open(nasty).config
+        stored.storage = ONCE
+        url = str(tmp_path / "first")
+        frazil.Repository.create(url, stored, spec_version=1).save_config()
+    files = sorted(str(path.relative_to(url)) for path in Path(url).rglob("*") if path.is_file())
+    kinds = {"config.yaml", "refs"} if spec == 1 else {"repo", "manifests", "transactions"}
+    assert kinds <= {name.partition("/")[0] for name in files}
+    for name in files:
+        for as_json in ((), ("--json",)):
+            said = frazil_command("inspect", url, name, *as_json)
+            assert not RAW & set(said.out + said.err), name
+            assert SECRET not in said.out + said.err, name
+
+
 def test_versions_that_do_not_exist(frazil_command: Frazil, nasty: str) -> None:
     said = frazil_command("log", f"{nasty}@none\x1b[2J")
     assert said.code == 3
@@ -204,7 +220,7 @@ def test_errors_of_virtual_chunks_show_no_signature(nasty: str) -> None:
     repo = frazil.Repository.open(nasty, authorize_virtual_chunk_access=access)
     with pytest.raises(frazil.FrazilError) as caught:
         zarr.open_array(repo.readonly_session("main").store, path="v", mode="r")[:]
-    assert "http://127.0.0.1:9/d/x" in str(caught.value)
+    assert "http://127.0.0.1:9/d/1" in str(caught.value)
     assert SECRET not in f"{caught.value} {caught.value.facts}"
 
 

@@ -86,7 +86,8 @@ def ignored(monkeypatch: pytest.MonkeyPatch, web: WebServer, folder: Path) -> No
     monkeypatch.setenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")
     monkeypatch.setenv("AWS_ENDPOINT_URL", web.url)
     place = storage_from_url("s3://bucket/p?anonymous&region=eu-north-1")._clients  # type: ignore[attr-defined]
-    assert "eu-north-1.amazonaws.com" in str(place.reader.config.get("endpoint"))
+    assert "bucket.s3.eu-north-1.amazonaws.com" in str(place.reader.config)
+    assert web.url not in str(place.reader.config)
 
 
 def unencrypted(monkeypatch: pytest.MonkeyPatch, web: WebServer, folder: Path) -> None:

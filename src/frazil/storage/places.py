@@ -54,6 +54,7 @@ ATTEMPT_TIMEOUT_S: Final = 600
 RETRY_WINDOW_S: Final = 180
 """No new attempt after this time: signatures must stay valid."""
 
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _CONDITIONAL_HOSTS: Final = (".amazonaws.com", ".r2.cloudflarestorage.com", ".storage.dev")
 _CHECKSUMS: Final = {ChecksumAlgorithm.Crc64Nvme: "crc64nvme", ChecksumAlgorithm.Sha256: "sha256"}
 _CLIENT_KEYS: Final = re.compile(
@@ -275,10 +276,13 @@ class S3Place:
         if rooted:
             endpoint, is_hosted = self.endpoint, False
             config["disable_bulk_delete"] = True  # its request body would lack the slash
+        amazon = _amazon(region, self.bucket if is_hosted else "")
+        if endpoint is None and any(map(os.environ.get, _ENDPOINTS)):
+            endpoint = amazon  # obstore would take those of the environment, which do not count
         if endpoint:
-            config["endpoint"] = endpoint
+            # Under this name it counts more than the environment, for obstore too.
+            config["aws_endpoint_url_s3"] = endpoint
         config["virtual_hosted_style_request"] = is_hosted
-        amazon = f"https://s3.{region or 'us-east-1'}.amazonaws.com"
         fence.require_address(f"{endpoint or amazon}/{self.bucket}")
         return S3Store(
             f"{self.bucket}/" if rooted else self.bucket,
@@ -287,6 +291,13 @@ class S3Place:
             retry_config=client.retries(),
             credential_provider=provider,
         )
+
+
+def _amazon(region: str | None, bucket: str) -> str:
+    """The address of S3 itself; with the bucket in the name of the host, if there is one."""
+    names = ("AWS_REGION", "AWS_DEFAULT_REGION")
+    found = region or next(filter(None, map(os.environ.get, names)), "us-east-1")
+    return f"https://{bucket}{'.' if bucket else ''}s3.{found}.amazonaws.com"
 
 
 def _s3_key(key: S3StaticCredentials) -> dict[str, object]:
