@@ -17,6 +17,7 @@ import obstore
 from obstore import exceptions as foreign
 from obstore.store import LocalStore
 
+from frazil import config
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.ingest.records import Identity
 from frazil.masking import shown_url
@@ -24,6 +25,7 @@ from frazil.model.config import StorageSettings
 from frazil.storage.clients import Clients
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.faults import FOREIGN, cleaned, fault
+from frazil.storage.fence import ALLOWED
 from frazil.storage.locations import key_of, normalised
 from frazil.storage.object import ObjectStorage
 from frazil.storage.posix import etag as file_etag
@@ -80,11 +82,13 @@ def root_of(url: str) -> str:
 def client_for(url: str, options: Mapping[str, Any] | None = None) -> ObjectStore:
     """What reads the objects that share a bucket or host with a URL; kept in this process.
 
-    `options` are those of `storage_from_url`, such as region, endpoint_url and anonymous.
+    `options` are those of `storage_from_url`, such as region, endpoint_url and anonymous, and
+    `redirect_hosts` of web servers.
     """
     if url.startswith(FILE):
         return _local_client()
-    return _client(root_of(url), tuple(sorted((options or {}).items())))
+    given = tuple(sorted((options or {}).items()))
+    return _client(root_of(url), given, config.get(ALLOWED))
 
 
 @lru_cache(maxsize=_LOCAL_CLIENTS)
@@ -93,8 +97,12 @@ def _local_client() -> ObjectStore:
 
 
 @lru_cache(maxsize=_CLIENTS)
-def _client(root: str, options: tuple[tuple[str, Any], ...]) -> ObjectStore:
-    storage = storage_from_url(f"{root}/", **dict(options))
+def _client(root: str, options: tuple[tuple[str, Any], ...], _: str) -> ObjectStore:
+    """A client; the last argument is a switch of the process that counts when it is made."""
+    given = dict(options)
+    if ALLOWED in given and root.startswith(WEB):
+        given["opts"] = {ALLOWED: given.pop(ALLOWED)}
+    storage = storage_from_url(f"{root}/", **given)
     if not isinstance(storage, ObjectStorage):
         raise StorageError(
             "files cannot be read from this kind of store", kind=ErrorKind.STORAGE_CONFIG, url=root

@@ -166,7 +166,7 @@ class AsyncRepository:
         authorize_virtual_chunk_access: Authorized | None = None,
         attribution: Attribution | None = None,
         *,
-        store_root: Storage | None = None,
+        store_root: Storage | str | None = None,
         endpoints: Iterable[str] = ...,
     ) -> Self: ...
     @classmethod

@@ -181,8 +181,11 @@ def test_files_to_ingest_stay_at_their_host(
             read(f"{web_server.url}/a.nc")
         assert "localhost" in str(caught.value)
     assert not other.seen
-    options = {"opts": {"redirect_hosts": "localhost"}}
-    assert http_storage(web_server.url, **options).get("a.nc") == b"0123456789"
+    allowed = {"redirect_hosts": "localhost"}
+    assert http_storage(web_server.url, allowed).get("a.nc") == b"0123456789"
+    assert read_head(f"{web_server.url}/a.nc", 4, allowed) == b"0123"
+    with config.set(allowed):
+        assert read_head(f"{web_server.url}/a.nc", 4) == b"0123"
 
 
 def test_credentials_still_come_from_where_the_environment_says(
