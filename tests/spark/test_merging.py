@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 import frazil
 from frazil.errors import MergeConflictError
-from frazil.spark.calls import PROCEDURES, call, register
+from frazil.spark.calls import call, register
+from frazil.spark.procedure import PROCEDURES
 from frazil.storage.constructors import local_filesystem_storage
 from tests.support.branches import Branches
 from tests.support.nodes import array_document

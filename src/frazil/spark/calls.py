@@ -5,57 +5,37 @@ SELECT * FROM frazil_expire_snapshots(table => 'URL', dry_run => true)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import types as t
-
-from frazil.comparing.values import MAX_SAMPLES
 from frazil.maintenance.garbage import FindChunks
 from frazil.maintenance.walk import native_chunks
 from frazil.spark import (
     merge_procedures,
     procedures,
-    repo_tables,
     rule_checks,
     space_procedures,
     value_diffs,
 )
 from frazil.spark.location import location_of
-from frazil.spark.procedures import Place, Row, bad_argument
+from frazil.spark.procedure import (
+    PROCEDURES,
+    REQUIRED,
+    Place,
+    Procedure,
+    Row,
+    bad_argument,
+    procedure_named,
+)
 from frazil.spelling import listed, nearest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PREFIX: Final = "frazil_"
-REQUIRED: Final = object()
-"""the default of a parameter that must be given"""
-
-_TEXT: Final = t.StringType()
-_LONG: Final = t.LongType()
-_INT: Final = t.IntegerType()
-
-
-def _struct(**kinds: t.DataType) -> t.StructType:
-    return t.StructType([t.StructField(name, kind) for name, kind in kinds.items()])
-
-
-_MOVED: Final = _struct(previous_snapshot_id=_TEXT, current_snapshot_id=_TEXT)
-_REF: Final = _struct(name=_TEXT, type=_TEXT, snapshot_id=_TEXT)
-
-
-@dataclass(frozen=True, slots=True)
-class Procedure:
-    """One procedure: its parameters after `table`, its columns, and what it does."""
-
-    parameters: Mapping[str, Any]
-    """with their defaults"""
-    returns: t.StructType
-    run: Callable[..., Iterable[Row]]
-    meaning: str
+# The procedures make themselves known when their modules are imported.
+KNOWN: Final = (procedures, merge_procedures, space_procedures, rule_checks, value_diffs)
 
 
 def call(
@@ -79,20 +59,9 @@ def call(
     def snapshot() -> str:
         return target.snapshot(repository)
 
-    branch = target.branch if name in _CHANGES_A_BRANCH else ""
+    branch = target.branch if procedure.on_branch else ""
     chosen = {**procedure.parameters, **arguments}
     return list(procedure.run(Place(repository, branch, snapshot, find_chunks), **chosen))
-
-
-def procedure_named(name: str) -> Procedure:
-    """A procedure.
-
-    Raises:
-        InvalidInputError: there is no such.
-    """
-    if name not in PROCEDURES:
-        raise bad_argument(f"there is no procedure {name!r}{nearest(name, PROCEDURES)}")
-    return PROCEDURES[name]
 
 
 def _check_names(name: str, procedure: Procedure, arguments: Mapping[str, Any]) -> None:
@@ -104,187 +73,6 @@ def _check_names(name: str, procedure: Procedure, arguments: Mapping[str, Any]) 
     for needed, default in procedure.parameters.items():
         if default is REQUIRED and arguments.get(needed) is None:
             raise bad_argument(f"{name} needs the argument {needed!r}")
-
-
-PROCEDURES: Final[dict[str, Procedure]] = {
-    "rollback_to_snapshot": Procedure(
-        {"snapshot_id": REQUIRED},
-        _MOVED,
-        procedures.rollback_to_snapshot,
-        "point a branch to an ancestor",
-    ),
-    "rollback_to_timestamp": Procedure(
-        {"timestamp": REQUIRED},
-        _MOVED,
-        procedures.rollback_to_timestamp,
-        "point a branch to what it was",
-    ),
-    "set_current_snapshot": Procedure(
-        {"snapshot_id": None, "ref": None},
-        _MOVED,
-        procedures.set_current_snapshot,
-        "point a branch to any snapshot",
-    ),
-    "fast_forward": Procedure(
-        {"branch": REQUIRED, "to": REQUIRED},
-        _struct(branch_updated=_TEXT, previous_ref=_TEXT, updated_ref=_TEXT),
-        merge_procedures.fast_forward,
-        "move a branch that lags behind",
-    ),
-    "cherrypick_snapshot": Procedure(
-        {"snapshot_id": REQUIRED, "policy": "fail", "message": None},
-        merge_procedures.PICKED,
-        merge_procedures.cherrypick_snapshot,
-        "make the change of one commit on a branch too",
-    ),
-    "revert": Procedure(
-        {"snapshot_id": REQUIRED, "policy": "fail", "message": None},
-        merge_procedures.PICKED,
-        merge_procedures.revert,
-        "take the change of one commit back",
-    ),
-    "merge": Procedure(
-        {"source": REQUIRED, "policy": "fail", "message": None, "dry_run": False},
-        merge_procedures.MERGED,
-        merge_procedures.merge,
-        "merge a version into a branch",
-    ),
-    "merge_conflicts": Procedure(
-        {"source": REQUIRED, "policy": "fail"},
-        merge_procedures.CONFLICTS,
-        merge_procedures.merge_conflicts,
-        "what a merge would meet",
-    ),
-    "squash": Procedure(
-        {
-            "from_snapshot_id": REQUIRED,
-            "to_snapshot_id": None,
-            "message": None,
-            "dry_run": False,
-        },
-        merge_procedures.MERGED,
-        merge_procedures.squash,
-        "make one commit of several",
-    ),
-    "create_branch": Procedure(
-        {"branch": REQUIRED, "snapshot_id": None}, _REF, procedures.create_branch, "make a branch"
-    ),
-    "create_tag": Procedure(
-        {"tag": REQUIRED, "snapshot_id": None}, _REF, procedures.create_tag, "make a tag"
-    ),
-    "drop_branch": Procedure({"branch": REQUIRED}, _REF, procedures.drop_branch, "delete a branch"),
-    "drop_tag": Procedure({"tag": REQUIRED}, _REF, procedures.drop_tag, "delete a tag"),
-    "expire_snapshots": Procedure(
-        {
-            "older_than": None,
-            "retain_last": 1,
-            "dry_run": False,
-            "delete_expired_branches": False,
-            "delete_expired_tags": False,
-            "delete_files": True,
-            "max_concurrent_deletes": 10,
-            "unsafe_minimum_age": None,
-        },
-        _struct(
-            deleted_data_files_count=_LONG,
-            deleted_position_delete_files_count=_LONG,
-            deleted_equality_delete_files_count=_LONG,
-            deleted_manifest_files_count=_LONG,
-            deleted_manifest_lists_count=_LONG,
-            deleted_statistics_files_count=_LONG,
-            expired_snapshots_count=_LONG,
-        ),
-        procedures.expire_snapshots,
-        "release old snapshots, and delete what only they need",
-    ),
-    "remove_orphan_files": Procedure(
-        {
-            "older_than": None,
-            "dry_run": False,
-            "max_concurrent_deletes": 10,
-            "unsafe_minimum_age": None,
-        },
-        _struct(orphan_file_location=_TEXT),
-        procedures.remove_orphan_files,
-        "delete files that nothing needs",
-    ),
-    "rewrite_manifests": Procedure(
-        {"message": "rewrite manifests"},
-        _struct(rewritten_manifests_count=_INT, added_manifests_count=_INT),
-        procedures.rewrite_manifests,
-        "build manifests anew",
-    ),
-    "rewrite_data_files": Procedure(
-        {"path": "/", "dry_run": False, "message": "compact chunks"},
-        _struct(
-            rewritten_data_files_count=_INT,
-            added_data_files_count=_INT,
-            rewritten_bytes_count=_LONG,
-            failed_data_files_count=_INT,
-            removed_delete_files_count=_INT,
-        ),
-        procedures.rewrite_data_files,
-        "put small chunks into shared objects",
-    ),
-    "ancestors_of": Procedure(
-        {"snapshot_id": None},
-        _struct(snapshot_id=_TEXT, timestamp=t.TimestampType()),
-        procedures.ancestors_of,
-        "a snapshot and its ancestors",
-    ),
-    "changes": Procedure(
-        {"start_snapshot_id": None, "end_snapshot_id": None},
-        repo_tables.CHANGES,
-        procedures.changes,
-        "what commits changed",
-    ),
-    "detail": Procedure(
-        {},
-        _struct(
-            format=_TEXT,
-            id=_TEXT,
-            location=_TEXT,
-            createdAt=t.TimestampType(),
-            lastModified=t.TimestampType(),
-            numSnapshots=_LONG,
-            numChunks=_LONG,
-            sizeInBytes=_LONG,
-            virtualSizeInBytes=_LONG,
-            properties=t.MapType(_TEXT, _TEXT),
-            specVersion=_INT,
-        ),
-        procedures.detail,
-        "what kind of repository this is",
-    ),
-    "fsck": Procedure(
-        {"all_history": True, "deep": False, "virtual": False},
-        rule_checks.FINDINGS,
-        rule_checks.fsck_procedure,
-        "rules of the format that are broken",
-    ),
-    "diff_values": Procedure(
-        {
-            "start_snapshot_id": REQUIRED,
-            "end_snapshot_id": None,
-            "paths": None,
-            "max_samples": MAX_SAMPLES,
-        },
-        value_diffs.ARRAYS,
-        value_diffs.diff_values_procedure,
-        "how values differ between two versions, by array",
-    ),
-    "storage_shares": Procedure(
-        {"by": "array", "older_than": None},
-        space_procedures.SHARES,
-        space_procedures.storage_shares,
-        "whose bytes they are: by array, snapshot or branch",
-    ),
-}
-_CHANGES_A_BRANCH: Final = frozenset(
-    ["rollback_to_snapshot", "rollback_to_timestamp", "set_current_snapshot",
-     "rewrite_manifests", "rewrite_data_files", "merge", "merge_conflicts",
-     "cherrypick_snapshot", "revert", "squash"]
-)  # fmt: skip
 
 
 # --- as table functions ---

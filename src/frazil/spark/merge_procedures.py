@@ -12,41 +12,30 @@ from pyspark.sql import types as t
 
 from frazil.merging.policies import Policy, parse_policy
 from frazil.merging.records import MergeReport
-from frazil.spark.procedures import Place, Row
+from frazil.spark.procedure import LONG, TEXT, Place, Row, columns, procedure
 
-_TEXT: Final = t.StringType()
-_LONG: Final = t.LongType()
-
-PICKED: Final = t.StructType(
-    [
-        t.StructField("source_snapshot_id", _TEXT),
-        t.StructField("current_snapshot_id", _TEXT),
-    ]
+PICKED: Final = columns(source_snapshot_id=TEXT, current_snapshot_id=TEXT)
+MERGED: Final = columns(
+    branch=TEXT,
+    source_snapshot_id=TEXT,
+    previous_snapshot_id=TEXT,
+    current_snapshot_id=TEXT,
+    status=TEXT,
+    changed_nodes_count=LONG,
+    changed_chunks_count=LONG,
+    conflicts_count=LONG,
 )
-MERGED: Final = t.StructType(
-    [
-        t.StructField("branch", _TEXT),
-        t.StructField("source_snapshot_id", _TEXT),
-        t.StructField("previous_snapshot_id", _TEXT),
-        t.StructField("current_snapshot_id", _TEXT),
-        t.StructField("status", _TEXT),
-        t.StructField("changed_nodes_count", _LONG),
-        t.StructField("changed_chunks_count", _LONG),
-        t.StructField("conflicts_count", _LONG),
-    ]
+CONFLICTS: Final = columns(
+    kind=TEXT,
+    path=TEXT,
+    name=TEXT,
+    ours=TEXT,
+    theirs=TEXT,
+    chunk_count=LONG,
+    chunks=t.ArrayType(t.ArrayType(LONG)),
+    resolution=TEXT,
 )
-CONFLICTS: Final = t.StructType(
-    [
-        t.StructField("kind", _TEXT),
-        t.StructField("path", _TEXT),
-        t.StructField("name", _TEXT),
-        t.StructField("ours", _TEXT),
-        t.StructField("theirs", _TEXT),
-        t.StructField("chunk_count", _LONG),
-        t.StructField("chunks", t.ArrayType(t.ArrayType(_LONG))),
-        t.StructField("resolution", _TEXT),
-    ]
-)
+MOVED: Final = columns(branch_updated=TEXT, previous_ref=TEXT, updated_ref=TEXT)
 
 
 def _policy(text: str) -> Policy:
@@ -71,6 +60,7 @@ def _merged(report: MergeReport) -> list[Row]:
     ]
 
 
+@procedure("merge a version into a branch", MERGED, on_branch=True)
 def merge(
     place: Place,
     source: str,
@@ -85,6 +75,7 @@ def merge(
     return _merged(report)
 
 
+@procedure("what a merge would meet", CONFLICTS, on_branch=True)
 def merge_conflicts(place: Place, source: str, policy: str = "fail") -> list[Row]:
     """The conflicts that merging a version into the branch would meet."""
     report = place.repository.merge(source, place.branch, policy=_policy(policy), dry_run=True)
@@ -103,6 +94,7 @@ def merge_conflicts(place: Place, source: str, policy: str = "fail") -> list[Row
     ]
 
 
+@procedure("make the change of one commit on a branch too", PICKED, on_branch=True)
 def cherrypick_snapshot(
     place: Place, snapshot_id: str, policy: str = "fail", message: str | None = None
 ) -> list[Row]:
@@ -113,6 +105,7 @@ def cherrypick_snapshot(
     return [(report.source, report.snapshot_id)]
 
 
+@procedure("take the change of one commit back", PICKED, on_branch=True)
 def revert(
     place: Place, snapshot_id: str, policy: str = "fail", message: str | None = None
 ) -> list[Row]:
@@ -123,6 +116,7 @@ def revert(
     return [(report.source, report.snapshot_id)]
 
 
+@procedure("make one commit of several", MERGED, on_branch=True)
 def squash(
     place: Place,
     from_snapshot_id: str,
@@ -137,6 +131,7 @@ def squash(
     return _merged(report)
 
 
+@procedure("move a branch that lags behind", MOVED)
 def fast_forward(place: Place, branch: str, to: str) -> list[Row]:
     """Move a branch to where another is, if it only lags behind."""
     report = place.repository.fast_forward(branch, to)

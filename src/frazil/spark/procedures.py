@@ -1,49 +1,44 @@
 """Procedures on repositories, with Iceberg's argument and column names.
 
-Each is a plain function from a repository to rows; `calls` knows their names and columns.
+Each is a plain function from a repository to rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
+from pyspark.sql import types as t
+
+from frazil.errors import ErrorKind, NotFoundError
 from frazil.maintenance.ages import parse_age
 from frazil.maintenance.deleting import DeleteLimits
 from frazil.maintenance.expire import plan_expiry
-from frazil.maintenance.garbage import FindChunks
 from frazil.maintenance.garbage_plan import carry_out, make_plan
 from frazil.maintenance.released import expire_with_files
-from frazil.maintenance.walk import native_chunks
 from frazil.repository import Repository
 from frazil.spark import repo_tables
 from frazil.spark.option_texts import moment
-
-Row: TypeAlias = tuple[Any, ...]
+from frazil.spark.procedure import (
+    INT,
+    LONG,
+    TEXT,
+    TIME,
+    Place,
+    Row,
+    bad_argument,
+    columns,
+    procedure,
+)
 
 EXPIRE_AGE: Final = timedelta(days=5)
 ORPHAN_AGE: Final = timedelta(days=3)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The repository that a procedure works on, and the branch that the URL named."""
-
-    repository: Repository
-    branch: str
-    snapshot: Callable[[], str]
-    """the snapshot that the URL means"""
-    find_chunks: FindChunks = native_chunks
-    """tells what manifests refer to"""
-
-
-def bad_argument(message: str) -> InvalidInputError:
-    """The error for a wrong argument."""
-    return InvalidInputError(message, kind=ErrorKind.INVALID_OPTION)
+MOVED: Final = columns(previous_snapshot_id=TEXT, current_snapshot_id=TEXT)
+REF: Final = columns(name=TEXT, type=TEXT, snapshot_id=TEXT)
 
 
 def as_time(value: datetime | str | None, default: datetime) -> datetime:
@@ -75,6 +70,7 @@ def _move(place: Place, to: str) -> list[Row]:
     return [(before, to)]
 
 
+@procedure("point a branch to an ancestor", MOVED, on_branch=True)
 def rollback_to_snapshot(place: Place, snapshot_id: str) -> list[Row]:
     """Point the branch to one of its ancestors."""
     to = place.repository.resolve(snapshot_id)
@@ -86,6 +82,7 @@ def rollback_to_snapshot(place: Place, snapshot_id: str) -> list[Row]:
     return _move(place, to)
 
 
+@procedure("point a branch to what it was", MOVED, on_branch=True)
 def rollback_to_timestamp(place: Place, timestamp: datetime | str) -> list[Row]:
     """Point the branch to what it was at a time."""
     when = as_time(timestamp, datetime.now(UTC))
@@ -98,6 +95,7 @@ def rollback_to_timestamp(place: Place, timestamp: datetime | str) -> list[Row]:
     )
 
 
+@procedure("point a branch to any snapshot", MOVED, on_branch=True)
 def set_current_snapshot(
     place: Place, snapshot_id: str | None = None, ref: str | None = None
 ) -> list[Row]:
@@ -110,6 +108,7 @@ def set_current_snapshot(
 # --- branches and tags ---
 
 
+@procedure("make a branch", REF)
 def create_branch(place: Place, branch: str, snapshot_id: str | None = None) -> list[Row]:
     """Make a branch at a snapshot; at what the URL names by default."""
     at = place.snapshot() if snapshot_id is None else place.repository.resolve(snapshot_id)
@@ -117,6 +116,7 @@ def create_branch(place: Place, branch: str, snapshot_id: str | None = None) -> 
     return [(branch, "BRANCH", at)]
 
 
+@procedure("make a tag", REF)
 def create_tag(place: Place, tag: str, snapshot_id: str | None = None) -> list[Row]:
     """Make a tag at a snapshot; at what the URL names by default."""
     at = place.snapshot() if snapshot_id is None else place.repository.resolve(snapshot_id)
@@ -124,6 +124,7 @@ def create_tag(place: Place, tag: str, snapshot_id: str | None = None) -> list[R
     return [(tag, "TAG", at)]
 
 
+@procedure("delete a branch", REF)
 def drop_branch(place: Place, branch: str) -> list[Row]:
     """Delete a branch."""
     at = place.repository.lookup_branch(branch)
@@ -131,6 +132,7 @@ def drop_branch(place: Place, branch: str) -> list[Row]:
     return [(branch, "BRANCH", at)]
 
 
+@procedure("delete a tag", REF)
 def drop_tag(place: Place, tag: str) -> list[Row]:
     """Delete a tag; its name cannot be used again."""
     at = place.repository.lookup_tag(tag)
@@ -141,6 +143,18 @@ def drop_tag(place: Place, tag: str) -> list[Row]:
 # --- upkeep ---
 
 
+@procedure(
+    "release old snapshots, and delete what only they need",
+    columns(
+        deleted_data_files_count=LONG,
+        deleted_position_delete_files_count=LONG,
+        deleted_equality_delete_files_count=LONG,
+        deleted_manifest_files_count=LONG,
+        deleted_manifest_lists_count=LONG,
+        deleted_statistics_files_count=LONG,
+        expired_snapshots_count=LONG,
+    ),
+)
 def expire_snapshots(
     place: Place,
     older_than: datetime | str | None = None,
@@ -197,6 +211,7 @@ def _keeping(repository: Repository, cutoff: datetime, retain_last: int) -> date
     return cutoff
 
 
+@procedure("delete files that nothing needs", columns(orphan_file_location=TEXT))
 def remove_orphan_files(
     place: Place,
     older_than: datetime | str | None = None,
@@ -225,6 +240,11 @@ def remove_orphan_files(
     return [(f"{url}/{key}",) for key in sorted(gone)]
 
 
+@procedure(
+    "build manifests anew",
+    columns(rewritten_manifests_count=INT, added_manifests_count=INT),
+    on_branch=True,
+)
 def rewrite_manifests(place: Place, message: str = "rewrite manifests") -> list[Row]:
     """Build the manifests of a branch anew by the present settings."""
     repository = place.repository
@@ -234,6 +254,17 @@ def rewrite_manifests(place: Place, message: str = "rewrite manifests") -> list[
     return [(len(before - after), len(after - before))]
 
 
+@procedure(
+    "put small chunks into shared objects",
+    columns(
+        rewritten_data_files_count=INT,
+        added_data_files_count=INT,
+        rewritten_bytes_count=LONG,
+        failed_data_files_count=INT,
+        removed_delete_files_count=INT,
+    ),
+    on_branch=True,
+)
 def rewrite_data_files(
     place: Place,
     path: str = "/",
@@ -248,12 +279,14 @@ def rewrite_data_files(
 # --- looking ---
 
 
+@procedure("a snapshot and its ancestors", columns(snapshot_id=TEXT, timestamp=TIME))
 def ancestors_of(place: Place, snapshot_id: str | None = None) -> Iterator[Row]:
     """A snapshot and its ancestors, newest first."""
     at = place.snapshot() if snapshot_id is None else place.repository.resolve(snapshot_id)
     return ((info.id, info.written_at) for info in place.repository.ancestry(snapshot_id=at))
 
 
+@procedure("what commits changed", repo_tables.CHANGES)
 def changes(
     place: Place, start_snapshot_id: str | None = None, end_snapshot_id: str | None = None
 ) -> Iterator[Row]:
@@ -264,6 +297,22 @@ def changes(
     return repo_tables.changes(place.repository, start, end)
 
 
+@procedure(
+    "what kind of repository this is",
+    columns(
+        format=TEXT,
+        id=TEXT,
+        location=TEXT,
+        createdAt=TIME,
+        lastModified=TIME,
+        numSnapshots=LONG,
+        numChunks=LONG,
+        sizeInBytes=LONG,
+        virtualSizeInBytes=LONG,
+        properties=t.MapType(TEXT, TEXT),
+        specVersion=INT,
+    ),
+)
 def detail(place: Place) -> list[Row]:
     """What kind of repository this is, in one row."""
     repository = place.repository

@@ -39,7 +39,7 @@ from frazil.spark.columns import arrow_schema
 from frazil.spark.jobs import Batches, Options
 from frazil.spark.location import Location
 from frazil.spark.maintain import batch_of, items_frame, over_items
-from frazil.spark.procedures import Place, Row
+from frazil.spark.procedure import Place, Row, procedure
 from frazil.spark.runner import slots
 from frazil.spark.sessions import session as spark_session
 from frazil.storage.assets import CHUNKS, MANIFESTS
@@ -244,6 +244,7 @@ def _coded(objects: DataFrame) -> DataFrame:
 # --- in SQL ---
 
 
+@procedure("rules of the format that are broken", FINDINGS, name="fsck")
 def fsck_procedure(
     place: Place, all_history: bool = True, deep: bool = False, virtual: bool = False
 ) -> Iterable[Row]:

@@ -8,7 +8,8 @@ from typing import Final
 
 from pyspark.sql import types as t
 
-from frazil.spark.procedures import Place, Row, as_time
+from frazil.spark.procedure import Place, Row, procedure
+from frazil.spark.procedures import as_time
 
 SHARES: Final = t.StructType(
     [t.StructField(name, t.StringType()) for name in ("name", "type")]
@@ -28,6 +29,7 @@ SHARES: Final = t.StructType(
 )
 
 
+@procedure("whose bytes they are: by array, snapshot or branch", SHARES)
 def storage_shares(
     place: Place, by: str = "array", older_than: datetime | str | None = None
 ) -> Iterable[Row]:

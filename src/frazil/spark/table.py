@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from frazil.maintenance.garbage import FindChunks
 from frazil.maintenance.walk import native_chunks
-from frazil.spark.calls import PROCEDURES, call
+from frazil.spark.calls import call
 from frazil.spark.checking import storage, verify
 from frazil.spark.known_options import STORAGE
 from frazil.spark.location import location_of
 from frazil.spark.maintain import chunks_by_tasks, collect_garbage
 from frazil.spark.packing import compact_chunks
+from frazil.spark.procedure import PROCEDURES
+from frazil.spark.procedure_methods import ProcedureMethods
 from frazil.spark.procedures import ORPHAN_AGE, as_age, as_time
 from frazil.spark.reading import as_text, read
 from frazil.spark.rule_checks import fsck
@@ -32,8 +34,8 @@ BY_TASKS: Final = frozenset({"expire_snapshots"})
 """Procedures whose look into all manifests executors can take over."""
 
 
-class FrazilTable:
-    """A repository, seen from Spark.
+class FrazilTable(ProcedureMethods):
+    """A repository, seen from Spark: its metadata tables, and a method for each procedure.
 
     What changes it runs at once, in this process; the DataFrames say what was done.
     """
@@ -107,120 +109,6 @@ class FrazilTable:
         plain = [tuple(dict(v) if _is_map(v) else v for v in row) for row in rows]
         return self._spark.createDataFrame(plain, PROCEDURES[procedure].returns)
 
-    def detail(self) -> DataFrame:
-        """What kind of repository this is, in one row."""
-        return self.call("detail")
-
-    def rollback_to_snapshot(self, snapshot_id: str) -> DataFrame:
-        """Point the branch to one of its ancestors."""
-        return self.call("rollback_to_snapshot", snapshot_id=snapshot_id)
-
-    def rollback_to_timestamp(self, timestamp: datetime | str) -> DataFrame:
-        """Point the branch to what it was at a time."""
-        return self.call("rollback_to_timestamp", timestamp=timestamp)
-
-    def set_current_snapshot(
-        self, snapshot_id: str | None = None, *, ref: str | None = None
-    ) -> DataFrame:
-        """Point the branch to any snapshot, or to where another branch or a tag points."""
-        return self.call("set_current_snapshot", snapshot_id=snapshot_id, ref=ref)
-
-    def fast_forward(self, branch: str, to: str) -> DataFrame:
-        """Move a branch to where another is, if it only lags behind."""
-        return self.call("fast_forward", branch=branch, to=to)
-
-    def cherrypick_snapshot(
-        self, snapshot_id: str, *, policy: str = "fail", message: str | None = None
-    ) -> DataFrame:
-        """Make the change of one commit on the branch too."""
-        return self.call(
-            "cherrypick_snapshot", snapshot_id=snapshot_id, policy=policy, message=message
-        )
-
-    def revert(
-        self, snapshot_id: str, *, policy: str = "fail", message: str | None = None
-    ) -> DataFrame:
-        """Take the change of one commit back on the branch."""
-        return self.call("revert", snapshot_id=snapshot_id, policy=policy, message=message)
-
-    def merge(
-        self,
-        source: str,
-        *,
-        policy: str = "fail",
-        message: str | None = None,
-        dry_run: bool = False,
-    ) -> DataFrame:
-        """Merge a version into the branch."""
-        return self.call("merge", source=source, policy=policy, message=message, dry_run=dry_run)
-
-    def merge_conflicts(self, source: str, *, policy: str = "fail") -> DataFrame:
-        """The conflicts that merging a version into the branch would meet, a row each."""
-        return self.call("merge_conflicts", source=source, policy=policy)
-
-    def squash(
-        self,
-        from_snapshot_id: str,
-        to_snapshot_id: str | None = None,
-        *,
-        message: str | None = None,
-        dry_run: bool = False,
-    ) -> DataFrame:
-        """Make one commit of those after a snapshot, up to another or the tip of the branch."""
-        return self.call(
-            "squash",
-            from_snapshot_id=from_snapshot_id,
-            to_snapshot_id=to_snapshot_id,
-            message=message,
-            dry_run=dry_run,
-        )
-
-    def create_branch(self, branch: str, snapshot_id: str | None = None) -> DataFrame:
-        """Make a branch at a snapshot; at what the URL names by default."""
-        return self.call("create_branch", branch=branch, snapshot_id=snapshot_id)
-
-    def create_tag(self, tag: str, snapshot_id: str | None = None) -> DataFrame:
-        """Make a tag at a snapshot; at what the URL names by default."""
-        return self.call("create_tag", tag=tag, snapshot_id=snapshot_id)
-
-    def drop_branch(self, branch: str) -> DataFrame:
-        """Delete a branch."""
-        return self.call("drop_branch", branch=branch)
-
-    def drop_tag(self, tag: str) -> DataFrame:
-        """Delete a tag; its name cannot be used again."""
-        return self.call("drop_tag", tag=tag)
-
-    def expire_snapshots(
-        self,
-        older_than: datetime | str | None = None,
-        *,
-        retain_last: int = 1,
-        dry_run: bool = False,
-        delete_expired_branches: bool = False,
-        delete_expired_tags: bool = False,
-        delete_files: bool = True,
-        max_concurrent_deletes: int = 10,
-        unsafe_minimum_age: timedelta | str | None = None,
-    ) -> DataFrame:
-        """Release snapshots older than a time, five days ago by default, from the history.
-
-        The files that only they need are deleted too, unless `delete_files` is false or they are
-        younger than a day (or `unsafe_minimum_age`); executors look for them when there are very
-        many.
-        """
-        return self.call(
-            "expire_snapshots",
-            older_than=older_than,
-            retain_last=retain_last,
-            dry_run=dry_run,
-            delete_expired_branches=delete_expired_branches,
-            delete_expired_tags=delete_expired_tags,
-            delete_files=delete_files,
-            max_concurrent_deletes=max_concurrent_deletes,
-            unsafe_minimum_age=unsafe_minimum_age,
-        )
-
     def remove_orphan_files(
         self,
         older_than: datetime | str | None = None,
@@ -248,10 +136,6 @@ class FrazilTable:
             max_concurrent_deletes=max_concurrent_deletes,
             unsafe_minimum_age=unsafe_minimum_age,
         )
-
-    def rewrite_manifests(self, message: str = "rewrite manifests") -> DataFrame:
-        """Build the manifests of the branch anew by the present settings."""
-        return self.call("rewrite_manifests", message=message)
 
     def rewrite_data_files(
         self, path: str = "/", *, dry_run: bool = False, message: str = "compact chunks"
@@ -287,12 +171,6 @@ class FrazilTable:
     def storage(self, by: str = "array") -> DataFrame:
         """How much is stored by `array`, `snapshot` or `branch`."""
         return storage(self._url, by, spark=self._spark, options=self._options)
-
-    def storage_shares(
-        self, by: str = "array", *, older_than: datetime | str | None = None
-    ) -> DataFrame:
-        """What each `array`, `snapshot` or `branch` refers to, alone and with others."""
-        return self.call("storage_shares", by=by, older_than=older_than)
 
     def diff_values(
         self, before: str, after: str, by: By = "array", *, paths: Sequence[str] | None = None
@@ -333,10 +211,6 @@ class FrazilTable:
         place = location_of(self._url, self._options).location.storage().url.rstrip("/")
         rows = [(f"{place}/{key}",) for key in sorted(keys)]
         return self._spark.createDataFrame(rows, PROCEDURES["remove_orphan_files"].returns)
-
-    def ancestors_of(self, snapshot_id: str | None = None) -> DataFrame:
-        """A snapshot and its ancestors, newest first."""
-        return self.call("ancestors_of", snapshot_id=snapshot_id)
 
     def changes(
         self, start_snapshot_id: str | None = None, end_snapshot_id: str | None = None

@@ -23,7 +23,7 @@ from frazil.spark.jobs import Batches, Options
 from frazil.spark.location import Pinned
 from frazil.spark.maintain import batch_of, items_frame, over_items
 from frazil.spark.options import invalid_option
-from frazil.spark.procedures import Place, Row
+from frazil.spark.procedure import Place, Row, procedure
 from frazil.spark.sessions import session as spark_session
 
 if TYPE_CHECKING:
@@ -272,6 +272,7 @@ def _cell(sample: Sample) -> Row:
 # --- procedures ---
 
 
+@procedure("how values differ between two versions, by array", ARRAYS, name="diff_values")
 def diff_values_procedure(
     place: Place,
     start_snapshot_id: str,

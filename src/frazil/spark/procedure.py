@@ -1,0 +1,98 @@
+"""What a procedure is, and the one table of them: a function over a repository, made known once.
+
+    @procedure("point a branch to an ancestor", MOVED, on_branch=True)
+    def rollback_to_snapshot(place: Place, snapshot_id: str) -> list[Row]: ...
+
+Its name and parameters are those of the function. From the table come `call`, SQL's functions,
+the methods of `FrazilTable` and the list in docs/spark.md.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
+
+from pyspark.sql import types as t
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.maintenance.garbage import FindChunks
+from frazil.maintenance.walk import native_chunks
+from frazil.repository import Repository
+from frazil.spelling import nearest
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Row: TypeAlias = tuple[Any, ...]
+
+REQUIRED: Final = object()
+"""the default of a parameter that must be given"""
+TEXT, LONG, INT, TIME = t.StringType(), t.LongType(), t.IntegerType(), t.TimestampType()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The repository that a procedure works on, and the branch that the URL named."""
+
+    repository: Repository
+    branch: str
+    snapshot: Callable[[], str]
+    """the snapshot that the URL means"""
+    find_chunks: FindChunks = native_chunks
+    """tells what manifests refer to"""
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """One procedure: its parameters after `table`, its columns, and what it does."""
+
+    name: str
+    parameters: Mapping[str, Any]
+    """with their defaults"""
+    returns: t.StructType
+    run: Callable[..., Iterable[Row]]
+    meaning: str
+    on_branch: bool
+    """whether it works on the branch that the URL names"""
+
+
+PROCEDURES: Final[dict[str, Procedure]] = {}
+
+
+def procedure(
+    meaning: str, returns: t.StructType, *, name: str | None = None, on_branch: bool = False
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a function of a place a procedure."""
+
+    def known(function: Any) -> Any:  # noqa: ANN401 - given back as it came
+        _, *own = inspect.signature(function).parameters.values()
+        parameters = {
+            each.name: REQUIRED if each.default is each.empty else each.default for each in own
+        }
+        called = name or function.__name__
+        PROCEDURES[called] = Procedure(called, parameters, returns, function, meaning, on_branch)
+        return function
+
+    return known
+
+
+def columns(**kinds: t.DataType) -> t.StructType:
+    """The columns of the rows of a procedure."""
+    return t.StructType([t.StructField(name, kind) for name, kind in kinds.items()])
+
+
+def procedure_named(name: str) -> Procedure:
+    """A procedure.
+
+    Raises:
+        InvalidInputError: there is no such.
+    """
+    if name not in PROCEDURES:
+        raise bad_argument(f"there is no procedure {name!r}{nearest(name, PROCEDURES)}")
+    return PROCEDURES[name]
+
+
+def bad_argument(message: str) -> InvalidInputError:
+    """The error for a wrong argument."""
+    return InvalidInputError(message, kind=ErrorKind.INVALID_OPTION)
