@@ -25,6 +25,7 @@ from frazil.ingest.records import FileScan, Task
 from frazil.ingest.scan import scan, scan_file
 from frazil.ingest.sources import as_url
 from tests.support.archive import archive, as_kerchunk, decoded, part, seen, take
+from tests.support.odd import kerchunk
 
 COUNT = 3
 
@@ -235,28 +236,11 @@ def test_references_that_are_none_are_told(tmp_path: Path, content: str, told: s
 
 
 def test_references_may_be_relative_and_use_templates(tmp_path: Path) -> None:
-    (tmp_path / "data.bin").write_bytes(np.arange(8, dtype="<i4").tobytes())
-    meta = {
-        "shape": [8],
-        "chunks": [4],
-        "dtype": "<i4",
-        "compressor": None,
-        "filters": None,
-        "fill_value": None,
-        "order": "C",
-        "zarr_format": 2,
-    }
-    refs = {
-        "v/.zarray": json.dumps(meta),
-        "v/.zattrs": json.dumps({"_ARRAY_DIMENSIONS": ["x"]}),
-        "v/0": ["{{u}}", 0, 16],
-        "v/1": ["data.bin", 16, 16],
-    }
-    document = {"version": 1, "templates": {"u": "data.bin"}, "refs": refs}
-    (tmp_path / "a.json").write_text(json.dumps(document))
-    report = take(tmp_path / "repo", tmp_path / "a.json", allow=(str(tmp_path),))
-    assert report.containers == (f"file://{tmp_path}/",)
-    assert seen(tmp_path / "repo").v.values.tolist() == [*range(8)]
+    refs = {"v/0": ["{{u}}", 0, 16], "v/1": ["others/data.bin", 16, 16]}
+    file = kerchunk.write(refs, tmp_path, templates={"u": "others/data.bin"})
+    report = take(tmp_path / "repo", file, allow=(str(tmp_path),))
+    assert report.containers == (f"file://{tmp_path}/others/",)
+    assert seen(tmp_path / "repo").v.values.tolist() == kerchunk.VALUES.tolist()
 
 
 # --- TIFF ---

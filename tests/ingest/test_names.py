@@ -130,6 +130,14 @@ def test_an_append_across_a_gap_is_told(tmp_path: Path) -> None:
     assert report.findings[0].level is Level.WARNING
 
 
+def test_gaps_can_be_refused(tmp_path: Path) -> None:
+    first, second = series(tmp_path / "f", "a.nc", 0), series(tmp_path / "f", "b.nc", 9)
+    take(tmp_path / "repo", first, gaps="refuse")
+    report = refused(tmp_path, second, append=True, gaps="refuse")
+    assert "between 2000-01-02 and 2000-01-10" in told(report, "gap")
+    take(tmp_path / "repo", series(tmp_path / "f", "c.nc", 2), append=True, gaps="refuse")
+
+
 def test_months_after_each_other_have_no_gap(tmp_path: Path) -> None:
     folder = tmp_path / "f"
     folder.mkdir()

@@ -24,6 +24,7 @@ from frazil.ingest.reports import IngestRefusedError, Progress, Status
 from frazil.model.config import ManifestConfig, RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
+from tests.support.ages import left_over
 from tests.support.archive import archive, as_netcdf4, decoded, opened, part, seen, take
 
 
@@ -345,3 +346,26 @@ def test_chunks_that_are_copied_may_end_in_a_checksum(tmp_path: Path) -> None:
     codecs = {node.path: array_document(node)["codecs"] for node in state.arrays()}
     copied = [path for path, found in codecs.items() if found[-1]["name"] == "crc32c"]
     assert copied == ["/mask", "/rain", "/t2m"]  # coordinates are written as ever
+
+
+# --- what is left behind ---
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"mode": "virtual"},
+        {"mode": "native"},
+        {"mode": "native", "chunks": {"time": 3}},
+        {"mode": "auto"},
+    ],
+    ids=["virtual", "native", "rechunked", "auto"],
+)
+def test_an_ingest_leaves_no_file_that_nothing_refers_to(
+    tmp_path: Path, how: dict[str, Any]
+) -> None:
+    files, repo = archive(tmp_path / "files"), tmp_path / "repo"
+    take(repo, *files[:2], wanted=how)
+    take(repo, files[2], wanted=how, append=True)
+    assert left_over(Repository.open(LocalStorage(repo))) == []
+    xr.testing.assert_equal(seen(repo), decoded(0, 1, 2))

@@ -26,6 +26,7 @@ class Suite:
 # Those with an end of their own come first: what they leave over goes to those that take all
 # the time they can get.
 SUITES: Final = (
+    Suite("odd files", ("tests/ingest/test_corpus.py",)),
     Suite("spark kills", ("tests/spark/test_kills.py",)),
     Suite("thousand files", ("tests/peer/test_thousand_files.py",)),
     Suite("verdicts", ("tests/peer/test_verdicts.py",)),

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 import frazil
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.spark import map_blocks, reduce_blocks
+from tests.support.ages import left_over
 from tests.support.spark import WEATHER_ENCODING, make_repository
 
 
@@ -43,6 +44,7 @@ def test_new_variable_beside_the_old(spark: SparkSession, url: str) -> None:
     assert after["speed"].attrs["units"] == "m/s"
     xr.testing.assert_identical(after[["t2m", "wind"]], before[["t2m", "wind"]])
     assert report.arrays == ("/speed",)
+    assert left_over(frazil.Repository.open(url)) == []
     history = list(frazil.Repository.open(url).ancestry(branch="main"))
     assert len(history) == 3
     assert history[0].metadata["frazil.job"] == "map_blocks"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
 from pyspark.sql import SparkSession
 
 import frazil
+import frazil.spark
 from frazil.spark.querying import mentioned, run_query
 from tests.spark.test_cf import climatology
+from tests.support.archive import take
 from tests.support.spark import read_here
 
 NAMES = ["Oslo", "Bergen", "Troms\u00f8"]
@@ -88,3 +91,48 @@ def test_sql_decodes_only_what_it_names(spark: SparkSession, tmp_path: Path) -> 
     assert [*rows] == [("Oslo", 3.0), ("Bergen", 7.0), ("Troms\u00f8", 11.0)]
     alone = run_query("SELECT y, max(t) FROM t GROUP BY y ORDER BY y", curved, spark=spark).rows
     assert [*alone] == [(0, 15.0), (1, 19.0), (2, 23.0)]
+
+
+# --- of files ---
+
+
+def stations(file: Path) -> Path:
+    """A file as stations write it: names by letters, places as auxiliary coordinates."""
+    with netCDF4.Dataset(file, "w", format="NETCDF3_CLASSIC") as made:
+        for dim, size in (("time", 2), ("station", 3), ("letter", 8)):
+            made.createDimension(dim, size)
+        made.createVariable("time", "i4", ("time",))[:] = [0, 1]
+        made["time"].units = "days since 2000-01-01"
+        letters = np.array([name.encode() for name in NAMES], "S8").view("S1").reshape(3, 8)
+        made.createVariable("name", "S1", ("station", "letter"))[:] = letters
+        made.createVariable("lat", "f4", ("station",))[:] = [59.9, 60.4, 69.6]
+        made.createVariable("t", "f4", ("time", "station"))[:] = np.arange(6).reshape(2, 3)
+        made["t"].coordinates = "name lat"
+    return file
+
+
+def curved(file: Path) -> Path:
+    """A file on a grid whose latitudes and longitudes have two dimensions."""
+    lat = np.arange(12.0).reshape(3, 4)
+    made = xr.Dataset(
+        {"t": (("y", "x"), lat * 10)}, {"lat": (("y", "x"), lat), "lon": (("y", "x"), 2 * lat)}
+    )
+    made.to_netcdf(file, engine="h5netcdf")
+    return file
+
+
+@pytest.mark.parametrize("mode", ["virtual", "native"])
+def test_coordinates_of_files_are_conditions_in_sql(
+    spark: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    allowed = [f"file://{tmp_path}/"] if mode == "virtual" else []
+    first, second = str(tmp_path / "stations"), str(tmp_path / "curved")
+    take(tmp_path / "stations", stations(tmp_path / "a.nc"), wanted={"mode": mode})
+    take(tmp_path / "curved", curved(tmp_path / "b.nc"), wanted={"mode": mode})
+    query = "SELECT name, sum(t) FROM data WHERE name >= 'C' AND lat < 65 GROUP BY name"
+    assert run_query(query, first, spark=spark, authorize=allowed).rows == [("Oslo", 3.0)]
+    query = "SELECT t, lon FROM data WHERE lat BETWEEN 5 AND 6 ORDER BY t"
+    rows = run_query(query, second, spark=spark, authorize=allowed).rows
+    assert [*rows] == [(50.0, 10.0), (60.0, 12.0)]
+    read = frazil.spark.read(first, spark=spark, where="name = 'Bergen'", authorize=allowed or None)
+    assert sorted(row["t"] for row in read.collect()) == [1.0, 4.0]

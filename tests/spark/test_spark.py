@@ -23,6 +23,7 @@ from tests.support.spark import make_repository, weather
 pytestmark = pytest.mark.slow
 
 KEYS = ["time", "lat", "lon"]
+QUIET = "spark.sql.execution.pyspark.udf.hideTraceback.enabled"
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +196,32 @@ def test_mistakes_are_told_on_the_driver(spark: SparkSession, weather_repo: Path
         .load(str(weather_repo))
     )
     assert secret not in hidden._jdf.queryExecution().toString()
+
+
+def test_errors_of_tasks_end_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark shows the traceback of its worker; ours is short, and its end tells what to do."""
+    repository = make_repository(tmp_path / "r", weather(2))
+    session = repository.writable_session("main")
+    session.store.set_virtual_ref(
+        "wind/c/0/0/0", "s3://bucket/f.nc", offset=0, length=8, validate_container=False
+    )
+    session.commit("virtual")
+    rows = spark.read.format("frazil").load(str(tmp_path / "r"))
+    with pytest.raises(PySparkException) as caught:
+        rows.collect()
+    text = str(caught.value)
+    (sentence,) = [each for each in text.splitlines() if each.startswith("frazil.errors.")]
+    assert "s3://bucket/f.nc" in sentence
+    assert "During handling" not in text
+    assert "direct cause" not in text
+    spark.conf.set(QUIET, True)
+    try:
+        with pytest.raises(PySparkException) as caught:
+            rows.collect()
+    finally:
+        spark.conf.unset(QUIET)
+    assert sentence in str(caught.value)
+    assert "Traceback" not in str(caught.value)
 
 
 def test_workers_have_the_same_frazil(

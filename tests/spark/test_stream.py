@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -123,6 +124,20 @@ def test_limits_cut_micro_batches_without_losing_rows(
     assert len(batches) >= 3
     assert sum(batch.num_rows for batch in batches) == 420
     assert max(batch.num_rows for batch in batches) <= 240
+
+
+@pytest.mark.parametrize(
+    "option", ["maxFilesPerTrigger", "maxRowsPerTrigger", "maxBytesPerTrigger"]
+)
+def test_limits_never_cut_a_step_of_the_first_dimension(repo: Path, option: str) -> None:
+    """The source is chunked in space; half a step could be appended nowhere."""
+    reader = stream_here(repo, **{option: 1})
+    batches = list(taken(reader, reader.getDefaultReadLimit()))
+    assert [batch.num_rows for batch in batches] == [4 * 35, 4 * 35, 2 * 35]
+    for batch in batches:
+        assert set(Counter(batch.column("time").to_pylist()).values()) == {35}
+    chunks = stream_here(repo, layout="chunks", values="binary", **{option: 1})
+    assert len(list(taken(chunks, chunks.getDefaultReadLimit()))) == 2 * 27, "one chunk at a time"
 
 
 def test_streams_start_at_a_snapshot_or_a_time(repo: Path) -> None:
@@ -330,6 +345,19 @@ def test_a_restarted_query_writes_nothing_twice(spark: SparkSession, tmp_path: P
     assert len(messages_of(url)) == 2
     found = opened(url)
     expected = DAYS.isel(time=slice(0, 3))
+    np.testing.assert_array_equal(found.wind.sel(lat=expected.lat), expected.wind)
+
+
+def test_a_source_chunked_in_space_is_copied_at_a_limited_rate(
+    spark: SparkSession, repo: Path, tmp_path: Path
+) -> None:
+    url = str(tmp_path / "copy")
+    rows = spark.readStream.format("frazil").option("maxFilesPerTrigger", 1).load(str(repo))
+    writer = rows.writeStream.format("frazil").option("checkpointLocation", str(tmp_path / "state"))
+    writer = writer.option("dims", "time, lat, lon").option("append-dim", "time")
+    writer.trigger(availableNow=True).start(url).awaitTermination()
+    assert len(messages_of(url)) == 3
+    found, expected = opened(url), opened(repo)
     np.testing.assert_array_equal(found.wind.sel(lat=expected.lat), expected.wind)
 
 

@@ -383,6 +383,12 @@ def table(**columns: Any) -> pa.Table:  # noqa: ANN401
     [
         (table(lat=pa.array([None], pa.float64())), {}, "column 'lat' has NULL"),
         (table(lat=pa.array([12.5])), {}, "lat = 12.5, which is none of the 7 labels"),
+        (table(lat=pa.array([12.5])), {}, "extend it with append-dim=lat"),
+        (
+            table(lat=pa.array([12.5])),
+            {"append_dim": "time"},
+            "only 'time' grows, and all labels of 'lat' must be there .* option 'coords'",
+        ),
         (table(t2m=pa.array(["warm"])), {}, "'t2m' holds string, which does not fit"),
         (table(t2m=pa.array([1e9])), {}, "'t2m' has the value 1000000000.*int16"),
         (table(time=pa.array(["2024"])), {}, "'time' holds string, which does not fit"),

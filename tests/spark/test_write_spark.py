@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 import frazil
 import frazil.spark
@@ -169,3 +170,43 @@ def _wait_for(condition: Callable[[], bool], job: subprocess.Popen[bytes]) -> No
         assert job.poll() is None, "the job ended"
         assert time.monotonic() < end, "the job takes too long"
         time.sleep(0.2)
+
+
+# --- what describes values ---
+
+
+def test_rows_that_are_written_again_keep_what_describes_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
+    described = weather(4)
+    described.lat.attrs = {"units": "degrees_north", "standard_name": "latitude", "valid_max": 90.0}
+    described.time.attrs = {"long_name": "time of the analysis"}
+    described.t2m.attrs = {"units": "K", "long_name": "air temperature"}
+    described.wind.attrs = {"units": "m s-1"}
+    hours = {"units": "hours since 1900-01-01", "dtype": "i4"}
+    make_repository(tmp_path / "first", described, **WEATHER_ENCODING, time=hours)
+    rows = frazil.spark.read(first, spark=spark).withColumn("wind", f.col("wind") * 3.6)
+    frazil.spark.write(rows.where("lat > 0"), second, dims=DIMS)
+    found = opened(second)
+    assert found.lat.attrs == {"units": "degrees_north", "standard_name": "latitude"}
+    assert found.time.attrs == {"long_name": "time of the analysis", "standard_name": "time"}
+    assert found.time.encoding["units"] == "microseconds since 1970-01-01 00:00:00"
+    assert found.t2m.attrs == described.t2m.attrs
+    assert found.wind.attrs == {}, "it is in km/h now"
+    np.testing.assert_allclose(found.t2m.sel(lat=60), described.t2m.sel(lat=60))
+    # What is there keeps all it has, whether rows are added or replaced.
+    more = frazil.spark.read(first, spark=spark, columns="time, lat, lon, t2m, wind")
+    later = more.withColumn("time", f.expr("time + INTERVAL 10 DAYS"))
+    frazil.spark.write(later, first, append_dim="time")
+    frazil.spark.write(later, first, mode="overwrite")
+    kept = opened(first)
+    assert kept.sizes["time"] == 4
+    for name in ("time", "lat", "t2m", "wind"):
+        assert kept[name].attrs == described[name].attrs, name
+    assert kept.time.encoding["units"] == "hours since 1900-01-01"
+    assert kept.t2m.encoding["scale_factor"] == 0.1
+    # Other formats of Spark carry the notes on.
+    more.write.parquet(str(tmp_path / "rows"))
+    frazil.spark.write(spark.read.parquet(str(tmp_path / "rows")), third, dims=DIMS)
+    assert opened(third).t2m.attrs == described.t2m.attrs

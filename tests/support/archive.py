@@ -18,6 +18,7 @@ from frazil.ingest.pipeline import Here, Request, ingest
 from frazil.ingest.plans import Mode, Wanted
 from frazil.ingest.reports import IngestReport
 from frazil.repository import Repository
+from frazil.storage.base import Storage
 from frazil.storage.credentials import LocalFileSystemAccess, containers_credentials
 from frazil.storage.local import LocalStorage
 
@@ -72,17 +73,17 @@ def archive(folder: Path, count: int = 3) -> list[Path]:
     return [as_netcdf4(folder, part(n), f"part-{n}.nc") for n in range(count)]
 
 
-def as_kerchunk(file: Path) -> dict[str, Any]:
-    """References into an HDF5 file, as kerchunk makes them: small arrays inline."""
+def as_kerchunk(file: Path, inline: int = 100) -> dict[str, Any]:
+    """References into an HDF5 file, as kerchunk makes them: chunks of few bytes inline."""
     from kerchunk.hdf import SingleHdf5ToZarr
 
-    found: dict[str, Any] = SingleHdf5ToZarr(str(file), inline_threshold=100).translate()
+    found: dict[str, Any] = SingleHdf5ToZarr(str(file), inline_threshold=inline).translate()
     plain: dict[str, Any] = json.loads(json.dumps(found))
     return plain
 
 
 def take(
-    repo: Path,
+    repo: Path | Storage,
     *files: str | Path,
     wanted: Mapping[str, Any] | None = None,
     **request: Any,
@@ -92,15 +93,20 @@ def take(
     if "mode" in wishes:
         wishes["mode"] = Mode(wishes["mode"])
     asked = Request([str(file) for file in files], wanted=Wanted(**wishes), **request)
-    return ingest(LocalStorage(repo), asked, Here())
+    return ingest(storage_of(repo), asked, Here())
 
 
-def opened(repo: Path, branch: str = "main") -> Repository:
+def storage_of(repo: Path | Storage) -> Storage:
+    """Where a repository is: on disk, or where a test says."""
+    return LocalStorage(repo) if isinstance(repo, Path) else repo
+
+
+def opened(repo: Path | Storage) -> Repository:
     """A repository whose virtual chunks may all be read."""
-    config = Repository.open(LocalStorage(repo)).config
+    config = Repository.open(storage_of(repo)).config
     prefixes = [*(config.virtual_chunk_containers or {})]
     access = containers_credentials(dict.fromkeys(prefixes, LocalFileSystemAccess))
-    return Repository.open(LocalStorage(repo), authorize_virtual_chunk_access=access or None)
+    return Repository.open(storage_of(repo), authorize_virtual_chunk_access=access or None)
 
 
 def seen(repo: Path, group: str | None = None, branch: str = "main") -> xr.Dataset:

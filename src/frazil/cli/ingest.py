@@ -28,6 +28,55 @@ Names = Annotated[
         show_default=False,
     ),
 ]
+Group = Annotated[str, typer.Option(help="Group of the repository to put arrays into.")]
+Mode = Annotated[str, typer.Option(help="virtual (refer to files), native (copy values) or auto.")]
+Chunks = Annotated[
+    str | None, typer.Option(metavar="DIM=N,…", help="Chunks of what is copied; implies native.")
+]
+Compressor = Annotated[
+    str | None, typer.Option(help="Of what is copied: zstd:5, blosc:lz4, gzip, none.")
+]
+Checksum = Annotated[
+    bool, typer.Option("--checksum", help="Let chunks that are copied end in a CRC-32C.")
+]
+ConcatDim = Annotated[
+    list[str] | None,
+    typer.Option(metavar="DIM", help="Join files along it; may be repeated.", show_default=False),
+]
+Append = Annotated[bool, typer.Option("--append", help="Put files behind what is there.")]
+Materialize = Annotated[
+    bool, typer.Option("--materialize", help="Copy what cannot be one array as it is stored.")
+]
+OnError = Annotated[str, typer.Option(help="When a file cannot be read: fail, or skip it.")]
+Gaps = Annotated[str, typer.Option(help="Coordinates that jump: tell of them, or refuse them.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only compare the files.")]
+Message = Annotated[str | None, typer.Option("--message", "-m", show_default=False)]
+Format = Annotated[
+    str | None, typer.Option(help="Format of all files, instead of looking at them.")
+]
+Load = Annotated[
+    list[str] | None, typer.Option(metavar="VARIABLE", help="Copy it as coordinates are.")
+]
+Drop = Annotated[list[str] | None, typer.Option(metavar="VARIABLE", help="Leave it out.")]
+SourceGroup = Annotated[str, typer.Option(help="Group to take from each file.")]
+SourceOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="How to reach the files: region, anonymous, …"),
+]
+Container = Annotated[
+    str | None,
+    typer.Option(metavar="PREFIX", help="Virtual chunks may be read below this URL only."),
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PREFIX", help="Files may refer to others below it; may be repeated."),
+]
+FilesFrom = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Further files, a name in each line.")
+]
+Master = Annotated[
+    str | None, typer.Option(help="Where Spark runs: local[4], a cluster, sc://host.")
+]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -37,107 +86,61 @@ def add_commands(app: typer.Typer) -> None:
 
 def ingest(
     names: Names,
-    group: Annotated[str, typer.Option(help="Group of the repository to put arrays into.")] = "",
-    mode: Annotated[
-        str, typer.Option(help="virtual (refer to files), native (copy values) or auto.")
-    ] = "virtual",
-    chunks: Annotated[
-        str | None,
-        typer.Option(metavar="DIM=N,…", help="Chunks of what is copied; implies native."),
-    ] = None,
-    compressor: Annotated[
-        str | None, typer.Option(help="Of what is copied: zstd:5, blosc:lz4, gzip, none.")
-    ] = None,
-    checksum: Annotated[
-        bool, typer.Option("--checksum", help="Let chunks that are copied end in a CRC-32C.")
-    ] = False,
-    concat_dim: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="DIM", help="Join files along it; may be repeated.", show_default=False
-        ),
-    ] = None,
-    append: Annotated[
-        bool, typer.Option("--append", help="Put files behind what is there.")
-    ] = False,
-    materialize: Annotated[
-        bool, typer.Option("--materialize", help="Copy what cannot be one array as it is stored.")
-    ] = False,
-    on_error: Annotated[
-        str, typer.Option(help="When a file cannot be read: fail, or skip it.")
-    ] = "fail",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only compare the files.")] = False,
-    message: Annotated[str | None, typer.Option("--message", "-m", show_default=False)] = None,
-    format: Annotated[
-        str | None, typer.Option(help="Format of all files, instead of looking at them.")
-    ] = None,
-    load: Annotated[
-        list[str] | None, typer.Option(metavar="VARIABLE", help="Copy it as coordinates are.")
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(metavar="VARIABLE", help="Leave it out.")
-    ] = None,
-    source_group: Annotated[str, typer.Option(help="Group to take from each file.")] = "",
-    source_option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="How to reach the files: region, anonymous, …"),
-    ] = None,
-    container: Annotated[
-        str | None,
-        typer.Option(metavar="PREFIX", help="Virtual chunks may be read below this URL only."),
-    ] = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PREFIX", help="Files may refer to others below it; may be repeated."),
-    ] = None,
-    files_from: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Further files, a name in each line.")
-    ] = None,
-    master: Annotated[
-        str | None, typer.Option(help="Where Spark runs: local[4], a cluster, sc://host.")
-    ] = None,
+    group: Group = "",
+    mode: Mode = "virtual",
+    chunks: Chunks = None,
+    compressor: Compressor = None,
+    checksum: Checksum = False,
+    concat_dim: ConcatDim = None,
+    append: Append = False,
+    materialize: Materialize = False,
+    on_error: OnError = "fail",
+    gaps: Gaps = "tell",
+    dry_run: DryRun = False,
+    message: Message = None,
+    format: Format = None,
+    load: Load = None,
+    drop: Drop = None,
+    source_group: SourceGroup = "",
+    source_option: SourceOption = None,
+    container: Container = None,
+    allow: Allow = None,
+    files_from: FilesFrom = None,
+    master: Master = None,
 ) -> Answer:
     """Take NetCDF, HDF5, GRIB, TIFF, Zarr and kerchunk files into a repository, in one commit.
 
     Files are joined in the order of their coordinates. Before anything is written they are
     compared, and what would give wrong values is refused. Files that are in already are skipped.
     """
-    if len(names) < (1 if files_from else 2):
-        raise InvalidInputError("name the files, and then the repository")
-    files = [*names[:-1], *_listed(files_from)]
-    asked = {
-        "group": group,
-        "mode": mode,
-        "chunks": _chunks(chunks),
-        "compressor": compressor,
-        "checksum": checksum,
-        "concat_dim": concat_dim,
-        "append": append,
-        "materialize": materialize,
-        "on_error": on_error,
-        "dry_run": dry_run,
-        "message": message,
-        "format": format,
-        "load": load or (),
-        "drop": drop or (),
-        "source_group": source_group,
-        "source_options": _pairs(source_option),
-        "container": container,
-        "allow": allow or (),
-    }
-    report, code = _run(files, names[-1], master, asked)
+    report, code = _run(**_parsed(locals()))
     return Answer(report.as_dict(), lambda screen: _show(screen, report), code)
 
 
+def _parsed(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of the command as those of `frazil.spark.ingest`."""
+    asked = dict(given)
+    names, files_from = asked.pop("names"), asked.pop("files_from")
+    if len(names) < (1 if files_from else 2):
+        raise InvalidInputError("name the files, and then the repository")
+    for name in ("load", "drop", "allow"):
+        asked[name] = asked[name] or ()
+    asked["chunks"] = _chunks(asked["chunks"])
+    asked["source_options"] = _pairs(asked.pop("source_option"))
+    return {"files": [*names[:-1], *_listed(files_from)], "url": names[-1], **asked}
+
+
 def _run(
-    files: list[str], url: str, master: str | None, asked: dict[str, Any]
+    files: list[str],
+    url: str,
+    **asked: Any,  # noqa: ANN401  (the arguments of `ingest`)
 ) -> tuple[IngestReport, Exit]:
     from frazil.ingest.reports import IngestRefusedError
     from frazil.spark.ingesting import ingest as run
 
     with _bar() as progress, telling():
         try:
-            done = run(files, url, master=master, progress=progress, **asked)
+            done = run(files, url, progress=progress, **asked)
         except IngestRefusedError as refusal:
             return refusal.report, Exit.REFUSED
     return done, Exit.OK

@@ -385,5 +385,5 @@ def _tell_gaps(
         "gap",
         f"{len(gaps)} gap(s) along {name!r}, the first between"
         f" {shown_time(values[first], units)} and {shown_time(values[first + 1], units)} where the"
-        f" usual step is {step}",
+        f" usual step is {step}{'; gaps=tell allows it' if 'gap' in findings.refused else ''}",
     )

@@ -127,9 +127,9 @@ def copy(fork: ForkSession, options: Mapping[str, Any], limits: Limits, item: Co
     values = gather(item, options, limits)
     session = ForkSession.__new__(ForkSession)
     session.__setstate__(fork.__getstate__())
-    session.state.changes = ChangeSet()
+    session.state.changes = fork.state.changes.of_nodes()
     write_values(session, item.path, item.region, values)
-    changes = session.state.changes
+    changes = session.state.changes.of_chunks()
     count = sum(len(each.columns()[0]) for each in changes.chunks.values())
     return Copied(changes, count, values.nbytes)
 

@@ -58,6 +58,8 @@ class Findings:
     """A list of findings that grows."""
 
     found: list[Finding] = field(default_factory=list)
+    refused: frozenset[str] = frozenset()
+    """codes of warnings that shall forbid to go on"""
 
     def error(
         self,
@@ -77,7 +79,8 @@ class Findings:
         self, code: str, message: str, files: Iterable[str] = (), variable: str | None = None
     ) -> None:
         """Add what a user should look at."""
-        self.found.append(Finding(Level.WARNING, code, message, tuple(files), variable))
+        level = Level.ERROR if code in self.refused else Level.WARNING
+        self.found.append(Finding(level, code, message, tuple(files), variable))
 
     def note(
         self, code: str, message: str, files: Iterable[str] = (), variable: str | None = None

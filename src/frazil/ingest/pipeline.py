@@ -42,7 +42,7 @@ from frazil.masking import MaskedRecord
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import ConflictDetector
 from frazil.session.mergeable import merge_changes
-from frazil.session.session import Session
+from frazil.session.session import ForkSession, Session
 from frazil.storage.base import Storage
 
 T = TypeVar("T")
@@ -52,6 +52,8 @@ REFS_BY_TASKS: Final = 1_000_000
 """Arrays with so many references have their manifests written by tasks."""
 FAIL: Final = "fail"
 SKIP: Final = "skip"
+TELL: Final = "tell"
+REFUSE: Final = "refuse"
 PLANS: Final = 10
 """How often an ingest plans while others keep committing what it relied on."""
 _OVERTAKEN: Final = (
@@ -93,6 +95,8 @@ class Request(MaskedRecord):
     wanted: Wanted = field(default_factory=Wanted)
     append: bool = False
     on_error: str = FAIL
+    gaps: str = TELL
+    """whether a coordinate that jumps is told, or refused"""
     dry_run: bool = False
     message: str | None = None
     format: str | None = None
@@ -136,7 +140,7 @@ class _Ingest:
         self.runner = runner
         self.tell = progress
         self.started = time.monotonic()
-        self.findings = Findings()
+        self.findings = self._no_findings()
         self.group = "/" + request.group.strip("/") if request.group.strip("/") else ""
         # Whoever names the prefix of virtual chunks allows what is below it.
         given = (*request.allow, *([request.container] if request.container else []))
@@ -160,8 +164,11 @@ class _Ingest:
             target = self._target()
             known = target.known()
             outcomes = [unless_known(each, known) for each in outcomes]
-            self.findings = Findings()
+            self.findings = self._no_findings()
         raise AssertionError("the last attempt returns or raises")
+
+    def _no_findings(self) -> Findings:
+        return Findings(refused=frozenset(["gap"] if self.request.gaps == REFUSE else ()))
 
     def _target(self) -> Target:
         return Target(self.storage, self.request.branch, self.group)
@@ -370,7 +377,7 @@ class _Ingest:
         ]
         if not items:
             return 0, 0
-        fork = session.fork()
+        fork = ForkSession.with_nodes_of(session)
         state = Progress("copying", 0, regions=len(items))
         self.tell(state)
         work = partial(copy, fork, self.request.source_options, self.limits)

@@ -370,6 +370,24 @@ class ChangeSet:
             began=self.began,
         )
 
+    def of_nodes(self) -> ChangeSet:
+        """A copy of the changes of nodes, without those of their chunks."""
+        return ChangeSet(
+            new_groups=dict(self.new_groups),
+            new_arrays=dict(self.new_arrays),
+            updated_groups=dict(self.updated_groups),
+            updated_arrays=dict(self.updated_arrays),
+            deleted_groups=dict(self.deleted_groups),
+            deleted_arrays=dict(self.deleted_arrays),
+            began=self.began,
+        )
+
+    def of_chunks(self) -> ChangeSet:
+        """The changes of chunks alone."""
+        return ChangeSet(
+            chunks=self.chunks, touched=self.touched, sources=self.sources, began=self.began
+        )
+
     def take(self, other: ChangeSet) -> None:
         """Take over changes that go together with these; on equal chunks the other's win."""
         self.new_groups.update(other.new_groups)

@@ -720,6 +720,22 @@ class ForkSession(Session):
     origins: NodeIds = NO_NUMBERS
     """of nodes that are known here by numbers: their ids in the session the fork came from"""
 
+    @classmethod
+    def with_nodes_of(cls, session: Session) -> ForkSession:
+        """A fork that carries the nodes of a session as they are now, and none of its chunks.
+
+        `Session.fork` writes files for workers to see, which nobody needs after the commit. This
+        is for jobs whose tasks hand back references to chunks: it leaves no files.
+        """
+        with session.state.lock:
+            nodes = session.state.changes.of_nodes()
+        made = cls(
+            session.state.context, session.state.base_id, mode=SessionMode.writable, changes=nodes
+        )
+        made.pack_writes, made.skip_identical = session.pack_writes, session.skip_identical
+        made.state.origin_id = session.state.origin_id
+        return made
+
     @property
     def read_only(self) -> bool:
         """Forks take changes."""

@@ -157,6 +157,7 @@ class Blocks:
         assert self.fork is not None
         at = self.at(number)
         state = self.fork.state
+        nodes = state.changes.of_nodes()
         for index, output in enumerate(self.outputs):
             # What does not depend on a dimension is the same for all blocks along it.
             if output.values is not None or any(
@@ -176,7 +177,8 @@ class Blocks:
             changes = state.changes.chunks.get(node.id)
             if changes is not None:
                 yield Part(index, changes.columns()[0])
-        state.discard()
+        state.changes = nodes
+        state.move_base(state.base_id)
 
     def partials(self, batches: Batches) -> Batches:
         """What the function gives for blocks, with neighbours combined."""

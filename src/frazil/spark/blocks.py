@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 import xarray as xr
 
 from frazil.errors import AlreadyExistsError, ErrorKind
-from frazil.session.session import Session
+from frazil.session.session import ForkSession, Session
 from frazil.spark import jobs
 from frazil.spark.block_outputs import Output, make_arrays, plan_outputs
 from frazil.spark.block_tasks import PARTIALS, Blocks, Function, Made, bad_blocks, opened
@@ -195,7 +195,8 @@ class _Run:
         kept = _kept(writing, self._place, plan, self._job.get("overwrite", False))
         make_arrays(writing, self._place, kept)
         writing.rely_on_dimensions(self._place, *{dim for each in plan for dim in each.dims})
-        filling = replace(work, fork=writing.fork(), place=self._place, outputs=tuple(kept))
+        fork = ForkSession.with_nodes_of(writing)
+        filling = replace(work, fork=fork, place=self._place, outputs=tuple(kept))
         tasks = max(1, min(work.count, jobs.MOST_TASKS))
         if work.over:
             found = _reduce(spark, filling, progress)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, Unpack
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ingest.encoding import compressors
 from frazil.ingest.formats import parse_format
-from frazil.ingest.pipeline import FAIL, SKIP, Request
+from frazil.ingest.pipeline import FAIL, REFUSE, SKIP, TELL, Request
 from frazil.ingest.pipeline import ingest as run_ingest
 from frazil.ingest.plans import Mode, Wanted
 from frazil.ingest.reports import IngestReport as IngestReport
@@ -53,6 +53,8 @@ class Wishes(TypedDict, total=False):
     """put the files behind what the group has"""
     on_error: str
     """`fail` when a file cannot be read, or `skip` it"""
+    gaps: str
+    """`tell` of coordinates that jump, between files or behind what is there, or `refuse` them"""
     materialize: bool
     """copy, decoded, what cannot be one array as it is stored"""
     dry_run: bool
@@ -121,6 +123,9 @@ def _request(files: Files, target: Target, wishes: Wishes) -> Request:
     on_error, format = wishes.get("on_error", FAIL), wishes.get("format")
     if on_error not in (FAIL, SKIP):
         raise _no_choice("on_error", on_error, (FAIL, SKIP))
+    gaps = wishes.get("gaps", TELL)
+    if gaps not in (TELL, REFUSE):
+        raise _no_choice("gaps", gaps, (TELL, REFUSE))
     if format is not None:
         parse_format(format)
     return Request(
@@ -130,6 +135,7 @@ def _request(files: Files, target: Target, wishes: Wishes) -> Request:
         wanted=_wanted(wishes),
         append=wishes.get("append", False),
         on_error=on_error,
+        gaps=gaps,
         dry_run=wishes.get("dry_run", False),
         message=wishes.get("message"),
         format=format,

@@ -187,21 +187,21 @@ IGNORE_DELETES: Final = Option(
 MAX_CHUNKS: Final = Option(
     "streaming-max-files-per-micro-batch",
     count,
-    "chunks, or blocks of chunks, for each micro-batch at most",
+    "chunks, or blocks of chunks, for each micro-batch; a step at least is read",
     Use.STREAM_READ,
     ("maxFilesPerTrigger",),
 )
 MAX_ROWS: Final = Option(
     "streaming-max-rows-per-micro-batch",
     count,
-    "cells of changed chunks for each micro-batch; one chunk at least is read",
+    "cells of changed chunks for each micro-batch; a step at least is read",
     Use.STREAM_READ,
     ("maxRowsPerTrigger",),
 )
 MAX_BYTES: Final = Option(
     "streaming-max-bytes-per-micro-batch",
     size,
-    "decoded bytes of changed chunks for each micro-batch; one chunk at least is read",
+    "decoded bytes of changed chunks for each micro-batch; a step at least is read",
     Use.STREAM_READ,
     ("maxBytesPerTrigger",),
 )

@@ -20,6 +20,7 @@ from frazil.bulk.data_types import dtype_of
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.formats.zarr_meta import with_checksum
 from frazil.spark import known_options as known
+from frazil.spark.column_notes import noted_attributes
 from frazil.spark.options import Options, invalid_option
 
 CHUNK_CELLS: Final = 1 << 20
@@ -148,10 +149,13 @@ def new_array(
         InvalidInputError: there is no array for such a type, or options contradict it.
     """
     name = column.name
-    natural, attributes = _natural(column)
+    natural, encoding = _natural(column)
+    is_label = dims == (name,)
+    attributes = {**noted_attributes(column), **encoding}
+    if is_label and encoding:
+        attributes.setdefault("standard_name", "time")
     if model is not None:
         natural, attributes = _type_of(model), dict(model.get("attributes") or {})
-    is_label = dims == (name,)
     wanted = options.get(known.DTYPE) or {}
     # A type for all is meant for the data, not for labels.
     dtype = wanted.get(name, natural if is_label else wanted.get("", natural))

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from frazil.bulk.grid import Grid
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.spark import known_options as known
 from frazil.spark.cf import Mask, Values
 from frazil.spark.write_plan import ChunkGroup, TableAxis, WritePlan, comparable, places_of
 
@@ -46,7 +47,7 @@ def place(plan: WritePlan, batch: pa.RecordBatch | pa.Table) -> Placed:
             column = column.combine_chunks()
         if column.null_count:
             raise _unsuitable(f"column {axis.name!r} has NULL, which is no coordinate")
-        found, extra = _along(axis, column, can_grow=axis.grows and not plan.is_resolved)
+        found, extra = _along(plan, axis, column)
         if plan.region is not None and not plan.region[number][found].all():
             bad = column[int(np.flatnonzero(~plan.region[number][found])[0])]
             raise _unsuitable(
@@ -57,20 +58,20 @@ def place(plan: WritePlan, batch: pa.RecordBatch | pa.Table) -> Placed:
     return Placed(tuple(places), tuple(new))
 
 
-def _along(axis: TableAxis, column: pa.Array, *, can_grow: bool) -> tuple[Places, Values | None]:
+def _along(plan: WritePlan, axis: TableAxis, column: pa.Array) -> tuple[Places, Values | None]:
     if axis.encoder is None:
         found = column.to_numpy(zero_copy_only=False).astype(np.int64)
         outside = (found < 0) | (found >= axis.size)
         if outside.any():
-            raise _outside(axis, column, outside)
+            raise _outside(plan, axis, column, outside)
         return found, None
     stored = axis.encoder.encode(column)
     found = places_of(axis, stored)
     unknown = found < 0
     if not unknown.any():
         return found, None
-    if not can_grow:
-        raise _outside(axis, column, unknown)
+    if not axis.grows or plan.is_resolved:
+        raise _outside(plan, axis, column, unknown)
     return found, distinct(stored[unknown])
 
 
@@ -81,12 +82,29 @@ def distinct(values: Values) -> Values:
     return np.unique(values)
 
 
-def _outside(axis: TableAxis, column: pa.Array, outside: Mask) -> InvalidInputError:
+def _outside(
+    plan: WritePlan, axis: TableAxis, column: pa.Array, outside: Mask
+) -> InvalidInputError:
     value = column[int(np.flatnonzero(outside)[0])]
-    hint = "" if axis.encoder is None else f"; extend it with append-dim={axis.name}"
+    what = "positions" if axis.encoder is None else "labels"
     return _unsuitable(
-        f"a row has {axis.name} = {value}, which is none of the {axis.size} "
-        f"{'positions' if axis.encoder is None else 'labels'} of that dimension{hint}"
+        f"a row has {axis.name} = {value}, which is none of the {axis.size} {what} of that"
+        f" dimension{_hint(plan, axis)}"
+    )
+
+
+def _hint(plan: WritePlan, axis: TableAxis) -> str:
+    """How the labels of an axis could have been more."""
+    if axis.encoder is None:
+        return ""
+    growing = plan.options.get(known.APPEND_DIM)
+    if growing is None:
+        return f"; extend it with {known.APPEND_DIM.name}={axis.name}"
+    if growing == axis.name:
+        return ""
+    return (
+        f"; only {growing!r} grows, and all labels of {axis.name!r} must be there from the first"
+        f" write on: give them with option {known.COORDS.name!r} when the arrays are made"
     )
 
 

@@ -16,6 +16,7 @@ from frazil.errors import ErrorKind, InvalidInputError
 from frazil.session.session import Session
 from frazil.spark import known_options
 from frazil.spark.cf import Decoder, Rules, decoder_of
+from frazil.spark.column_notes import note_of
 from frazil.spark.columns import LONG, arrow_schema, arrow_type, require_cast, spark_type
 from frazil.spark.labels import parse_isel, parse_sel
 from frazil.spark.location import Pinned, Target
@@ -271,13 +272,14 @@ def _schema(
     instants = options.get(known_options.TIMESTAMPS) == "utc"
     if layout == LINES and not axes:
         raise invalid_option("layout=lines needs at least one dimension")
-    last = len(axes) - 1
+    last, rules = len(axes) - 1, rules_of(options)
     fields = []
     for column in columns:
         kind = LONG if column.decoder is None else spark_type(column.dtype, instants=instants)
         if layout == LINES and last in column.axes:
             kind = t.ArrayType(kind)
-        fields.append(t.StructField(column.name, kind))
+        notes = note_of(column.variable) if column.variable and rules.cf else {}
+        fields.append(t.StructField(column.name, kind, metadata=notes))
     repeated = {f.name for f in fields if sum(g.name == f.name for g in fields) > 1}
     if repeated:
         raise InvalidInputError(

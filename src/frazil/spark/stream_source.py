@@ -25,7 +25,6 @@ from frazil.spark.cells import read_cells
 from frazil.spark.changes import (
     LATEST,
     Differing,
-    Numbers,
     beginning,
     changed_blocks,
     starts_after,
@@ -34,27 +33,16 @@ from frazil.spark.chunk_rows import ChunkScan, make_chunk_scan, read_chunks
 from frazil.spark.known_options import Use
 from frazil.spark.location import Pinned, Target, parse_target, unreachable_from_tasks
 from frazil.spark.options import Options, invalid_option, parse_options
-from frazil.spark.planning import SPLIT_BYTES, BlockGrid, plan_blocks
-from frazil.spark.scan import CHUNKS, LINES, Scan, make_scan
+from frazil.spark.planning import SPLIT_BYTES, plan_blocks
+from frazil.spark.scan import CHUNKS, LINES, make_scan
+from frazil.spark.stream_limits import (
+    Budget,
+    Layer,
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+    limit_of,
+)
 from frazil.spark.worker import session
-
-try:
-    from pyspark.sql.streaming.datasource import (
-        ReadAllAvailable,
-        ReadLimit,
-        ReadMaxBytes,
-        ReadMaxFiles,
-        ReadMaxRows,
-        SupportsTriggerAvailableNow,
-    )
-
-    HAS_LIMITS = True
-except ImportError:  # Spark 4.1 reads all there is
-    HAS_LIMITS = False
-
-    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """What newer Sparks have."""
-
 
 Offset: TypeAlias = dict[str, Any]
 
@@ -82,20 +70,6 @@ class Piece:
     stop: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Layer:
-    """The blocks of a unit in one grid."""
-
-    scan: Scan
-    grid: BlockGrid
-    numbers: Numbers | range
-
-    @property
-    def block_bytes(self) -> int:
-        """Decoded bytes of a block."""
-        return max(self.grid.cells * self.scan.cell_bytes, 1)
-
-
 class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what commits changed."""
 
@@ -113,14 +87,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """What the options say about the size of micro-batches."""
-        for option, limit in (
-            (known.MAX_CHUNKS, ReadMaxFiles),
-            (known.MAX_ROWS, ReadMaxRows),
-            (known.MAX_BYTES, ReadMaxBytes),
-        ):
-            if option in self.options:
-                return limit(self.options[option])
-        return ReadAllAvailable()
+        return limit_of(self.options)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Read what is there now, and nothing that comes later."""
@@ -139,7 +106,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begin = {"snapshot": last, "pos": 0, "full": True}
         elif begin["snapshot"] == "" and self._starts_at_the_end():
             return {"snapshot": last, "pos": ALL, "full": False}
-        budget = _Budget.of(limit)
+        budget = Budget.of(limit)
         reached = begin
         for unit, first in self._units(repository, begin, last):
             layers = self._layers(unit)
@@ -231,7 +198,8 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         pinned = Pinned(self.target.location, unit.snapshot)
         owner = session(pinned)
         try:
-            if self.options.get(known.LAYOUT) == CHUNKS:
+            is_chunks = self.options.get(known.LAYOUT) == CHUNKS
+            if is_chunks:
                 chunks = make_chunk_scan(owner, self.target, pinned, self._reading, self.schema)
                 pairs = list(zip(chunks.scans, chunks.grids, strict=True))
             else:
@@ -241,7 +209,10 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         return [
             Layer(
-                scan, grid, range(grid.total) if unit.is_full else changed_blocks(owner, scan, grid)
+                scan,
+                grid,
+                range(grid.total) if unit.is_full else changed_blocks(owner, scan, grid),
+                is_whole=not is_chunks,
             )
             for scan, grid in pairs
         ]
@@ -286,45 +257,6 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for number in np.asarray(chosen).tolist():
             for region in layer.grid.regions(number, number + 1):
                 yield from read_cells(layer.scan, region, keep)
-
-
-class _Budget:
-    """How much more a micro-batch may take."""
-
-    def __init__(self, kind: str | None, left: int) -> None:
-        self._kind = kind
-        self._left = left
-        self._is_first = True
-
-    @classmethod
-    def of(cls, limit: object) -> _Budget:
-        """The budget that Spark's limit means."""
-        if HAS_LIMITS and isinstance(limit, ReadMaxFiles):
-            return cls("blocks", limit.max_files)
-        if HAS_LIMITS and isinstance(limit, ReadMaxRows):
-            return cls("rows", limit.max_rows)
-        if HAS_LIMITS and isinstance(limit, ReadMaxBytes):
-            return cls("bytes", limit.max_bytes)
-        return cls(None, 0)
-
-    def take(self, layers: list[Layer], first: int) -> int:
-        """How many blocks of a unit, from some number on, fit in."""
-        taken = passed = 0
-        for layer in layers:
-            count = max(len(layer.numbers) - max(first - passed, 0), 0)
-            passed += len(layer.numbers)
-            if self._kind is None or not count:
-                taken += count
-                continue
-            cost = {"blocks": 1, "rows": layer.grid.cells, "bytes": layer.block_bytes}[self._kind]
-            # One block at least, or a small limit would stop the stream for ever.
-            fits = min(max(self._left // cost, int(self._is_first)), count)
-            self._is_first = False
-            self._left = max(self._left - fits * cost, 0)
-            taken += fits
-            if fits < count:
-                break
-        return taken
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Final
 
 import frazil
 from frazil import errors
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, InternalError
 from frazil.spark.sessions import NO_FRAZIL, no_frazil, require_version
 
-_NOTE: Final = "frazil-error:"
-_ERROR: Final = re.compile(_NOTE + r"([A-Za-z0-9+/=]+)")
+_NOTE: Final = "kind of error: frazil/"
+_KIND: Final = re.compile(_NOTE + r"([a-z-]+)")
+_CLASS: Final = re.compile(r"^(?:frazil|icechunk)\.(?:\w+\.)*(\w+): ", re.MULTILINE)
+"""How the sentence of an error begins where a Python traceback ends."""
 _IN_PYTHON: Final = "by authorize_virtual_chunk_access when the repository is opened"
 _IN_SPARK: Final = "by the option 'authorize-virtual-chunk-access'"
 _NOT_FOUND: Final = "DATA_SOURCE_NOT_FOUND"
@@ -26,7 +26,7 @@ _RAISED: Final = re.compile(r"^(?:[\w.]*\.)?[A-Z]\w*(?:Error|Exception): .+", re
 
 @contextlib.contextmanager
 def noted(version: str = frazil.__version__) -> Iterator[None]:
-    """Add to an error of ours what it takes to raise it again on the driver.
+    """Let an error of ours be one sentence in Spark's report, and be raised again on the driver.
 
     Raises:
         SessionStateError: this task has another Frazil than the driver, whose version is given.
@@ -35,10 +35,14 @@ def noted(version: str = frazil.__version__) -> Iterator[None]:
         require_version(version)
         yield
     except FrazilError as error:
-        message = str(error).replace(_IN_PYTHON, _IN_SPARK)
-        facts = {"class": type(error).__name__, "kind": str(error.kind), "message": message}
-        error.add_note(_NOTE + base64.b64encode(json.dumps(facts).encode()).decode())
-        raise
+        error.args = (str(error.args[0]).replace(_IN_PYTHON, _IN_SPARK), *error.args[1:])
+        note = f"{_NOTE}{error.kind}"
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+        if isinstance(error, InternalError):
+            raise  # a mistake of ours: where it was made is worth reading
+        # Spark prints tracebacks. This one is short and ends in the sentence, whatever led to it.
+        raise error.with_traceback(None) from None
 
 
 @contextlib.contextmanager
@@ -48,19 +52,25 @@ def told() -> Iterator[None]:
         yield
     except spark_errors() as error:
         text = str(error)
-        found = _ERROR.findall(text)
-        if found:
-            raise _rebuilt(json.loads(base64.b64decode(found[-1]))) from error
+        found = _found(text)
+        if found is not None:
+            raise found from error
         # Sources are looked for by the Python that Spark runs.
         if NO_FRAZIL in text or _NOT_FOUND in text:
             raise no_frazil() from error
         raise
 
 
-def _rebuilt(facts: Mapping[str, str]) -> FrazilError:
-    cls: type[FrazilError] = getattr(errors, facts["class"], FrazilError)
-    error = cls.__new__(cls, facts["message"])
-    FrazilError.__init__(error, facts["message"], facts["kind"])
+def _found(text: str) -> FrazilError | None:
+    """The last error of ours in a report of Spark."""
+    kinds = [*_KIND.finditer(text)]
+    classes = [*_CLASS.finditer(text, 0, kinds[-1].start())] if kinds else []
+    if not classes:
+        return None
+    cls = getattr(errors, classes[-1].group(1), FrazilError)
+    message = text[classes[-1].end() : kinds[-1].start()].rstrip().removesuffix(cls.hint or "")
+    error: FrazilError = cls.__new__(cls, message)
+    FrazilError.__init__(error, message.rstrip(), kinds[-1].group(1))
     return error
 
 

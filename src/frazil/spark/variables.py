@@ -23,7 +23,7 @@ from frazil.session.session import Session
 from frazil.spelling import listed, meant, nearest
 
 SHARDING: Final = "sharding_indexed"
-_NAMING: Final = ("coordinates", "bounds", "climatology", "grid_mapping", "ancillary_variables")
+NAMING: Final = ("coordinates", "bounds", "climatology", "grid_mapping", "ancillary_variables")
 """Attributes that name other arrays which describe the data and are none themselves."""
 
 
@@ -152,7 +152,7 @@ def _grouped(path: str, variables: list[Variable]) -> Group:
     described = {
         word.rstrip(":")
         for variable in variables
-        for key in _NAMING
+        for key in NAMING
         for word in str(variable.attrs.get(key, "")).split()
     }
     data = tuple(

@@ -13,17 +13,17 @@ from typing import Any
 import h5py
 import numpy as np
 
+from tests.support.archive import as_kerchunk
 from tests.support.odd.case import Case, Outcome, Values, nothing, ramp
 
 VALUES = ramp((8,), "<i4")
 
 
-def write(refs: dict[str, Any], folder: Path, **document: Any) -> Path:
-    (folder / "others").mkdir(exist_ok=True)
-    (folder / "others" / "data.bin").write_bytes(VALUES.tobytes())
-    meta = {
+def meta(chunk: int) -> str:
+    """The document of an array with the values."""
+    made = {
         "shape": [8],
-        "chunks": [4],
+        "chunks": [chunk],
         "dtype": "<i4",
         "compressor": None,
         "filters": None,
@@ -31,9 +31,16 @@ def write(refs: dict[str, Any], folder: Path, **document: Any) -> Path:
         "order": "C",
         "zarr_format": 2,
     }
+    return json.dumps(made)
+
+
+def write(refs: dict[str, Any], folder: Path, **document: Any) -> Path:
+    """Write references to the values, which are in `others/data.bin`."""
+    (folder / "others").mkdir(exist_ok=True)
+    (folder / "others" / "data.bin").write_bytes(VALUES.tobytes())
     whole = {
         ".zgroup": '{"zarr_format": 2}',
-        "v/.zarray": json.dumps(meta),
+        "v/.zarray": meta(4),
         "v/.zattrs": json.dumps({"_ARRAY_DIMENSIONS": ["x"]}),
         **{key: _filled(value, folder) for key, value in refs.items()},
     }
@@ -58,14 +65,13 @@ def beside(folder: Path) -> tuple[str, ...]:
 
 def of_hdf(folder: Path, *, as_parquet: bool) -> Path:
     from kerchunk.df import refs_to_dataframe
-    from kerchunk.hdf import SingleHdf5ToZarr
 
     (folder / "others").mkdir()
     source = folder / "others" / "a.h5"
     with h5py.File(source, "w") as file:
         file.create_dataset("v", data=ramp((8, 5), "<f4"), chunks=(3, 5), compression="gzip")
         file["small"] = np.arange(3.0)
-    found = json.loads(json.dumps(SingleHdf5ToZarr(str(source), inline_threshold=30).translate()))
+    found = as_kerchunk(source, inline=30)
     if as_parquet:
         refs_to_dataframe(found, str(folder / "odd.parq"), record_size=2)
         return folder / "odd.parq"
@@ -105,20 +111,7 @@ def _cases() -> Iterator[Case]:
         templates={"u": "others/data.bin"},
     )
     yield Case("kerchunk/template", template, read, allow=beside)
-    whole = {
-        "v/.zarray": json.dumps(
-            {
-                "shape": [8],
-                "chunks": [8],
-                "dtype": "<i4",
-                "order": "C",
-                "compressor": None,
-                "filters": None,
-                "fill_value": None,
-            }
-        ),
-        "v/0": ["others/data.bin"],
-    }
+    whole = {"v/.zarray": meta(8), "v/0": ["others/data.bin"]}
     yield Case("kerchunk/whole-file", partial(write, whole), read, allow=beside)
     far: tuple[tuple[str, list[Any]], ...] = (
         ("up", ["others/../../secret", 0, 16]),
