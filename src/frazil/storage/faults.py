@@ -81,6 +81,7 @@ _BY_CODE: Final[dict[str, tuple[str, ErrorKind]]] = {
 # The parts of obstore's own wording that tell causes apart; the first that fits counts.
 _BY_TEXT: Final[tuple[tuple[str, str, ErrorKind], ...]] = (
     (NOWHERE, _REDIRECTED, ErrorKind.BAD_REDIRECT),
+    ("error following redirect", _REDIRECTED, ErrorKind.BAD_REDIRECT),
     ("169.254.169.254", _NO_CREDENTIALS, ErrorKind.STORAGE_CONFIG),
     ("metadata.google.internal", _NO_CREDENTIALS, ErrorKind.STORAGE_CONFIG),
     ("incorrectly configured region", _REGION, ErrorKind.STORAGE_CONFIG),

@@ -42,7 +42,9 @@ _AZURE_LOGIN: Final = (
     "login.chinacloudapi.cn",
 )
 _ADDRESS: Final = re.compile(r"https?://[^\s\"',;<>]+", re.IGNORECASE)
-_PLAIN_URL: Final = re.compile(r"https?://[!#-;=?-\[\]_a-z~]+", re.IGNORECASE)
+_PLAIN_URL: Final = re.compile(
+    r"(https?://[!$-.0-;=@-\[\]_a-z~]+)[!#-;=?-\[\]_a-z~]*", re.IGNORECASE
+)
 _KEY_FILES: Final = (
     "SERVICE_ACCOUNT",
     "GOOGLE_SERVICE_ACCOUNT",
@@ -59,12 +61,11 @@ def require_address(url: str) -> None:
     Raises:
         StorageError: it is none.
     """
-    try:
-        if _PLAIN_URL.fullmatch(url):
-            parse_scheme(url)
+    found = _PLAIN_URL.fullmatch(url)
+    with suppress(ValueError):
+        if found is not None:
+            parse_scheme(found[1])
             return
-    except ValueError:
-        pass
     raise StorageError(
         "endpoint, region, account and name of the bucket make no address; names of hosts with"
         " other letters are written as xn--…",

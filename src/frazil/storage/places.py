@@ -205,10 +205,11 @@ class S3Place:
 
     @property
     def allows_http(self) -> bool:
-        """Whether requests may go unencrypted."""
-        if self.options.allow_http or _is_true(os.environ.get("AWS_ALLOW_HTTP")):
-            return True
-        return self.accepts_http and (self.endpoint or "").startswith("http://")
+        """Whether requests may go unencrypted; where that is not asked for, no redirect may."""
+        if not (self.endpoint or "").lower().startswith("http://"):
+            return False
+        asked = self.options.allow_http or _is_true(os.environ.get("AWS_ALLOW_HTTP"))
+        return asked or self.accepts_http
 
     @property
     def kind(self) -> str:
@@ -391,7 +392,7 @@ class GcsPlace:
         return GCSStore(
             self.bucket,
             config=config,  # type: ignore[arg-type]  # a TypedDict, filled above
-            client_options=client.options(fence.google_hosts(config, asks), extra),
+            client_options=client.options(fence.google_hosts(config, asks), _as_at(base, extra)),
             retry_config=client.retries(),
             credential_provider=provider,
         )
@@ -451,12 +452,13 @@ class AzurePlace:
         if isinstance(self.credentials, AzureCredentials.Anonymous):
             config["skip_signature"] = True
         asks = provider is None and not isinstance(self.credentials, AzureCredentials.Anonymous)
+        base = config.get("endpoint")
         account = f"https://{self.account or 'account'}.blob.core.windows.net"
-        fence.require_address(f"{config.get('endpoint') or account}/{self.container}")
+        fence.require_address(f"{base or account}/{self.container}")
         return AzureStore(
             self.container,
             config=config,  # type: ignore[arg-type]  # a TypedDict, filled above
-            client_options=client.options(fence.azure_hosts(config, asks), extra),
+            client_options=client.options(fence.azure_hosts(config, asks), _as_at(base, extra)),
             retry_config=client.retries(),
             credential_provider=provider,
         )
@@ -510,7 +512,8 @@ class HttpPlace:
     def open(self, client: Client, provider: Provider | None, *, rooted: bool) -> ObjectStore:
         """A live client."""
         _, extra = split_options(self.config)
-        options = client.options([self.base_url], {"allow_http": "true", **extra})
+        extra = _as_at(self.base_url, {"allow_http": "true", **extra})
+        options = client.options([self.base_url], extra)
         return HTTPStore.from_url(
             self.base_url, client_options=options, retry_config=client.retries()
         )
@@ -518,6 +521,12 @@ class HttpPlace:
 
 Place: TypeAlias = S3Place | GcsPlace | AzurePlace | HttpPlace
 """A location in some kind of object store."""
+
+
+def _as_at(address: object, options: Mapping[str, str]) -> dict[str, str]:
+    """Client options that allow plain HTTP only if the address has it; a redirect could use it."""
+    is_safe = str(address or "").lower().startswith("https://")
+    return {name: value for name, value in options.items() if not is_safe or name != "allow_http"}
 
 
 def split_options(config: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +19,7 @@ from frazil import config
 from frazil.errors import ErrorKind, FrazilError, StorageError
 from frazil.ingest.sources import look, read_head
 from frazil.model.chunks import VirtualRef
-from frazil.model.config import StorageRetriesSettings, StorageSettings
+from frazil.model.config import S3Options, StorageRetriesSettings, StorageSettings
 from frazil.storage.base import Storage, Version
 from frazil.storage.constructors import (
     azure_storage,
@@ -21,8 +28,9 @@ from frazil.storage.constructors import (
     s3_storage,
     s3_store,
 )
-from frazil.storage.credentials import Credentials, s3_credentials
+from frazil.storage.credentials import Credentials, S3Credentials, s3_credentials
 from frazil.storage.fence import amazon_hosts, azure_hosts, fenced, google_hosts, plain_host
+from frazil.storage.places import S3Place
 from tests.support.web import WebServer
 from tests.support.web import web_server as another
 from tests.unit.storage.test_virtual import containers
@@ -151,6 +159,51 @@ def test_the_host_that_was_named_is_reached(host: str, web_server: WebServer) ->
     web_server.files["/bucket/p/k"] = b"here"
     storage = s3(f"http://{host}:{web_server.port}").with_settings(ONCE)
     assert storage.get("k") == b"here"
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="there is nothing to make keys with")
+def test_an_encrypted_store_does_not_lead_to_plain_http(other: WebServer, tmp_path: Path) -> None:
+    """Not even at its own host: whoever listens there would read headers and tokens."""
+    files = ["-keyout", f"{tmp_path}/key", "-out", f"{tmp_path}/cert"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=x", *files]
+    subprocess.run(command, check=True, capture_output=True)
+    with another() as secure, encrypted(secure, tmp_path) as url:
+        secure.redirects = {"*": f"http://127.0.0.1:{other.port}/there"}
+        known = {"base_url": url, "allow_http": "true", "allow_invalid_certificates": "true"}
+        storage = gcs_storage(
+            bucket="bucket", prefix="p", bearer_token=HUSH, config=known, headers=HEADERS
+        )
+        with pytest.raises(StorageError, match="redirects to another address") as caught:
+            storage.with_settings(ONCE).get("k")
+        assert caught.value.kind is ErrorKind.BAD_REDIRECT
+        assert secure.seen
+    assert not other.seen
+    for given, allowed in (("https://h", False), ("http://h", True), (None, False)):
+        place = S3Place(
+            "b", "", S3Options(endpoint_url=given, allow_http=True), S3Credentials.Anonymous()
+        )
+        assert place.allows_http is allowed
+
+
+@contextmanager
+def encrypted(server: WebServer, folder: Path) -> Iterator[str]:
+    """The address of a proxy that takes the encryption off before a server."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert", folder / "key")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    near = context.wrap_socket(listener.accept()[0], server_side=True)
+                    far = socket.create_connection(("127.0.0.1", server.port))
+                    far.sendall(near.recv(65536))
+                    near.sendall(far.recv(65536))
+                    near.close()
+                    far.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"https://127.0.0.1:{listener.getsockname()[1]}"
 
 
 def test_virtual_chunks_stay_at_their_host(web_server: WebServer, other: WebServer) -> None:
