@@ -3,35 +3,40 @@
 An actor does the steps of an operation one after the other, with a handle of its own, until one
 is refused. Each step has happened or not for everybody else; `partly` marks steps of several
 visible changes, of which some may stay when it is refused.
+
+Public names are used wherever there is one. Deleting files with an expiry has none but SQL's
+`CALL frazil.expire_snapshots`, and no user can make a session look old. What zarr's own thread
+asks of a storage, as xarray reads for `map_blocks`, is no step: a process has one such thread, and
+who stopped it would stop all actors. It reads a snapshot that the job holds.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-import numpy as np
-import xarray as xr
-
-from frazil import VirtualChunkContainer, local_filesystem_store, upgrade_repository
-from frazil.errors import FrazilError
-from frazil.ingest.pipeline import Here, Request, ingest
-from frazil.ingest.plans import Mode, Wanted
-from frazil.maintenance.garbage_plan import GarbagePlan
+from frazil import (
+    ConflictDetector,
+    FrazilError,
+    GarbagePlan,
+    Repository,
+    Session,
+    Storage,
+    VirtualChunkContainer,
+    local_filesystem_store,
+    upgrade_repository,
+)
 from frazil.maintenance.released import expire_with_files
-from frazil.model.values import ConflictDetector
-from frazil.repository import Repository
-from frazil.session.keyspace import KeySpace
-from frazil.session.session import Session
-from frazil.storage.base import Storage
+from frazil.spark import import_zarr, ingest, map_blocks, rechunk
+from tests.races import files
+from tests.races.jobs_here import HERE, rows, stream_rows, url_of
 from tests.races.worlds import AGE, CONFIG, Facts, Place, cells, commit, garbage_before
-from tests.support.nodes import array_document, contents, write_keys
+from tests.support.nodes import array_document, contents, delete_below, write_keys
+from tests.support.spark import write_here
 from tests.support.stepping import Step
 
 
@@ -55,9 +60,17 @@ class Actor:
     session: Session | None = None
     """opened before anything happens"""
     plan: GarbagePlan | None = None
+    url: str = field(init=False)
+    """where jobs find the storage"""
+    _thread: int = 0
 
     def __post_init__(self) -> None:
-        self.storage = self.place.storage(lambda operation, key: self.step(operation, key))
+        self.storage = self.place.storage(self._asked)
+        self.url = url_of(self.storage)
+
+    def _asked(self, operation: str, key: str) -> None:
+        if threading.get_ident() == self._thread:
+            self.step(operation, key)
 
     @property
     def name(self) -> str:
@@ -88,6 +101,7 @@ class Actor:
 
     def perform(self, noted: Callable[[], None] = lambda: None) -> None:
         """Do all steps, until one is refused; `noted` is called after each that is not."""
+        self._thread = threading.get_ident()
         for step in self.operation.steps:
             try:
                 step(self)
@@ -130,6 +144,8 @@ class Operation:
     partly: bool = False
     forgets: bool = False
     """whether it cuts old commits out of history; which ones may depend on the moment"""
+    moves_refs: bool = False
+    """whether it moves refs one by one, so that some may have moved when it is refused"""
     drops: tuple[str, ...] = ()
     """refs that it deletes one by one, so that some may be gone when it is refused"""
     optional: bool = False
@@ -171,7 +187,7 @@ def write_new(me: Actor) -> None:
 def replace_array(me: Actor) -> None:
     """An array deleted and made again."""
     session = me.repo.writable_session("main")
-    KeySpace(session.state).delete_dir("a")
+    delete_below(session, "a")
     write_keys(session, {"a/zarr.json": array_document(8, chunks=(2,)), "a/c/0": me.value})
     session.commit(me.name)
 
@@ -235,32 +251,46 @@ def staged(me: Actor, **how: object) -> None:
         write_keys(session, {"b/c/2": me.value})
 
 
-@cache
-def source(number: int) -> str:
-    """A file with two days, after those of the file before."""
-    days = ("time", np.arange(2 * number, 2 * number + 2), {"units": "days since 2000-01-01"})
-    values = ("time", np.full(2, number + 1, "i4"))
-    file = Path(_folder().name) / f"part-{number}.nc"
-    xr.Dataset({"v": values}, {"time": days}).to_netcdf(file, engine="h5netcdf")
-    return str(file)
-
-
-@cache
-def _folder() -> TemporaryDirectory[str]:
-    return TemporaryDirectory(prefix="frazil-sources-")
-
-
-def take_file(me: Actor, number: int, group: str, *, append: bool = False) -> None:
-    """An ingest by copying, without Spark."""
-    wanted = Wanted(mode=Mode.NATIVE)
-    request = Request([source(number)], group, wanted=wanted, append=append, message=me.name)
-    ingest(me.storage, request, Here())
+def take_file(me: Actor, number: int, group: str, mode: str = "native", **how: Any) -> None:  # noqa: ANN401
+    """An ingest of one file, which a process of its own looks into."""
+    ingest(files.netcdf(number), me.url, spark=HERE, group=group, mode=mode, message=me.name, **how)
 
 
 def begin_series(me: Actor) -> None:
     """The first file of a series; who comes second finds it there."""
     if "series/zarr.json" not in contents(me.repo.readonly_session("main")):
         take_file(me, 0, "series")
+
+
+def import_store(me: Actor) -> None:
+    """A Zarr store under a name of the actor's own."""
+    group = f"imported-{me.number}"
+    import_zarr(files.zarr_store(), me.url, spark=HERE, group=group, message=me.name)
+
+
+def rechunk_array(me: Actor) -> None:
+    """An array in larger chunks, which end in checksums."""
+    rechunk(me.url, "a", [4], spark=HERE, checksum=True, message=me.name)
+
+
+def double(me: Actor) -> None:
+    """A variable made of the blocks of another."""
+
+    def twice(block: Any) -> Any:  # noqa: ANN401  (a dataset)
+        return (block * 2).rename(v=f"twice-{me.number}")
+
+    map_blocks(twice, me.url, "v", group="w", spark=HERE, message=me.name)
+
+
+def sink(me: Actor, first: int, **how: Any) -> None:  # noqa: ANN401
+    """What `df.write.format("frazil")`, and `frazil.spark.write`, do with rows for a table."""
+    write_here(me.url, rows(first, 100 + me.number), message=me.name, **{"group": "w", **how})
+
+
+def stream(me: Actor, name: str) -> None:
+    """A micro-batch put behind a table, in the name of a stream."""
+    new = rows(10, 100)
+    stream_rows(me.url, new, group="w", message=me.name, checkpointLocation=name)
 
 
 # --- refs and settings ---
@@ -343,9 +373,20 @@ def _all() -> Iterator[Operation]:
     yield one("staged", staged, partly=True)
     yield one("staged-rebasing", lambda me: staged(me, rebase_with=detector), partly=True)
 
-    yield one("ingest", lambda me: take_file(me, me.number, f"w-{me.number}"), kinds=NEW)
+    yield one("ingest", lambda me: take_file(
+        me, me.number, f"w-{me.number}", checksum=True), kinds=NEW)  # fmt: skip
     yield one("ingest-append", lambda me: take_file(me, me.number, "series", append=True),
               kinds=NEW, before=begin_series)  # fmt: skip
+    yield one("ingest-virtual", lambda me: take_file(
+        me, me.number, f"w-{me.number}", mode="virtual"), kinds=NEW)  # fmt: skip
+    yield one("import", import_store, kinds=NEW)
+    yield one("rechunk", rechunk_array, kinds=NEW)
+    yield one("map-blocks", double, kinds=NEW)
+    yield one("sink", lambda me: sink(me, 0), kinds=NEW)
+    yield one("sink-append", lambda me: sink(me, 10 * me.number, append_dim="time"), kinds=NEW)
+    yield one("sink-like", lambda me: sink(me, 0, like=f"{me.url}#/w", dims="time", checksum=True,
+              group=f"like-{me.number}"), kinds=NEW)  # fmt: skip
+    yield one("stream", lambda me: stream(me, "/stream"), kinds=NEW, repeatable=True)
 
     yield one("merge", lambda me: me.repo.merge("dev", "main"), kinds=NEW)
     yield one("cherry-pick", lambda me: me.repo.cherry_pick(me.facts.ids["dev"], "main"), kinds=NEW)
@@ -383,13 +424,15 @@ def _all() -> Iterator[Operation]:
     yield one("collect-planned", collect_planned, before=plan)
     yield one("restore", lambda me: me.repo.restore_trash())
     yield one("empty-trash", lambda me: me.repo.empty_trash(garbage_before()))
-    yield one("purge", lambda me: purge(me, "/b"), kinds=NEW, partly=True, repeatable=True)
+    yield one("purge", lambda me: purge(me, "/b"), kinds=NEW, partly=True, repeatable=True,
+              moves_refs=True)  # fmt: skip
     yield one(
         "purge-region",
         lambda me: purge(me, "/a", slice(0, 3)),
         kinds=NEW,
         partly=True,
         repeatable=True,
+        moves_refs=True,
     )
     yield one("rewrite", lambda me: me.repo.rewrite_manifests(me.name, branch="main"))
     yield one("rewrite-amend", lambda me: me.repo.rewrite_manifests(
@@ -413,19 +456,17 @@ def _all() -> Iterator[Operation]:
 
 
 OPERATIONS: Final = {operation.name: operation for operation in _all()}
-COMPETITORS: Final = (
-    "commit",
-    "commit-rebasing",
-    "commit-elsewhere",
-    "append",
-    "replace",
-    "reset",
-    "delete-branch+collect",
-    "expire+collect",
-    "upgrade",
-    "purge",
-    "create-branch-old",
-    "create-tag-old",
-    "create-branch+commit",
-)
-"""besides the operation itself"""
+COMPETITORS: Final = {
+    "the same array": ("commit", "commit-rebasing", "append", "replace"),
+    "elsewhere": (
+        "reset",
+        "commit-elsewhere",
+        "create-branch-old",
+        "create-tag-old",
+        "create-branch+commit",
+    ),
+    "collection": ("expire+collect", "delete-branch+collect"),
+    "upgrade": ("upgrade",),
+    "erasure": ("purge",),
+}
+"""By kind, besides the operation itself."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from itertools import chain
 
 from frazil.storage.base import begin
 from tests.races.actors import COMPETITORS, OPERATIONS, Actor
 from tests.races.judging import Scene, judge
 from tests.races.worlds import SPECS, Place, known_ids
-
-WRITES: Final = ("put", "put_if", "copy_if", "delete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def pairs(kind: str) -> tuple[tuple[str, str], ...]:
     return tuple(
         (operation.name, competitor)
         for operation in OPERATIONS.values()
-        for competitor in dict.fromkeys((*COMPETITORS, operation.name))
+        for competitor in dict.fromkeys((*chain(*COMPETITORS.values()), operation.name))
         if kind in operation.kinds and kind in OPERATIONS[competitor].kinds
     )
 
@@ -71,11 +69,16 @@ def calls_of(kind: str, operation: str) -> int:
     return len(alone(kind, operation))
 
 
-def writes_of(kind: str, operation: str) -> list[int]:
-    """The numbers of those calls that change something, or of the last one."""
-    calls = alone(kind, operation)
-    writes = [number for number, call in enumerate(calls, 1) if call in WRITES]
-    return writes or [len(calls)]
+def telling_call(kind: str, operation: str) -> int:
+    """The number of the call after which nothing can be taken back: others come just before.
+
+    That is the last write under a condition, which publishes; where there is none, the first
+    deletion, or the last call.
+    """
+    calls = [*alone(kind, operation)]
+    if "put_if" in calls:
+        return len(calls) - calls[::-1].index("put_if")
+    return calls.index("delete") + 1 if "delete" in calls else len(calls)
 
 
 def cases(kind: str) -> Iterator[Case]:

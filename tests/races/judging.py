@@ -7,8 +7,9 @@ can see in the end must be the same as after one of these. Steps that were refus
 Where the judge is lenient, it is for what no user was told:
 
 - an operation of several visible changes that was refused may have made some of them (`orders`),
-  among them the deletion of refs one by one (`explains`)
-- an upgrade of spec 1 and a change by somebody else are two requests (`orders`)
+  among them the deletion of refs one by one (`explains`), or their moving (`is_explained`)
+- an upgrade of spec 1, or of settings in G3, and a change by somebody else are two requests
+  (`orders`)
 - of two who do the same that can be done once, both are told that it is done (`orders`)
 - which old commits an expiry leaves depends on what was a tip just then; those that are left must
   be as they were (`seen_by_all`, `explains`)
@@ -25,8 +26,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Final, TypeAlias
 
-from frazil.errors import FrazilError, InternalError, SnapshotNotFoundError
-from frazil.repository import Repository
+from frazil import FrazilError, InternalError, Repository, SnapshotNotFoundError
 from tests.races.actors import OPERATIONS, Actor
 from tests.races.worlds import Commit, Place, State, known_ids, state_of, unsound, world
 from tests.support.nodes import contents
@@ -85,11 +85,7 @@ def judge(scene: Scene, place: Place, actors: Sequence[Actor], noted: Order) -> 
     except Exception as error:
         bad.append(f"unreadable: {type(error).__name__}: {error}")
     else:
-        loose = {ref for one in actors if one.refusal is not None for ref in one.operation.drops}
-        wanted = (in_order(scene, order) for order in orders(actors, noted))
-        before = in_order(scene, ())
-        assert before is not None
-        if not any(explains(state, seen, before, loose) for state in wanted if state is not None):
+        if not is_explained(scene, actors, noted, seen):
             bad.append(f"not explained: {difference(in_order(scene, noted), seen)}")
     try:
         bad += unsound(place)
@@ -98,21 +94,55 @@ def judge(scene: Scene, place: Place, actors: Sequence[Actor], noted: Order) -> 
     return bad
 
 
-def explains(wanted: State, seen: State, before: State, loose: set[str]) -> bool:
-    """Whether this is what was wanted.
+def is_explained(scene: Scene, actors: Sequence[Actor], noted: Order, seen: State) -> bool:
+    """Whether some order of the steps that may have happened leads to what is seen."""
+    loose = {ref for one in actors if one.refusal is not None for ref in one.operation.drops}
+    moves = any(one.operation.moves_refs for one in actors if one.refusal is not None)
+    found = (in_order(scene, order) for order in orders(actors, noted))
+    states: list[State] = []
+    for wanted in found:
+        if wanted is None or OLD not in wanted:
+            continue  # a step is refused, or it cannot be read one after the other either
+        states.append(wanted)
+        if explains(wanted, seen, loose) and _is_old_known(scene, wanted, seen):
+            return True
+    return moves and any(
+        explains(_with_refs_of(wanted, states, seen), seen, loose)
+        and _is_old_known(scene, wanted, seen)
+        for wanted in states
+    )
+
+
+def explains(wanted: State, seen: State, loose: set[str]) -> bool:
+    """Whether this is what was wanted, but for old history.
 
     Args:
         wanted: what there is after some order of steps.
         seen: what there is.
-        before: what there was before anybody acted.
         loose: refs that somebody was deleting who was refused; each is there as wanted, or gone.
     """
-    if OLD not in wanted:
-        return False  # it cannot be read one after the other either
-    known = [*wanted[OLD], *before[OLD]]
-    if any(commit not in known for commit in seen[OLD]):
-        return False
     return _but(wanted, seen, loose) == _but(seen, wanted, loose)
+
+
+def _is_old_known(scene: Scene, wanted: State, seen: State) -> bool:
+    """Whether what is left of old history is as it was, or as it was to become."""
+    strange = [commit for commit in seen[OLD] if commit not in wanted[OLD]]
+    before = in_order(scene, ()) if strange else None
+    return before is None or all(commit in before[OLD] for commit in strange)
+
+
+def _with_refs_of(wanted: State, states: Sequence[State], seen: State) -> State:
+    """A state with those refs as they are seen that are so in another one."""
+    kept = {
+        kind: {
+            ref: seen[kind][ref]
+            if ref in seen[kind] and any(one[kind].get(ref) == seen[kind][ref] for one in states)
+            else at
+            for ref, at in wanted[kind].items()
+        }
+        for kind in ("branches", "tags")
+    }
+    return {**wanted, **kept}
 
 
 def _but(state: State, other: State, loose: set[str]) -> State:
@@ -153,8 +183,10 @@ def seen_by_all(place: Place, actors: Sequence[Actor]) -> State:
 
 
 def _promised(place: Place, actor: Actor) -> list[bytes | None]:
-    repo = Repository.open(place.storage())
-    found = []
+    found: list[bytes | None] = []
+    if not actor.promised:
+        return found
+    repo = Repository.open(place.memory)
     for snapshot_id, key in actor.promised:
         try:
             found.append(contents(repo.readonly_session(snapshot_id=snapshot_id)).get(key))
@@ -167,14 +199,16 @@ def orders(actors: Sequence[Actor], noted: Order) -> Iterator[Order]:
     """All orders of the steps that may have happened, the likeliest first."""
     yield noted
     # In spec 1 a change and the look whether somebody has upgraded are two requests: who is told
-    # of the upgrade may have been in time.
-    is_upgraded = any(
-        actor.place.kind == "v1" and actor.operation.name == "upgrade" for actor in actors
-    )
+    # of the upgrade may have been in time. So are they for the configuration of G3.
+    is_upgraded = any(actor.operation.name.startswith("upgrade") for actor in actors)
+
+    def may_be_in_time(actor: Actor) -> bool:
+        is_apart = actor.place.kind == "v1" or actor.operation.name == "save-config"
+        return is_upgraded and is_apart
 
     def counts_of(actor: Actor) -> Iterator[int]:
         yield actor.done
-        if actor.refusal is not None and (actor.operation.partly or is_upgraded):
+        if actor.refusal is not None and (actor.operation.partly or may_be_in_time(actor)):
             yield actor.done + 1
         others = [one.operation.name.split("+") for one in actors if one is not actor]
         what = actor.operation.name.split("+")[0]

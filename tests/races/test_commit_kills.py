@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.repository import Repository
+from frazil import Repository
 from frazil.storage.local import Durability, LocalStorage
 from tests.support.actions import CASES, HISTORY, LATER, Prepare, base_of, state_of
 from tests.support.ages import AT_ONCE

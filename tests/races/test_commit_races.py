@@ -12,11 +12,8 @@ from uuid import uuid4
 
 import pytest
 
-from frazil.model.config import S3Options
+from frazil import Repository, S3Options, Storage, s3_static_credentials
 from frazil.model.history import SnapshotEntry
-from frazil.repository import Repository
-from frazil.storage.base import Storage
-from frazil.storage.credentials import s3_static_credentials
 from frazil.storage.local import LocalStorage
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import S3Place

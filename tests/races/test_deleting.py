@@ -10,10 +10,8 @@ from itertools import count
 import pytest
 import zarr
 
-from frazil.errors import SnapshotNotFoundError
+from frazil import Repository, SnapshotNotFoundError, Storage
 from frazil.maintenance.released import expire_with_files
-from frazil.repository import Repository
-from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from tests.support.ages import AT_ONCE
 from tests.support.generations import Spec

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from frazil.errors import SessionStateError
+from frazil import Repository, SessionStateError
 from frazil.fsck import fsck
-from frazil.repository import Repository
 from tests.support.edit_races import CHUNK, base_of, copy_of
 from tests.support.edits import EDITS, IMPOSSIBLE, MOVES, State, make, redone, visible
 from tests.support.nodes import contents

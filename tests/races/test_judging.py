@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from frazil.errors import ConflictError
+from frazil import ConflictError
 from frazil.storage.base import begin
 from tests.races.actors import Actor
 from tests.races.judging import Scene, judge

@@ -13,9 +13,8 @@ from typing import Literal, TypeAlias
 
 import pytest
 
-from frazil.errors import MergeConflictError
+from frazil import MergeConflictError, Repository
 from frazil.fsck import fsck
-from frazil.repository import Repository
 from tests.support.edit_races import base_of, copy_of
 from tests.support.edits import (
     EDITS,

@@ -8,9 +8,7 @@ from itertools import count
 
 import pytest
 
-from frazil.errors import FrazilError
-from frazil.repository import Repository
-from frazil.storage.base import Storage
+from frazil import FrazilError, Repository, Storage
 from frazil.storage.memory import MemoryStorage
 from tests.support.checks import check_repository
 from tests.support.generations import Spec

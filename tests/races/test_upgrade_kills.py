@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from frazil import Repository, undo_upgrade, upgrade_older
 from frazil.fsck import fsck
-from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
-from frazil.upgrade import undo_upgrade, upgrade_older
 from tests.races.test_commit_kills import ends_by_kill
 from tests.support.killing import upgrade_and_die
 from tests.support.old_repositories import make_small, told

@@ -12,13 +12,19 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, ClassVar, Final, TypeAlias
 
+import numpy as np
 import pytest
 
+from frazil import (
+    LocalFileSystemAccess,
+    Repository,
+    RepositoryConfig,
+    Storage,
+    containers_credentials,
+)
 from frazil.fsck import Code, Level, fsck
-from frazil.model.config import RepositoryConfig
-from frazil.repository import Repository
-from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from tests.races.files import folder
 from tests.support.generations import Spec
 from tests.support.nodes import array_document, contents, group_document, write_keys
 from tests.support.stepping import CrowdedStorage, Step
@@ -37,6 +43,21 @@ SPECS: Final[dict[str, Spec]] = {
 }
 """Kinds of worlds; `remote` ones have a storage that does not answer in line."""
 STAGING: Final = "audit-"
+TABLE: Final = {
+    "w/zarr.json": group_document(),
+    "w/time/zarr.json": array_document(
+        4,
+        chunks=(4,),
+        data_type="int64",
+        codecs=[{"name": "bytes", "configuration": {"endian": "little"}}],
+        dimension_names=["time"],
+    ),
+    "w/time/c/0": np.arange(4, dtype="<i8").tobytes(),
+    "w/v/zarr.json": array_document(4, chunks=(2,), dimension_names=["time"]),
+    "w/v/c/0": bytes([1, 1]),
+    "w/v/c/1": bytes([2, 2]),
+}
+"""A variable with a coordinate, as Spark and xarray understand it."""
 NEVER_CHANGED: Final = ("snapshots/", "manifests/", "chunks/")
 _ID: Final = re.compile(r"\b[0-9A-HJKMNP-TV-Z]{20}\b")
 State: TypeAlias = dict[str, Any]
@@ -145,6 +166,7 @@ def _made(kind: str) -> World:
             **{f"{name}/c/{i}": cells(i + 1, i + 1) for name in "ab" for i in range(4)},
             "t/c/0": cells(1, 1),
             "t/c/1": cells(2, 2),
+            **TABLE,
         },
     )
     repo.create_tag("t1", ids["one"])
@@ -177,16 +199,27 @@ class Reader:
 
     def __init__(self, place: Place) -> None:
         self.place = place
+        self.here: dict[str, dict[str, bytes]] = {}
 
     def contents(self, snapshot_id: str) -> dict[str, bytes]:
         """All keys and values."""
+        if snapshot_id not in self.here:
+            self.here[snapshot_id] = self._contents(snapshot_id)
+        return self.here[snapshot_id]
+
+    def _contents(self, snapshot_id: str) -> dict[str, bytes]:
         get = self.place.memory.get
         files, found = self.known.get(snapshot_id, ({}, {}))
         if files and all(get(key) is data for key, data in files.items()):
             return found
         keys: set[str] = set()
         # A handle of its own has nothing in its cache.
-        repo = Repository.open(self.place.storage(lambda _, key: keys.add(key)))
+        repo = Repository.open(
+            self.place.storage(lambda _, key: keys.add(key)),
+            authorize_virtual_chunk_access=containers_credentials(
+                {folder().as_uri() + "/": LocalFileSystemAccess}
+            ),
+        )
         found = contents(repo.readonly_session(snapshot_id=snapshot_id))
         files = {key: get(key) for key in keys if key.startswith(NEVER_CHANGED)}
         self.known[snapshot_id] = (files, found)
@@ -195,7 +228,7 @@ class Reader:
 
 def state_of(place: Place) -> State:
     """All that a user can see, opened anew; without ids and times, which differ in each run."""
-    storage = place.storage()
+    storage = place.memory
     reader = Reader(place)
     repo = Repository.open(storage)
 
@@ -222,7 +255,7 @@ def _plain(message: str) -> str:
 
 def unsound(place: Place) -> list[str]:
     """What a check of the whole repository finds; objects that nobody needs are no fault."""
-    findings = fsck(Repository.open(place.storage())).findings
+    findings = fsck(Repository.open(place.memory)).findings
     return [
         str(each)
         for each in findings

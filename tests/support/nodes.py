@@ -46,6 +46,11 @@ def write_keys(session: Session, values: dict[str, bytes]) -> None:
         space.set(key, value)
 
 
+def delete_below(session: Session, prefix: str) -> None:
+    """Delete a node and all below it."""
+    KeySpace(session.state).delete_dir(prefix)
+
+
 def contents(session: Session) -> dict[str, bytes]:
     """All keys and values of a session."""
     space = KeySpace(session.state)
