@@ -8,8 +8,8 @@ Where the judge is lenient, it is for what no user was told:
 
 - an operation of several visible changes that was refused may have made some of them (`orders`),
   among them the deletion of refs one by one (`explains`), or their moving (`is_explained`)
-- an upgrade of spec 1, or of settings in G3, and a change by somebody else are two requests
-  (`orders`)
+- an upgrade of spec 1 and a change by somebody else are two requests, as are one of G3 and a
+  change of settings (`orders`)
 - of two who do the same that can be done once, both are told that it is done (`orders`)
 - which old commits an expiry leaves depends on what was a tip just then; those that are left must
   be as they were (`seen_by_all`, `explains`)
