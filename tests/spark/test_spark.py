@@ -15,7 +15,7 @@ from pyspark.sql.functions import expr
 
 import frazil
 import frazil.spark
-from frazil.errors import SessionStateError
+from frazil.errors import InvalidInputError, SessionStateError
 from frazil.spark import FrazilTable, rechunk, verify
 from tests.spark.test_cells import DTYPES
 from tests.support.spark import make_repository, weather
@@ -187,6 +187,9 @@ def test_mistakes_are_told_on_the_driver(spark: SparkSession, weather_repo: Path
     reader = spark.read.format("frazil")
     with pytest.raises(PySparkException, match="unknown option 'wher'; did you mean 'where'"):
         reader.option("wher", "lat > 1").load(str(weather_repo))
+    with pytest.raises(InvalidInputError, match="did you mean 'lat'") as refusal:
+        frazil.spark.read(str(weather_repo), spark=spark, where="latt > 1")
+    assert "Traceback" not in str(refusal.value)
     secret = "do-not-show-me"
     hidden = (
         spark.read.format("frazil")

@@ -66,6 +66,10 @@ def test_rows_that_are_none_make_no_commit(repo: Path) -> None:
     report = committed(repo, rows_of(weather()).slice(0, 0))
     assert report == WriteReport(None, ("/t2m", "/wind"), 0, 0)
     assert messages_of(repo) == ["made"]
+    new = repo.parent / "new"
+    report = committed(new, pa.table({"x": [1], "v": [0.5]}).slice(0, 0), dims=["x"])
+    assert report == WriteReport(None, ("/v",), 0, 0)
+    assert messages_of(new) == []
 
 
 def test_a_part_of_a_series_without_rows_counts_as_done(repo: Path) -> None:

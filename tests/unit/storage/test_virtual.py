@@ -46,6 +46,7 @@ from frazil.storage.trust import Trust, own_containers
 from frazil.storage.virtual import Containers, checksum_of
 from tests.support.servers import REGION, S3Server, send
 from tests.support.web import WebServer
+from tests.support.web import web_server as other_server
 
 TEN = b"0123456789"
 ONCE = StorageSettings(
@@ -351,6 +352,40 @@ class TestWeb:
         with pytest.raises(InvalidInputError):
             web.fetch(VirtualRef(f"{web_server.url}/d/{path}", 0, 10))
         assert not web_server.seen
+
+    def test_no_spelling_sends_its_headers_to_another_host(
+        self, web_server: WebServer, web: Containers
+    ) -> None:
+        with other_server() as evil:
+            evil.answers["*"] = (200, "0123456789")
+            here = web_server.url.removeprefix("http://")
+            there = evil.url.removeprefix("http://")
+            for text in (f"http://{here}%2Fd%2F@{there}/x", f"http://{here}%2fd%2f@{there}/d/x"):
+                with pytest.raises(InvalidInputError):
+                    web.fetch(VirtualRef(text, 0, 10))
+            assert not evil.seen
+        assert not web_server.seen
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "s3://bucket%2Fdata%2F@private/secret",
+        "s3://bucket%2Fdata%2F..%2F..%2Fprivate/x",
+        "s3://bucket%2Fdata%2F/x",
+    ],
+)
+def test_no_spelling_signs_a_request_to_another_bucket(
+    web_server: WebServer, location: str
+) -> None:
+    web_server.answers["*"] = (200, "0123456789")
+    store = s3_store(REGION, web_server.url, allow_http=True, force_path_style=True)
+    key = s3_credentials(access_key_id="AK", secret_access_key="SK")
+    prefix = "s3://bucket/data/"
+    made = containers((prefix, store, None), authorized={prefix: Credentials.S3(key)})
+    with pytest.raises(InvalidInputError):
+        made.fetch(VirtualRef(location, 0, 10))
+    assert not web_server.seen
 
 
 class TestS3:
