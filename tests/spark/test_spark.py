@@ -217,6 +217,7 @@ def test_errors_of_tasks_end_in_one_sentence(spark: SparkSession, tmp_path: Path
     assert "s3://bucket/f.nc" in sentence
     assert "During handling" not in text
     assert "direct cause" not in text
+    assert len(text.partition(sentence)[0].splitlines()) < 10
     spark.conf.set(QUIET, True)
     try:
         with pytest.raises(PySparkException) as caught:

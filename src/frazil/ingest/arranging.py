@@ -383,7 +383,7 @@ def _tell_gaps(
     step = f"{usual:g}" if units is None else f"{usual:g} {units.unit}"
     findings.warn(
         "gap",
-        f"{len(gaps)} gap(s) along {name!r}, the first between"
+        f"{len(gaps)} {'gap' if len(gaps) == 1 else 'gaps'} along {name!r}, the first between"
         f" {shown_time(values[first], units)} and {shown_time(values[first + 1], units)} where the"
         f" usual step is {step}{'; gaps=tell allows it' if 'gap' in findings.refused else ''}",
     )

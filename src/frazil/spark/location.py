@@ -303,7 +303,8 @@ def _credential(prefix: str, word: str, given: Mapping[str, str]) -> AnyContaine
             )
         case _:
             raise invalid_option(
-                f"{known.AUTHORIZE.name!r} has the prefix {prefix!r}, which is no URL"
+                f"{known.AUTHORIZE.name!r} has the prefix {prefix!r}, which is no URL; that of a"
+                " folder is written file:///folder/"
             )
 
 

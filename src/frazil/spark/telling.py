@@ -24,25 +24,37 @@ _RAISED: Final = re.compile(r"^(?:[\w.]*\.)?[A-Z]\w*(?:Error|Exception): .+", re
 """How the last line of a Python traceback looks."""
 
 
-@contextlib.contextmanager
-def noted(version: str = frazil.__version__) -> Iterator[None]:
+class noted:  # a block as those of contextlib, which would restore the traceback
     """Let an error of ours be one sentence in Spark's report, and be raised again on the driver.
 
     Raises:
         SessionStateError: this task has another Frazil than the driver, whose version is given.
     """
-    try:
-        require_version(version)
-        yield
-    except FrazilError as error:
-        error.args = (str(error.args[0]).replace(_IN_PYTHON, _IN_SPARK), *error.args[1:])
-        note = f"{_NOTE}{error.kind}"
-        if note not in getattr(error, "__notes__", ()):
-            error.add_note(note)
-        if isinstance(error, InternalError):
-            raise  # a mistake of ours: where it was made is worth reading
-        # Spark prints tracebacks. This one is short and ends in the sentence, whatever led to it.
-        raise error.with_traceback(None) from None
+
+    def __init__(self, version: str = frazil.__version__) -> None:
+        self._version = version
+
+    def __enter__(self) -> None:
+        try:
+            require_version(self._version)
+        except FrazilError as error:
+            raise _with_note(error) from None
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, FrazilError):
+            _with_note(error)
+            # Spark prints tracebacks. This one is short and ends in the sentence, whatever led to
+            # it; only where a mistake of ours was made is worth reading.
+            if not isinstance(error, InternalError):
+                raise error.with_traceback(None) from None
+
+
+def _with_note(error: FrazilError) -> FrazilError:
+    error.args = (str(error.args[0]).replace(_IN_PYTHON, _IN_SPARK), *error.args[1:])
+    note = f"{_NOTE}{error.kind}"
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+    return error
 
 
 @contextlib.contextmanager
