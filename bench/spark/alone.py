@@ -42,8 +42,8 @@ def scaling(folder: Path, cores: int, rounds: int) -> dict[str, Any]:
 
 def describe(count: int, task: Any) -> Any:
     """What the scan of a file with so many chunks would give."""
-    from frazil.ingest.formats import Format
-    from frazil.ingest.records import FileScan, Identity, References, Variable
+    from frazil.ingestion.formats import Format
+    from frazil.ingestion.records import FileScan, Identity, References, Variable
 
     number = int(Path(task.url).stem)
     numbers = np.arange(count)
@@ -80,7 +80,7 @@ class Synthetic:
 
     def run(self, work: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """Do the work on executors; scans are made up."""
-        from frazil.ingest.scan import scan
+        from frazil.ingestion.scan import scan
 
         made = partial(describe, CHUNKS_PER_FILE) if getattr(work, "func", work) is scan else work
         found: Iterator[tuple[int, Any]] = self.runner.run(made, items)
@@ -89,7 +89,7 @@ class Synthetic:
 
 def references(folder: Path, count: int) -> dict[str, Any]:
     """The time and memory of an ingest of so many references, apart from looking at files."""
-    from frazil.ingest.pipeline import Request, ingest
+    from frazil.ingestion.pipeline import Request, ingest
     from frazil.spark import session
     from frazil.spark.runner import SparkRunner
     from frazil.storage.constructors import storage_from_url

@@ -43,7 +43,7 @@ _NAMES: Final = {
     "frazil.purging.records": "PurgeReport",
     "frazil.repository": "Repository",
     "frazil.repository.auditing": "AuditReport Check CheckResult",
-    "frazil.session.session": "ForkSession Session",
+    "frazil.session": "ForkSession Session",
     "frazil.storage.base": "Storage",
     "frazil.storage.constructors": (
         "azure_storage azure_store gcs_storage gcs_store hf_storage http_storage "

@@ -84,8 +84,8 @@ from frazil.repository import Repository as Repository
 from frazil.repository.auditing import AuditReport as AuditReport
 from frazil.repository.auditing import Check as Check
 from frazil.repository.auditing import CheckResult as CheckResult
-from frazil.session.session import ForkSession as ForkSession
-from frazil.session.session import Session as Session
+from frazil.session import ForkSession as ForkSession
+from frazil.session import Session as Session
 from frazil.storage.base import Storage as Storage
 from frazil.storage.constructors import azure_storage as azure_storage
 from frazil.storage.constructors import azure_store as azure_store

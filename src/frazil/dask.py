@@ -20,7 +20,7 @@ import numpy.typing as npt
 from dask import compute, delayed  # type: ignore[attr-defined]
 
 from frazil.distributed import extract_session, in_session, merge_sessions
-from frazil.session.session import ForkSession, Session
+from frazil.session import ForkSession, Session
 
 P = ParamSpec("P")
 DaskArray: TypeAlias = Any

@@ -8,7 +8,7 @@ from typing import Any
 import zarr
 from zarr.storage import StorePath
 
-from frazil.session.session import ForkSession, Session
+from frazil.session import ForkSession, Session
 from frazil.store import FrazilStore
 
 

@@ -24,11 +24,11 @@ from frazil.formats.repo_info import decode_repo_info, snapshot_table
 from frazil.ids import INITIAL_SNAPSHOT_ID
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, RepoInfo, Snapshot, SnapshotEntry, TransactionLog
-from frazil.session.context import Context, make_context
 from frazil.storage.assets import log_key, snapshot_key
 from frazil.storage.base import Fetched, Storage, Version, Written
 from frazil.storage.credentials import AnyCredential
 from frazil.storage.trust import Trust, endpoints_of, own_containers
+from frazil.transaction.context import Context, make_context
 
 INITIAL_MESSAGE: Final = "Repository initialized"
 INITIAL_METADATA: Final = {"__icechunk": {"is_root": True}}

@@ -34,11 +34,11 @@ from frazil.model.config import VirtualChunkSpec
 from frazil.model.display import Field, Shown
 from frazil.model.display import Literal as Shows
 from frazil.naming import OURS
-from frazil.session.keys import ChunkKey, clean_path, invalid
-from frazil.session.keyspace import From, KeySpace, Last, Pending, Range, Span
-from frazil.session.virtual_refs import ChunkBatch, chunk_batches, set_virtual_columns
-from frazil.session.working import WorkingState
 from frazil.storage.base import pool
+from frazil.transaction.keys import ChunkKey, clean_path, invalid
+from frazil.transaction.keyspace import From, KeySpace, Last, Pending, Range, Span
+from frazil.transaction.virtual_refs import ChunkBatch, chunk_batches, set_virtual_columns
+from frazil.transaction.working import WorkingState
 
 LARGE_VALUE: Final = 256 * 1024
 """So many bytes are worth a thread even on a local disk: others encode and decode meanwhile."""

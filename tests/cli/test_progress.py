@@ -7,7 +7,7 @@ import io
 import pytest
 
 from frazil.cli.ingest import _bar
-from frazil.ingest.reports import Progress
+from frazil.ingestion.reports import Progress
 
 
 class Terminal(io.StringIO):

@@ -13,7 +13,7 @@ from frazil.bulk.read import read_region, read_regions
 from frazil.errors import StorageError
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.object import ObjectStorage
 from tests.contract.test_s3 import place_on
 from tests.support.arrays import numbers

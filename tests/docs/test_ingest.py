@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 
-from frazil.ingest.formats import Format
+from frazil.ingestion.formats import Format
 from tests.support.documents import program
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "ingest.md"

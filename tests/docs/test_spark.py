@@ -9,11 +9,11 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 
-from frazil.spark import calls  # noqa: F401 - fills the table
-from frazil.spark.known_options import OPTIONS, Use
-from frazil.spark.options import documented
-from frazil.spark.procedure import PROCEDURES, REQUIRED
-from frazil.spark.tables import TABLES
+from frazil.spark.options.parsing import documented
+from frazil.spark.options.table import OPTIONS, Use
+from frazil.spark.tables.metadata import TABLES
+from frazil.spark.upkeep import calls  # noqa: F401 - fills the table
+from frazil.spark.upkeep.procedure import PROCEDURES, REQUIRED
 from tests.support.documents import program
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "spark.md"

@@ -15,8 +15,8 @@ from frazil.errors import FormatError, FrazilError
 from frazil.formats.snapshot import decode_snapshot, encode_snapshot
 from frazil.fsck import fsck
 from frazil.repository import Repository
-from frazil.session.keyspace import KeySpace
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.keyspace import KeySpace
 from tests.support.nodes import array_document, group_document, write_keys
 
 

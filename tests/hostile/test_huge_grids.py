@@ -131,7 +131,7 @@ def test_too_many_regions_are_refused_by_those_who_read_all(
 ) -> None:
     from frazil.comparing.pairing import plan_pairs, portions
     from frazil.ids import SnapshotId
-    from frazil.session.session import Session
+    from frazil.session import Session
 
     documents = [array_document(1 << 31, 1 << 31, fill_value=fill) for fill in (0, 1)]
     repository, ids = repository_of(*documents, chunks={"a/c/0/0": b"\7"})

@@ -17,7 +17,7 @@ import zarr
 from frazil.bulk.write import write_region
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.local import LocalStorage
 from tests.peer.conftest import PEERS, PartyOf, assert_healthy
 from tests.support.ages import AT_ONCE

@@ -12,7 +12,7 @@ import pytest
 from frazil.errors import ConflictError, FrazilError, InvalidInputError, StorageError
 from frazil.model.values import BasicConflictSolver
 from frazil.repository import Repository
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.base import PLAIN, Attributes, Bytes, LostRace, Storage, Version, Written
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage

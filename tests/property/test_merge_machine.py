@@ -28,8 +28,8 @@ from frazil.fsck import Level, fsck
 from frazil.merging.records import MergeReport, MergeStatus
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
-from frazil.session.keyspace import KeySpace
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.keyspace import KeySpace
 from tests.property.merge_model import Clash, History, ModelNode, State, merge
 from tests.support.ages import AT_ONCE
 from tests.support.nodes import array_document, contents

@@ -32,9 +32,9 @@ from frazil.model.config import (
 )
 from frazil.model.values import BasicConflictSolver, ConflictDetector, VersionSelection
 from frazil.repository import Repository
-from frazil.session.keyspace import KeySpace
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.keyspace import KeySpace
 from tests.support.ages import AT_ONCE
 from tests.support.nodes import array_document, contents, group_document
 from tests.support.soaking import Soak, run_seeded

@@ -26,7 +26,7 @@ class Suite:
 # Those with an end of their own come first: what they leave over goes to those that take all
 # the time they can get.
 SUITES: Final = (
-    Suite("odd files", ("tests/ingest/test_corpus.py",)),
+    Suite("odd files", ("tests/ingestion/test_corpus.py",)),
     Suite("spark kills", ("tests/spark/test_kills.py",)),
     Suite("thousand files", ("tests/peer/test_thousand_files.py",)),
     Suite("verdicts", ("tests/peer/test_verdicts.py",)),
@@ -44,7 +44,7 @@ SUITES: Final = (
     Suite("commit races", ("tests/races/test_commit_races.py",)),
     Suite("interleavings", ("tests/races/test_interleavings.py",), share=2),
     Suite("schedules", ("tests/races/test_schedules.py",), share=2),
-    Suite("damaged files", ("tests/ingest/test_scan_fuzz.py",)),
+    Suite("damaged files", ("tests/ingestion/test_scan_fuzz.py",)),
     Suite("machines", ("tests/property",)),
     Suite("changed files", ("tests/hostile",), share=2),
     Suite("histories", ("tests/histories",), share=2.0),

@@ -15,8 +15,8 @@ from pyspark.sql import types as t
 
 import frazil
 from frazil.errors import InvalidInputError, NodeNotFoundError, NotFoundError
-from frazil.spark import cells
-from frazil.spark.cells import Kept, read_cells, slabs
+from frazil.spark.reading import cells
+from frazil.spark.reading.cells import Kept, read_cells, slabs
 from frazil.spark.source import FrazilSource, RegionReader
 from frazil.xarray.engine import FrazilBackend
 from tests.support.spark import frame, make_repository, partitions_of, read_here, weather

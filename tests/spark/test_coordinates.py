@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import frazil
 import frazil.spark
-from frazil.spark.querying import mentioned, run_query
+from frazil.spark.query.run_query import mentioned, run_query
 from tests.spark.test_cf import climatology
 from tests.support.archive import take
 from tests.support.spark import read_here

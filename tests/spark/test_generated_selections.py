@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.spark import cells
+from frazil.spark.reading import cells
 from tests.support.spark import make_repository, read_here
 
 Row: TypeAlias = dict[str, Any]

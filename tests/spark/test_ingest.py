@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import frazil.spark
 from frazil.cli.app import app
 from frazil.errors import InvalidInputError
-from frazil.ingest.reports import IngestRefusedError, Progress, Status
+from frazil.ingestion.reports import IngestRefusedError, Progress, Status
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from tests.support.archive import archive, decoded, many, of_files, seen

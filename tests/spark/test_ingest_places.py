@@ -13,7 +13,7 @@ from obstore.store import S3Store
 from pyspark.sql import SparkSession
 
 import frazil.spark
-from frazil.ingest.reports import IngestRefusedError, Status
+from frazil.ingestion.reports import IngestRefusedError, Status
 from tests.support.archive import archive, decoded
 from tests.support.fixtures import s3_server as s3_server
 from tests.support.fixtures import web_server as web_server

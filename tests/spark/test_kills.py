@@ -150,7 +150,7 @@ def test_a_speculative_duplicate_counts_once(tmp_path: Path) -> None:
 # --- streams ---
 
 STREAM = """
-from frazil.spark.sink import StreamSink
+from frazil.spark.writing.sink import StreamSink
 from frazil.spark.source import FrazilSource
 
 spark = session("local[2]")

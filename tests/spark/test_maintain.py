@@ -26,8 +26,8 @@ from frazil.spark import (
     storage,
     verify,
 )
-from frazil.spark.jobs import target_of
-from frazil.spark.maintain import chunks_by_tasks
+from frazil.spark.tasks import target_of
+from frazil.spark.upkeep.garbage import chunks_by_tasks
 from frazil.storage.assets import chunk_key
 from tests.support.ages import AT_ONCE
 

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 import frazil
 from frazil.errors import MergeConflictError
-from frazil.spark.calls import call, register
-from frazil.spark.procedure import PROCEDURES
+from frazil.spark.upkeep.calls import call, register
+from frazil.spark.upkeep.procedure import PROCEDURES
 from frazil.storage.constructors import local_filesystem_storage
 from tests.support.branches import Branches
 from tests.support.nodes import array_document

@@ -12,7 +12,7 @@ import xarray as xr
 
 import frazil
 from frazil.errors import InvalidInputError, NodeNotFoundError
-from frazil.spark.calls import call
+from frazil.spark.upkeep.calls import call
 from tests.support.spark import make_repository, read_here, rows_of, weather, write_here
 
 DIMS = ["time", "lat", "lon"]

@@ -22,10 +22,10 @@ from frazil.errors import (
     RefNotFoundError,
     RepositoryNotFoundError,
 )
-from frazil.spark import known_options as known
-from frazil.spark.known_options import Use
 from frazil.spark.location import location_of, parse_target
-from frazil.spark.options import documented, parse_options
+from frazil.spark.options import table as known
+from frazil.spark.options.parsing import documented, parse_options
+from frazil.spark.options.table import Use
 from frazil.storage.local import LocalStorage
 from frazil.xarray import to_icechunk
 from tests.support.archive import archive, take

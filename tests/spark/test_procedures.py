@@ -13,8 +13,8 @@ import zarr
 import frazil
 from frazil.errors import ConflictError, FormatError, InvalidInputError, NotFoundError
 from frazil.maintenance.verifying import verify_references
-from frazil.spark.calls import call, call_by_sql
-from frazil.spark.procedure import PROCEDURES
+from frazil.spark.upkeep.calls import call, call_by_sql
+from frazil.spark.upkeep.procedure import PROCEDURES
 
 Made = tuple[str, frazil.Repository, list[str]]
 YOUNG: dict[str, Any] = {"unsafe_minimum_age": "0h"}

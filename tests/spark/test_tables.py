@@ -12,7 +12,7 @@ import zarr
 
 import frazil
 from frazil.errors import InvalidInputError
-from frazil.spark.tables import TABLES
+from frazil.spark.tables.metadata import TABLES
 from tests.support.spark import read_here
 
 

@@ -15,7 +15,7 @@ import frazil.spark as fs
 from frazil.comparing import pairing
 from frazil.errors import AuditFailedError, InvalidInputError
 from frazil.repository.staging import AUDIT
-from frazil.spark.calls import call
+from frazil.spark.upkeep.calls import call
 from frazil.xarray import to_icechunk
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import frazil
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.model.chunks import ChunkTable, NativeRef
-from frazil.spark.where import All, Any_, Compare, OneOf, leaves, parse_where
+from frazil.spark.reading.where import All, Any_, Compare, OneOf, leaves, parse_where
 from tests.support.spark import make_repository, read_here, weather
 
 CONDITIONS = {

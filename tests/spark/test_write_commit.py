@@ -14,11 +14,11 @@ import zarr
 
 import frazil
 from frazil.errors import ConflictError, ErrorKind, RebaseFailedError
-from frazil.session.keyspace import KeySpace
-from frazil.spark import write_commit
-from frazil.spark.sink import commit_tasks
-from frazil.spark.write_commit import WriteReport, commit_write
+from frazil.spark.writing import commit
+from frazil.spark.writing.commit import WriteReport, commit_write
+from frazil.spark.writing.sink import commit_tasks
 from frazil.storage.local import LocalStorage
+from frazil.transaction.keyspace import KeySpace
 from tests.support.spark import (
     WEATHER_ENCODING,
     make_repository,
@@ -163,7 +163,7 @@ def test_a_write_of_a_series_is_rebased_so_many_times_and_then_refused(
     monkeypatch: pytest.MonkeyPatch,
     just_before: Callable[[Callable[[], object]], None],
 ) -> None:
-    monkeypatch.setattr(write_commit, "REBASE_TRIES", tries)
+    monkeypatch.setattr(commit, "REBASE_TRIES", tries)
     ours = rows_of(weather().isel(time=slice(0, 4)) * 2)
     theirs = rows_of(weather().isel(time=slice(4, 8)) * 3)
     series: dict[str, Any] = {"txnAppId": "job", "txnVersion": 1}

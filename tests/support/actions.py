@@ -13,7 +13,7 @@ from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.model.config import RepositoryConfig
 from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from tests.support.ages import AT_ONCE

@@ -14,9 +14,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from frazil.ingest.pipeline import Here, Request, ingest
-from frazil.ingest.plans import Mode, Wanted
-from frazil.ingest.reports import IngestReport
+from frazil.ingestion.pipeline import Here, Request, ingest
+from frazil.ingestion.plans import Mode, Wanted
+from frazil.ingestion.reports import IngestReport
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.credentials import LocalFileSystemAccess, containers_credentials

@@ -15,10 +15,10 @@ from zarr.storage import MemoryStore
 
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
-from frazil.session.keyspace import KeySpace
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.keyspace import KeySpace
 
 
 def zarr_array(**options: Any) -> zarr.Array[Any]:

@@ -7,9 +7,9 @@ from typing import Any
 
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
-from frazil.session.keyspace import KeySpace
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.keyspace import KeySpace
 from tests.support.nodes import contents
 
 Edits = dict[str, bytes | None]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
-from frazil.session.keyspace import KeySpace
 from frazil.storage.base import Storage
+from frazil.transaction.keyspace import KeySpace
 from tests.support.checks import Checked, check_repository
 from tests.support.generations import Spec
 from tests.support.nodes import array_document, contents, group_document, write_keys

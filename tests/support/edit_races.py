@@ -18,7 +18,7 @@ from frazil.model.values import (
     VersionSelection,
 )
 from frazil.repository import Repository
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from tests.support.edits import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from frazil.session.keyspace import KeySpace
-from frazil.session.session import Session
+from frazil.session import Session
+from frazil.transaction.keyspace import KeySpace
 
 
 def group_document(**attributes: object) -> bytes:

@@ -14,8 +14,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 import frazil
-from frazil.spark.columns import arrow_schema
-from frazil.spark.reading import as_text, spelled
+from frazil.spark.reading.columns import arrow_schema
+from frazil.spark.reading.read import as_text, spelled
 from frazil.spark.source import FrazilSource
 from frazil.xarray import to_icechunk
 

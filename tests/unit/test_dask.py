@@ -14,7 +14,7 @@ import zarr
 
 from frazil.dask import computing_meta, session_merge_reduction, store_dask
 from frazil.repository import Repository
-from frazil.session.session import ForkSession, Session
+from frazil.session import ForkSession, Session
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 

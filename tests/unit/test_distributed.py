@@ -13,7 +13,7 @@ from zarr.storage import MemoryStore
 
 from frazil.distributed import extract_session, in_session, merge_sessions
 from frazil.repository import Repository
-from frazil.session.session import ForkSession, Session
+from frazil.session import ForkSession, Session
 from frazil.storage.memory import MemoryStorage
 
 

@@ -24,12 +24,12 @@ LAYERS: Final = (
     ("formats",),
     ("storage",),
     ("commit",),
-    ("session",),
+    ("transaction",),
     ("bulk",),
     ("store",),
     ("codec_pipeline",),
-    ("session.session",),  # what users hold; it hands out a store over the parts below
-    ("session.tip",),
+    ("session", "session_async"),  # what users hold; it hands out a store over the parts below
+    ("tip",),
     ("maintenance",),
     ("merging",),
     ("comparing", "purging"),
@@ -39,7 +39,7 @@ LAYERS: Final = (
     ("fsck",),
     ("upgrade",),
     ("xarray", "dask", "distributed"),
-    ("ingest",),
+    ("ingestion",),
     ("",),  # the package itself: what `import frazil` offers
     ("icechunk",),
     ("spark",),

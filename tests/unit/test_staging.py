@@ -17,7 +17,7 @@ from frazil.errors import (
     SessionStateError,
 )
 from frazil.repository.staging import AUDIT, Keep
-from frazil.session.session import Session
+from frazil.session import Session
 from tests.support.checks import check_repository
 from tests.support.faulty import Fault, FaultyStorage, Trouble
 from tests.support.generations import ALL, IDS

@@ -15,7 +15,7 @@ from frazil.bulk.grid import GridAxis
 from frazil.bulk.read import Opened, Owner, open_array, read_by_zarr, read_selection, zarr_array
 from frazil.bulk.write import write_region
 from frazil.masking import clean
-from frazil.session.keys import clean_path
+from frazil.transaction.keys import clean_path
 
 if TYPE_CHECKING:
     import zarr

@@ -22,7 +22,7 @@ from frazil.bulk.pack import LARGE_FILE, Encoded, Scattered
 from frazil.bulk.plan import BoxPlan, PointPlan
 from frazil.errors import FormatError
 from frazil.model.nodes import ArrayNode
-from frazil.session.working import WorkingState
+from frazil.transaction.working import WorkingState
 
 Run: TypeAlias = tuple[int, Array]
 """Number of chunks, and the chunks as an array (number, *shape of a chunk)."""

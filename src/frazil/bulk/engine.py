@@ -31,8 +31,8 @@ from frazil.bulk.plan import Plan
 from frazil.errors import FormatError
 from frazil.model.chunks import ChunkRef
 from frazil.model.nodes import ArrayNode, Coordinates
-from frazil.session.working import WorkingState
 from frazil.storage.base import Storage, shared
+from frazil.transaction.working import WorkingState
 
 Progress: TypeAlias = Callable[[int, int, int], None]
 """Called with the chunks done so far, all chunks, and the encoded bytes read so far."""

@@ -19,10 +19,10 @@ from frazil.ids import crockford_many
 from frazil.model.chunks import ChunkTable, ChunkType, Rows, VirtualRef
 from frazil.model.lookup import lookup_for
 from frazil.model.nodes import ArrayNode, ManifestRef
-from frazil.session.changeset import ChangeSet
-from frazil.session.working import WorkingState
 from frazil.storage.assets import CHUNKS
 from frazil.storage.base import Piece
+from frazil.transaction.changeset import ChangeSet
+from frazil.transaction.working import WorkingState
 
 MISSING: Final = int(ChunkType.uninitialized)
 NATIVE: Final = int(ChunkType.native)

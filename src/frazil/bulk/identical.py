@@ -9,9 +9,9 @@ from frazil.bulk.fetch import INLINE, MISSING, NATIVE, fetch_into, find_chunks
 from frazil.bulk.pack import Encoded, Scattered
 from frazil.errors import StorageError
 from frazil.model.nodes import ArrayNode
-from frazil.session.identical import is_equal
-from frazil.session.working import WorkingState
 from frazil.storage.base import Bytes
+from frazil.transaction.identical import is_equal
+from frazil.transaction.working import WorkingState
 
 
 class Unchanged:

@@ -25,9 +25,9 @@ from frazil.ids import ChunkId, crockford_many
 from frazil.model.chunks import ABSENT, ChunkRef, ChunkTable, ChunkType, NativeRef, constant
 from frazil.model.lookup import ascending_order, is_ascending
 from frazil.model.nodes import ArrayNode
-from frazil.session.working import WorkingState
 from frazil.storage.assets import CHUNK, CHUNKS, chunk_key
 from frazil.storage.base import Bytes, Storage, ahead, begin
+from frazil.transaction.working import WorkingState
 
 LARGE_FILE: Final = 256 << 10
 """From how many bytes on writing a file in a thread pays."""

@@ -22,10 +22,10 @@ from frazil.bulk.selection import blocks_as_slices, is_array, is_index
 from frazil.bulk.shards import ShardFinder
 from frazil.errors import InvalidInputError, SelectionError
 from frazil.model.nodes import ArrayNode
-from frazil.session.changeset import ChangeSet
-from frazil.session.keys import clean_path
-from frazil.session.working import WorkingState
 from frazil.storage.base import fan_out
+from frazil.transaction.changeset import ChangeSet
+from frazil.transaction.keys import clean_path
+from frazil.transaction.working import WorkingState
 
 if TYPE_CHECKING:
     import zarr

@@ -14,8 +14,8 @@ from frazil.bulk.fetch import MISSING, References, check_length, fetch_into, fin
 from frazil.bulk.grid import I64, Grid
 from frazil.errors import FormatError
 from frazil.model.nodes import ArrayNode
-from frazil.session.changeset import ChangeSet
-from frazil.session.working import WorkingState
+from frazil.transaction.changeset import ChangeSet
+from frazil.transaction.working import WorkingState
 
 MAX_CACHED: int = 1 << 22
 """Inner chunks whose places are remembered from one lookup to the next."""

@@ -43,8 +43,8 @@ from frazil.bulk.read import (
 )
 from frazil.bulk.selection import blocks_as_slices
 from frazil.errors import InvalidInputError
-from frazil.session.identical import skips_identical
 from frazil.storage.base import ahead, shared
+from frazil.transaction.identical import skips_identical
 
 LEAST_BYTES: Final = 1 << 10
 """A chunk is taken to be at least so large, for even a tiny one is some work."""

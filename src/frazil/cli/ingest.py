@@ -18,7 +18,7 @@ from frazil.cli.text import counted, short, size
 from frazil.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from frazil.ingest.reports import IngestReport, Progress
+    from frazil.ingestion.reports import IngestReport, Progress
 
 Names = Annotated[
     list[str],
@@ -135,8 +135,8 @@ def _run(
     url: str,
     **asked: Any,  # noqa: ANN401  (the arguments of `ingest`)
 ) -> tuple[IngestReport, Exit]:
-    from frazil.ingest.reports import IngestRefusedError
-    from frazil.spark.ingesting import ingest as run
+    from frazil.ingestion.reports import IngestRefusedError
+    from frazil.spark.jobs.ingesting import ingest as run
 
     with _bar() as progress, telling():
         try:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from frazil.model.nodes import Node
-    from frazil.session.working import WorkingState
+    from frazil.transaction.working import WorkingState
 
 Described = dict[str, Any]
 

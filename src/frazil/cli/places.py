@@ -22,13 +22,13 @@ from frazil.opening import open_context, require, stored_config
 from frazil.repository.attributes import Attributes
 from frazil.repository.history import History
 from frazil.repository.refs import Refs
-from frazil.session.working import WorkingState
 from frazil.spelling import nearest
 from frazil.storage import credentials
 from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.credentials import AnyCredential
 from frazil.storage.trust import ANONYMOUS, split_word
+from frazil.transaction.working import WorkingState
 
 
 class Opened(History, Refs, Attributes):

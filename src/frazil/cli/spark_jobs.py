@@ -20,7 +20,7 @@ from frazil.errors import ErrorKind, InternalError, InvalidInputError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from frazil.spark.jobs import JobReport
+    from frazil.spark.tasks import JobReport
 
 Described = dict[str, Any]
 PANEL: Final = "Data"
@@ -76,7 +76,7 @@ def sql(
     dimensions, and for coordinates, each variable is a view of its own name. The metadata
     tables are views too: snapshots, refs, history, nodes, arrays, manifests, chunks, ...
     """
-    from frazil.spark.querying import run_query
+    from frazil.spark.query.run_query import run_query
 
     if looks_like_sql(url) and not looks_like_sql(query):
         url, query = query, url
@@ -129,7 +129,7 @@ def export(
     master: Master = None,
 ) -> Answer:
     """Copy a version to a plain Zarr v3 store; nothing is decoded."""
-    from frazil.spark.zarr_export import export as run
+    from frazil.spark.jobs.zarr_export import export as run
 
     require_place(url)
     with running("Exporting") as tell:
@@ -155,7 +155,7 @@ def clone(
     master: Master = None,
 ) -> Answer:
     """Copy a version, or all of a repository, to another place; nothing is decoded."""
-    from frazil.spark.cloning import clone as run
+    from frazil.spark.jobs.cloning import clone as run
 
     require_place(url)
     with running("Cloning") as tell:
@@ -213,7 +213,7 @@ def rechunk(
     master: Master = None,
 ) -> Answer:
     """Write arrays anew in other chunks, in one commit."""
-    from frazil.spark.rechunking import rechunk as run
+    from frazil.spark.jobs.rechunking import rechunk as run
 
     wanted, memory = parse_chunks(chunks), _memory(max_memory)
     require_place(url)
@@ -258,7 +258,7 @@ def parse_chunks(text: str) -> dict[str, int] | list[int]:
 
 
 def _memory(text: str) -> int:
-    from frazil.spark.option_texts import size as parse_size
+    from frazil.spark.options.texts import size as parse_size
 
     try:
         return parse_size(text)
@@ -301,7 +301,7 @@ def telling() -> Iterator[None]:
     Raises:
         InternalError: it failed.
     """
-    from frazil.spark.telling import in_one_sentence, spark_errors
+    from frazil.spark.errors import in_one_sentence, spark_errors
 
     try:
         yield

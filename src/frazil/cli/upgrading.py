@@ -14,7 +14,7 @@ from frazil.cli.text import counted, size
 from frazil.errors import ErrorKind, InvalidInputError
 
 if TYPE_CHECKING:
-    from frazil.session.context import Context
+    from frazil.transaction.context import Context
     from frazil.upgrading.records import TidyReport, UpgradeReport
 
 
@@ -90,7 +90,7 @@ def upgrade(
         return _from_v1(context, to, apply=apply)
     with working("Upgrading" if apply else "Reading the history"):
         if spark and apply:
-            from frazil.spark.upgrading import upgrade_older as upgrade_on_spark
+            from frazil.spark.jobs.upgrading import upgrade_older as upgrade_on_spark
 
             return _upgraded(upgrade_on_spark(url, to=to, mode=chunks))
         from frazil.upgrading.upgrade import upgrade as upgrade_older

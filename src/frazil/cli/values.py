@@ -20,7 +20,7 @@ from frazil.errors import ErrorKind, FormatError, FrazilError
 from frazil.ids import SnapshotId
 from frazil.masking import clean
 from frazil.model.nodes import ArrayNode
-from frazil.session.session import Session
+from frazil.session import Session
 
 Region = tuple[slice, ...]
 Values = npt.NDArray[Any]

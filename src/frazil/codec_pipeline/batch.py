@@ -16,8 +16,8 @@ from frazil.bulk.codecs import Shape
 from frazil.bulk.grid import regular_grid
 from frazil.bulk.plan import BoxPlan, box_plan
 from frazil.model.nodes import ArrayNode, GroupNode
-from frazil.session.changeset import ChangeSet
-from frazil.session.working import WorkingState
+from frazil.transaction.changeset import ChangeSet
+from frazil.transaction.working import WorkingState
 
 Item: TypeAlias = tuple[Any, ArraySpec, Any, Any, bool]
 """Where a chunk is, its spec, the selections in chunk and array, whether they cover it all."""

@@ -18,9 +18,9 @@ from frazil.bulk.fetch import INLINE, NATIVE, VIRTUAL, References, find_chunks
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import TransactionLog
 from frazil.model.nodes import ArrayNode
-from frazil.session.context import Context
-from frazil.session.draft import unique_coords
-from frazil.session.working import WorkingState
+from frazil.transaction.context import Context
+from frazil.transaction.draft import unique_coords
+from frazil.transaction.working import WorkingState
 
 I64: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]

@@ -28,8 +28,8 @@ from frazil.errors import ErrorKind, InvalidInputError, NodeNotFoundError
 from frazil.ids import SnapshotId, is_below, node_path
 from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode
-from frazil.session.context import Context
-from frazil.session.working import WorkingState
+from frazil.transaction.context import Context
+from frazil.transaction.working import WorkingState
 
 I64: TypeAlias = npt.NDArray[np.int64]
 PORTION_BYTES: Final = 4 << 20

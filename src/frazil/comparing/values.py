@@ -18,8 +18,8 @@ from frazil.comparing.records import ArrayChange, ArrayDiff, Shape, Tally, Value
 from frazil.ids import SnapshotId
 from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode
-from frazil.session.context import Context
-from frazil.session.session import Session
+from frazil.session import Session
+from frazil.transaction.context import Context
 
 Array: TypeAlias = npt.NDArray[Any]
 Progress: TypeAlias = Callable[[str, int], None]

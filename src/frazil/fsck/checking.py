@@ -38,9 +38,9 @@ from frazil.maintenance.verifying import ALL, Progress, Trouble, verify_referenc
 from frazil.maintenance.walk import WalkLimits, portions_by_size
 from frazil.model.history import ManifestFile, Metadata, Snapshot, TransactionLog
 from frazil.model.marks import CARRIED
-from frazil.session.context import Context
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS, log_key, snapshot_key
 from frazil.storage.base import Storage, fan_out
+from frazil.transaction.context import Context
 
 Uses: TypeAlias = dict[ManifestId, set[Use]]
 

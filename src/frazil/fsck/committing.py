@@ -14,8 +14,8 @@ from frazil.fsck.rebuilding_arrays import ArrayRewrite, Rewrite
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode, ManifestRef, Node
-from frazil.session.context import Context
 from frazil.storage.assets import manifest_key
+from frazil.transaction.context import Context
 
 U32: TypeAlias = npt.NDArray[np.uint32]
 

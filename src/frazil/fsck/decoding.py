@@ -21,9 +21,9 @@ from frazil.fsck.snapshot_rules import Use
 from frazil.ids import ManifestId
 from frazil.model.chunks import ChunkRef, ChunkTable, InlineRef, NativeRef, VirtualRef
 from frazil.model.nodes import Coordinates
-from frazil.session.context import Context
 from frazil.storage.assets import chunk_key, manifest_key
 from frazil.storage.base import fan_out
+from frazil.transaction.context import Context
 
 AT_ONCE: Final = 64
 """Chunks whose bytes are in memory at one time."""

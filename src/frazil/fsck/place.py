@@ -12,9 +12,9 @@ from frazil.formats.ref_files import REFS
 from frazil.model.config import RepositoryConfig
 from frazil.opening import open_context
 from frazil.repository.handle import Handle
-from frazil.session.context import Context, make_context
 from frazil.storage.assets import SNAPSHOTS
 from frazil.storage.base import Storage
+from frazil.transaction.context import Context, make_context
 
 Place: TypeAlias = Handle | Context | Storage
 """An open repository, or where one is or was."""

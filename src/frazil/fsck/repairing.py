@@ -49,9 +49,9 @@ from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.verifying import Progress
 from frazil.model import history
 from frazil.model.history import RepoInfo
-from frazil.session.context import Context
 from frazil.storage.assets import file_attributes, log_key, snapshot_key
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged, require_deleted
+from frazil.transaction.context import Context
 
 
 def repair(

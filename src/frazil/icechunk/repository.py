@@ -16,8 +16,8 @@ from frazil.model.values import (
 )
 from frazil.naming import OFFICIAL
 from frazil.repository import Repository as Ours
-from frazil.session.context import Context
 from frazil.storage.base import Storage
+from frazil.transaction.context import Context
 
 __all__ = [
     "RepoAvailability",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from frazil import session as ours
 from frazil.icechunk.store import IcechunkStore
 from frazil.ids import SnapshotId
 from frazil.model.values import (
     SessionMode,
 )
 from frazil.naming import OFFICIAL
-from frazil.session import session as ours
 
 __all__ = [
     "ForkSession",

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from frazil.model.display import Field, Literal
 from frazil.model.nodes import ArrayNode
 from frazil.naming import OFFICIAL
-from frazil.session.changeset import ChangeSet
-from frazil.session.keyspace import KeySpace, Last, Span
 from frazil.store import FrazilStore
+from frazil.transaction.changeset import ChangeSet
+from frazil.transaction.keyspace import KeySpace, Last, Span
 
 __all__ = [
     "IcechunkStore",

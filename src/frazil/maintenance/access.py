@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frazil.errors import ErrorKind, ReadOnlyError
-from frazil.session.context import Context
+from frazil.transaction.context import Context
 
 
 def require_writable(context: Context, action: str) -> None:

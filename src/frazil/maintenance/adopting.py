@@ -12,9 +12,9 @@ from frazil.commit.base import attempts
 from frazil.formats.snapshot import decode_snapshot
 from frazil.ids import SnapshotId
 from frazil.model.history import Metadata
-from frazil.session.context import Context
 from frazil.storage.assets import snapshot_key
 from frazil.storage.base import Fetched
+from frazil.transaction.context import Context
 
 
 def adopt(

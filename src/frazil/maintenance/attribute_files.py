@@ -9,8 +9,8 @@ from datetime import datetime
 from frazil.commit.file_refs import FileRefs
 from frazil.maintenance.file_history import read_file_history
 from frazil.model.values import GCSummary
-from frazil.session.context import Context
 from frazil.storage.base import Listed
+from frazil.transaction.context import Context
 
 
 def old_attribute_files(context: Context, cutoff: datetime) -> Sequence[Listed]:

@@ -45,10 +45,10 @@ from frazil.maintenance.garbage import (
 from frazil.maintenance.trash import batch_name, discard, put_aside, put_back
 from frazil.maintenance.walk import WalkLimits
 from frazil.model.values import GCSummary
-from frazil.session.context import Context
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage, begin
 from frazil.storage.local import LocalStorage
+from frazil.transaction.context import Context
 
 LONGEST_WRITE: Final = timedelta(days=1)
 """A file that is being written for longer than this has lost its writer."""

@@ -21,9 +21,9 @@ from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import crockford_many, is_below, node_path
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.nodes import ArrayNode
-from frazil.session.working import WorkingState
 from frazil.storage.assets import CHUNKS
 from frazil.storage.base import Storage, ahead
+from frazil.transaction.working import WorkingState
 
 I64: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]

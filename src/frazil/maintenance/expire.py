@@ -19,7 +19,7 @@ from frazil.maintenance.expire_files import expire_by_files, plan_by_files
 from frazil.maintenance.lineage import Mask, carried_marks, cut, ids_where, rows_of
 from frazil.model.history import ExpirationRan, Micros, RepoInfo, to_micros
 from frazil.model.snapshots import NO_PARENT
-from frazil.session.context import Context
+from frazil.transaction.context import Context
 
 
 @dataclass(frozen=True, slots=True)

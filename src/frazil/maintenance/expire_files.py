@@ -18,7 +18,7 @@ from frazil.maintenance.adopting import adopt
 from frazil.maintenance.file_history import FileHistory, Known, read_file_history
 from frazil.model.history import Metadata, Micros
 from frazil.model.marks import united, with_marks
-from frazil.session.context import Context
+from frazil.transaction.context import Context
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,9 @@ from frazil.maintenance.listing import Objects, list_candidates, list_older
 from frazil.maintenance.walk import WalkLimits, manifests_of, native_chunks
 from frazil.model.history import GCRan, ManifestFile, RepoInfo, SnapshotTable
 from frazil.model.values import GCSummary
-from frazil.session.context import Context
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage, fan_out
+from frazil.transaction.context import Context
 
 PHASES: Final = {
     SNAPSHOTS: "snapshots",

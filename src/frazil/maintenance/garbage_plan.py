@@ -28,7 +28,7 @@ from frazil.maintenance.listing import ID_NAME, Objects, parse_names
 from frazil.maintenance.trash import batch_name
 from frazil.maintenance.walk import WalkLimits
 from frazil.model.values import GCSummary
-from frazil.session.context import Context
+from frazil.transaction.context import Context
 
 How: TypeAlias = Literal["full", "incremental"]
 FORMAT: Final = "frazil-garbage-plan"

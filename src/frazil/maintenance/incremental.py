@@ -29,10 +29,10 @@ from frazil.maintenance.listing import Objects, is_older
 from frazil.maintenance.reading import portions
 from frazil.maintenance.walk import WalkLimits, manifests_of, native_chunks
 from frazil.model.history import ExpirationRan, ManifestFile, RepoInfo
-from frazil.session.context import Context
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage, fan_out
 from frazil.storage.local import LocalStorage
+from frazil.transaction.context import Context
 
 HEADS_AT_ONCE: Final = 4096
 END_OF_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)

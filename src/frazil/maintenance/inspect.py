@@ -22,9 +22,9 @@ from frazil.maintenance.describe import Described
 from frazil.maintenance.reading import manifest_blob, snapshot_blob
 from frazil.masking import shown_data
 from frazil.model.history import TransactionLog
-from frazil.session.context import Context
-from frazil.session.draft import unite
 from frazil.storage.assets import CHUNKS, log_key, manifest_key, snapshot_key
+from frazil.transaction.context import Context
+from frazil.transaction.draft import unite
 
 COLLAPSED: Final = (
     "Composite of several logs: older snapshots were expired or collected, and this one took "

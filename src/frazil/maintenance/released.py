@@ -31,8 +31,8 @@ from frazil.maintenance.lineage import cut, pruned_logs, rows_of
 from frazil.maintenance.listing import Objects
 from frazil.maintenance.walk import WalkLimits, manifests_of, native_chunks
 from frazil.model.values import GCSummary
-from frazil.session.context import Context
 from frazil.storage.assets import LOGS
+from frazil.transaction.context import Context
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ from frazil.maintenance.stats import RANGE_WIDTH, native_ranges
 from frazil.maintenance.walk import WalkLimits, over_manifests
 from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry
 from frazil.model.nodes import ArrayNode
-from frazil.session.context import Context
 from frazil.storage.base import Storage, fan_out
+from frazil.transaction.context import Context
 
 By: TypeAlias = Literal["array", "snapshot", "branch"]
 BY: Final = ("array", "snapshot", "branch")

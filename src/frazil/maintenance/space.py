@@ -17,9 +17,9 @@ from frazil.maintenance.walk import WalkLimits, over_manifests
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.history import SnapshotEntry
 from frazil.model.nodes import ArrayNode
-from frazil.session.context import Context
-from frazil.session.working import WorkingState
 from frazil.storage.base import Storage
+from frazil.transaction.context import Context
+from frazil.transaction.working import WorkingState
 
 
 @dataclass(frozen=True, slots=True)

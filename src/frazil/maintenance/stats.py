@@ -15,7 +15,7 @@ from frazil.maintenance.id_sets import U8, RowSet
 from frazil.maintenance.walk import WalkLimits, over_manifests, reachable_manifests
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.values import ChunkStorageStats
-from frazil.session.context import Context
+from frazil.transaction.context import Context
 
 NAME_WIDTH: Final = 16
 RANGE_WIDTH: Final = NAME_WIDTH + 8 + 8

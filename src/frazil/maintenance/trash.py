@@ -21,9 +21,9 @@ from frazil.maintenance.ages import safe_cutoff
 from frazil.maintenance.deleting import DeleteLimits, DeleteReport, delete_objects
 from frazil.maintenance.garbage import PHASES
 from frazil.maintenance.listing import Objects, is_older
-from frazil.session.context import Context
 from frazil.storage.assets import CHUNK, CHUNKS
 from frazil.storage.base import PLAIN, Attributes, Listed, Storage, fan_out
+from frazil.transaction.context import Context
 
 TRASH: Final = "trash/"
 MOVED_AT_ONCE: Final = 256 << 20

@@ -44,9 +44,9 @@ from frazil.model.history import (
     UpdateEntry,
     UpdateLog,
 )
-from frazil.session.context import Context
 from frazil.storage.assets import file_attributes, snapshot_key
 from frazil.storage.base import Fetched, LostRace, Storage, Written
+from frazil.transaction.context import Context
 
 UPGRADE: Final = ErrorKind.INVALID_REPOSITORY_MIGRATION
 

@@ -45,9 +45,9 @@ from frazil.masking import shown_url
 from frazil.model.chunks import ChunkTable, ChunkType, VirtualRef
 from frazil.model.history import ManifestFile
 from frazil.model.nodes import ArrayNode, Coordinates
-from frazil.session.context import Context
 from frazil.storage.assets import CHUNKS, manifest_key, snapshot_key
 from frazil.storage.base import Storage, fan_out
+from frazil.transaction.context import Context
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with what is being checked, how much of it is done, and how much there is."""

@@ -16,9 +16,9 @@ from frazil.maintenance.id_sets import U8, RowSet
 from frazil.maintenance.lineage import ids_where, reachable
 from frazil.maintenance.reading import manifest_blob, portions, snapshot_blob
 from frazil.model.history import ManifestFile
-from frazil.session.context import Context
 from frazil.storage.assets import manifest_key, snapshot_key
 from frazil.storage.base import Storage, fan_out
+from frazil.transaction.context import Context
 
 T = TypeVar("T")
 

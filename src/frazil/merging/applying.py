@@ -25,9 +25,9 @@ from frazil.merging.three_way import Sides, merge_states
 from frazil.model.marks import Marks, with_marks
 from frazil.model.plain import JSON
 from frazil.model.values import SessionMode
-from frazil.session.changeset import ChangeSet
-from frazil.session.context import Context
-from frazil.session.session import Session
+from frazil.session import Session
+from frazil.transaction.changeset import ChangeSet
+from frazil.transaction.context import Context
 
 TRIES: Final = 10
 """How often something is worked out anew because the branch moved meanwhile."""

@@ -11,7 +11,7 @@ from frazil.merging.records import ChangeCounts
 from frazil.merging.states import StoredState
 from frazil.merging.three_way import Merged, MergedNode, dimension_names_of, shape_of
 from frazil.model.nodes import ArrayNode, Node
-from frazil.session.changeset import ArrayData, ChangeSet, GroupData, ReadyManifests
+from frazil.transaction.changeset import ArrayData, ChangeSet, GroupData, ReadyManifests
 
 
 def change_set(merged: Merged, theirs: StoredState, *, spec: int) -> ChangeSet:

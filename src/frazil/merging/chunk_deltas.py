@@ -11,7 +11,7 @@ import numpy.typing as npt
 from frazil.model.chunks import ABSENT, ChunkTable, ChunkType, overlay
 from frazil.model.lookup import lookup_for
 from frazil.model.strings import merge_pools
-from frazil.session.draft import in_grid, unique_coords
+from frazil.transaction.draft import in_grid, unique_coords
 
 U32: TypeAlias = npt.NDArray[np.uint32]
 Rows: TypeAlias = npt.NDArray[np.intp]

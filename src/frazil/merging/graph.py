@@ -12,7 +12,7 @@ from frazil.ids import SnapshotId
 from frazil.merging import lineage
 from frazil.merging.lineage import merged_commits, other_parents
 from frazil.model.history import Metadata, Micros, SnapshotEntry
-from frazil.session.context import Context
+from frazil.transaction.context import Context
 
 
 @dataclass(frozen=True, slots=True)

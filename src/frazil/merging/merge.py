@@ -24,7 +24,7 @@ from frazil.merging.records import MergeReport, MergeStatus
 from frazil.merging.states import MergedState, State, StoredState, logged_between
 from frazil.merging.three_way import Sides, merge_bases
 from frazil.model.marks import united
-from frazil.session.context import Context
+from frazil.transaction.context import Context
 
 FastForward: TypeAlias = bool | Literal["only"]
 """True: where possible; False: always a merge commit; only: nothing else."""

@@ -22,7 +22,7 @@ from frazil.merging.states import StoredState, logged_between
 from frazil.merging.three_way import Sides
 from frazil.model.history import SnapshotEntry
 from frazil.model.marks import own_marks, taken_back
-from frazil.session.context import Context
+from frazil.transaction.context import Context
 
 
 def cherry_pick(

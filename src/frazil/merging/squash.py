@@ -24,8 +24,8 @@ from frazil.model.history import Metadata, Move, Snapshot, SnapshotEntry, Transa
 from frazil.model.marks import united as united_marks
 from frazil.model.marks import with_marks
 from frazil.model.nodes import ArrayNode, GroupNode, Node, segment_order
-from frazil.session.context import Context
 from frazil.storage.assets import log_key, snapshot_key
+from frazil.transaction.context import Context
 
 Coords: TypeAlias = npt.NDArray[np.uint32]
 SHOWN_MESSAGES = 50

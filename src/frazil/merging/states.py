@@ -18,9 +18,9 @@ from frazil.merging.chunk_deltas import ChunkDelta, at, delta_of
 from frazil.model.chunks import ChunkTable, concat
 from frazil.model.history import ManifestFile, TransactionLog
 from frazil.model.nodes import ArrayNode, ManifestRef, Node
-from frazil.session.context import Context
-from frazil.session.draft import in_grid, unique_coords
-from frazil.session.working import WorkingState
+from frazil.transaction.context import Context
+from frazil.transaction.draft import in_grid, unique_coords
+from frazil.transaction.working import WorkingState
 
 U32: TypeAlias = npt.NDArray[np.uint32]
 

@@ -14,8 +14,8 @@ from frazil.model.chunks import ChunkRef, ChunkTable, overlay
 from frazil.model.nodes import ArrayNode, Coordinates
 from frazil.purging.finding import encoding_of
 from frazil.purging.records import Target
-from frazil.session.working import WorkingState
 from frazil.storage.base import ahead
+from frazil.transaction.working import WorkingState
 
 Key: TypeAlias = tuple[ChunkRef, Coordinates, bytes]
 AT_ONCE: Final = 8

@@ -37,9 +37,9 @@ from frazil.model.history import Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode
 from frazil.purging.records import Flags, Target
 from frazil.purging.traces import holds_ids, holds_path
-from frazil.session.context import Context
 from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage, fan_out
+from frazil.transaction.context import Context
 
 DAMAGED: Final = f"{OVERWRITTEN}damaged.snapshots."
 """How the keys begin under which repair keeps snapshot files that could not be read."""

@@ -52,10 +52,10 @@ from frazil.purging.finding import (
 from frazil.purging.records import PurgeReport, Target, Verification, parse_region
 from frazil.purging.rewriting import Rewriter
 from frazil.purging.traces import holds_ids
-from frazil.session.context import Context
 from frazil.storage.assets import CHUNKS, SNAPSHOTS, log_key, snapshot_key
 from frazil.storage.base import Storage, fan_out
 from frazil.storage.older.bodies import PRESERVED
+from frazil.transaction.context import Context
 
 MOST_TOLD: Final = 100
 """Names that a report lists."""

@@ -21,9 +21,9 @@ from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node
 from frazil.purging.blanking import Blanker, documents_of
 from frazil.purging.finding import Found
 from frazil.purging.records import Target
-from frazil.session.context import Context
-from frazil.session.working import WorkingState
 from frazil.storage.assets import log_key, manifest_key
+from frazil.transaction.context import Context
+from frazil.transaction.working import WorkingState
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,9 @@ from frazil.model.values import (
 )
 from frazil.purging.records import PurgeReport
 from frazil.repository.repository import Authorized
-from frazil.session.session import Session
-from frazil.session.tip import Tip
+from frazil.session import Session
 from frazil.storage.base import Storage
+from frazil.tip import Tip
 
 class AsyncRepository:
     async def ancestry_graph_async(

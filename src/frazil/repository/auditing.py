@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.session.session import Session
+from frazil.session import Session
 
 Run: TypeAlias = Callable[[Any], object]
 """From a read-only session, or a dataset, to whether all is well."""

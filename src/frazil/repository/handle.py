@@ -16,9 +16,9 @@ from frazil.model.values import (
     SpecVersion,
 )
 from frazil.naming import OURS, dotted
-from frazil.session.context import Context
-from frazil.session.tip import require_writable
 from frazil.storage.base import Storage
+from frazil.tip import require_writable
+from frazil.transaction.context import Context
 
 
 class Handle(Shown):

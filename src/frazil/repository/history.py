@@ -22,7 +22,7 @@ from frazil.model.values import (
     update,
 )
 from frazil.repository.handle import Handle
-from frazil.session.diff import diff_of
+from frazil.transaction.diff import diff_of
 
 
 class History(Handle):

@@ -40,11 +40,11 @@ from frazil.repository.sessions import Sessions
 from frazil.repository.space import Space
 from frazil.repository.staging import Staging
 from frazil.repository.upkeep import Upkeep
-from frazil.session.context import make_context
 from frazil.storage.base import Storage, require_deleted
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.credentials import AnyCredential
 from frazil.storage.trust import own_containers
+from frazil.transaction.context import make_context
 
 log = logging.getLogger("frazil.repository")
 

@@ -23,9 +23,9 @@ from frazil.model.values import (
     SessionMode,
 )
 from frazil.repository.handle import Handle
-from frazil.session.preload import start_preload
-from frazil.session.session import Session
-from frazil.session.tip import Tip, tip_of
+from frazil.session import Session
+from frazil.tip import Tip, tip_of
+from frazil.transaction.preload import start_preload
 
 if TYPE_CHECKING:
     from frazil.store import FrazilStore

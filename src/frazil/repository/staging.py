@@ -23,9 +23,9 @@ from frazil.model.values import ConflictSolver, SessionMode
 from frazil.repository.auditing import AuditReport, Check, Run, as_checks, run_checks
 from frazil.repository.refs import Refs
 from frazil.repository.sessions import Sessions
-from frazil.session.changeset import ChangeSet
-from frazil.session.context import Context
-from frazil.session.session import Session
+from frazil.session import Session
+from frazil.transaction.changeset import ChangeSet
+from frazil.transaction.context import Context
 
 Keep: TypeAlias = Literal["never", "on_failure", "always"]
 KEEP: Final = ("never", "on_failure", "always")

@@ -18,7 +18,7 @@ from frazil.model.values import (
     VersionSelection,
 )
 from frazil.repository.handle import Handle
-from frazil.session.tip import tip_of
+from frazil.tip import tip_of
 
 
 class Upkeep(Handle):

@@ -10,56 +10,56 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from frazil.spark.auditing import sql_check as sql_check
-    from frazil.spark.auditing import staged as staged
-    from frazil.spark.blocks import map_blocks as map_blocks
-    from frazil.spark.blocks import reduce_blocks as reduce_blocks
-    from frazil.spark.calls import register as register
-    from frazil.spark.checking import storage as storage
-    from frazil.spark.checking import verify as verify
-    from frazil.spark.cloning import clone as clone
-    from frazil.spark.ingesting import ingest as ingest
-    from frazil.spark.maintain import collect_garbage as collect_garbage
-    from frazil.spark.maintain import find_garbage as find_garbage
-    from frazil.spark.packing import compact_chunks as compact_chunks
-    from frazil.spark.querying import register_views as register_views
-    from frazil.spark.querying import run_query as run_query
-    from frazil.spark.reading import read as read
-    from frazil.spark.rechunking import rechunk as rechunk
-    from frazil.spark.rule_checks import fsck as fsck
+    from frazil.spark.jobs.blocks import map_blocks as map_blocks
+    from frazil.spark.jobs.blocks import reduce_blocks as reduce_blocks
+    from frazil.spark.jobs.cloning import clone as clone
+    from frazil.spark.jobs.ingesting import ingest as ingest
+    from frazil.spark.jobs.rechunking import rechunk as rechunk
+    from frazil.spark.jobs.upgrading import upgrade_older as upgrade_older
+    from frazil.spark.jobs.value_diffs import diff_values as diff_values
+    from frazil.spark.jobs.zarr_export import export as export
+    from frazil.spark.jobs.zarr_import import import_zarr as import_zarr
+    from frazil.spark.query.run_query import register_views as register_views
+    from frazil.spark.query.run_query import run_query as run_query
+    from frazil.spark.reading.read import read as read
     from frazil.spark.sessions import session as session
     from frazil.spark.table import FrazilTable as FrazilTable
-    from frazil.spark.upgrading import upgrade_older as upgrade_older
-    from frazil.spark.value_diffs import diff_values as diff_values
-    from frazil.spark.writing import write as write
-    from frazil.spark.zarr_export import export as export
-    from frazil.spark.zarr_import import import_zarr as import_zarr
+    from frazil.spark.upkeep.auditing import sql_check as sql_check
+    from frazil.spark.upkeep.auditing import staged as staged
+    from frazil.spark.upkeep.calls import register as register
+    from frazil.spark.upkeep.compaction import compact_chunks as compact_chunks
+    from frazil.spark.upkeep.fsck import fsck as fsck
+    from frazil.spark.upkeep.garbage import collect_garbage as collect_garbage
+    from frazil.spark.upkeep.garbage import find_garbage as find_garbage
+    from frazil.spark.upkeep.verifying import storage as storage
+    from frazil.spark.upkeep.verifying import verify as verify
+    from frazil.spark.writing.write import write as write
 
 _HOME: Final = {
-    "diff_values": "frazil.spark.value_diffs",
-    "sql_check": "frazil.spark.auditing",
-    "staged": "frazil.spark.auditing",
-    "reduce_blocks": "frazil.spark.blocks",
-    "map_blocks": "frazil.spark.blocks",
-    "register_views": "frazil.spark.querying",
-    "run_query": "frazil.spark.querying",
-    "compact_chunks": "frazil.spark.packing",
-    "storage": "frazil.spark.checking",
-    "verify": "frazil.spark.checking",
-    "find_garbage": "frazil.spark.maintain",
-    "fsck": "frazil.spark.rule_checks",
-    "collect_garbage": "frazil.spark.maintain",
-    "import_zarr": "frazil.spark.zarr_import",
-    "export": "frazil.spark.zarr_export",
-    "clone": "frazil.spark.cloning",
-    "upgrade_older": "frazil.spark.upgrading",
+    "diff_values": "frazil.spark.jobs.value_diffs",
+    "sql_check": "frazil.spark.upkeep.auditing",
+    "staged": "frazil.spark.upkeep.auditing",
+    "reduce_blocks": "frazil.spark.jobs.blocks",
+    "map_blocks": "frazil.spark.jobs.blocks",
+    "register_views": "frazil.spark.query.run_query",
+    "run_query": "frazil.spark.query.run_query",
+    "compact_chunks": "frazil.spark.upkeep.compaction",
+    "storage": "frazil.spark.upkeep.verifying",
+    "verify": "frazil.spark.upkeep.verifying",
+    "find_garbage": "frazil.spark.upkeep.garbage",
+    "fsck": "frazil.spark.upkeep.fsck",
+    "collect_garbage": "frazil.spark.upkeep.garbage",
+    "import_zarr": "frazil.spark.jobs.zarr_import",
+    "export": "frazil.spark.jobs.zarr_export",
+    "clone": "frazil.spark.jobs.cloning",
+    "upgrade_older": "frazil.spark.jobs.upgrading",
     "FrazilTable": "frazil.spark.table",
-    "ingest": "frazil.spark.ingesting",
-    "read": "frazil.spark.reading",
-    "rechunk": "frazil.spark.rechunking",
-    "register": "frazil.spark.calls",
+    "ingest": "frazil.spark.jobs.ingesting",
+    "read": "frazil.spark.reading.read",
+    "rechunk": "frazil.spark.jobs.rechunking",
+    "register": "frazil.spark.upkeep.calls",
     "session": "frazil.spark.sessions",
-    "write": "frazil.spark.writing",
+    "write": "frazil.spark.writing.write",
 }
 """public names by the module they live in"""
 

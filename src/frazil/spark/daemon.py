@@ -28,9 +28,9 @@ LOADED: Final = (
     "pyspark.sql.datasource",
     "zarr.core.metadata.v3",
     "frazil.spark.source",
-    "frazil.spark.tables",
-    "frazil.spark.cells",
-    "frazil.spark.chunk_rows",
+    "frazil.spark.tables.metadata",
+    "frazil.spark.reading.cells",
+    "frazil.spark.reading.chunk_rows",
 )
 BUFFER: Final = 64 * 1024
 

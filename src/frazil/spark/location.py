@@ -17,14 +17,14 @@ from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import SnapshotId
 from frazil.masking import HIDDEN, shown_option, shown_url
 from frazil.repository import Repository
-from frazil.session.session import Session
-from frazil.spark import known_options as known
-from frazil.spark.option_texts import flag, number
-from frazil.spark.options import (
+from frazil.session import Session
+from frazil.spark.options import table as known
+from frazil.spark.options.parsing import (
     Options,
     invalid_option,
     parse_options,
 )
+from frazil.spark.options.texts import flag, number
 from frazil.spelling import nearest
 from frazil.storage import constructors
 from frazil.storage.base import Storage

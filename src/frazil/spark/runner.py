@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 import zstandard
 
-from frazil.spark.jobs import collect, map_batches
+from frazil.spark.tasks import collect, map_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

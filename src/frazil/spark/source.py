@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
-from frazil.spark.telling import noted
+from frazil.spark.errors import noted
 
 # Spark imports this module to find the source whatever format is asked for, and starts a new
 # Python for each plan: what only some of them need is imported where it is used.
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from frazil.session.session import Session
-    from frazil.spark.chunk_rows import ChunkScan
+    from frazil.session import Session
     from frazil.spark.location import Pinned, Target
-    from frazil.spark.options import Options
-    from frazil.spark.planning import BlockGrid
-    from frazil.spark.scan import Scan
-    from frazil.spark.stream_source import ChangeScan
-    from frazil.spark.tables import TableScan
+    from frazil.spark.options.parsing import Options
+    from frazil.spark.reading.chunk_rows import ChunkScan
+    from frazil.spark.reading.planning import BlockGrid
+    from frazil.spark.reading.scan import Scan
+    from frazil.spark.stream.source import ChangeScan
+    from frazil.spark.tables.metadata import TableScan
 
 
 class FrazilSource(DataSource):
@@ -67,21 +67,21 @@ class FrazilSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of a DataFrame."""
-        from frazil.spark.sink import batch_sink
+        from frazil.spark.writing.sink import batch_sink
 
         with noted():
             return batch_sink(dict(self.options), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """A writer of micro-batches."""
-        from frazil.spark.sink import stream_sink
+        from frazil.spark.writing.sink import stream_sink
 
         with noted():
             return stream_sink(dict(self.options), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader of what changes."""
-        from frazil.spark.stream_source import stream_reader
+        from frazil.spark.stream.source import stream_reader
 
         with noted():
             self._require_options(streams=True)
@@ -89,18 +89,18 @@ class FrazilSource(DataSource):
 
     def _require_options(self, *, streams: bool) -> None:
         """Refuse options of the other kind of reading: the schema is the same for both."""
-        from frazil.spark.changes import require_beginning
-        from frazil.spark.known_options import Use
-        from frazil.spark.options import parse_options
+        from frazil.spark.options.parsing import parse_options
+        from frazil.spark.options.table import Use
+        from frazil.spark.reading.changes import require_beginning
 
         options = parse_options(dict(self.options), Use.STREAM_READ if streams else Use.READ)
         if not streams:
             require_beginning(options)
 
     def _planned(self, asked: StructType | None) -> Scan | ChunkScan | ChangeScan | TableScan:
-        from frazil.spark.known_options import Use
         from frazil.spark.location import parse_target, unreachable_from_tasks
-        from frazil.spark.options import invalid_option, parse_options
+        from frazil.spark.options.parsing import invalid_option, parse_options
+        from frazil.spark.options.table import Use
 
         given = dict(self.options)
         if "location" in given:  # only CREATE TABLE puts it there
@@ -135,13 +135,13 @@ def plan_read(
     target: Target, options: Options, asked: StructType | None = None
 ) -> Scan | ChunkScan | ChangeScan | TableScan:
     """Work out what a read means, opening the repository to see what is there now."""
-    from frazil.spark import known_options as known
-    from frazil.spark.changes import beginning
     from frazil.spark.location import open_pinned
+    from frazil.spark.options import table as known
+    from frazil.spark.reading.changes import beginning
 
     repository = target.location.open()
     if target.table is not None:
-        from frazil.spark.tables import make_table_scan
+        from frazil.spark.tables.metadata import make_table_scan
 
         return make_table_scan(repository, target, options, asked)
     pinned = target.pin(repository)
@@ -150,7 +150,7 @@ def plan_read(
     scan = _plan_scan(open_pinned(pinned, repository), target, pinned, options, asked)
     if beginning(options) is None:
         return scan
-    from frazil.spark.stream_source import ChangeScan, require_rows_of_changes
+    from frazil.spark.stream.source import ChangeScan, require_rows_of_changes
 
     require_rows_of_changes(options)
     return ChangeScan(target, options, pinned.snapshot_id, scan.schema)
@@ -159,14 +159,14 @@ def plan_read(
 def _plan_scan(
     session: Session, target: Target, pinned: Pinned, options: Options, asked: StructType | None
 ) -> Scan | ChunkScan:
-    from frazil.spark import known_options as known
-    from frazil.spark.scan import CHUNKS, make_scan
+    from frazil.spark.options import table as known
+    from frazil.spark.reading.scan import CHUNKS, make_scan
 
     if options.get(known.LAYOUT) == CHUNKS:
-        from frazil.spark.chunk_rows import make_chunk_scan
+        from frazil.spark.reading.chunk_rows import make_chunk_scan
 
         return make_chunk_scan(session, target, pinned, options, asked)
-    from frazil.spark.planning import require_labels
+    from frazil.spark.reading.planning import require_labels
 
     scan = make_scan(session, target, pinned, options, asked)
     require_labels(scan)
@@ -175,13 +175,13 @@ def _plan_scan(
 
 def reader_of(plan: Scan | ChunkScan | ChangeScan | TableScan) -> DataSourceReader:
     """The reader for a plan."""
-    from frazil.spark.planning import plan_blocks
-    from frazil.spark.scan import Scan
+    from frazil.spark.reading.planning import plan_blocks
+    from frazil.spark.reading.scan import Scan
 
     if isinstance(plan, Scan):
         return RegionReader(plan, plan_blocks(plan, plan.data_columns()))
-    from frazil.spark.chunk_rows import ChunkScan
-    from frazil.spark.tables import TableScan
+    from frazil.spark.reading.chunk_rows import ChunkScan
+    from frazil.spark.tables.metadata import TableScan
 
     if isinstance(plan, ChunkScan):
         return ChunkReader(plan)
@@ -197,7 +197,7 @@ class RegionReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Ranges of blocks."""
-        from frazil.spark.planning import plan_ranges
+        from frazil.spark.reading.planning import plan_ranges
 
         with noted():
             ranges = plan_ranges(self.scan, self.grid, self.scan.cell_bytes)
@@ -206,9 +206,9 @@ class RegionReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a range of blocks."""
-        from frazil.spark.cells import Kept, read_cells, read_lines
-        from frazil.spark.planning import REGION_CELLS
-        from frazil.spark.scan import LINES
+        from frazil.spark.reading.cells import Kept, read_cells, read_lines
+        from frazil.spark.reading.planning import REGION_CELLS
+        from frazil.spark.reading.scan import LINES
 
         if partition.value is None:  # Spark makes one of these when there are no partitions
             return
@@ -237,7 +237,7 @@ class ChunkReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a range of chunks."""
-        from frazil.spark.chunk_rows import read_chunks
+        from frazil.spark.reading.chunk_rows import read_chunks
 
         if partition.value is not None:
             with noted():
@@ -256,7 +256,7 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a part."""
-        from frazil.spark.tables import read_table
+        from frazil.spark.tables.metadata import read_table
 
         if partition.value is not None:
             with noted():

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from frazil.maintenance.garbage import FindChunks
 from frazil.maintenance.walk import native_chunks
-from frazil.spark.calls import call
-from frazil.spark.checking import storage, verify
-from frazil.spark.known_options import STORAGE
+from frazil.spark.jobs.value_diffs import By, diff_values
 from frazil.spark.location import location_of
-from frazil.spark.maintain import chunks_by_tasks, collect_garbage
-from frazil.spark.packing import compact_chunks
-from frazil.spark.procedure import PROCEDURES
-from frazil.spark.procedure_methods import ProcedureMethods
-from frazil.spark.procedures import ORPHAN_AGE, as_age, as_time
-from frazil.spark.reading import as_text, read
-from frazil.spark.rule_checks import fsck
+from frazil.spark.options.table import STORAGE
+from frazil.spark.reading.read import as_text, read
 from frazil.spark.sessions import session
-from frazil.spark.value_diffs import By, diff_values
+from frazil.spark.upkeep.calls import call
+from frazil.spark.upkeep.compaction import compact_chunks
+from frazil.spark.upkeep.fsck import fsck
+from frazil.spark.upkeep.garbage import chunks_by_tasks, collect_garbage
+from frazil.spark.upkeep.procedure import PROCEDURES
+from frazil.spark.upkeep.procedure_methods import ProcedureMethods
+from frazil.spark.upkeep.procedures import ORPHAN_AGE, as_age, as_time
+from frazil.spark.upkeep.verifying import storage, verify
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from typing import Final
 
 from frazil.repository import Repository
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.spark.location import Location, Pinned, open_pinned
 
 _IS_WORKER: Final = "SPARK_REUSE_WORKER"

@@ -19,12 +19,12 @@ from frazil.formats.legacy.names import FOLDERS, Kind
 from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.ref_names import parse_ref_key
 from frazil.maintenance.ages import deletable_before, require_old
-from frazil.session.context import Context
 from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage
 from frazil.storage.older.bodies import PRESERVED
 from frazil.storage.older.opening import find_old
 from frazil.storage.read_only import ReadOnlyStorage
+from frazil.transaction.context import Context
 from frazil.upgrading.claiming import release
 from frazil.upgrading.fencing import fences
 from frazil.upgrading.leftovers import delete_all, left_at, new_at, require_writable

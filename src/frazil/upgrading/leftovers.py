@@ -12,9 +12,9 @@ from frazil.errors import ErrorKind, ReadOnlyError, SnapshotNotFoundError, Stora
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.model.config import RepositoryConfig
 from frazil.opening import detect, open_context
-from frazil.session.context import Context, make_context
 from frazil.storage.base import Storage
 from frazil.storage.older.opening import find_old
+from frazil.transaction.context import Context, make_context
 from frazil.upgrading.preserving import preserved_keys, put_back
 from frazil.upgrading.publishing import COLON_REFS, renamed
 from frazil.upgrading.records import cannot

@@ -17,11 +17,11 @@ from frazil.formats.legacy.ref_names import check_ref_name, parse_ref_key
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.fencing import OldRefs
 from frazil.model.history import Micros
-from frazil.session.context import Context
 from frazil.storage.base import Storage
 from frazil.storage.older.bodies import PRESERVED
 from frazil.storage.older.files import OldFiles
 from frazil.storage.older.objects import old_files
+from frazil.transaction.context import Context
 from frazil.upgrading.records import cannot
 
 

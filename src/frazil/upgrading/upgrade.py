@@ -17,7 +17,7 @@ from frazil.formats.generation import Generation
 from frazil.formats.legacy.ref_names import check_ref_name
 from frazil.ids import SnapshotId
 from frazil.maintenance.fencing import OldRefs
-from frazil.session.context import Context
+from frazil.transaction.context import Context
 from frazil.upgrading.chunks import (
     Move,
     Transfers,

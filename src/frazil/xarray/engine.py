@@ -18,7 +18,7 @@ from frazil.errors import ErrorKind, InvalidInputError
 from frazil.formats.envelope import MAGIC
 from frazil.masking import MaskedRecord
 from frazil.repository import Repository
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.credentials import AnyCredential
 from frazil.store import FrazilStore

@@ -15,7 +15,7 @@ import xarray as xr
 from xarray.backends.zarr import ZarrStore
 
 from frazil.distributed import in_session
-from frazil.session.session import Session
+from frazil.session import Session
 
 try:
     from xarray.backends.writers import _validate_dataset_names, dump_to_store

@@ -14,7 +14,7 @@ import frazil
 from frazil.bulk import BulkArray
 from frazil.errors import NodeNotFoundError, ReadOnlyError
 from frazil.repository import Repository
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.local import LocalStorage
 from tests.support.arrays import numbers
 

@@ -13,7 +13,7 @@ from frazil.bulk.write import write_region
 from frazil.errors import SessionStateError
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.memory import MemoryStorage
 
 

@@ -20,7 +20,7 @@ from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.config import RepositoryConfig
 from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.base import Bytes, Storage
 from frazil.storage.latency import LatencyStorage
 from frazil.storage.local import LocalStorage

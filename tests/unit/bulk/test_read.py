@@ -36,12 +36,12 @@ from frazil.model.config import (
     VirtualChunkContainer,
 )
 from frazil.repository import Repository
-from frazil.session.keyspace import KeySpace
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.base import Storage
 from frazil.storage.credentials import LocalFileSystemAccess
 from frazil.storage.latency import LatencyStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.keyspace import KeySpace
 from tests.support.arrays import numbers, session_with, zarr_array
 from tests.support.faulty import FaultyStorage
 

@@ -27,7 +27,7 @@ from frazil.errors import (
 )
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.base import Storage
 from frazil.storage.latency import LatencyStorage
 from frazil.storage.local import LocalStorage

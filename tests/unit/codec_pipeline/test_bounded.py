@@ -20,7 +20,7 @@ from frazil import config
 from frazil.codec_pipeline.pictures import UNKNOWN, declared_cells
 from frazil.errors import FormatError
 from frazil.repository import Repository
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.memory import MemoryStorage
 from tests.support.nodes import write_keys
 

@@ -22,7 +22,7 @@ from frazil.codec_pipeline.bulk_pipeline import BulkPipeline
 from frazil.errors import FormatError, NodeNotFoundError, ReadOnlyError, StorageError
 from frazil.model.chunks import ChunkType
 from frazil.repository import Repository
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.latency import LatencyStorage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage

@@ -23,7 +23,7 @@ from frazil import config
 from frazil.codec_pipeline import FrazilCodecPipeline
 from frazil.codec_pipeline.bulk_pipeline import BulkPipeline
 from frazil.repository import Repository
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 

@@ -15,8 +15,8 @@ from frazil.model.config import RepositoryConfig
 from frazil.model.history import Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Coordinates, Dimension, ManifestRef
 from frazil.repository import Repository
-from frazil.session.committing import Saved
 from frazil.storage.base import Storage
+from frazil.transaction.committing import Saved
 from tests.support.generations import Spec, keeps_config
 from tests.support.nodes import array_document
 

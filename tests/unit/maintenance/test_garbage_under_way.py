@@ -13,7 +13,7 @@ from frazil.errors import FormatError
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import GCRan
 from frazil.repository import Repository
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from tests.support.ages import AT_ONCE

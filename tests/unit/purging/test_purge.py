@@ -37,9 +37,9 @@ from frazil.model.history import Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, ManifestRef
 from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
-from frazil.session.committing import Saved
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.committing import Saved
 from frazil.upgrade import upgrade_older
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository

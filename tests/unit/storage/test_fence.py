@@ -17,7 +17,7 @@ import pytest
 
 from frazil import config
 from frazil.errors import ErrorKind, FrazilError, StorageError
-from frazil.ingest.sources import look, read_head
+from frazil.ingestion.sources import look, read_head
 from frazil.model.chunks import VirtualRef
 from frazil.model.config import S3Options, StorageRetriesSettings, StorageSettings
 from frazil.storage.base import Storage, Version
@@ -227,7 +227,7 @@ def test_virtual_chunks_stay_at_their_host(web_server: WebServer, other: WebServ
 def test_files_to_ingest_stay_at_their_host(
     web_server: WebServer, other: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frazil.ingest.sources.StorageSettings", lambda: ONCE)
+    monkeypatch.setattr("frazil.ingestion.sources.StorageSettings", lambda: ONCE)
     web_server.redirects = {"/a.nc": elsewhere(other)}
     for read in (look, lambda url: read_head(url, 4)):
         with pytest.raises(StorageError, match="redirects to another address") as caught:

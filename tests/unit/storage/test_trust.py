@@ -18,7 +18,6 @@ from frazil.model.config import (
     VirtualChunkContainer,
 )
 from frazil.repository import Repository
-from frazil.session.keyspace import KeySpace
 from frazil.storage.base import Storage
 from frazil.storage.constructors import azure_store, gcs_store, http_store, s3_storage, s3_store
 from frazil.storage.credentials import (
@@ -31,6 +30,7 @@ from frazil.storage.credentials import (
 )
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.trust import NOTHING, Trust, split_word
+from frazil.transaction.keyspace import KeySpace
 from frazil.upgrade import upgrade_repository
 from tests.support.nodes import array_document, group_document, write_keys
 from tests.support.servers import REGION, S3Server
@@ -267,7 +267,7 @@ def test_an_upgrade_makes_nothing_the_callers_word(web_server: WebServer) -> Non
 
 def test_an_ingest_trusts_only_what_it_adds(tmp_path: Path, web_server: WebServer) -> None:
     """Containers that were there before are not taken for the caller's by adding another one."""
-    from frazil.ingest.target import Target
+    from frazil.ingestion.target import Target
 
     store = s3_store("us-east-1", web_server.url, allow_http=True, force_path_style=True)
     place, _ = bait("s3://public/", store)

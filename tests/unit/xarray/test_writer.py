@@ -25,7 +25,7 @@ from frazil.model.config import (
 )
 from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
-from frazil.session.session import Session
+from frazil.session import Session
 from frazil.storage.credentials import LocalFileSystemAccess
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage

@@ -1,0 +1,148 @@
+"""Whether the chunks of several files fit the grid of one array, as they are or cut smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import Final
+
+from frazil.ingestion.arranging import Axis
+from frazil.ingestion.findings import Findings
+from frazil.ingestion.records import Variable
+
+_PLAIN_CODECS: Final = ("bytes", "gribberish", "zstd", "gzip", "blosc", "crc32c")
+_PLAIN_FAMILIES: Final = ("numcodecs.", "imagecodecs_")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joint:
+    """One variable in the files that have it, and the axes along which those are joined."""
+
+    name: str
+    dims: tuple[str, ...]
+    urls: Sequence[str]
+    files: Sequence[int]
+    parts: Sequence[Variable]
+    axes: Mapping[str, Axis]
+    has_base: bool
+    """whether the first part is what the repository has"""
+
+    @property
+    def own(self) -> Sequence[Variable]:
+        """The parts that come from files."""
+        return self.parts[1:] if self.has_base else self.parts
+
+
+def alignment(joint: Joint, findings: Findings) -> int:
+    """Check that chunks of all files fit one grid; tell the rows to cut them into, or 0."""
+    bare = [
+        (url, part)
+        for url, part in zip(joint.urls, joint.parts, strict=True)
+        if part.references is None and part is not (joint.parts[0] if joint.has_base else None)
+    ]
+    for why in dict.fromkeys(part.obstacle for _, part in bare):
+        findings.error(
+            "no-references",
+            "values cannot be referred to" + (f": {why}" if why else ""),
+            [url for url, part in bare if part.obstacle == why],
+            joint.name,
+            can_materialize=True,
+        )
+    if bare:
+        return 0
+    if len(joint.dims) > len(joint.own[0].dims) and not _takes_new_axes(joint.own[0]):
+        findings.error(
+            "codecs",
+            f"its codecs do not let chunks get the new dimension {joint.dims[0]!r}",
+            joint.urls,
+            joint.name,
+            can_materialize=True,
+        )
+        return 0
+    odd = _misfits(joint)
+    if not odd:
+        return 0
+    split = _splitting(joint)
+    if not split:
+        _tell_misfit(joint, odd, findings)
+    return split
+
+
+def _misfits(joint: Joint) -> list[int]:
+    """Places in the list of files whose chunks are others, or do not begin on the grid."""
+    first = joint.parts[0]
+    sizes = dict(zip(first.dims, first.chunks, strict=True))
+    found = []
+    for place, (number, part) in enumerate(zip(joint.files, joint.parts, strict=True)):
+        own = dict(zip(part.dims, part.chunks, strict=True))
+        is_same = all(own.get(dim, 1) == sizes.get(dim, 1) for dim in joint.dims)
+        is_inside = any(
+            joint.axes[dim].start(number) % sizes.get(dim, 1)
+            for dim in joint.dims
+            if dim in joint.axes
+        )
+        if not is_same or is_inside:
+            found.append(place)
+    return found
+
+
+def _splitting(joint: Joint) -> int:
+    """The rows of slabs that uncompressed chunks can be cut into so that they fit; 0: none.
+
+    Only along the first axis: there a slab is one run of bytes. In a repository the grid stays
+    as it is, so files must be cut into its chunks.
+    """
+    first, dims = joint.parts[0], joint.dims
+    if not dims or dims[0] not in joint.axes or any(part.dims != dims for part in joint.parts):
+        return 0
+    if any(dim in joint.axes for dim in dims[1:]) or not all(map(_is_raw, joint.own)):
+        return 0
+    if any(
+        part.chunks[1:] != part.shape[1:] or part.chunks[1:] != first.chunks[1:]
+        for part in joint.own
+    ):
+        return 0
+    axis = joint.axes[dims[0]]
+    starts = [axis.start(number) for number in joint.files]
+    rows = gcd(*starts, *(part.chunks[0] for part in joint.own))
+    if not joint.has_base:
+        return rows
+    fixed = first.chunks[0]
+    return fixed if rows % fixed == 0 else 0
+
+
+def _tell_misfit(joint: Joint, odd: Sequence[int], findings: Findings) -> None:
+    first = joint.parts[0]
+    others = [place for place in odd if joint.parts[place].chunks != first.chunks]
+    if others:
+        shapes = sorted({joint.parts[place].chunks for place in others})
+        message = (
+            f"chunks of {' and '.join(map(str, shapes))} do not go together with those"
+            f" of {first.chunks}"
+        )
+    else:
+        message = (
+            f"the part begins inside a chunk of {first.chunks}, since what is before it does not"
+            " end at the end of one"
+        )
+    findings.error(
+        "chunk-shape" if others else "chunk-alignment",
+        message,
+        [joint.urls[place] for place in (others or odd)],
+        joint.name,
+        can_materialize=True,
+    )
+
+
+def _is_raw(variable: Variable) -> bool:
+    """Whether chunks are nothing but numbers one after the other."""
+    return [codec["name"] for codec in variable.meaning["codecs"]] == ["bytes"]
+
+
+def _takes_new_axes(variable: Variable) -> bool:
+    """Whether a chunk stays the same bytes when its shape gets axes of length one."""
+    return all(
+        codec["name"] in _PLAIN_CODECS or codec["name"].startswith(_PLAIN_FAMILIES)
+        for codec in variable.meaning["codecs"]
+    )

@@ -1,0 +1,389 @@
+"""How files follow each other: the dimensions along which they differ, and their order there.
+
+Pure: from scans to `Axis` records. Order comes from coordinate values; where there are none, it
+is the order in which the files were given, and only for a dimension that the user named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import InvalidInputError
+from frazil.ingestion.encoding import same
+from frazil.ingestion.findings import Findings
+from frazil.ingestion.records import Array, FileScan
+from frazil.ingestion.times import TimeUnits, common_units, converted, shown_time, time_units
+
+ABSENT: Final = -1
+MANY_STEPS: Final = 1.5
+"""A distance of more than so many usual ones is a gap."""
+NEARLY: Final = 0.01
+"""Values that differ by less than this part of a step are meant to be the same."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """A dimension along which files are joined."""
+
+    name: str
+    length: int
+    block: npt.NDArray[np.int64]
+    """for each file the number of its part; -1 when it lacks the dimension"""
+    starts: npt.NDArray[np.int64]
+    """where each part begins, and where the last one ends"""
+    values: Array | None
+    """all coordinate values in order; None where there are none"""
+    units: TimeUnits | None
+    """what the values count, where files did not agree on it"""
+    is_new: bool
+    """whether files have it only as a scalar, or not at all"""
+
+    @property
+    def blocks(self) -> int:
+        """How many parts there are."""
+        return len(self.starts) - 1
+
+    def start(self, file: int) -> int:
+        """Where the part of a file begins; 0 for files without the dimension."""
+        block = int(self.block[file])
+        return 0 if block == ABSENT else int(self.starts[block])
+
+    def span(self, file: int) -> slice:
+        """The part of a file."""
+        block = int(self.block[file])
+        return slice(int(self.starts[block]), int(self.starts[block + 1]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coordinate:
+    """Values of a dimension in one file, in the units that all files share."""
+
+    values: Array | None
+    length: int
+
+
+def arrange(
+    scans: Sequence[FileScan],
+    named: Sequence[str] | None,
+    findings: Findings,
+    *,
+    has_base: bool = False,
+) -> list[Axis]:
+    """Find the dimensions to join files along, and their order; the first scan may be the base.
+
+    What stands in the way is put into `findings`.
+    """
+    sizes = [scan.sizes for scan in scans]
+    names = [*named] if named else _differing(scans, sizes, findings)
+    axes = []
+    for name in names:
+        axis = _axis(scans, sizes, name, findings, has_base=has_base)
+        if axis is not None:
+            axes.append(axis)
+    return axes
+
+
+def _differing(
+    scans: Sequence[FileScan], sizes: Sequence[Mapping[str, int]], findings: Findings
+) -> list[str]:
+    """Dimensions whose coordinates are not the same in all files that have them."""
+    names = dict.fromkeys(dim for each in sizes for dim in each)
+    found = []
+    for name in names:
+        having = [number for number, each in enumerate(sizes) if name in each]
+        coordinates = _coordinates(scans, sizes, name, having, Findings(), has_base=False)
+        if coordinates is None:  # they cannot be compared: the axis will say why
+            found.append(name)
+            continue
+        known = [each.values for each in coordinates[0] if each.values is not None]
+        if known and len(known) < len(having):
+            pairs = zip(having, coordinates[0], strict=True)
+            bare = [scans[n].url for n, each in pairs if each.values is None]
+            _tell_bare(name, bare, findings)
+            continue
+        if not known:
+            odd = [scans[n].url for n in having if sizes[n][name] != sizes[having[0]][name]]
+            if odd:
+                findings.error(
+                    "unknown-order",
+                    f"the dimension {name!r} has different lengths and no coordinate; if files"
+                    " are to be joined along it in the order given, name it as dimension to join",
+                    odd,
+                )
+            continue
+        if not all(same(known[0], each) for each in known[1:]):
+            found.append(name)
+    return found
+
+
+def _coordinates(
+    scans: Sequence[FileScan],
+    sizes: Sequence[Mapping[str, int]],
+    name: str,
+    files: Sequence[int],
+    findings: Findings,
+    *,
+    has_base: bool,
+) -> tuple[list[Coordinate], TimeUnits | None] | None:
+    """Coordinates of a dimension in some files, and the units they had to be put into."""
+    raw: list[tuple[Array | None, TimeUnits | None, int]] = []
+    for number in files:
+        variable = scans[number].get(name)
+        is_index = variable is not None and variable.dims in ((name,), ())
+        values = variable.values if variable is not None and is_index else None
+        units = None if variable is None else time_units(variable.attrs)
+        length = sizes[number].get(name, 1)
+        raw.append((None if values is None else values.reshape(-1), units, length))
+    distinct = {units for _, units, _ in raw if units is not None}
+    target: TimeUnits | None = None
+    if len(distinct) > 1:
+        try:
+            target = common_units([units for _, units, _ in raw if units is not None])
+        except InvalidInputError as error:
+            odd = [scans[n].url for n in files]
+            findings.error("calendar", f"times along {name!r}: {error.args[0]}", odd)
+            return None
+        if has_base and files[0] == 0 and raw[0][1] is not None:
+            target = raw[0][1]  # what is stored stays as it is
+    found = []
+    for number, (values, units, length) in zip(files, raw, strict=True):
+        moved = values
+        if values is not None and units is not None and target is not None:
+            try:
+                moved = converted(values, units, target)
+            except InvalidInputError as error:
+                findings.error("time-units", str(error.args[0]), [scans[number].url], name)
+                return None
+        found.append(Coordinate(moved, length))
+    return found, target
+
+
+def _axis(
+    scans: Sequence[FileScan],
+    sizes: Sequence[Mapping[str, int]],
+    name: str,
+    findings: Findings,
+    *,
+    has_base: bool,
+) -> Axis | None:
+    having = [number for number, each in enumerate(sizes) if name in each]
+    own = [number for number in having if number or not has_base]
+    is_new = not own
+    if is_new:
+        having = [*range(len(scans))]
+    elif len(having) < len(scans):
+        _refuse_scalars(scans, name, findings)
+    found = _coordinates(scans, sizes, name, having, findings, has_base=has_base)
+    if found is None:
+        return None
+    coordinates, units = found
+    urls = [scans[number].url for number in having]
+    bare = [url for url, each in zip(urls, coordinates, strict=True) if each.values is None]
+    if bare and len(bare) < len(urls):
+        _tell_bare(name, bare, findings)
+        return None
+    if bare:
+        return _in_given_order(scans, name, having, coordinates, is_new=is_new)
+    return _in_order(
+        scans, name, having, coordinates, units, findings, is_new=is_new, has_base=has_base
+    )
+
+
+def _tell_bare(name: str, urls: Sequence[str], findings: Findings) -> None:
+    findings.error(
+        "missing-coordinate", f"there are no coordinate values for the dimension {name!r}", urls
+    )
+
+
+def _refuse_scalars(scans: Sequence[FileScan], name: str, findings: Findings) -> None:
+    """Files with a scalar of some name cannot be mixed with those that have a dimension."""
+    scalars = [
+        scan.url for scan in scans if (variable := scan.get(name)) is not None and not variable.dims
+    ]
+    if scalars:
+        findings.error(
+            "dimensions", f"{name!r} is a scalar here and a dimension in other files", scalars
+        )
+
+
+def _in_given_order(
+    scans: Sequence[FileScan],
+    name: str,
+    having: Sequence[int],
+    coordinates: Sequence[Coordinate],
+    *,
+    is_new: bool,
+) -> Axis:
+    block = np.full(len(scans), ABSENT, np.int64)
+    block[list(having)] = np.arange(len(having))
+    starts = np.cumsum([0, *(each.length for each in coordinates)])
+    return Axis(name, int(starts[-1]), block, starts, None, None, is_new)
+
+
+def _in_order(
+    scans: Sequence[FileScan],
+    name: str,
+    having: Sequence[int],
+    coordinates: Sequence[Coordinate],
+    units: TimeUnits | None,
+    findings: Findings,
+    *,
+    is_new: bool,
+    has_base: bool,
+) -> Axis | None:
+    urls = [scans[number].url for number in having]
+    values = [each.values for each in coordinates if each.values is not None]
+    if not _are_sound(name, urls, values, findings):
+        return None
+    groups: dict[bytes, int] = {}
+    numbers = [groups.setdefault(_key(each), len(groups)) for each in values]
+    places = dict(zip(reversed(numbers), reversed(range(len(numbers))), strict=True))
+    distinct = [values[places[number]] for number in range(len(groups))]
+    steps = {_direction(each) for each in distinct if len(each) > 1}
+    if len(steps) > 1 or None in steps:
+        findings.error(
+            "order", f"the values of {name!r} neither rise nor fall in the same way in all", urls
+        )
+        return None
+    sign = (steps.pop() if steps else 1) or 1
+    order = sorted(range(len(distinct)), key=lambda n: distinct[n][0], reverse=sign < 0)
+    owner = {number: urls[places[number]] for number in order}
+    shown = units or _units(scans, name, having)
+    parts = [(distinct[n], owner[n]) for n in order]
+    if not _follow(name, parts, findings, shown, sign=sign):
+        return None
+    if has_base and having and having[0] == 0 and order[0] != numbers[0]:
+        early = [url for url, n in zip(urls, numbers, strict=True) if n == order[0]]
+        findings.error(
+            "before-existing",
+            f"values of {name!r} come before those that the repository has; only what follows"
+            " them can be appended",
+            early,
+        )
+        return None
+    rank = {number: place for place, number in enumerate(order)}
+    block = np.full(len(scans), ABSENT, np.int64)
+    block[list(having)] = [rank[number] for number in numbers]
+    starts = np.cumsum([0, *(len(part) for part, _ in parts)])
+    joined = np.concatenate([part for part, _ in parts])
+    _tell_gaps(name, joined, starts[1:-1], findings, shown)
+    return Axis(name, int(starts[-1]), block, starts, joined, units, is_new)
+
+
+def _units(scans: Sequence[FileScan], name: str, having: Sequence[int]) -> TimeUnits | None:
+    """What the values of a coordinate count, where all files agree on it."""
+    found = (scans[number].get(name) for number in having)
+    return next((time_units(each.attrs) for each in found if each is not None), None)
+
+
+def _are_sound(name: str, urls: Sequence[str], values: Sequence[Array], findings: Findings) -> bool:
+    """Whether coordinates can be put in order at all."""
+    empty = [url for url, each in zip(urls, values, strict=True) if not len(each)]
+    if empty:
+        findings.error("empty", f"the dimension {name!r} has no values", empty)
+    unclear = [
+        url
+        for url, each in zip(urls, values, strict=True)
+        if each.dtype.kind == "f" and np.isnan(each).any()
+    ]
+    if unclear:
+        findings.error("order", f"the coordinate {name!r} has missing values", unclear)
+    return not empty and not unclear
+
+
+def _key(values: Array) -> bytes:
+    """Equal for equal values, whatever their type."""
+    if values.dtype.kind in "iuf":
+        return np.asarray(values, np.float64).tobytes() + repr(values.tolist()[:1]).encode()
+    return repr(values.tolist()).encode()
+
+
+def _direction(values: Array) -> int | None:
+    """1 when values rise, -1 when they fall, None when they do neither throughout."""
+    later, earlier = values[1:], values[:-1]
+    if (later > earlier).all():
+        return 1
+    return -1 if (later < earlier).all() else None
+
+
+def _follow(
+    name: str,
+    parts: Sequence[tuple[Array, str]],
+    findings: Findings,
+    units: TimeUnits | None,
+    *,
+    sign: int,
+) -> bool:
+    """Whether each part begins after the end of the one before."""
+    is_good = True
+    for (before, first), (after, second) in pairwise(parts):
+        ends, begins = before[-1], after[0]
+        if (begins > ends) if sign > 0 else (begins < ends):
+            continue
+        is_good = False
+        shift = _shift(before, after)
+        if shift is not None:
+            findings.error(
+                "shifted",
+                f"values of {name!r} are the same but for at most {shift:g}: if they are meant to"
+                " be the same, make them equal in the files",
+                (first, second),
+            )
+            continue
+        findings.error(
+            "overlap",
+            f"values of {name!r} overlap: one file ends at {shown_time(ends, units)}, the next"
+            f" begins at {shown_time(begins, units)}",
+            (first, second),
+        )
+    return is_good
+
+
+def _shift(one: Array, other: Array) -> float | None:
+    """By how much values differ that are nearly the same, compared with their steps."""
+    if len(one) != len(other) or one.dtype.kind not in "iuf" or other.dtype.kind not in "iuf":
+        return None
+    first, second = one.astype(np.float64), other.astype(np.float64)
+    found = float(np.abs(first - second).max())
+    steps = np.abs(np.diff(first))
+    room = float(steps.min()) if len(steps) else float(np.abs(first).max())
+    return found if found < NEARLY * room else None
+
+
+def _tell_gaps(
+    name: str,
+    values: Array,
+    joints: npt.NDArray[np.int64],
+    findings: Findings,
+    units: TimeUnits | None,
+) -> None:
+    """Note where a coordinate jumps by more than its usual step; `joints` are where files meet."""
+    if len(values) < 3 or values.dtype.kind not in "iuf":
+        return
+    steps = np.abs(np.diff(values.astype(np.float64)))
+    usual = float(np.median(steps))
+    gaps = np.flatnonzero(steps > MANY_STEPS * usual)
+    # Months have no equal lengths: where most steps differ, no step is a gap.
+    if len(gaps) > len(steps) // 4:
+        gaps = gaps[:0]
+    # Between two files a gap is what is longer than every step inside of them.
+    inside = np.delete(steps, joints - 1)
+    if len(inside) and not len(gaps):
+        gaps = (joints - 1)[steps[joints - 1] > MANY_STEPS * float(inside.max())]
+        usual = float(np.median(inside))
+    if not len(gaps) or usual == 0:
+        return
+    first = int(gaps[0])
+    step = f"{usual:g}" if units is None else f"{usual:g} {units.unit}"
+    findings.warn(
+        "gap",
+        f"{len(gaps)} {'gap' if len(gaps) == 1 else 'gaps'} along {name!r}, the first between"
+        f" {shown_time(values[first], units)} and {shown_time(values[first + 1], units)} where the"
+        f" usual step is {step}{'; gaps=tell allows it' if 'gap' in findings.refused else ''}",
+    )

@@ -1,0 +1,144 @@
+"""Copying values into a repository: regions of whole chunks, one task each, nothing shared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from frazil.ingestion.encoding import dtype_of
+from frazil.ingestion.isolation import Limits
+from frazil.ingestion.plans import Plan, Planned, missing_value
+from frazil.ingestion.records import Array, Origin, Shape, origin_of
+from frazil.ingestion.values import read_safely
+from frazil.ingestion.writing import write_values
+from frazil.session import ForkSession
+from frazil.transaction.changeset import ChangeSet
+
+TASK_BYTES: Final = 64 << 20
+"""Values that a task has in memory, unless a single chunk has more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A region of a file, and where it goes in the region of a task."""
+
+    origin: Origin
+    source: tuple[slice, ...]
+    target: tuple[slice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A region of an array to write, and the pieces it is made of."""
+
+    path: str
+    region: tuple[slice, ...]
+    dtype: np.dtype[Any]
+    fill: Any
+    pieces: tuple[Piece, ...]
+    decode: bool
+
+    @property
+    def shape(self) -> Shape:
+        """Lengths of the region."""
+        return tuple(part.stop - part.start for part in self.region)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copied:
+    """What a task wrote: references, not values."""
+
+    changes: ChangeSet
+    chunks: int
+    nbytes: int
+
+
+def copies(plan: Plan, array: Planned, path: str, limit: int = TASK_BYTES) -> Iterator[Copy]:
+    """The tasks that copy an array."""
+    dtype = dtype_of(array.encoding)
+    first = _first(plan, array)
+    spans = [(plan.start(array, file), plan.part_shape(array, file)) for file in array.files]
+    origins = [origin_of(plan.scans[file], array.name) for file in array.files]
+    fill = missing_value(array)
+    for region in boxes(first, array.shape, array.chunks, limit // max(1, dtype.itemsize)):
+        pieces = tuple(
+            Piece(origin, _own(array, plan, source), target)
+            for (start, shape), origin in zip(spans, origins, strict=True)
+            if (met := _meeting(region, start, shape)) is not None
+            for source, target in [met]
+        )
+        if pieces:
+            yield Copy(path, region, dtype, fill, pieces, array.is_decoded)
+
+
+def _first(plan: Plan, array: Planned) -> Shape:
+    """Where new values begin, moved to the beginning of a chunk."""
+    if array.base_shape is None:
+        return (0,) * len(array.dims)
+    return tuple(
+        0 if old == new else old for old, new in zip(array.base_shape, array.shape, strict=True)
+    )
+
+
+def _own(array: Planned, plan: Plan, source: tuple[slice, ...]) -> tuple[slice, ...]:
+    """A region without the axes that files lack."""
+    file = array.files[0]
+    dims = plan.scans[file][array.name].dims
+    return tuple(part for dim, part in zip(array.dims, source, strict=True) if dim in dims)
+
+
+def boxes(first: Shape, shape: Shape, chunks: Shape, limit: int) -> Iterator[tuple[slice, ...]]:
+    """Regions of whole chunks that hold at most so many values, or one chunk each.
+
+    The first region along an axis may begin inside a chunk, where an array is extended.
+    """
+    sizes = [*chunks]
+    for axis in range(len(shape) - 1, -1, -1):
+        room = limit // max(1, prod(sizes))
+        sizes[axis] *= max(1, min(room, -(-shape[axis] // chunks[axis])))
+    edges = []
+    for begin, end, size in zip(first, shape, sizes, strict=True):
+        cuts = [begin, *range((begin // size + 1) * size, end, size), end]
+        edges.append([slice(a, b) for a, b in pairwise(cuts) if a < b])
+    yield from product(*edges)
+
+
+def _meeting(
+    region: Sequence[slice], start: Shape, shape: Shape
+) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
+    """The common part of a region and of a file, seen from the file and from the region."""
+    source, target = [], []
+    for part, begin, length in zip(region, start, shape, strict=True):
+        low, high = max(part.start, begin), min(part.stop, begin + length)
+        if low >= high:
+            return None
+        source.append(slice(low - begin, high - begin))
+        target.append(slice(low - part.start, high - part.start))
+    return tuple(source), tuple(target)
+
+
+def copy(fork: ForkSession, options: Mapping[str, Any], limits: Limits, item: Copy) -> Copied:
+    """Read the pieces of a region, write it, and tell where its chunks are."""
+    values = gather(item, options, limits)
+    session = ForkSession.__new__(ForkSession)
+    session.__setstate__(fork.__getstate__())
+    session.state.changes = fork.state.changes.of_nodes()
+    write_values(session, item.path, item.region, values)
+    changes = session.state.changes.of_chunks()
+    count = sum(len(each.columns()[0]) for each in changes.chunks.values())
+    return Copied(changes, count, values.nbytes)
+
+
+def gather(item: Copy, options: Mapping[str, Any], limits: Limits) -> Array:
+    """The values of a region."""
+    values = np.full(item.shape, item.fill, item.dtype)
+    for piece in item.pieces:
+        part = read_safely(limits, piece.origin, piece.source, options, decode=item.decode)
+        place = values[piece.target]
+        place[...] = part.reshape(place.shape)
+    return values

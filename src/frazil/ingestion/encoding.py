@@ -1,0 +1,222 @@
+"""The part of Zarr metadata that says what the bytes of a chunk mean.
+
+Two arrays can be one only where these parts are equal, so they are kept as canonical JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from frazil.bulk import data_types
+from frazil.formats.zarr_meta import with_checksum
+from frazil.ingestion.plain_encoding import plain_encoding, plain_fill, plain_fill_attribute
+from frazil.ingestion.records import Array, Shape, canonical
+
+# Workers that only look at plain files need no zarr, which takes its time to import.
+if TYPE_CHECKING:
+    from zarr.core.metadata import ArrayV3Metadata
+
+KEPT: Final = ("data_type", "codecs", "fill_value", "storage_transformers")
+_CACHED: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """A data type, a fill value and the configurations of further codecs as JSON."""
+
+    dtype: np.dtype[Any]
+    fill: Any
+    codecs: str = "[]"
+
+
+@lru_cache(maxsize=_CACHED)
+def encoding_of(meaning: Meaning) -> str:
+    """The canonical encoding of arrays of a type whose bytes went through some codecs."""
+    if meaning.dtype.kind == "O":
+        return native_encoding(np.dtypes.StringDType(), "", None)
+    found = plain_encoding(meaning.dtype, meaning.fill, json.loads(meaning.codecs))
+    return found if found is not None else foreign_encoding(meaning)
+
+
+def foreign_encoding(meaning: Meaning) -> str:
+    """The same by the libraries that know every type and codec."""
+    from virtualizarr.manifests.utils import create_v3_array_metadata
+
+    with quiet():
+        made = create_v3_array_metadata(
+            shape=(1,),
+            data_type=meaning.dtype,
+            chunk_shape=(1,),
+            fill_value=meaning.fill,
+            codecs=json.loads(meaning.codecs),
+        )
+        return encoding_from(made)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Codecs and types of other formats are not in Zarr's specification; zarr need not say so."""
+    from zarr.errors import UnstableSpecificationWarning, ZarrUserWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZarrUserWarning)
+        warnings.simplefilter("ignore", UnstableSpecificationWarning)
+        yield
+
+
+def encoding_from(metadata: ArrayV3Metadata) -> str:
+    """The canonical encoding of an array with metadata of Zarr v3."""
+    document = json.loads(json.dumps(metadata.to_dict(), default=_as_json))
+    return canonical(
+        {name: document[name] for name in KEPT if document.get(name)} | _fill(document)
+    )
+
+
+def _fill(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {"fill_value": document["fill_value"]}  # also when it is 0
+
+
+def _as_json(value: object) -> object:
+    return value.item() if isinstance(value, np.generic) else str(value)
+
+
+def encoded_attributes(fill: Any, dtype: np.dtype[Any]) -> dict[str, Any]:  # noqa: ANN401 - a scalar of any type
+    """The `_FillValue` attribute, spelled as xarray spells it for Zarr v3."""
+    if dtype.kind == "O":
+        return {"_FillValue": _attribute_text(fill)}
+    value = np.asarray(fill).astype(dtype).reshape(())
+    if (plain := plain_fill_attribute(value, dtype)) is not None:
+        return {"_FillValue": plain}
+    from virtualizarr.parsers.utils import encode_cf_fill_value
+
+    return {"_FillValue": encode_cf_fill_value(value, dtype)}
+
+
+def _attribute_text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def decoded_fill(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a scalar of any type
+    """The value that `_FillValue` stands for; None when there is none."""
+    if "_FillValue" not in attrs:
+        return None
+    if (plain := plain_fill(attrs["_FillValue"], dtype)) is not None:
+        return plain
+    if dtype.kind == "S":
+        return base64.standard_b64decode(attrs["_FillValue"])
+    from xarray.backends.zarr import FillValueCoder
+
+    return FillValueCoder.decode(attrs["_FillValue"], dtype.str)
+
+
+def document(
+    encoding: str,
+    shape: Shape,
+    chunks: Shape,
+    dims: tuple[str, ...],
+    attrs: Mapping[str, Any],
+) -> bytes:
+    """The `zarr.json` of an array."""
+    made = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(shape),
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "dimension_names": list(dims),
+        "attributes": dict(attrs),
+        "storage_transformers": [],
+        **json.loads(encoding),
+    }
+    return json.dumps(made, ensure_ascii=False).encode()
+
+
+def dtype_of(encoding: str) -> np.dtype[Any]:
+    """The type of the values in memory."""
+    return _dtype_of(canonical(json.loads(encoding)["data_type"]))
+
+
+@lru_cache(maxsize=_CACHED)
+def _dtype_of(data_type: str) -> np.dtype[Any]:
+    return data_types.dtype_of(json.loads(data_type))
+
+
+def native_encoding(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> str:  # noqa: ANN401 - a scalar of any type
+    """The encoding of an array that is written here."""
+    with quiet():
+        return encoding_from(_native(dtype, fill, compressor))
+
+
+def _native(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> ArrayV3Metadata:  # noqa: ANN401 - a scalar of any type
+    import zarr
+    from zarr.core.metadata import ArrayV3Metadata
+
+    made = zarr.create_array(
+        zarr.storage.MemoryStore(),
+        shape=(1,),
+        chunks=(1,),
+        dtype=dtype,
+        fill_value=fill,
+        compressors=compressors(compressor),
+        zarr_format=3,
+    )
+    assert isinstance(made.metadata, ArrayV3Metadata)
+    return made.metadata
+
+
+def compressors(text: str | None) -> Any:  # noqa: ANN401  (what zarr takes)
+    """The compressors that a text such as `zstd`, `zstd:9`, `blosc:lz4:5` or `none` means."""
+    from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
+
+    name, _, rest = (text or "zstd").lower().partition(":")
+    match name:
+        case "none" | "raw":
+            return None
+        case "zstd":
+            return ZstdCodec(level=int(rest or 3))
+        case "gzip" | "zlib":
+            return GzipCodec(level=int(rest or 5))
+        case "blosc":
+            inner, _, level = rest.partition(":")
+            return BloscCodec(cname=inner or "zstd", clevel=int(level or 5))  # type: ignore[arg-type]
+        case _:
+            raise ValueError(name)
+
+
+def same(one: Array, other: Array) -> bool:
+    """Whether two arrays hold the same values; NaN equals NaN."""
+    if one.shape != other.shape:
+        return False
+    kinds = {one.dtype.kind, other.dtype.kind}
+    if kinds <= set("fc"):
+        return bool(np.array_equal(one, other, equal_nan=True))
+    return bool(np.array_equal(one, other))
+
+
+def native_codecs(dtype: np.dtype[Any], compressor: str | None) -> list[Any]:
+    """The codecs of an array of a type that is written here."""
+    found: list[Any] = json.loads(native_encoding(dtype, None, compressor))["codecs"]
+    return found
+
+
+def renewed(encoding: str, compressor: str | None) -> str:
+    """An encoding with the codecs of arrays that are written here, and all else the same."""
+    meaning = json.loads(encoding)
+    meaning["codecs"] = native_codecs(dtype_of(encoding), compressor)
+    return canonical(meaning)
+
+
+def with_checksums(encoding: str) -> str:
+    """An encoding whose chunks end in a checksum, and all else the same."""
+    meaning = json.loads(encoding)
+    meaning["codecs"] = with_checksum(meaning["codecs"])
+    return canonical(meaning)

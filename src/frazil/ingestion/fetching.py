@@ -1,0 +1,139 @@
+"""Reading values through references, by zarr's own codecs, without a repository."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+import obstore
+import zarr
+from zarr.core.buffer import cpu
+from zarr.storage import MemoryStore
+
+from frazil.errors import ErrorKind, InvalidInputError, StorageError
+from frazil.ingestion.encoding import document, dtype_of, quiet
+from frazil.ingestion.records import Array, References, Variable
+from frazil.ingestion.sources import client_for, shown
+from frazil.storage.faults import FOREIGN, cleaned
+from frazil.storage.locations import key_of
+
+
+def read_variable(
+    variable: Variable, region: tuple[slice, ...], options: Mapping[str, Any]
+) -> Array:
+    """Values of a region, as stored; only the chunks that it touches are fetched.
+
+    Raises:
+        StorageError: a file that the references name cannot be read.
+        InvalidInputError: a chunk cannot be decoded.
+    """
+    if variable.references is None:
+        assert variable.values is not None
+        return variable.values[region]
+    if not region and _is_run(variable, variable.references):
+        return _joined(variable, variable.references, options)
+    spans = [
+        range(part.start // size, -(-part.stop // size))
+        for part, size in zip(_whole(region, variable), variable.chunks, strict=True)
+    ]
+    # A scalar has one chunk, and no numbers to find it by.
+    wanted = np.array([*product(*spans)], np.int64).reshape(prod(map(len, spans)), len(spans))
+    chunks = _fetch(variable, wanted, options)
+    made = document(variable.encoding, variable.shape, variable.chunks, variable.dims, {})
+    held = {"zarr.json": made, **chunks}
+    store = MemoryStore({key: cpu.Buffer.from_bytes(data) for key, data in held.items()})
+    try:
+        with quiet():
+            array = zarr.open_array(store, mode="r", zarr_format=3)
+            return np.asarray(array[region if variable.dims else ()])
+    except Exception as error:  # a codec may raise anything
+        place = shown(variable.references.locations[0]) if variable.references.locations else ""
+        raise InvalidInputError(
+            f"a chunk of {variable.name!r} cannot be decoded: {type(error).__name__}: {error}",
+            kind=ErrorKind.UNSUITABLE_DATA,
+            file=place,
+        ) from None
+
+
+def _is_run(variable: Variable, refs: References) -> bool:
+    """Whether the bytes of all chunks, put together, are the values: records of NetCDF 3."""
+    return (
+        [codec["name"] for codec in variable.meaning["codecs"]] == ["bytes"]
+        and bool(variable.dims)
+        and variable.chunks[1:] == variable.shape[1:]
+        and variable.shape[0] % variable.chunks[0] == 0
+        and len(refs) == prod(variable.grid)
+        and len(refs.locations) == 1
+    )
+
+
+def _joined(variable: Variable, refs: References, options: Mapping[str, Any]) -> Array:
+    """All values at once, without a chunk after the other going through zarr."""
+    settings = variable.meaning["codecs"][0].get("configuration") or {}
+    dtype = dtype_of(variable.encoding)
+    stored = dtype.newbyteorder(">" if settings.get("endian") == "big" else "<")
+    data = b"".join(_read(refs, 0, [*range(len(refs))], options))
+    return np.frombuffer(data, stored).reshape(variable.shape).astype(dtype.newbyteorder("="))
+
+
+def _whole(region: tuple[slice, ...], variable: Variable) -> list[slice]:
+    if not region:
+        return [slice(0, length) for length in variable.shape]
+    return [
+        slice(*part.indices(length)[:2])
+        for part, length in zip(region, variable.shape, strict=True)
+    ]
+
+
+def _fetch(
+    variable: Variable, wanted: np.ndarray[Any, np.dtype[np.int64]], options: Mapping[str, Any]
+) -> dict[str, bytes]:
+    """The bytes of chunks by the keys that zarr asks for."""
+    refs = variable.references
+    assert refs is not None
+    numbers = np.zeros(len(wanted), np.int64)
+    for axis, count in enumerate(variable.grid):
+        numbers = numbers * count + wanted[:, axis]
+    rows = np.searchsorted(refs.index, numbers)
+    rows = np.minimum(rows, max(0, len(refs) - 1))
+    found = [n for n, row in enumerate(rows) if len(refs) and refs.index[row] == numbers[n]]
+    by_place: dict[int, list[int]] = {}
+    for n in found:
+        by_place.setdefault(int(refs.location[rows[n]]), []).append(n)
+    held: dict[str, bytes] = {}
+    for place, members in by_place.items():
+        data = _read(refs, place, [int(rows[n]) for n in members], options)
+        held |= {
+            "/".join(["c", *map(str, wanted[n].tolist())]): each
+            for n, each in zip(members, data, strict=True)
+        }
+    return held
+
+
+def _read(refs: References, place: int, rows: list[int], options: Mapping[str, Any]) -> list[bytes]:
+    starts = [int(refs.offset[row]) for row in rows]
+    lengths = [int(refs.length[row]) for row in rows]
+    if place < 0:
+        return [refs.inline[a : a + n] for a, n in zip(starts, lengths, strict=True)]
+    url = refs.locations[place]
+    try:
+        found = obstore.get_ranges(
+            client_for(url, options), key_of(url), starts=starts, lengths=lengths
+        )
+    except FOREIGN as error:
+        raise StorageError(
+            f"a file that references name cannot be read: {cleaned(error)}",
+            kind=ErrorKind.IO,
+            file=shown(url),
+        ) from None
+    for data, length in zip(found, lengths, strict=True):
+        if len(data) != length:
+            raise StorageError(
+                "a file is shorter than references into it say",
+                kind=ErrorKind.INVALID_OBJECT_SIZE,
+                file=shown(url),
+            )
+    return [bytes(data) for data in found]

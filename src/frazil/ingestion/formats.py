@@ -1,0 +1,151 @@
+"""Which format a file has, told by its first bytes and never by its name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.ingestion.records import Identity
+from frazil.ingestion.sources import local_path, look, read_head, read_whole, shown
+
+
+class Format(StrEnum):
+    """Formats that can be ingested."""
+
+    HDF5 = "hdf5"
+    NETCDF3 = "netcdf3"
+    GRIB = "grib"
+    TIFF = "tiff"
+    ZARR = "zarr"
+    KERCHUNK_JSON = "kerchunk-json"
+    KERCHUNK_PARQUET = "kerchunk-parquet"
+
+
+ALIASES: Final = {
+    "netcdf4": Format.HDF5,
+    "nc4": Format.HDF5,
+    "h5": Format.HDF5,
+    "nc3": Format.NETCDF3,
+    "grib2": Format.GRIB,
+    "geotiff": Format.TIFF,
+    "kerchunk": Format.KERCHUNK_JSON,
+    "json": Format.KERCHUNK_JSON,
+    "parquet": Format.KERCHUNK_PARQUET,
+}
+HDF5_SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
+HDF5_PLACES: Final = (0, 512, 1024, 2048)
+"""An HDF5 file may begin with somebody else's bytes, so many of them."""
+HEAD: Final = 4096
+
+_MAGIC: Final = {
+    b"CDF\x01": Format.NETCDF3,
+    b"CDF\x02": Format.NETCDF3,
+    b"CDF\x05": Format.NETCDF3,
+    b"GRIB": Format.GRIB,
+    b"II*\x00": Format.TIFF,
+    b"MM\x00*": Format.TIFF,
+    b"II+\x00": Format.TIFF,
+    b"MM\x00+": Format.TIFF,
+}
+_FOREIGN: Final = {
+    b"\x0e\x03\x13\x01": "HDF4",
+    b"PK\x03\x04": "a zip archive",
+    b"\x1f\x8b": "compressed with gzip",
+    b"BZh": "compressed with bzip2",
+    b"\xfd7zXZ": "compressed with xz",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd",
+    b"PAR1": "one Parquet file; kerchunk references in Parquet are a folder with .zmetadata",
+    b"<": "HTML or XML, perhaps an error page",
+}
+_METADATA: Final = ("zarr.json", ".zmetadata", ".zgroup", ".zarray")
+
+
+def parse_format(text: str) -> Format:
+    """The format that a user names.
+
+    Raises:
+        InvalidInputError: there is no such format.
+    """
+    name = text.strip().lower()
+    if name in ALIASES:
+        return ALIASES[name]
+    try:
+        return Format(name)
+    except ValueError:
+        known = ", ".join([*Format, *ALIASES])
+        raise InvalidInputError(
+            f"there is no format {text!r}; there are {known}", kind=ErrorKind.INVALID_OPTION
+        ) from None
+
+
+def tell_format(head: bytes) -> Format | None:
+    """The format that the first bytes of a file show; None when they show none."""
+    for place in HDF5_PLACES:
+        if head[place : place + len(HDF5_SIGNATURE)] == HDF5_SIGNATURE:
+            return Format.HDF5
+    for magic, found in _MAGIC.items():
+        if head.startswith(magic):
+            return found
+    return Format.KERCHUNK_JSON if head.lstrip()[:1] == b"{" else None
+
+
+def detect_format(
+    url: str, identity: Identity | None, options: Mapping[str, Any] | None = None
+) -> Format:
+    """Look at a file or folder and tell its format.
+
+    Raises:
+        InvalidInputError: it has none of ours.
+        StorageError: it cannot be read.
+    """
+    if identity is None:
+        return _detect_folder(url, options)
+    if not identity.size:
+        raise _unsuitable("the file is empty", url)
+    head = read_head(url, HEAD, options)
+    found = tell_format(head)
+    if found is not None:
+        return found
+    what = next((text for magic, text in _FOREIGN.items() if head.startswith(magic)), None)
+    told = f"this is {what}" if what else f"its first bytes are {head[:8]!r}"
+    raise _unsuitable(f"the file has none of the known formats: {told}", url)
+
+
+def _detect_folder(url: str, options: Mapping[str, Any] | None) -> Format:
+    base = url.rstrip("/")
+    for name in _METADATA:
+        data = read_whole(f"{base}/{name}", options)
+        if data is None:
+            continue
+        if name == ".zmetadata":
+            return Format.KERCHUNK_PARQUET if _has_records(data) else Format.ZARR
+        return Format.ZARR
+    if look(url, options) is None and read_whole(f"{base}/repo", options) is not None:
+        raise _unsuitable("this is an Icechunk repository, not a file to ingest", url)
+    path = local_path(url)
+    if path is not None and Path(path).is_dir():
+        raise _unsuitable(
+            f"this is a folder without a Zarr group or kerchunk references: name the files in it,"
+            f" as in {path.rstrip('/')}/*.nc",
+            url,
+        )
+    raise _unsuitable(
+        "there is no such file, and no Zarr group or kerchunk references in a folder", url
+    )
+
+
+def _has_records(data: bytes) -> bool:
+    """Whether consolidated metadata are those of references in Parquet."""
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and "record_size" in found
+
+
+def _unsuitable(message: str, url: str) -> InvalidInputError:
+    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA, file=shown(url))

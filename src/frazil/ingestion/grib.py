@@ -1,0 +1,265 @@
+"""GRIB: messages of one file as arrays over time, step, member, level and grid.
+
+eccodes reads what messages say of themselves. References name the codec of gribberish, which
+knows the second edition only; each variable is tried, and what it does not decode to the values of
+eccodes is not referred to, only copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+import obstore
+
+from frazil.errors import ErrorKind, StorageError
+from frazil.ingestion.encoding import Meaning, encoded_attributes, encoding_of
+from frazil.ingestion.grib_messages import (
+    Message,
+    Window,
+    decoded,
+    described,
+    grid_of,
+    loaded,
+    messages,
+    opened,
+    refusal,
+    unsuitable,
+)
+from frazil.ingestion.parsed import Parsed
+from frazil.ingestion.records import Array, Identity, References, Variable, canonical, plain
+from frazil.ingestion.sources import client_for, shown
+from frazil.storage.faults import FOREIGN, cleaned
+from frazil.storage.locations import key_of
+
+STEP_HOURS: Final = "hours"
+_DTYPE: Final = np.dtype("<f4")
+_KEPT: Final = 4
+"""indexes of files that a process keeps"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cube:
+    """Messages that make up one variable."""
+
+    variable: Variable
+    rows: dict[int, Message]
+    """by the number of the chunk"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Index:
+    """A file as cubes and coordinates."""
+
+    cubes: dict[str, Cube]
+    coordinates: dict[str, Variable]
+    attributes: dict[str, Any]
+
+
+def scan_grib(url: str, options: Mapping[str, Any], identity: Identity | None) -> Parsed:
+    """The variables of a GRIB file.
+
+    Raises:
+        InvalidInputError: a message is damaged, or grids are not supported.
+    """
+    index = index_of(url, tuple(sorted(options.items())), identity)
+    cubes = [cube.variable for cube in index.cubes.values()]
+    return Parsed([*cubes, *index.coordinates.values()], plain(index.attributes))
+
+
+def read_grib(
+    url: str,
+    options: Mapping[str, Any],
+    identity: Identity | None,
+    name: str,
+    region: tuple[slice, ...],
+) -> Array:
+    """Values of a region of a variable, decoded by eccodes."""
+    index = index_of(url, tuple(sorted(options.items())), identity)
+    if name in index.coordinates:
+        values = index.coordinates[name].values
+        assert values is not None
+        return values[region]
+    cube = index.cubes[name]
+    shape = cube.variable.shape
+    spans = [range(*part.indices(n)) for part, n in zip(region or _all(shape), shape, strict=True)]
+    outer = spans[:-2]
+    made = np.full([len(span) for span in spans], np.nan, _DTYPE)
+    for place in np.ndindex(*(len(span) for span in outer)):
+        chunk = 0
+        for span, at, count in zip(outer, place, shape, strict=False):
+            chunk = chunk * count + span[at]
+        message = cube.rows.get(chunk)
+        if message is not None:
+            field = decoded(_read(url, options, message.offset, message.length)).reshape(shape[-2:])
+            made[place] = field[spans[-2].start : spans[-2].stop, spans[-1].start : spans[-1].stop]
+    return made
+
+
+def _all(shape: tuple[int, ...]) -> tuple[slice, ...]:
+    return (slice(None),) * len(shape)
+
+
+@lru_cache(maxsize=_KEPT)
+def index_of(url: str, options: tuple[tuple[str, Any], ...], identity: Identity | None) -> Index:
+    """What is in a file; kept for the tasks that follow."""
+    file = Window(partial(_read, url, dict(options)), identity.size if identity else 0)
+    found: dict[tuple[str, str], list[tuple[Message, dict[str, Any]]]] = {}
+    coordinates: dict[str, Variable] = {}
+    for offset, length, header in messages(file, url):
+        with opened(header) as handle:
+            message, attrs = described(handle, offset, length, url)
+        key = (message.variable, message.level_type)
+        if key not in found:  # some attributes, and the grid, are told by whole messages only
+            with opened(file.get(offset, length)) as handle:
+                message, attrs = described(handle, offset, length, url)
+                if not found:
+                    coordinates |= grid_of(handle, url)
+                    grid = message.grid
+        if message.grid != grid:
+            raise unsuitable(f"{message.variable!r} is on another grid than the first", url)
+        found.setdefault(key, []).append((message, attrs))
+    if not found:
+        raise unsuitable("there are no messages in it", url)
+    return _assembled(url, file, found, coordinates)
+
+
+def _assembled(
+    url: str,
+    file: Window,
+    found: Mapping[tuple[str, str], list[tuple[Message, dict[str, Any]]]],
+    coordinates: dict[str, Variable],
+) -> Index:
+    names = [name for name, _ in found]
+    cubes: dict[str, Cube] = {}
+    for (name, level_type), items in found.items():
+        own = name if names.count(name) == 1 else f"{name}_{level_type}"
+        cubes[own] = _cube(url, own, level_type, items, coordinates)
+        why = _refusal(file, [message for message, _ in items])
+        if why is not None:
+            bare = replace(cubes[own].variable, references=None, obstacle=why)
+            cubes[own] = replace(cubes[own], variable=bare)
+    return Index(cubes, coordinates, {"Conventions": "CF-1.7"})
+
+
+def _refusal(file: Window, members: list[Message]) -> str | None:
+    """Why a variable cannot be referred to: one message of each way of packing is tried."""
+    kinds = {message.packing: message for message in reversed(members)}
+    tried = (refusal(file.get(each.offset, each.length)) for each in reversed(kinds.values()))
+    return next((why for why in tried if why is not None), None)
+
+
+def _cube(
+    url: str,
+    name: str,
+    level_type: str,
+    items: list[tuple[Message, dict[str, Any]]],
+    coordinates: dict[str, Variable],
+) -> Cube:
+    """The messages of a variable, and the coordinates it needs, put among the others."""
+    columns = np.array([message.place for message, _ in items])
+    labels = ("number", "time", "step", level_type)
+    axes: list[tuple[str, Array]] = []
+    places: dict[int, Array] = {}
+    scalars: list[str] = []
+    for at, label in enumerate(labels):
+        values = np.unique(columns[:, at])
+        if label == level_type and level_type.startswith("isobaric"):
+            values = values[::-1]
+        is_single = len(values) == 1 and label != "time"
+        if is_single and label == "number":
+            continue
+        known = _named(label, values, coordinates, is_single=is_single)
+        if is_single:
+            scalars.append(known)
+        else:
+            axes.append((known, values))
+            places[at] = values
+    inner = coordinates["latitude"].dims + (
+        coordinates["longitude"].dims if len(coordinates["latitude"].dims) == 1 else ()
+    )
+    grid = (
+        tuple(coordinates[n].shape[0] for n in inner)
+        if inner != ("y", "x")
+        else (coordinates["latitude"].shape)
+    )
+    rows = _rows(url, name, items, places)
+    shape = (*(len(values) for _, values in axes), *grid)
+    attrs = {**items[0][1], "coordinates": " ".join([*scalars, *_outer(inner)])}
+    if not attrs["coordinates"]:
+        del attrs["coordinates"]
+    order = sorted(rows)
+    codec = [{"name": "gribberish", "configuration": {"var": name}}]
+    variable = Variable(
+        name,
+        (*(label for label, _ in axes), *inner),
+        shape,
+        (*(1 for _ in axes), *grid),
+        encoding_of(Meaning(_DTYPE, np.nan, canonical(codec))),
+        plain(attrs | encoded_attributes(np.nan, _DTYPE)),
+        References.of_file(
+            url, order, [rows[n].offset for n in order], [rows[n].length for n in order]
+        ),
+    )
+    return Cube(variable, rows)
+
+
+def _outer(inner: tuple[str, ...]) -> tuple[str, ...]:
+    return ("latitude", "longitude") if inner == ("y", "x") else ()
+
+
+def _named(label: str, values: Array, coordinates: dict[str, Variable], *, is_single: bool) -> str:
+    """A coordinate with these values; variables whose levels differ get axes of their own."""
+    attrs: dict[str, Any] = {}
+    kept: Array = values
+    if label == "time":
+        attrs = {"units": "seconds since 1970-01-01", "calendar": "proleptic_gregorian"}
+        kept = values.astype(np.int64)
+    elif label == "step":
+        attrs = {"units": STEP_HOURS}
+    elif label != "number":
+        attrs = {"long_name": label} | ({"units": "hPa"} if label == "isobaricInhPa" else {})
+    for number in range(1, len(coordinates) + 2):
+        name = label if number == 1 else f"{label}_{number}"
+        known = coordinates.get(name)
+        made = kept[0] if is_single else kept
+        if known is None:
+            dims = () if is_single else (name,)
+            coordinates[name] = loaded(name, dims, np.asarray(made), attrs)
+            return name
+        if known.values is not None and np.array_equal(known.values, made):
+            return name
+    raise AssertionError(label)
+
+
+def _rows(
+    url: str,
+    name: str,
+    items: list[tuple[Message, dict[str, Any]]],
+    axes: Mapping[int, Array],
+) -> dict[int, Message]:
+    """Messages by the number of their chunk; axes are named by their place in a message."""
+    shape = [len(values) for values in axes.values()]
+    rows: dict[int, Message] = {}
+    for message, _ in items:
+        place = [int(np.flatnonzero(values == message.place[at])[0]) for at, values in axes.items()]
+        number = int(np.ravel_multi_index(place, shape)) if prod(shape) and shape else 0
+        if number in rows:
+            raise unsuitable(f"two messages hold the same field of {name!r}", url)
+        rows[number] = message
+    return rows
+
+
+def _read(url: str, options: Mapping[str, Any], start: int, length: int) -> bytes:
+    try:
+        return bytes(
+            obstore.get_range(client_for(url, options), key_of(url), start=start, length=length)
+        )
+    except FOREIGN as error:
+        raise StorageError(
+            f"the file cannot be read: {cleaned(error)}", kind=ErrorKind.IO, file=shown(url)
+        ) from None

@@ -1,0 +1,262 @@
+"""Single GRIB messages: where they are, what they say of themselves, and their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import eccodes
+import numpy as np
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.ingestion.encoding import Meaning, encoding_of
+from frazil.ingestion.records import Array, Variable, plain
+from frazil.ingestion.sources import shown
+
+BLOCK: Final = 64 << 10
+"""Bytes that are read at once."""
+_BITMAP: Final = b"\x06"
+"""Section of the second edition with the bitmap; that with the values follows."""
+_SCALING: Final = ("referenceValue", "binaryScaleFactor", "decimalScaleFactor")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message, and what it is about."""
+
+    offset: int
+    length: int
+    variable: str
+    level_type: str
+    place: tuple[float, float, float, float]
+    """number, time in seconds since 1970, step in hours, level"""
+    grid: str
+    packing: str
+    """how its values are written, as far as readers may differ in that"""
+
+
+class Window:
+    """A file of which a block at a time is in memory; large messages are passed over unread."""
+
+    def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
+        self._read = read
+        self.size = size
+        self._start, self._block = 0, b""
+
+    def get(self, start: int, length: int) -> bytes:
+        """Some bytes, fewer at the end of the file."""
+        length = max(0, min(length, self.size - start))
+        inside = start - self._start
+        if inside < 0 or inside + length > len(self._block):
+            block = self._read(start, min(max(length, BLOCK), self.size - start)) if length else b""
+            if len(block) > BLOCK:
+                return block[:length]
+            self._start, self._block, inside = start, block, 0
+        return self._block[inside : inside + length]
+
+    def find(self, sign: bytes, start: int) -> int:
+        """Where some bytes are next, -1 for nowhere."""
+        if self.get(start, len(sign)) == sign:
+            return start
+        while start < self.size:
+            block = self.get(start, BLOCK)
+            found = block.find(sign)
+            if found >= 0:
+                return start + found
+            start += max(1, len(block) - len(sign) + 1)
+        return -1
+
+
+def messages(file: Window, url: str) -> Iterator[tuple[int, int, bytes]]:
+    """Where messages are, and their headers; what lies between them is passed over."""
+    at = file.find(b"GRIB", 0)
+    while at >= 0:
+        head = file.get(at, 16).ljust(16, b"\0")
+        length = int.from_bytes(head[8:] if head[7] == 2 else head[4:7], "big")
+        header = _header(file, at, length)  # now, as the end is read with the next header
+        if length < len(head) or file.get(at + length - 4, 4) != b"7777":
+            raise unsuitable("a GRIB message is damaged or cut off", url)
+        yield at, length, header
+        at = file.find(b"GRIB", at + length)
+
+
+def _header(file: Window, offset: int, length: int) -> bytes:
+    """A message up to its bitmap and values, which say nothing of what it is about."""
+    if length <= BLOCK:
+        return file.get(offset, length)
+    end = _end_of_header_1 if file.get(offset + 7, 1) == b"\x01" else _end_of_header_2
+    return file.get(offset, min(length, end(file, offset, length)))
+
+
+def _end_of_header_1(file: Window, offset: int, _: int) -> int:
+    at = 8
+    has_grid = file.get(offset + at + 7, 1)[0] & 128
+    for _ in range(2 if has_grid else 1):
+        at += int.from_bytes(file.get(offset + at, 3), "big")
+    return at
+
+
+def _end_of_header_2(file: Window, offset: int, length: int) -> int:
+    at = 16
+    while at < length:
+        size, number = file.get(offset + at, 4), file.get(offset + at + 4, 1)
+        if number >= _BITMAP:
+            break
+        at += max(5, int.from_bytes(size, "big"))
+    return at
+
+
+@contextmanager
+def opened(message: bytes) -> Iterator[Any]:
+    """What eccodes knows of a message, or of its beginning."""
+    handle = eccodes.codes_new_from_message(message, partial=message[-4:] != b"7777")
+    try:
+        yield handle
+    finally:
+        eccodes.codes_release(handle)
+
+
+def described(
+    handle: Any,  # noqa: ANN401  (of eccodes)
+    offset: int,
+    length: int,
+    url: str,
+) -> tuple[Message, dict[str, Any]]:
+    """What a message says of itself, and the attributes of its variable."""
+
+    def get(key: str, default: Any = None) -> Any:  # noqa: ANN401 - whatever a key holds
+        try:
+            return eccodes.codes_get(handle, key)
+        except eccodes.KeyValueNotFoundError:
+            return default
+
+    short = get("cfVarName") or get("shortName")
+    name = short if short and short != "unknown" else f"param_{get('paramId', 0)}"
+    date, clock = int(get("dataDate")), int(get("dataTime"))
+    when = datetime(date // 10000, date // 100 % 100, date % 100, tzinfo=UTC)
+    when += timedelta(hours=clock // 100, minutes=clock % 100)
+    step = _step(str(get("endStep", 0)), url)
+    level = float(get("level", 0))
+    place = (float(get("number", 0)), (when - _EPOCH).total_seconds(), step, level)
+    attrs = {
+        "long_name": get("name"),
+        "units": get("units"),
+        "standard_name": get("cfName"),
+        "GRIB_shortName": get("shortName"),
+        "GRIB_paramId": get("paramId"),
+        "GRIB_typeOfLevel": get("typeOfLevel"),
+        "GRIB_stepType": get("stepType"),
+        "GRIB_edition": get("edition"),
+        "GRIB_gridType": get("gridType"),
+    }
+    known = {key: value for key, value in attrs.items() if value not in (None, "unknown")}
+    # Readers have special cases for values that are all the same, for missing ones and for no
+    # scale, and may be wrong in one of them only.
+    numbers = [get(key) or 0 for key in _SCALING]
+    signs = [(number > 0) - (number < 0) for number in numbers]
+    is_full = get("numberOfValues") == get("numberOfDataPoints")
+    packing = f"{get('packingType')} {get('bitsPerValue')} {is_full} {signs}"
+    made = Message(
+        offset,
+        length,
+        str(name),
+        str(get("typeOfLevel")),
+        place,
+        str(get("md5GridSection")),
+        packing,
+    )
+    return made, known
+
+
+def _step(text: str, url: str) -> float:
+    """A step in hours."""
+    for unit, hours in (("h", 1.0), ("m", 1 / 60), ("s", 1 / 3600)):
+        if text.endswith(unit):
+            return float(text[:-1]) * hours
+    try:
+        return float(text)
+    except ValueError:
+        raise unsuitable(f"the step {text!r} cannot be read", url) from None
+
+
+def grid_of(handle: Any, url: str) -> dict[str, Variable]:  # noqa: ANN401  (of eccodes)
+    """Coordinates of the grid: two axes where it is regular, else arrays over rows and columns."""
+    kind = eccodes.codes_get(handle, "gridType")
+    if kind in ("regular_ll", "regular_gg"):
+        lat = eccodes.codes_get_array(handle, "distinctLatitudes")
+        lon = eccodes.codes_get_array(handle, "distinctLongitudes")
+        if not eccodes.codes_get(handle, "jScansPositively"):
+            lat = lat[::-1] if lat[0] < lat[-1] else lat
+        _require_plain(handle, url)
+        return {
+            "latitude": loaded("latitude", ("latitude",), lat, {"units": "degrees_north"}),
+            "longitude": loaded("longitude", ("longitude",), lon, {"units": "degrees_east"}),
+        }
+    try:
+        if any(eccodes.codes_is_missing(handle, key) for key in ("Ny", "Nx")):
+            raise unsuitable(f"grids of the type {kind!r} are not supported", url)
+        shape = (eccodes.codes_get(handle, "Ny"), eccodes.codes_get(handle, "Nx"))
+    except eccodes.KeyValueNotFoundError:
+        raise unsuitable(f"grids of the type {kind!r} are not supported", url) from None
+    _require_plain(handle, url)
+    lat = eccodes.codes_get_array(handle, "latitudes").reshape(shape)
+    lon = eccodes.codes_get_array(handle, "longitudes").reshape(shape)
+    return {
+        "latitude": loaded("latitude", ("y", "x"), lat, {"units": "degrees_north"}),
+        "longitude": loaded("longitude", ("y", "x"), lon, {"units": "degrees_east"}),
+    }
+
+
+def _require_plain(handle: Any, url: str) -> None:  # noqa: ANN401  (of eccodes)
+    for key in ("alternativeRowScanning", "jPointsAreConsecutive", "iScansNegatively"):
+        if eccodes.codes_get(handle, key):
+            raise unsuitable(f"grids with {key} are not supported", url)
+
+
+def loaded(name: str, dims: tuple[str, ...], values: Array, attrs: Mapping[str, Any]) -> Variable:
+    """A coordinate with its values."""
+    encoding = encoding_of(Meaning(values.dtype.newbyteorder("<"), 0.0))
+    shape = tuple(values.shape)
+    chunks = tuple(max(1, n) for n in shape)
+    return Variable(name, dims, shape, chunks, encoding, plain(dict(attrs)), None, values)
+
+
+def refusal(data: bytes) -> str | None:
+    """Why a message cannot be referred to; None when gribberish decodes it as eccodes does."""
+    if data[7] != 2:
+        return "it is of the first edition of GRIB"
+    try:
+        from gribberish import parse_grib_array
+    except ImportError:
+        return "the package gribberish is not installed"
+    expected = decoded(data)
+    try:
+        found = parse_grib_array(data, 0)
+    except BaseException as error:  # a panic of its compiled code is not an Exception
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        return f"gribberish does not decode it ({type(error).__name__})"
+    size = float(np.nanmax(np.abs(expected), initial=0.0))
+    is_same = found.size == expected.size and np.allclose(
+        found.ravel(), expected, rtol=0, atol=1e-6 * size, equal_nan=True
+    )
+    return None if is_same else "gribberish decodes it to other values than eccodes"
+
+
+def decoded(data: bytes) -> Array:
+    """The values of a message, NaN where there are none."""
+    with opened(data) as handle:
+        eccodes.codes_set(handle, "missingValue", 9.9e36)
+        values = np.asarray(eccodes.codes_get_values(handle))
+        if eccodes.codes_get(handle, "bitmapPresent"):
+            values = np.where(values == 9.9e36, np.nan, values)
+        return values
+
+
+def unsuitable(message: str, url: str) -> InvalidInputError:
+    """The error for a file that is not what it should be."""
+    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA, file=shown(url))

@@ -1,0 +1,437 @@
+"""HDF5 and NetCDF4: metadata, chunk addresses and small variables, straight from the library.
+
+The filters are named as VirtualiZarr names them, so that what is written here is what its own
+writers would write. What bytes of a file and Zarr metadata together cannot tell (chunks that
+skipped a filter, filters without a codec, virtual datasets) has no references and is copied by
+the library, if the user agrees.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import h5py
+import numpy as np
+from h5py import h5d, h5t, h5z
+
+from frazil.errors import FrazilError
+from frazil.ingestion.allowed import Allowed
+from frazil.ingestion.encoding import Meaning, encoded_attributes, encoding_of
+from frazil.ingestion.hdf_attributes import attributes_of
+from frazil.ingestion.hdf_files import Files, Found, unsuitable
+from frazil.ingestion.loading import Wish
+from frazil.ingestion.parsed import PHONY
+from frazil.ingestion.plain_encoding import filter_configuration, is_plain
+from frazil.ingestion.records import Array, References, Variable, canonical, plain
+from frazil.ingestion.sources import look, read_range, shown
+
+_NO_VARIABLE: Final = b"This is a netCDF dimension but not a netCDF variable"
+
+
+class _ObstacleError(Exception):
+    """Why the bytes of a dataset cannot be referred to."""
+
+
+def scan_hdf(
+    url: str,
+    options: Mapping[str, Any],
+    group: str,
+    wish: Wish,
+    allowed: Allowed = Allowed(),  # noqa: B008  (frozen)
+) -> tuple[list[Variable], str, tuple[str, ...]]:
+    """The variables of a group, its attributes, and notes on what is left out.
+
+    Raises:
+        InvalidInputError: the file or a variable in it cannot be told in Zarr's terms, or leads
+            to a file that was not allowed.
+    """
+    with Files(url, options, allowed) as files:
+        found = files.find(group)
+        if found is None or not isinstance(found.item, h5py.Group):
+            raise unsuitable(f"there is no group {group!r}", url)
+        members = dict(files.members(found))
+        items = {name: each for name, each in members.items() if not wish.drops(name, members)}
+        below = [name for name, each in items.items() if isinstance(each.item, h5py.Group)]
+        datasets = {
+            name: each
+            for name, each in items.items()
+            if isinstance(each.item, h5py.Dataset) and not _is_bare(each.item)
+        }
+        for name, each in datasets.items():
+            _require_known_type(name, each)
+            files.require_sources(each)
+        numbers = _dimension_numbers(items)
+        attributes = {name: attributes_of(each.item) for name, each in datasets.items()}
+        described = {
+            name: (_dims(each.item, found.item.name, numbers), attributes[name][0], _size(each))
+            for name, each in datasets.items()
+        }
+        names = wish.chosen(described)
+        variables = [
+            _variable(files, name, each, *described[name][:2], options, loads=name in names)
+            for name, each in datasets.items()
+        ]
+        if not variables and below:
+            raise unsuitable(
+                f"the group {group or '/'!r} has no variables; choose one of its groups"
+                f" ({', '.join(below)}) as the source group",
+                url,
+            )
+        own, left_out = attributes_of(found.item)
+        odd = [*left_out, *(f"{name}:{key}" for name in datasets for key in attributes[name][1])]
+        return variables, plain(own), _notes(below, odd)
+
+
+def _notes(below: list[str], odd: list[str]) -> tuple[str, ...]:
+    told = []
+    if below:
+        told.append(f"groups that are not taken: {', '.join(below)}")
+    if odd:
+        told.append(f"attributes of types that Zarr has not are not taken: {', '.join(odd)}")
+    return tuple(told)
+
+
+def read_hdf(
+    url: str,
+    options: Mapping[str, Any],
+    path: str,
+    region: tuple[slice, ...],
+    allowed: Allowed = Allowed(),  # noqa: B008  (frozen)
+) -> Array:
+    """Values of a region of a variable, as stored."""
+    with Files(url, options, allowed) as files:
+        found = files.find(path)
+        if found is None or not isinstance(found.item, h5py.Dataset):
+            raise unsuitable(f"the variable {path!r} is gone", url)
+        files.require_sources(found)
+        return _values(files, found, path, region)
+
+
+def _is_bare(dataset: h5py.Dataset) -> bool:
+    """Whether this is a dimension of NetCDF4 that no variable belongs to."""
+    if not h5py.h5ds.is_scale(dataset.id):
+        return False
+    name = dataset.attrs.get("NAME")
+    return isinstance(name, bytes) and name.startswith(_NO_VARIABLE)
+
+
+def _require_known_type(name: str, found: Found) -> None:
+    """Refuse what neither references nor copies could hold."""
+    dtype = found.item.dtype
+    is_text = h5py.check_string_dtype(dtype) is not None
+    inner = [dtype.fields[field][0] for field in dtype.names] if dtype.names else [dtype]
+    is_known = all(each.kind in "biufcSV" and each.subdtype is None for each in inner)
+    is_number = all(each.itemsize <= 8 * (1 + (each.kind == "c")) for each in inner)
+    if is_text or (is_known and (is_number or dtype.kind in "SV")):
+        return
+    raise unsuitable(
+        f"the variable {name!r} has a type that Zarr has not ({dtype}); leave it out with drop",
+        found.url,
+    )
+
+
+def _size(found: Found) -> int:
+    return 0 if found.item.shape is None else int(found.item.nbytes)
+
+
+# --- variables ---
+
+
+def _variable(
+    files: Files,
+    name: str,
+    found: Found,
+    dims: tuple[str, ...],
+    attributes: dict[str, Any],
+    options: Mapping[str, Any],
+    *,
+    loads: bool,
+) -> Variable:
+    dataset = found.item
+    if dataset.shape is None:
+        raise unsuitable(
+            f"the variable {name!r} has no values at all (a null dataspace)", found.url
+        )
+    is_text = dataset.dtype.kind == "O"
+    dtype = np.dtype("O") if is_text else _plain_dtype(dataset.dtype)
+    if "_FillValue" in dataset.attrs:
+        attributes |= encoded_attributes(dataset.attrs["_FillValue"], dtype)
+    made = Variable(
+        name=name,
+        dims=dims,
+        shape=tuple(map(int, dataset.shape)),
+        chunks=tuple(max(1, int(n)) for n in (dataset.chunks or dataset.shape)),
+        encoding=_bare_encoding(name, found, dtype),
+        attributes=plain(attributes),
+        references=None,
+    )
+    bare = made.encoding
+    if loads or is_text:
+        # Strings of any length lie in a heap of the file, out of reach of references.
+        return replace(made, values=_values(files, found, name, ()))
+    try:
+        codecs = _codecs(dataset)
+        made = replace(made, encoding=_filtered_encoding(dataset, dtype, codecs))
+        made = replace(made, references=_references(files, name, found))
+        if not is_plain(dtype, codecs):
+            _try_out(made, files, found, options)
+    except _ObstacleError as error:
+        _require_filters(name, found)
+        return replace(made, encoding=bare, references=None, obstacle=str(error))
+    return made
+
+
+def _bare_encoding(name: str, found: Found, dtype: np.dtype[Any]) -> str:
+    """The encoding of values that went through no filter."""
+    try:
+        return _encoding(found.item, dtype, [])
+    except Exception as error:  # of the libraries that know all types
+        raise unsuitable(
+            f"the variable {name!r} has a type or a fill value that Zarr has not"
+            f" ({dtype}): {error}; leave it out with drop",
+            found.url,
+        ) from None
+
+
+def _encoding(dataset: h5py.Dataset, dtype: np.dtype[Any], codecs: list[dict[str, Any]]) -> str:
+    fill = dataset.fillvalue
+    value = "" if dtype.kind == "O" else fill.item() if isinstance(fill, np.generic) else fill
+    return encoding_of(Meaning(dtype, _frozen(value), canonical(codecs)))
+
+
+def _filtered_encoding(
+    dataset: h5py.Dataset, dtype: np.dtype[Any], codecs: list[dict[str, Any]]
+) -> str:
+    try:
+        return _encoding(dataset, dtype, codecs)
+    except Exception as error:  # a codec that zarr has not raises anything
+        filters = ", ".join(map(str, dataset._filters))
+        raise _ObstacleError(f"it has filters without a codec ({filters})") from error
+
+
+def _codecs(dataset: h5py.Dataset) -> list[dict[str, Any]]:
+    """The codecs that stand for the filters of a dataset."""
+    plain_ones = [filter_configuration(*each) for each in dataset._filters.items()]
+    found = [each for each in plain_ones if each is not None]
+    if len(found) == len(plain_ones):
+        return found
+    from virtualizarr.codecs import zarr_codec_config_to_v3
+    from virtualizarr.parsers.hdf.filters import codecs_from_dataset
+
+    try:
+        return [zarr_codec_config_to_v3(c.get_config()) for c in codecs_from_dataset(dataset)]
+    except Exception as error:
+        filters = ", ".join(map(str, dataset._filters))
+        raise _ObstacleError(f"it has filters without a codec ({filters})") from error
+
+
+def _require_filters(name: str, found: Found) -> None:
+    """Refuse what the library cannot read either."""
+    plist = found.item.id.get_create_plist()
+    for number in range(plist.get_nfilters()):
+        code, _, _, label = plist.get_filter(number)
+        if not h5z.filter_avail(code):
+            told = label.decode("utf-8", "replace") or "of no name"
+            raise unsuitable(
+                f"the variable {name!r} needs the HDF5 filter {code} ({told}), which is not"
+                " installed; leave it out with drop",
+                found.url,
+            )
+
+
+def _try_out(variable: Variable, files: Files, found: Found, options: Mapping[str, Any]) -> None:
+    """Decode a chunk both ways, where codecs are not those that everybody has."""
+    from frazil.ingestion.fetching import read_variable
+
+    refs = variable.references
+    assert refs is not None
+    if not len(refs):
+        return
+    place = np.unravel_index(int(refs.index[0]), variable.grid) if variable.dims else ()
+    region = tuple(
+        slice(int(at) * size, min((int(at) + 1) * size, length))
+        for at, size, length in zip(place, variable.chunks, variable.shape, strict=True)
+    )
+    expected = _values(files, found, variable.name, region)
+    try:
+        seen = read_variable(variable, region, options)
+    except FrazilError as error:
+        raise _ObstacleError(f"its codecs do not decode it ({error.args[0]})") from error
+    if seen.tobytes() != expected.astype(seen.dtype, copy=False).tobytes():
+        raise _ObstacleError("its codecs decode it to other values than HDF5 does")
+
+
+def _frozen(value: object) -> Any:  # noqa: ANN401  (a scalar of any type)
+    plain_value = value.item() if isinstance(value, np.ndarray) else value
+    return math.nan if plain_value != plain_value else plain_value  # one NaN equals itself in keys
+
+
+def _plain_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type without what h5py notes on it, such as the names of an enumeration."""
+    return np.dtype(dtype.str) if dtype.names is None else dtype
+
+
+# --- references ---
+
+
+def _references(files: Files, name: str, found: Found) -> References:
+    dataset = found.item
+    _require_plain_bytes(dataset)
+    plist = dataset.id.get_create_plist()
+    layout = plist.get_layout()
+    if layout == h5d.COMPACT:
+        # The values are in the header of the dataset, which may move: they come along.
+        raw = np.ascontiguousarray(dataset[()]).astype(_plain_dtype(dataset.dtype)).tobytes()
+        return References.of_bytes(raw)
+    if layout == h5d.VIRTUAL:
+        raise _ObstacleError("it is a virtual dataset, whose values are in other datasets")
+    if layout == h5d.CHUNKED:
+        return _chunks(name, found)
+    if plist.get_external_count():
+        return _raw_file(files, found)
+    offset = dataset.id.get_offset()
+    if offset is None:
+        return References.of_file(found.url, [], [], [])
+    return References.of_file(found.url, [0], [offset], [dataset.id.get_storage_size()])
+
+
+def _require_plain_bytes(dataset: h5py.Dataset) -> None:
+    """Numbers with fewer bits than bytes, or of another order, mean nothing to other readers."""
+    dtype = _plain_dtype(dataset.dtype)
+    if dtype.kind not in "biufc":
+        return
+    stored = dataset.id.get_type()
+    if isinstance(stored, h5t.TypeEnumID):
+        stored = stored.get_super()
+    usual = h5t.py_create(np.dtype("i1") if dtype.kind == "b" else dtype)
+    if not stored.equal(usual):
+        raise _ObstacleError("its numbers are stored in a way that only HDF5 knows")
+
+
+def _raw_file(files: Files, found: Found) -> References:
+    """Values in a file of their own."""
+    segments, size = _filled(files, found)
+    if len(segments) > 1:
+        raise _ObstacleError("its values are spread over several files")
+    return References.of_file(segments[0][0], [0], [segments[0][1]], [size])
+
+
+def _filled(files: Files, found: Found) -> tuple[list[tuple[str, int, int]], int]:
+    """The files that hold all values one after the other, and how many bytes that are."""
+    size = int(found.item.nbytes)
+    left, kept = size, []
+    for url, offset, length in files.raw_segments(found):
+        if left:
+            part = min(left, length)
+            identity = look(url, files.options)
+            if identity is None or identity.size < offset + part:
+                raise unsuitable(
+                    f"a file of raw values is missing or too short: {shown(url)}", found.url
+                )
+            kept.append((url, offset, part))
+            left -= part
+    if left:
+        raise unsuitable("the files of raw values are too short", found.url)
+    return kept, size
+
+
+def _raw_values(files: Files, found: Found, region: tuple[slice, ...]) -> Array:
+    """Values from files of their own; of them only the rows that a region is in."""
+    dataset, dtype = found.item, _plain_dtype(found.item.dtype)
+    segments, size = _filled(files, found)
+    rows = slice(*region[0].indices(dataset.shape[0])[:2]) if region else slice(0, None)
+    row = size // max(1, dataset.shape[0]) if dataset.ndim else size
+    first, last = row * rows.start, size if rows.stop is None else row * rows.stop
+    parts, at = [], 0
+    for url, offset, length in segments:
+        low, high = max(first, at), min(last, at + length)
+        if low < high:
+            parts.append(read_range(url, offset + low - at, high - low, files.options))
+        at += length
+    values = np.frombuffer(b"".join(parts), dtype)
+    shape = (-1, *dataset.shape[1:]) if dataset.ndim else ()
+    return values.reshape(shape)[(slice(None), *region[1:])] if region else values.reshape(shape)
+
+
+def _chunks(name: str, found: Found) -> References:
+    dataset, low = found.item, found.item.id
+    count = low.get_num_chunks()
+    rows: list[tuple[int, int, int]] = []
+    steps = np.array(_strides(dataset.shape, dataset.chunks), np.int64)
+    places: list[tuple[int, ...]] = []
+
+    def take(stored: Any) -> None:  # noqa: ANN401  (h5py's own record)
+        places.append(stored.chunk_offset)
+        rows.append((stored.byte_offset, stored.size, stored.filter_mask))
+
+    low.chunk_iter(take)
+    if len(rows) != count:
+        raise unsuitable(f"the index of the chunks of {name!r} cannot be read", found.url)
+    if not rows:
+        return References.of_file(found.url, [], [], [])
+    columns = np.array(rows, np.uint64)
+    if columns[:, 2].any():
+        raise _ObstacleError(
+            "some of its chunks skipped a filter when they were written, which references cannot"
+            " tell"
+        )
+    index = (np.array(places, np.int64) // np.array(dataset.chunks)) @ steps
+    return References.of_file(found.url, index, columns[:, 0], columns[:, 1])
+
+
+def _strides(shape: tuple[int, ...], chunks: tuple[int, ...]) -> list[int]:
+    """Steps of each axis in the C order of the chunk grid."""
+    steps = [1] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        steps[axis] = steps[axis + 1] * -(-shape[axis + 1] // chunks[axis + 1])
+    return steps
+
+
+# --- dimensions ---
+
+
+def _dims(dataset: h5py.Dataset, group: str, numbered: Mapping[int, str]) -> tuple[str, ...]:
+    """Names of the dimensions, as NetCDF4 gives them; made-up ones where there are none."""
+    is_scale = h5py.h5ds.is_scale(dataset.id)
+    ndim = dataset.ndim if dataset.shape is not None else 0
+    numbers = dataset.attrs.get("_Netcdf4Coordinates") if is_scale and ndim != 1 else None
+    if is_scale and ndim == 1:
+        names = [str(dataset.name)]
+    elif numbers is not None:
+        # A coordinate with several dimensions cannot have scales of its own.
+        names = [numbered.get(int(number), f"{PHONY}{axis}") for axis, number in enumerate(numbers)]
+    else:
+        scales = dataset.dims
+        names = [
+            str(found[0].name) if len(found := scales[axis]) else f"{PHONY}{axis}"
+            for axis in range(ndim)
+        ]
+    return tuple(name.removeprefix(group).removeprefix("/") for name in names)
+
+
+def _dimension_numbers(items: Mapping[str, Found]) -> dict[int, str]:
+    """Names of NetCDF4 dimensions by the numbers that variables with two dimensions or more use."""
+    datasets = [each.item for each in items.values() if isinstance(each.item, h5py.Dataset)]
+    return {
+        int(item.attrs["_Netcdf4Dimid"]): str(item.name)
+        for item in datasets
+        if "_Netcdf4Dimid" in item.attrs and h5py.h5ds.is_scale(item.id)
+    }
+
+
+def _values(files: Files, found: Found, name: str, region: tuple[slice, ...]) -> Array:
+    dataset = found.item
+    if dataset.id.get_create_plist().get_external_count():
+        return _raw_values(files, found, region)
+    text = h5py.check_string_dtype(dataset.dtype)
+    try:
+        if text is not None and text.length is None:
+            texts = dataset.asstr()[region if dataset.ndim else ()]
+            return np.asarray(texts, dtype=np.dtypes.StringDType())
+        values = dataset[region if dataset.ndim else ()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise unsuitable(f"the values of {name!r} cannot be read: {error}", found.url) from None
+    return np.asarray(values).astype(_plain_dtype(dataset.dtype), copy=False)

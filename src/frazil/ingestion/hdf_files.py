@@ -1,0 +1,171 @@
+"""HDF5 files and what is in them, without opening any other file that nobody allowed.
+
+The library follows links, and opens the files of external and virtual datasets, whenever a path or
+a value is asked for. So paths are walked here, one link at a time, and the storage of a dataset is
+looked at before its shape or values are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias
+
+import h5py
+from h5py import h5d, h5l
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.ingestion.allowed import Allowed
+from frazil.ingestion.sources import client_for, local_path, shown
+from frazil.storage.locations import key_of
+
+Item: TypeAlias = "h5py.Group | h5py.Dataset | h5py.Datatype"
+
+DEPTH: Final = 16
+"""Links that lead to links, and virtual datasets of virtual ones, are followed so far."""
+
+
+def unsuitable(message: str, url: str) -> InvalidInputError:
+    """The error for a file that is not what it should be."""
+    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA, file=shown(url))
+
+
+def open_hdf(url: str, options: Mapping[str, Any]) -> h5py.File:
+    """Open an HDF5 file, here or elsewhere.
+
+    Raises:
+        InvalidInputError: it is damaged, or no such file.
+    """
+    path = local_path(url)
+    try:
+        if path is not None:
+            return h5py.File(path, mode="r")
+        from obspec_utils.readers import BlockStoreReader
+
+        return h5py.File(BlockStoreReader(client_for(url, options), key_of(url)), mode="r")
+    except OSError as error:
+        raise unsuitable(f"not a readable HDF5 file: {error}", url) from None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """A group or dataset, and the file that it is really in."""
+
+    url: str
+    item: Item
+
+
+class Files:
+    """A file and those it may lead to, open until the end of a `with` block."""
+
+    def __init__(self, url: str, options: Mapping[str, Any], allowed: Allowed) -> None:
+        self.options = options
+        self._allowed = allowed
+        self._open = {url: open_hdf(url, options)}
+        self.root = Found(url, self._open[url]["/"])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for file in self._open.values():
+            file.close()
+
+    # --- paths ---
+
+    def find(self, path: str, start: Found | None = None, depth: int = DEPTH) -> Found | None:
+        """What a path leads to; None for nothing.
+
+        Raises:
+            InvalidInputError: it leads to a file that was not allowed.
+        """
+        at = self._root(start.url) if start is not None and path.startswith("/") else start
+        found: Found | None = at or self.root
+        for name in path.split("/"):
+            if found is None or not isinstance(found.item, h5py.Group):
+                return None
+            if name not in ("", "."):
+                found = self._member(found, name, depth)
+        return found
+
+    def members(self, group: Found) -> Iterator[tuple[str, Found]]:
+        """What a group has; links that lead nowhere are left out."""
+        assert isinstance(group.item, h5py.Group)
+        for name in group.item:
+            found = self._member(group, name, DEPTH)
+            if found is not None:
+                yield name, found
+
+    def _root(self, url: str) -> Found:
+        return Found(url, self._open[url]["/"])
+
+    def _member(self, group: Found, name: str, depth: int) -> Found | None:
+        if not depth:
+            raise unsuitable(f"the link {name!r} leads on and on", group.url)
+        links, key = group.item.id.links, name.encode("utf-8", "surrogateescape")
+        if not links.exists(key):
+            return None
+        kind = links.get_info(key).type
+        if kind == h5l.TYPE_HARD:
+            return Found(group.url, group.item[name])
+        if kind == h5l.TYPE_SOFT:
+            return self.find(links.get_val(key).decode(), group, depth - 1)
+        if kind != h5l.TYPE_EXTERNAL:
+            raise unsuitable(f"the link {name!r} is of a kind that is not known", group.url)
+        file, path = (part.decode() for part in links.get_val(key))
+        url = self._file(file, group.url)
+        return self.find(path, self._root(url), depth - 1)
+
+    def _file(self, name: str, by: str) -> str:
+        """Open a file that another one names."""
+        url = self._allowed.require(name, by)
+        if url not in self._open:
+            self._open[url] = open_hdf(url, self.options)
+        return url
+
+    # --- other files ---
+
+    def raw_segments(self, found: Found) -> list[tuple[str, int, int]]:
+        """Where the values of a dataset with external storage are: files, offsets and lengths.
+
+        They are read without the library, which would look for them where the program was started
+        and take zeros for what a file lacks.
+
+        Raises:
+            InvalidInputError: a file was not allowed.
+        """
+        plist = found.item.id.get_create_plist()
+        named = [plist.get_external(number) for number in range(plist.get_external_count())]
+        return [
+            (self._allowed.require(name.decode(), found.url), int(offset), int(size))
+            for name, offset, size in named
+        ]
+
+    def require_sources(self, found: Found, depth: int = DEPTH) -> None:
+        """Make sure that the library may read a dataset, and finds all that it consists of.
+
+        Raises:
+            InvalidInputError: it would open a file that was not allowed, or miss one.
+        """
+        if self.raw_segments(found) and depth < DEPTH:
+            raise unsuitable("a virtual dataset of datasets with files of raw values", found.url)
+        plist = found.item.id.get_create_plist()
+        if plist.get_layout() != h5d.VIRTUAL:
+            return
+        if local_path(found.url) is None or not depth:
+            raise unsuitable("a virtual dataset is read from local disks only", found.url)
+        for number in range(plist.get_virtual_count()):
+            file, name = plist.get_virtual_filename(number), plist.get_virtual_dsetname(number)
+            if "%" in file.replace("%%", "") or "%" in name.replace("%%", ""):
+                raise unsuitable(f"a virtual dataset of a pattern of files: {file!r}", found.url)
+            url = found.url if file == "." else self._file(file.replace("%%", "%"), found.url)
+            source = self.find(name.replace("%%", "%"), self._root(url), depth - 1)
+            if source is None or not isinstance(source.item, h5py.Dataset):
+                raise unsuitable(f"{name!r} of a virtual dataset is not in {shown(url)}", found.url)
+            self.require_sources(source, depth - 1)

@@ -1,0 +1,260 @@
+"""Parsers of foreign files run in a child process, so that a crash or a hang is an answer too.
+
+Libraries in C and Rust that meet a damaged file can abort the process, loop for ever or take all
+memory. Each process that scans therefore has one helper, which lives as long as it behaves: it is
+ended by its own alarm when a call takes too long, and by nobody's wish when it crashes. Either way
+the next call gets a new one, and whoever asked is told what happened.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import pickle
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, Any, Final, ParamSpec, TypeVar
+
+from frazil.errors import ErrorKind, InvalidInputError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NUMBER: Final = struct.Struct("<Q")
+_START: Final = (
+    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer);"
+    " from frazil.ingestion.isolation import serve; serve()"
+)
+_PREFIXES: Final = ("HDF5_VDS_PREFIX", "HDF5_EXTFILE_PREFIX", "HDF5_EXT_PREFIX")
+"""Variables by which HDF5 would look for files that other files name in further places."""
+
+
+PATIENCE: Final = 10
+"""So many times as long a call may wait for others, such as a busy machine or a distant store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one call may take; 0 for any amount."""
+
+    seconds: float = 0
+    """of work; see `PATIENCE` for those on the clock"""
+    memory: int = 0
+    """bytes beyond what the helper has when it starts"""
+
+
+class ParserEndedError(InvalidInputError):
+    """The helper did not survive a call."""
+
+
+def isolated(limits: Limits, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """The result of a function, run by the helper of this process.
+
+    Raises:
+        ParserEndedError: it took too long or too much memory, or crashed.
+    """
+    return _helper().call(limits, work, args, kwargs)
+
+
+class _Helper:
+    """The child process, started when it is needed."""
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def call(
+        self,
+        limits: Limits,
+        work: Callable[..., R],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> R:
+        with self._lock:
+            process = self._started()
+            try:
+                _send(process.stdin, (limits, work, args, kwargs))
+                is_good, stays, found = _receive(process.stdout)
+            except (EOFError, BrokenPipeError):
+                raise self._ended(process, limits) from None
+            except BaseException:  # an interrupt: the next call would get this one's answer
+                self._close(process)
+                raise
+            if not stays:
+                self._close(process)
+        if is_good:
+            result: R = found
+            return result
+        raise found
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _START],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={k: v for k, v in os.environ.items() if k not in _PREFIXES},
+            )
+            assert self._process.stdin is not None
+            pickle.dump(sys.path, self._process.stdin)
+            self._process.stdin.flush()
+        return self._process
+
+    def _ended(self, process: subprocess.Popen[bytes], limits: Limits) -> ParserEndedError:
+        self._close(process)
+        code = process.returncode
+        if code in (-signal.SIGALRM, -signal.SIGPROF):
+            told = (
+                f"it took longer than {limits.seconds:g} s to read, as a damaged file may;"
+                " set scan_seconds for more"
+            )
+        else:
+            name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            told = f"the library that reads it crashed ({name})"
+        return ParserEndedError(told, kind=ErrorKind.UNSUITABLE_DATA)
+
+    def stop(self) -> None:
+        """End the child when this process ends."""
+        if self._process is not None and self.owner == os.getpid():
+            self._close(self._process)
+
+    def _close(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = None
+        # A process that ends by itself says why; one that stays is not waited for.
+        for pipe in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()  # type: ignore[union-attr]  # both are pipes
+        try:
+            process.wait(1)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+_lock: Final = threading.Lock()
+_known: _Helper | None = None
+
+
+def _helper() -> _Helper:
+    global _known
+    with _lock:
+        # A fork has the pipes of its parent, whose answers are not for it.
+        if _known is None or _known.owner != os.getpid():
+            _known = _Helper()
+            atexit.register(_known.stop)
+        return _known
+
+
+def _send(pipe: IO[bytes] | None, value: object) -> None:
+    assert pipe is not None
+    buffers: list[pickle.PickleBuffer] = []
+    data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append)
+    parts = [memoryview(data), *(each.raw() for each in buffers)]  # arrays go without a copy
+    pipe.write(_NUMBER.pack(len(parts)))
+    for part in parts:
+        pipe.write(_NUMBER.pack(part.nbytes))
+        pipe.write(part)
+    pipe.flush()
+
+
+def _receive(pipe: IO[bytes] | None) -> Any:  # noqa: ANN401  (what was sent)
+    assert pipe is not None
+    data, *buffers = [_exactly(pipe, _number(pipe)) for _ in range(_number(pipe))]
+    return pickle.loads(data, buffers=buffers)
+
+
+def _number(pipe: IO[bytes]) -> int:
+    found: int = _NUMBER.unpack(_exactly(pipe, _NUMBER.size))[0]
+    return found
+
+
+def _exactly(pipe: IO[bytes], size: int) -> bytearray:
+    data = bytearray(size)
+    view, at = memoryview(data), 0
+    while at < size:
+        count = pipe.readinto(view[at:])  # type: ignore[attr-defined]  # a buffered reader
+        if not count:
+            raise EOFError
+        at += count
+    return data
+
+
+# --- the child ---
+
+
+def serve() -> None:
+    """Do what comes by standard input until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # libraries may print; what is printed is no answer
+    while True:
+        try:
+            limits, work, args, kwargs = _receive(sys.stdin.buffer)
+        except EOFError:
+            return
+        _bound(limits.memory)
+        _alarm(limits.seconds)
+        try:
+            answer: tuple[bool, bool, Any] = (True, True, work(*args, **kwargs))
+        except Exception as error:
+            answer = (False, not isinstance(error, MemoryError), _told(error))
+        except BaseException as error:  # a panic of Rust, after which nothing is sure
+            answer = (False, False, _told(error))
+        _alarm(0)
+        _send(answers, answer)
+        if not answer[1]:
+            os._exit(0)
+
+
+def _alarm(seconds: float) -> None:
+    """Let the system end this process after so many seconds, whatever it does then."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE * seconds)
+
+
+def _told(error: BaseException) -> Exception:
+    """An error that the other side can unpickle."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    if isinstance(error, Exception):
+        return error
+    return RuntimeError(f"{type(error).__name__}: {error}")
+
+
+_start: int | None = None
+
+
+def _bound(memory: int) -> None:
+    """Let the process have so many bytes of data more than it had in the beginning."""
+    global _start
+    import resource
+
+    if _start is None:
+        _start = _data_bytes()
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    wanted = _start + memory if memory and _start else resource.RLIM_INFINITY
+    if hard not in (resource.RLIM_INFINITY, -1):
+        wanted = min(wanted, hard) if wanted != resource.RLIM_INFINITY else hard
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+
+
+def _data_bytes() -> int:
+    """Private memory that this process has been given; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123  (no file)
+            for line in status:
+                if line.startswith("VmData:"):
+                    return int(line.split()[1]) << 10
+    except OSError:
+        pass
+    return 0

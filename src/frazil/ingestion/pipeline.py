@@ -1,0 +1,400 @@
+"""An ingest from the names of files to a commit, in order: scan, compare, plan, write, publish.
+
+Nothing is written before all files were scanned and compared, and nothing that others can see
+before the one commit. Work on files goes through a `Runner`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
+
+from frazil import config
+from frazil.errors import ConflictError, ErrorKind
+from frazil.ingestion import containers, provenance, writing
+from frazil.ingestion.allowed import Allowed
+from frazil.ingestion.copying import Copied, copies, copy
+from frazil.ingestion.findings import Findings
+from frazil.ingestion.isolation import Limits
+from frazil.ingestion.manifests import Written, cells, covered, united, write_cell
+from frazil.ingestion.names import require_variables
+from frazil.ingestion.planning import make_plan
+from frazil.ingestion.plans import Kind, Plan, Planned, Wanted
+from frazil.ingestion.records import (
+    Failure,
+    FileScan,
+    Outcome,
+    References,
+    Skipped,
+    Task,
+    origin_of,
+)
+from frazil.ingestion.reports import IngestReport, Progress, Status, refused
+from frazil.ingestion.scan import scan, unless_known
+from frazil.ingestion.sources import expand, shown
+from frazil.ingestion.tables import part_of, table_of
+from frazil.ingestion.target import Target
+from frazil.ingestion.values import digest_safely
+from frazil.masking import MaskedRecord
+from frazil.model.nodes import ArrayNode
+from frazil.model.values import ConflictDetector
+from frazil.session import ForkSession, Session
+from frazil.storage.base import Storage
+from frazil.transaction.mergeable import merge_changes
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+REFS_BY_TASKS: Final = 1_000_000
+"""Arrays with so many references have their manifests written by tasks."""
+FAIL: Final = "fail"
+SKIP: Final = "skip"
+TELL: Final = "tell"
+REFUSE: Final = "refuse"
+PLANS: Final = 10
+"""How often an ingest plans while others keep committing what it relied on."""
+_OVERTAKEN: Final = (
+    ErrorKind.COMMIT_CONFLICT,
+    ErrorKind.REBASE_FAILED,
+    ErrorKind.REPO_INFO_UPDATED,
+)
+
+
+class Runner(Protocol):
+    """Runs one function over many items, here or elsewhere."""
+
+    def run(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
+        """Results with the numbers of their items, in any order."""
+
+    def facts(self) -> dict[str, object]:
+        """What the commit should tell of where the work was done."""
+
+
+class Here:
+    """Runs everything in this process, one after the other."""
+
+    def run(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
+        """Results in order."""
+        return ((number, work(item)) for number, item in enumerate(items))
+
+    def facts(self) -> dict[str, object]:
+        """Nothing that a commit should tell."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Request(MaskedRecord):
+    """All that a user asks of an ingest."""
+
+    files: Sequence[str]
+    group: str = ""
+    branch: str = "main"
+    wanted: Wanted = field(default_factory=Wanted)
+    append: bool = False
+    on_error: str = FAIL
+    gaps: str = TELL
+    """whether a coordinate that jumps is told, or refused"""
+    dry_run: bool = False
+    message: str | None = None
+    format: str | None = None
+    source_group: str = ""
+    source_options: Mapping[str, Any] = field(default_factory=dict)
+    load: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    container: str | None = None
+    allow: tuple[str, ...] = ()
+    """prefixes of further files that the given ones may refer to"""
+    refs_by_tasks: int = REFS_BY_TASKS
+
+
+def ingest(
+    storage: Storage,
+    request: Request,
+    runner: Runner,
+    progress: Callable[[Progress], None] = lambda _: None,
+) -> IngestReport:
+    """Ingest files into the repository at a place, which is made when there is none.
+
+    Raises:
+        InvalidInputError: files do not go together, or some failed; nothing is committed then.
+            The error carries the report as `report`.
+    """
+    return _Ingest(storage, request, runner, progress).run()
+
+
+class _Ingest:
+    """One ingest at work."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        request: Request,
+        runner: Runner,
+        progress: Callable[[Progress], None],
+    ) -> None:
+        self.storage = storage
+        self.request = request
+        self.runner = runner
+        self.tell = progress
+        self.started = time.monotonic()
+        self.findings = self._no_findings()
+        self.group = "/" + request.group.strip("/") if request.group.strip("/") else ""
+        # Whoever names the prefix of virtual chunks allows what is below it.
+        given = (*request.allow, *([request.container] if request.container else []))
+        self.allowed = Allowed.of(given).prefixes
+        settings = config.current()
+        self.limits = Limits(settings.scan_seconds, settings.scan_memory_bytes)
+
+    # --- the steps ---
+
+    def run(self) -> IngestReport:
+        """Do it, planning again when others committed what the plan does not go with."""
+        urls = expand(self.request.files, self.request.source_options)
+        target = self._target()
+        outcomes = self._scan(urls, target.known())
+        for plans_left in reversed(range(PLANS)):
+            try:
+                return self._carried_out(outcomes, target)
+            except ConflictError as conflict:
+                if conflict.kind not in _OVERTAKEN or not plans_left:
+                    raise
+            target = self._target()
+            known = target.known()
+            outcomes = [unless_known(each, known) for each in outcomes]
+            self.findings = self._no_findings()
+        raise AssertionError("the last attempt returns or raises")
+
+    def _no_findings(self) -> Findings:
+        return Findings(refused=frozenset(["gap"] if self.request.gaps == REFUSE else ()))
+
+    def _target(self) -> Target:
+        return Target(self.storage, self.request.branch, self.group)
+
+    def _carried_out(self, outcomes: Sequence[Outcome], target: Target) -> IngestReport:
+        """Plan for what the target is now, and write it."""
+        request = self.request
+        scans = [each for each in outcomes if isinstance(each, FileScan)]
+        failures = tuple(each for each in outcomes if isinstance(each, Failure))
+        skipped = tuple(each.url for each in outcomes if isinstance(each, Skipped))
+        report = IngestReport(
+            status=Status.PLANNED,
+            files=tuple(each.url for each in scans),
+            failures=failures,
+            skipped=skipped,
+        )
+        if failures and request.on_error == FAIL:
+            raise refused(self._finish(report, Status.REFUSED))
+        if not scans:
+            if failures:
+                raise refused(self._finish(report, Status.REFUSED))
+            return self._finish(report, Status.UNCHANGED)
+        plan, base = self._plan(scans, target)
+        report = replace(report, arrays=tuple(plan.arrays), axes=_axes(plan))
+        if self.findings.errors:
+            raise refused(self._finish(report, Status.REFUSED))
+        if request.dry_run:
+            return self._finish(report, Status.PLANNED)
+        prefixes = self._prefixes(plan)
+        session, added = target.writing(plan, base, prefixes, request.source_options)
+        report = replace(report, added_containers=tuple(added))
+        return self._write(session, plan, report, prefixes)
+
+    def _finish(self, report: IngestReport, status: Status, **facts: Any) -> IngestReport:  # noqa: ANN401 - fields of the report
+        seconds = time.monotonic() - self.started
+        return replace(
+            report, status=status, findings=tuple(self.findings.found), seconds=seconds, **facts
+        )
+
+    def _scan(self, urls: Sequence[str], known: Mapping[bytes, bytes]) -> list[Outcome]:
+        request = self.request
+        tasks = [
+            Task(
+                url,
+                known.get(provenance.name_mark(url)),
+                request.format,
+                request.source_group,
+                request.load,
+                request.drop,
+                self.allowed,
+            )
+            for url in urls
+        ]
+        found: list[Outcome | None] = [None] * len(tasks)
+        state = Progress("scanning", len(tasks))
+        self.tell(state)
+        work = partial(scan, request.source_options, self.limits)
+        for number, outcome in self.runner.run(work, tasks):
+            # What was packed for the way takes its full size again until it is compact.
+            found[number] = outcome.compact() if isinstance(outcome, FileScan) else outcome
+            state = state.with_scan(outcome)
+            self.tell(state)
+        return [each for each in found if each is not None]
+
+    def _plan(self, scans: Sequence[FileScan], target: Target) -> tuple[Plan, FileScan | None]:
+        base, wanted = None, self.request.wanted
+        session = target.reading()
+        if session is not None:
+            found = writing.read_base(session, self.group)
+            if found is not None and not self.request.append:
+                self.findings.error(
+                    "exists",
+                    f"the group {self.group or '/'!r} has arrays already; append to them, or"
+                    " choose another group",
+                )
+            if found is not None and self.request.append:
+                base = found[0]
+                wanted = replace(wanted, native_arrays=found[1])
+        require_variables((*self.request.load, *self.request.drop), scans, self.findings)
+        plan = make_plan(scans, wanted, self.findings, base)
+        self._compare_static(plan)
+        return plan, base
+
+    def _compare_static(self, plan: Plan) -> None:
+        """Compare by value what is not joined and was not loaded."""
+        if self.findings.errors:
+            return
+        for array in plan.arrays:
+            if array.kind is Kind.LOADED or any(plan.axis(dim) for dim in array.dims):
+                continue
+            files = [n for n, each in enumerate(plan.scans) if each.get(array.name) is not None]
+            if len(files) < 2:
+                continue
+            origins = [origin_of(plan.scans[n], array.name) for n in files]
+            work = partial(digest_safely, self.request.source_options, self.limits)
+            marks = dict(self.runner.run(work, origins))
+            odd = [plan.scans[files[n]].url for n, mark in marks.items() if mark != marks[0]]
+            if odd:
+                self.findings.error(
+                    "values",
+                    "the values differ from those of the first file, and no dimension of it is"
+                    " joined",
+                    odd,
+                    array.name,
+                )
+
+    # --- writing ---
+
+    def _write(
+        self, session: Session, plan: Plan, report: IngestReport, prefixes: Sequence[str]
+    ) -> IngestReport:
+        is_new = not plan.has_base
+        writing.make_groups(session, self.group, plan.attributes if is_new else None)
+        for array in plan.arrays:
+            writing.make_array(session, self._path(array), array, plan)
+        loaded_bytes = sum(
+            writing.write_loaded(session, self._path(array), array, plan)
+            for array in plan.arrays
+            if array.kind is Kind.LOADED
+        )
+        native_chunks, native_bytes = self._copy(session, plan)
+        referred = [
+            self._refer(session, plan, array) for array in plan.arrays if array.kind is Kind.VIRTUAL
+        ]
+        virtual_chunks = sum(count for count, _ in referred)
+        self.tell(Progress("committing", 0))
+        facts = {
+            "virtual_chunks": virtual_chunks,
+            "native_chunks": native_chunks,
+            **self.runner.facts(),
+        }
+        snapshot = self._commit(session, plan, facts)
+        return self._finish(
+            report,
+            Status.COMMITTED,
+            snapshot_id=snapshot,
+            virtual_chunks=virtual_chunks,
+            native_chunks=native_chunks,
+            referenced_bytes=sum(size for _, size in referred),
+            copied_bytes=native_bytes + loaded_bytes,
+            containers=tuple(containers.covering(session.config, prefixes)),
+        )
+
+    def _commit(self, session: Session, plan: Plan, facts: Mapping[str, object]) -> str:
+        scans = plan.scans[1:] if plan.has_base else plan.scans
+        metadata = provenance.as_metadata(
+            [(each.url, each.identity) for each in scans], self.group, **facts
+        )
+        where = f" into {self.group}" if self.group else ""
+        named = shown(scans[0].url).rpartition("/")[2] if len(scans) == 1 else f"{len(scans)} files"
+        message = self.request.message or f"Ingest {named}{where}"
+        return session.commit(message, metadata, rebase_with=ConflictDetector())
+
+    def _path(self, array: Planned) -> str:
+        return f"{self.group}/{array.name}"
+
+    def _prefixes(self, plan: Plan) -> list[str]:
+        """Where references of the plan point to."""
+        if self.request.container is not None:
+            return [self.request.container]
+        locations = dict.fromkeys(
+            location
+            for array in plan.arrays
+            if array.kind is Kind.VIRTUAL
+            for file in array.files
+            for location in _references(plan, array, file).locations
+        )
+        return containers.prefixes_of(locations)
+
+    def _refer(self, session: Session, plan: Plan, array: Planned) -> tuple[int, int]:
+        """Put the references of an array into the session; tell their number and bytes."""
+        state = session.state
+        node = state.array(self._path(array))
+        count = sum(len(_references(plan, array, file)) for file in array.files)
+        if array.base_shape is None and count >= self.request.refs_by_tasks:
+            return self._write_manifests(session, plan, array, node)
+        table = table_of([part_of(plan, array, n) for n in array.files], len(array.dims))
+        table = covered(state.context, table)
+        state.set_table(node, table)
+        return len(table), int(table.length.sum())
+
+    def _write_manifests(
+        self, session: Session, plan: Plan, array: Planned, node: ArrayNode
+    ) -> tuple[int, int]:
+        """Let tasks write the manifests of an array, and take what they return."""
+        context = session.state.context
+        items = [*cells(plan, array, node, context)]
+        state = Progress(f"writing manifests of {array.name}", 0, regions=len(items))
+        self.tell(state)
+        written: list[Written] = []
+        for _, found in self.runner.run(partial(write_cell, context), items):
+            written += found
+            chunks = sum(each.file.num_chunk_refs for each in found)
+            state = state.with_copy(chunks, sum(each.nbytes for each in found))
+            self.tell(state)
+        session.state.set_manifests(node, united(written, len(array.dims)))
+        return state.chunks, state.nbytes
+
+    def _copy(self, session: Session, plan: Plan) -> tuple[int, int]:
+        """Copy the values of native arrays; tell how many chunks and bytes that was."""
+        items = [
+            item
+            for array in plan.arrays
+            if array.kind is Kind.NATIVE
+            for item in copies(plan, array, self._path(array))
+        ]
+        if not items:
+            return 0, 0
+        fork = ForkSession.with_nodes_of(session)
+        state = Progress("copying", 0, regions=len(items))
+        self.tell(state)
+        work = partial(copy, fork, self.request.source_options, self.limits)
+        for _, done in self.runner.run(work, items):
+            assert isinstance(done, Copied)
+            merge_changes(session.state.changes, done.changes)
+            state = state.with_copy(done.chunks, done.nbytes)
+            self.tell(state)
+        session.state.move_base(session.state.base_id)
+        return state.chunks, state.nbytes
+
+
+def _axes(plan: Plan) -> tuple[tuple[str, int, int], ...]:
+    return tuple((axis.name, axis.length, axis.blocks) for axis in plan.axes)
+
+
+def _references(plan: Plan, array: Planned, file: int) -> References:
+    found = plan.scans[file][array.name].references
+    assert found is not None, "what is not copied has references from every file"
+    return found

@@ -1,0 +1,414 @@
+"""From scans and wishes to a plan; whatever would give wrong values is found here. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from frazil.ingestion import comparing
+from frazil.ingestion.aligning import Joint, alignment
+from frazil.ingestion.arranging import ABSENT, Axis, arrange
+from frazil.ingestion.encoding import (
+    dtype_of,
+    encoded_attributes,
+    native_encoding,
+    renewed,
+    with_checksums,
+)
+from frazil.ingestion.findings import Finding, Findings, Level
+from frazil.ingestion.names import with_real_names
+from frazil.ingestion.plans import Kind, Mode, Plan, Planned, Wanted
+from frazil.ingestion.records import FileScan, Shape
+from frazil.ingestion.values import decoded
+
+CODEC_PACKAGES: Final = {
+    "gribberish": "gribberish",
+    "imagecodecs_": "virtual-tiff",
+    "virtual_tiff": "virtual-tiff",
+    "numcodecs.imagecodecs_": "imagecodecs",
+}
+"""by the beginnings of the names of their codecs"""
+
+
+def make_plan(
+    scans: Sequence[FileScan],
+    wanted: Wanted,
+    findings: Findings,
+    base: FileScan | None = None,
+) -> Plan:
+    """Plan an ingest of some files, after what the repository has (`base`).
+
+    The plan is usable only if `findings` has no errors then.
+    """
+    has_base = base is not None
+    whole = (base, *scans) if base is not None else tuple(scans)
+    _tell_notes(whole, findings)
+    wanted = with_real_names(whole, wanted, findings)
+    axes = arrange(whole, wanted.concat_dims, findings, has_base=has_base)
+    if findings.errors:
+        return Plan(whole, (), (), whole[0].attributes, has_base)
+    if not axes:
+        _refuse_duplicates(whole, findings)
+    planner = _Planner(whole, axes, wanted, findings, has_base=has_base)
+    names = dict.fromkeys(variable.name for scan in whole for variable in scan.variables)
+    arrays = [made for name in names if (made := planner.plan(name)) is not None]
+    return Plan(whole, tuple(axes), tuple(arrays), whole[0].attributes, has_base)
+
+
+def _tell_notes(scans: Sequence[FileScan], findings: Findings) -> None:
+    notes: dict[str, list[str]] = {}
+    for scan in scans:
+        for note in scan.notes:
+            notes.setdefault(note, []).append(scan.url)
+    for note, urls in notes.items():
+        findings.note("left-out", note, urls)
+
+
+def _refuse_duplicates(scans: Sequence[FileScan], findings: Findings) -> None:
+    """Refuse files that give nothing new, where no dimension tells files apart."""
+    seen: dict[str, str] = {}
+    for scan in scans:
+        names = [each.name for each in scan.variables if each.values is None]
+        if names and all(name in seen for name in names):
+            findings.error(
+                "duplicate",
+                "files have the same variables and the same coordinates; if they are to be joined"
+                " along a new dimension, or one without coordinates, name it",
+                (seen[names[0]], scan.url),
+            )
+        seen |= {name: scan.url for name in names if name not in seen}
+
+
+class _Planner:
+    """Plans one variable after the other."""
+
+    def __init__(
+        self,
+        scans: Sequence[FileScan],
+        axes: Sequence[Axis],
+        wanted: Wanted,
+        findings: Findings,
+        *,
+        has_base: bool,
+    ) -> None:
+        self.scans = scans
+        self.axes = {axis.name: axis for axis in axes}
+        self.wanted = wanted
+        self.findings = findings
+        self.has_base = has_base
+        self.by_name: dict[str, list[int]] = {}
+        for number, scan in enumerate(scans):
+            for variable in scan.variables:
+                self.by_name.setdefault(variable.name, []).append(number)
+
+    def plan(self, name: str) -> Planned | None:
+        """Plan a variable; None when there is nothing to write, or something forbids it."""
+        files = self.by_name[name]
+        joint = Joint(
+            name,
+            (),
+            [self.scans[number].url for number in files],
+            files,
+            [self.scans[number][name] for number in files],
+            self.axes,
+            has_base=self.has_base and files[0] == 0,
+        )
+        if name in self.axes:
+            return self._coordinate(self.axes[name], joint)
+        dims = self._dims(joint)
+        if dims is None:
+            return None
+        joint = replace(joint, dims=dims)
+        shape = self._shape(joint)
+        if shape is None:
+            return None
+        if not any(dim in self.axes for dim in dims):
+            return self._static(joint, shape)
+        if not self._covers(joint):
+            return None
+        if all(part.values is not None for part in joint.parts):
+            return self._loaded(joint, shape)
+        return self._data(joint, shape)
+
+    # --- shapes ---
+
+    def _dims(self, joint: Joint) -> tuple[str, ...] | None:
+        """Dimensions in the repository; those that files lack come first."""
+        if not joint.own:
+            return joint.parts[0].dims
+        urls = joint.urls[1:] if joint.has_base else joint.urls
+        own = comparing.same_dims(joint.name, urls, joint.own, self.findings)
+        if own is None:
+            return None
+        new = tuple(axis.name for axis in self.axes.values() if axis.is_new)
+        is_loaded = all(part.values is not None for part in joint.parts)
+        dims = own if is_loaded and comparing.same_values(joint.parts) else (*new, *own)
+        there = joint.parts[0].dims if joint.has_base else dims
+        if dims != there:
+            self.findings.error(
+                "dimensions",
+                f"the dimensions are ({', '.join(dims)}) here, and ({', '.join(there)}) in the"
+                " repository",
+                urls,
+                joint.name,
+            )
+            return None
+        return dims
+
+    def _shape(self, joint: Joint) -> Shape | None:
+        first = joint.parts[0]
+        lengths = dict(zip(first.dims, first.shape, strict=True))
+        for url, part in zip(joint.urls, joint.parts, strict=True):
+            for dim, length in zip(part.dims, part.shape, strict=True):
+                if dim not in self.axes and length != lengths[dim]:
+                    self.findings.error(
+                        "shape",
+                        f"the dimension {dim!r} has the length {length}, and {lengths[dim]} in"
+                        " the first file",
+                        [url],
+                        joint.name,
+                    )
+                    return None
+        return tuple(
+            self.axes[dim].length if dim in self.axes else lengths[dim] for dim in joint.dims
+        )
+
+    def _covers(self, joint: Joint) -> bool:
+        """Whether each part of the array comes from exactly one file."""
+        axes = [self.axes[dim] for dim in joint.dims if dim in self.axes]
+        places: dict[tuple[int, ...], int] = {}
+        is_good = True
+        for number in joint.files:
+            place = tuple(int(axis.block[number]) for axis in axes)
+            other = places.setdefault(place, number)
+            if other != number:
+                is_good = False
+                self.findings.error(
+                    "duplicate",
+                    "two files have the same part",
+                    [self.scans[other].url, self.scans[number].url],
+                    joint.name,
+                )
+        missing = prod(axis.blocks for axis in axes) - len(places)
+        if missing and is_good:
+            return self._may_miss(joint, axes, places, missing)
+        return is_good
+
+    def _may_miss(
+        self,
+        joint: Joint,
+        axes: Sequence[Axis],
+        places: Mapping[tuple[int, ...], int],
+        missing: int,
+    ) -> bool:
+        """Whether an array may lack some of its parts; they would read as the fill value."""
+        lacking = [
+            scan.url
+            for number, scan in enumerate(self.scans)
+            if (place := tuple(int(axis.block[number]) for axis in axes)) not in places
+            and ABSENT not in place
+        ]
+        message = f"{missing} part(s) of the variable are in no file"
+        if lacking or "_FillValue" not in joint.parts[0].attrs:
+            why = "" if lacking else ", and without _FillValue they would read as numbers"
+            self.findings.error("missing-variable", message + why, lacking, joint.name)
+            return False
+        self.findings.warn("gap", f"{message}; they read as missing values", (), joint.name)
+        return True
+
+    # --- the kinds of variables ---
+
+    def _coordinate(self, axis: Axis, joint: Joint) -> Planned | None:
+        """The coordinate of a dimension along which files are joined."""
+        but = comparing.TIME if axis.units is not None else frozenset()
+        attrs = comparing.same_attrs(
+            joint.name, joint.urls, joint.parts, self.findings, but=but | {"_FillValue"}
+        )
+        if attrs is None:
+            return None
+        if axis.units is not None:
+            attrs |= {"units": axis.units.text}
+            self.findings.note(
+                "time-units",
+                f"times are counted in different units; all are stored as {axis.units.text!r}",
+                joint.urls,
+                axis.name,
+            )
+        if axis.values is None:
+            self.findings.error(
+                "missing-coordinate", "the values cannot be read", joint.urls, axis.name
+            )
+            return None
+        whole = replace(joint, dims=(axis.name,))
+        return self._finished(Kind.LOADED, whole, (axis.length,), attrs)
+
+    def _loaded(self, joint: Joint, shape: Shape) -> Planned | None:
+        attrs = comparing.same_attrs(
+            joint.name, joint.urls, joint.parts, self.findings, but=self._moving(joint.name)
+        )
+        return None if attrs is None else self._finished(Kind.LOADED, joint, shape, attrs)
+
+    def _moving(self, name: str) -> frozenset[str]:
+        """Attributes that may differ: bounds follow their coordinate, whose units may move."""
+        for axis in self.axes.values():
+            owner = self.scans[0].get(axis.name)
+            attrs = {} if owner is None or axis.units is None else owner.attrs
+            if name in (attrs.get("bounds"), attrs.get("climatology")):
+                return comparing.TIME
+        return frozenset()
+
+    def _static(self, joint: Joint, shape: Shape) -> Planned | None:
+        """A variable that is the same in all files; its values are compared later if not here."""
+        attrs = comparing.same_attrs(joint.name, joint.urls, joint.parts, self.findings)
+        is_native = joint.name in self.wanted.native_arrays
+        if attrs is None or not comparing.equal_values(
+            joint.name, joint.urls, joint.parts, self.findings, has_codecs=not is_native
+        ):
+            return None
+        if joint.has_base:
+            if joint.parts[0].values is None and joint.own:
+                self.findings.note(
+                    "not-compared",
+                    "its values were not compared with those that the repository has",
+                    (),
+                    joint.name,
+                )
+            return None  # it is there already
+        if joint.parts[0].values is not None:
+            return self._finished(Kind.LOADED, joint, shape, attrs)
+        one = replace(joint, files=joint.files[:1], parts=joint.parts[:1], urls=joint.urls[:1])
+        return self._data(one, shape)
+
+    def _data(self, joint: Joint, shape: Shape) -> Planned | None:
+        """A variable that is referred to or, if it cannot be and the user agrees, copied."""
+        name, found = joint.name, Findings()
+        attrs = comparing.same_attrs(name, joint.urls, joint.parts, found)
+        copies = (
+            self.wanted.mode is Mode.NATIVE
+            or bool(self.wanted.chunks)
+            or name in self.wanted.native_arrays
+        )
+        comparing.same_encoding(name, joint.urls, joint.parts, found, has_codecs=not copies)
+        split = 0 if copies else alignment(joint, found)
+        errors = found.errors
+        if joint.has_base:
+            found.found = [_lasting(each) for each in found.found]
+        if found.errors and not self._may_copy(found):
+            self.findings.found += found.found
+            return None
+        self.findings.found += [_copied(each) for each in found.found]
+        if not copies and not errors:
+            made = self._finished(Kind.VIRTUAL, joint, shape, attrs or {})
+            self._tell_codecs(made)
+            return replace(made, split=split, chunks=(split, *made.chunks[1:])) if split else made
+        return self._native(joint, shape, attrs)
+
+    def _tell_codecs(self, array: Planned) -> None:
+        """Say which packages readers of an array need beside zarr."""
+        names = [codec["name"] for codec in json.loads(array.encoding)["codecs"]]
+        needed = {
+            package
+            for name in names
+            for start, package in CODEC_PACKAGES.items()
+            if name.startswith(start)
+        }
+        if needed:
+            self.findings.note(
+                "codecs", f"readers need the package {' and '.join(sorted(needed))}", (), array.name
+            )
+
+    def _may_copy(self, found: Findings) -> bool:
+        return self.wanted.copies and all(each.can_materialize for each in found.errors)
+
+    def _native(self, joint: Joint, shape: Shape, attrs: dict[str, Any] | None) -> Planned:
+        """An array that is copied: chunks as wanted, codecs of our own."""
+        made = self._copied(joint, shape, attrs)
+        if joint.has_base or not self.wanted.checksum:
+            return made
+        return replace(made, encoding=with_checksums(made.encoding))
+
+    def _copied(self, joint: Joint, shape: Shape, attrs: dict[str, Any] | None) -> Planned:
+        made = self._finished(Kind.NATIVE, joint, shape, attrs or {})
+        if joint.has_base:
+            return made
+        chunks = tuple(
+            max(1, min(length, _asked(self.wanted.chunks.get(dim, own), length)))
+            for dim, length, own in zip(made.dims, shape, made.chunks, strict=True)
+        )
+        compressor = self.wanted.compressor
+        dtypes = {dtype_of(part.encoding) for part in joint.parts}
+        if attrs is not None and len(dtypes) == 1:
+            encoding = renewed(joint.parts[0].encoding, compressor)
+            return replace(made, chunks=chunks, encoding=encoding)
+        if attrs is not None:
+            dtype = np.result_type(*dtypes)
+            encoding = native_encoding(dtype, None, compressor)
+            return replace(made, chunks=chunks, encoding=encoding)
+        dtype = np.result_type(
+            *(decoded(np.zeros(0, dtype_of(part.encoding)), part.attrs) for part in joint.parts)
+        )
+        plain = comparing.decoded_attrs(joint.parts[0].attrs)
+        if dtype.kind == "f":
+            plain |= encoded_attributes(np.nan, dtype)
+        return replace(
+            made,
+            chunks=chunks,
+            encoding=native_encoding(dtype, np.nan if dtype.kind == "f" else None, compressor),
+            attrs=plain,
+            is_decoded=True,
+        )
+
+    def _finished(
+        self, kind: Kind, joint: Joint, shape: Shape, attrs: Mapping[str, Any]
+    ) -> Planned:
+        first = joint.parts[0]
+        sizes = dict(zip(first.dims, first.chunks, strict=True))
+        made = Planned(
+            name=joint.name,
+            kind=kind,
+            dims=joint.dims,
+            shape=shape,
+            chunks=tuple(sizes.get(dim, 1) for dim in joint.dims),
+            encoding=first.encoding,
+            attrs=attrs,
+            files=tuple(joint.files[1:] if joint.has_base else joint.files),
+            base_shape=first.shape if joint.has_base else None,
+        )
+        if joint.has_base and kind is not Kind.VIRTUAL:
+            self._require_one_way(made)
+        return made
+
+    def _require_one_way(self, array: Planned) -> None:
+        """Values can be put behind others along one dimension only."""
+        assert array.base_shape is not None
+        pairs = zip(array.dims, array.base_shape, array.shape, strict=True)
+        growing = [dim for dim, old, new in pairs if old != new]
+        if len(growing) > 1:
+            self.findings.error(
+                "append",
+                f"the array would grow along {' and '.join(growing)} at once; append along one",
+                (),
+                array.name,
+            )
+
+
+def _asked(length: int, whole: int) -> int:
+    return length if length > 0 else whole
+
+
+def _lasting(finding: Finding) -> Finding:
+    """What the repository has cannot be decoded anew."""
+    if finding.code in ("packing", "dtype"):
+        return replace(finding, can_materialize=False)
+    return finding
+
+
+def _copied(finding: Finding) -> Finding:
+    if finding.level is not Level.ERROR:
+        return finding
+    return replace(finding, level=Level.WARNING, message=f"{finding.message}; copied instead")

@@ -1,0 +1,109 @@
+"""The records of a plan: what an ingest will write, and where each file's part goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+import numpy as np
+
+from frazil.ingestion.arranging import Axis
+from frazil.ingestion.encoding import decoded_fill, dtype_of
+from frazil.ingestion.records import FileScan, Shape
+
+REPOSITORY: Final = "the repository"
+"""stands for a file where the first part of an array is what the repository has"""
+
+
+class Kind(StrEnum):
+    """How a variable gets into the repository."""
+
+    LOADED = "loaded"
+    """its values are at hand and are written by whoever commits"""
+    VIRTUAL = "virtual"
+    NATIVE = "native"
+    """its values are copied by tasks"""
+
+
+class Mode(StrEnum):
+    """What a user wants of variables that are not loaded."""
+
+    VIRTUAL = "virtual"
+    NATIVE = "native"
+    AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a user wants of an ingest, as far as planning goes."""
+
+    mode: Mode = Mode.VIRTUAL
+    concat_dims: tuple[str, ...] = ()
+    chunks: Mapping[str, int] = field(default_factory=dict)
+    compressor: str | None = None
+    materialize: bool = False
+    native_arrays: frozenset[str] = frozenset()
+    """arrays of the repository whose chunks are its own"""
+    checksum: bool = False
+    """whether chunks that are copied end in a checksum"""
+
+    @property
+    def copies(self) -> bool:
+        """Whether what cannot be referred to is copied."""
+        return self.materialize or self.mode is not Mode.VIRTUAL
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planned:
+    """An array to make or to extend."""
+
+    name: str
+    kind: Kind
+    dims: tuple[str, ...]
+    shape: Shape
+    chunks: Shape
+    encoding: str
+    attrs: Mapping[str, Any]
+    files: tuple[int, ...]
+    """numbers of the scans that give its parts; the base is not among them"""
+    is_decoded: bool = False
+    """whether CF packing is undone, since it differs between files"""
+    split: int = 0
+    """length along the first axis that uncompressed chunks of files are cut into, if they are"""
+    base_shape: Shape | None = None
+    """what the repository has of it"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """All arrays of an ingest."""
+
+    scans: tuple[FileScan, ...]
+    axes: tuple[Axis, ...]
+    arrays: tuple[Planned, ...]
+    attributes: str
+    has_base: bool = False
+
+    def axis(self, name: str) -> Axis | None:
+        """The axis that joins files along a dimension, if there is one."""
+        return next((axis for axis in self.axes if axis.name == name), None)
+
+    def start(self, array: Planned, file: int) -> Shape:
+        """Where the part of a file begins in an array."""
+        axes = [self.axis(dim) for dim in array.dims]
+        return tuple(0 if axis is None else axis.start(file) for axis in axes)
+
+    def part_shape(self, array: Planned, file: int) -> Shape:
+        """The shape of the part of a file, with axes that the file itself lacks."""
+        variable = self.scans[file][array.name]
+        sizes = dict(zip(variable.dims, variable.shape, strict=True))
+        return tuple(sizes.get(dim, 1) for dim in array.dims)
+
+
+def missing_value(array: Planned) -> Any:  # noqa: ANN401  (a scalar of any type)
+    """What stands where no file has a value."""
+    dtype = dtype_of(array.encoding)
+    found = decoded_fill(array.attrs, dtype)
+    return np.zeros((), dtype)[()] if found is None else found

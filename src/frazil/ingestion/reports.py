@@ -1,0 +1,163 @@
+"""What an ingest tells: while it works, and when it is done or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.ingestion.containers import how_to_read
+from frazil.ingestion.findings import Finding, Level
+from frazil.ingestion.plans import Planned
+from frazil.ingestion.records import Failure, FileScan, Outcome
+from frazil.ingestion.sources import shown
+from frazil.masking import safe
+
+
+class Status(StrEnum):
+    """How an ingest ended."""
+
+    PLANNED = "planned"
+    """only looked at: a dry run"""
+    COMMITTED = "committed"
+    UNCHANGED = "unchanged"
+    """all files were in already"""
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an ingest is."""
+
+    step: str
+    files: int
+    files_done: int = 0
+    chunks: int = 0
+    nbytes: int = 0
+    regions: int = 0
+    regions_done: int = 0
+
+    def with_scan(self, outcome: Outcome) -> Progress:
+        """One more file was looked at."""
+        made = replace(self, files_done=self.files_done + 1)
+        if not isinstance(outcome, FileScan):
+            return made
+        found = [each.references for each in outcome.variables if each.references is not None]
+        return replace(
+            made,
+            chunks=self.chunks + sum(map(len, found)),
+            nbytes=self.nbytes + sum(each.nbytes for each in found),
+        )
+
+    def with_copy(self, chunks: int, nbytes: int) -> Progress:
+        """One more region was copied."""
+        return replace(
+            self,
+            regions_done=self.regions_done + 1,
+            chunks=self.chunks + chunks,
+            nbytes=self.nbytes + nbytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """What was found, what was written, and what was not."""
+
+    status: Status
+    files: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    axes: tuple[tuple[str, int, int], ...] = ()
+    """dimensions that files are joined along: name, length, parts"""
+    arrays: tuple[Planned, ...] = ()
+    snapshot_id: str | None = None
+    virtual_chunks: int = 0
+    native_chunks: int = 0
+    referenced_bytes: int = 0
+    copied_bytes: int = 0
+    containers: tuple[str, ...] = ()
+    added_containers: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """What forbids to write."""
+        return tuple(each for each in self.findings if each.level is Level.ERROR)
+
+    @property
+    def how_to_read(self) -> str | None:
+        """What readers of virtual chunks must do; None when there are none."""
+        return how_to_read(self.containers) if self.containers else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "status": str(self.status),
+            "snapshot": self.snapshot_id,
+            "files": len(self.files),
+            "skipped": [shown(url) for url in self.skipped],
+            "failures": [
+                {"file": shown(each.url), "error": each.error, "kind": each.kind}
+                for each in self.failures
+            ],
+            "findings": [each.as_row() for each in self.findings],
+            "joined": [
+                {"dimension": name, "length": length, "parts": parts}
+                for name, length, parts in self.axes
+            ],
+            "arrays": [*map(_array, self.arrays)],
+            "virtual_chunks": self.virtual_chunks,
+            "native_chunks": self.native_chunks,
+            "referenced_bytes": self.referenced_bytes,
+            "copied_bytes": self.copied_bytes,
+            "containers": [*self.containers],
+            "added_containers": [*self.added_containers],
+            "seconds": round(self.seconds, 3),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The report for people."""
+        for failure in self.failures:
+            yield safe(f"failed: {shown(failure.url)}: {failure.error}")
+        for finding in self.findings:
+            yield f"{finding.level}: {finding}"
+
+    def __str__(self) -> str:
+        return "\n".join([f"ingest {self.status}: {len(self.files)} file(s)", *self.lines()])
+
+
+def _array(array: Planned) -> dict[str, Any]:
+    return {
+        "name": array.name,
+        "kind": str(array.kind),
+        "dims": [*array.dims],
+        "shape": [*array.shape],
+        "chunks": [*array.chunks],
+        "files": len(array.files),
+    }
+
+
+class IngestRefusedError(InvalidInputError):
+    """Nothing was written, for reasons that the report tells."""
+
+    report: IngestReport
+
+
+def refused(report: IngestReport) -> IngestRefusedError:
+    """The error for an ingest that cannot be done, with its report."""
+    told = [
+        *(f"{shown(each.url)}: {each.error}" for each in report.failures),
+        *map(str, report.errors),
+    ]
+    count = len(told)
+    shortened = "; ".join(told[:3]) + (f"; and {count - 3} more" if count > 3 else "")
+    helps = any(each.can_materialize for each in report.errors)
+    hint = ". Copying the values (materialize) makes some of this possible" if helps else ""
+    error = IngestRefusedError(
+        f"nothing was ingested: {shortened}{hint}", kind=ErrorKind.UNSUITABLE_DATA
+    )
+    error.report = report
+    return error

@@ -1,0 +1,270 @@
+"""Where files to ingest are: names to URLs, clients for them, and what state a file is in."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, unquote
+
+import obstore
+from obstore import exceptions as foreign
+from obstore.store import LocalStore
+
+from frazil import config
+from frazil.errors import ErrorKind, InvalidInputError, StorageError
+from frazil.ingestion.records import Identity
+from frazil.masking import shown_url
+from frazil.model.config import StorageSettings
+from frazil.storage.clients import Clients
+from frazil.storage.constructors import storage_from_url
+from frazil.storage.faults import FOREIGN, cleaned, fault
+from frazil.storage.fence import ALLOWED
+from frazil.storage.locations import key_of, normalised
+from frazil.storage.object import ObjectStorage
+from frazil.storage.posix import etag as file_etag
+
+if TYPE_CHECKING:
+    from obspec_utils.registry import ObjectStoreRegistry
+    from obstore.store import ObjectStore
+
+FILE: Final = "file://"
+WEB: Final = ("http://", "https://")
+_WILD: Final = re.compile(r"[*?\[]")
+_LOCAL_CLIENTS: Final = 1
+_CLIENTS: Final = 32
+
+
+def as_url(text: str | os.PathLike[str]) -> str:
+    """The URL of a file given as URL or as path.
+
+    Raises:
+        InvalidInputError: it is neither.
+    """
+    name = os.fspath(text)
+    if not name:
+        raise InvalidInputError("the name of a file is empty", kind=ErrorKind.INVALID_OPTION)
+    if "://" in name:
+        return normalised(name)
+    return FILE + quote(os.path.abspath(name))  # noqa: PTH100  (links are to stay as they are)
+
+
+def local_path(url: str) -> str | None:
+    """The path of a local file; None for files elsewhere."""
+    return "/" + key_of(url) if url.startswith(FILE) else None
+
+
+def shown(url: str) -> str:
+    """A URL as people want to read it: without secrets, local ones as paths."""
+    return local_path(url) or shown_url(url)
+
+
+def parent(url: str) -> str:
+    """The URL of the folder that a file is in, with a slash at the end."""
+    return url.rstrip("/").rpartition("/")[0] + "/"
+
+
+def root_of(url: str) -> str:
+    """Scheme and bucket or host of a URL."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"
+
+
+# --- clients ---
+
+
+def client_for(url: str, options: Mapping[str, Any] | None = None) -> ObjectStore:
+    """What reads the objects that share a bucket or host with a URL; kept in this process.
+
+    `options` are those of `storage_from_url`, such as region, endpoint_url and anonymous, and
+    `redirect_hosts` of web servers.
+    """
+    if url.startswith(FILE):
+        return _local_client()
+    given = tuple(sorted((options or {}).items()))
+    return _client(root_of(url), given, config.get(ALLOWED))
+
+
+@lru_cache(maxsize=_LOCAL_CLIENTS)
+def _local_client() -> ObjectStore:
+    return LocalStore()
+
+
+@lru_cache(maxsize=_CLIENTS)
+def _client(root: str, options: tuple[tuple[str, Any], ...], _: str) -> ObjectStore:
+    """A client; the last argument is a switch of the process that counts when it is made."""
+    given = dict(options)
+    if ALLOWED in given and root.startswith(WEB):
+        given["opts"] = {ALLOWED: given.pop(ALLOWED)}
+    storage = storage_from_url(f"{root}/", **given)
+    if not isinstance(storage, ObjectStorage):
+        raise StorageError(
+            "files cannot be read from this kind of store", kind=ErrorKind.STORAGE_CONFIG, url=root
+        )
+    return Clients(storage.place, StorageSettings(), legacy_rooted_keys=False).reader
+
+
+def registry_for(urls: Iterable[str], options: Mapping[str, Any]) -> ObjectStoreRegistry[Any]:
+    """Clients for some URLs, as VirtualiZarr's parsers take them."""
+    from obspec_utils.registry import ObjectStoreRegistry
+
+    roots = {FILE if url.startswith(FILE) else root_of(url) for url in urls}
+    return ObjectStoreRegistry({root: client_for(root, options) for root in roots})
+
+
+# --- looking ---
+
+
+def look(url: str, options: Mapping[str, Any] | None = None) -> Identity | None:
+    """The state of a file; None when there is none, as with folders.
+
+    Raises:
+        StorageError: the store does not answer.
+    """
+    path = local_path(url)
+    if path is not None:
+        return _look_local(path)
+    try:
+        found = obstore.head(client_for(url, options), key_of(url))
+    except (FileNotFoundError, foreign.NotFoundError):
+        return None
+    except FOREIGN as error:
+        raise _told(error, url) from None
+    modified = found["last_modified"].timestamp()
+    # Plain web servers often have no ETag, or one per node; the time is what they agree on.
+    etag = None if url.startswith(WEB) else found["e_tag"]
+    return Identity(found["size"], etag, math.ceil(modified))
+
+
+def _look_local(path: str) -> Identity | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116  (a hot path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StorageError(
+            f"the file cannot be read: {error.strerror}", kind=ErrorKind.IO, file=path
+        ) from None
+    if os.path.isdir(path):  # noqa: PTH112 - a path as the user wrote it
+        return None
+    # Readers other than we spell the tags of files differently; on times all agree.
+    when = -(-status.st_mtime_ns // 1_000_000_000)
+    return Identity(status.st_size, None, when, file_etag(status))
+
+
+def read_head(url: str, size: int, options: Mapping[str, Any] | None = None) -> bytes:
+    """The first bytes of a file, fewer when it is shorter.
+
+    Raises:
+        StorageError: it cannot be read.
+    """
+    path = local_path(url)
+    if path is not None:
+        try:
+            with Path(path).open("rb") as file:
+                return file.read(size)
+        except OSError as error:
+            raise StorageError(
+                f"the file cannot be read: {error.strerror}", kind=ErrorKind.IO, file=path
+            ) from None
+    try:
+        return bytes(obstore.get_range(client_for(url, options), key_of(url), start=0, length=size))
+    except FOREIGN as error:
+        raise _told(error, url) from None
+
+
+def read_range(
+    url: str, start: int, length: int, options: Mapping[str, Any] | None = None
+) -> bytes:
+    """Some bytes of a file.
+
+    Raises:
+        StorageError: it cannot be read.
+    """
+    try:
+        found = obstore.get_range(client_for(url, options), key_of(url), start=start, length=length)
+    except FOREIGN as error:
+        raise _told(error, url) from None
+    return bytes(found)
+
+
+def read_whole(url: str, options: Mapping[str, Any] | None = None) -> bytes | None:
+    """A whole small file; None when there is none."""
+    try:
+        return bytes(obstore.get(client_for(url, options), key_of(url)).bytes())
+    except (FileNotFoundError, foreign.NotFoundError):
+        return None
+    except FOREIGN as error:
+        raise _told(error, url) from None
+
+
+def _told(error: BaseException, url: str) -> StorageError:
+    known = fault(error, "read", key_of(url), root_of(url))
+    return StorageError(f"{known.args[0]} ({cleaned(error)})", kind=known.kind, file=shown_url(url))
+
+
+# --- many files ---
+
+
+def expand(
+    files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    options: Mapping[str, Any] | None = None,
+) -> list[str]:
+    """URLs of files given as paths, URLs and patterns with `*`, `?` and `**`; each once.
+
+    Raises:
+        InvalidInputError: a pattern matches nothing, or there are no files at all.
+    """
+    given = [files] if isinstance(files, str | os.PathLike) else [*files]
+    found: dict[str, None] = {}
+    for each in given:
+        name = os.fspath(each)
+        if _WILD.search(name) and not name.startswith(WEB):
+            matches = [*_matches(name, options)]
+            if not matches:
+                raise InvalidInputError(
+                    "no file matches", kind=ErrorKind.INVALID_OPTION, pattern=name
+                )
+            found.update(dict.fromkeys(matches))
+        else:
+            found[as_url(name)] = None
+    if not found:
+        raise InvalidInputError("no files are given", kind=ErrorKind.INVALID_OPTION)
+    return [*found]
+
+
+def _matches(pattern: str, options: Mapping[str, Any] | None) -> Iterator[str]:
+    if "://" not in pattern or pattern.startswith(FILE):
+        local = unquote(pattern.removeprefix(FILE)) if pattern.startswith(FILE) else pattern
+        yield from map(as_url, sorted(glob.glob(local, recursive=True)))  # noqa: PTH207 - patterns of users may be absolute
+        return
+    root = root_of(pattern)
+    wanted = pattern.removeprefix(root).lstrip("/")
+    fixed = _WILD.split(wanted, maxsplit=1)[0].rpartition("/")[0]
+    shape = re.compile(_as_regex(wanted))
+    try:
+        listed = [
+            item["path"]
+            for batch in obstore.list(client_for(pattern, options), prefix=fixed or None)
+            for item in batch
+        ]
+    except FOREIGN as error:
+        raise _told(error, pattern) from None
+    yield from (f"{root}/{key}" for key in sorted(listed) if shape.fullmatch(key))
+
+
+def _as_regex(pattern: str) -> str:
+    """A pattern in which `*` stays within a folder and `**` does not."""
+    parts = re.split(r"(\*\*/?|\*|\?|\[[^\]]*\])", pattern)
+    known = {"**": ".*", "**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
+    made = [
+        known.get(part, fnmatch.translate(part)[4:-3] if part.startswith("[") else re.escape(part))
+        for part in parts
+    ]
+    return "".join(made)

@@ -1,0 +1,145 @@
+"""Where an ingest goes: the repository as it was when the plan was made, and the session for it.
+
+A plan says where the parts of files go behind what is there, so that it holds for one snapshot.
+The session begins at that snapshot and says what the plan relied on; when others were quicker,
+the ingest plans again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind, InvalidInputError
+from frazil.formats.config_codec import config_from_map, config_to_map
+from frazil.ids import INITIAL_SNAPSHOT_ID, child_path, node_path
+from frazil.ingestion import containers, provenance
+from frazil.ingestion.plans import Plan
+from frazil.ingestion.records import FileScan
+from frazil.model.config import RepositoryConfig
+from frazil.model.history import JSON
+from frazil.repository import Repository
+from frazil.session import Session
+from frazil.storage.base import Storage
+from frazil.tip import Tip
+from frazil.urls import MAIN
+
+
+class Target:
+    """A branch of a repository, either of which may have to be made."""
+
+    def __init__(self, storage: Storage, branch: str, group: str) -> None:
+        self.storage = storage
+        self.branch = branch
+        self.group = group
+        self._repository = Repository.open(storage) if Repository.exists(storage) else None
+        self._tip: Tip | None = None
+        if self._repository is not None:
+            there = branch if branch in self._repository.list_branches() else MAIN
+            self._tip = self._repository.tip(there)
+
+    def reading(self) -> Session | None:
+        """A session to plan with; None while there is no repository."""
+        return None if self._tip is None else self._tip.readonly_session()
+
+    def known(self) -> dict[bytes, bytes]:
+        """States of the files that the branch holds already, by the marks of their names."""
+        if self._repository is None or self._tip is None:
+            return {}
+        history = self._repository.ancestry(snapshot_id=self._tip.snapshot_id)
+        return provenance.known_files((entry.metadata for entry in history), self.group)
+
+    def writing(
+        self,
+        plan: Plan,
+        base: FileScan | None,
+        prefixes: Sequence[str],
+        options: Mapping[str, Any],
+    ) -> tuple[Session, list[str]]:
+        """A session for a plan, and the prefixes of containers that had to be added for it.
+
+        Raises:
+            ConflictError: somebody else made the repository or the branch meanwhile.
+        """
+        if self._repository is None:
+            added = self._create(prefixes, options)
+        else:
+            added = self._add_containers(prefixes, options)
+        self._allow([each.url for each in plan.scans], options)
+        session = self._branched().writable_session()
+        _rely(session, self.group, plan, base)
+        return session, added
+
+    def _create(self, prefixes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+        config = RepositoryConfig.default()
+        fresh = containers.missing_containers(config, prefixes, options)
+        for container in fresh:
+            config.set_virtual_chunk_container(container)
+        try:
+            self._repository = Repository.create(self.storage, config)
+        except InvalidInputError as error:
+            if Repository.exists(self.storage):
+                raise _overtaken("made the repository") from error
+            raise
+        self._tip = self._repository.tip(MAIN, snapshot_id=str(INITIAL_SNAPSHOT_ID))
+        return [container.url_prefix for container in fresh]
+
+    def _add_containers(self, prefixes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+        """Add containers to what is stored now, where others may have added theirs."""
+        assert self._repository is not None
+        if not containers.missing_containers(self._repository.config, prefixes, options):
+            return []
+        added: list[str] = []
+
+        def change(stored: JSON | None) -> JSON:
+            config = config_from_map(stored)
+            fresh = containers.missing_containers(config, prefixes, options)
+            for container in fresh:
+                config.set_virtual_chunk_container(container)
+            added[:] = [container.url_prefix for container in fresh]
+            return config_to_map(config)
+
+        self._repository.edit_stored_config(change)
+        self._repository = Repository.open(self.storage)
+        return added
+
+    def _allow(self, urls: Sequence[str], options: Mapping[str, Any]) -> None:
+        """A copy behind references begins with the chunk that they end in."""
+        assert self._repository is not None
+        reached = containers.covering(self._repository.config, urls)
+        if reached:
+            allowed = containers.access(reached, options)
+            named = [str(options[name]) for name in ("endpoint_url",) if options.get(name)]
+            self._repository = self._repository.reopen(
+                authorize_virtual_chunk_access=allowed, endpoints=named
+            )
+
+    def _branched(self) -> Tip:
+        """The tip that the plan was made from, on a branch that exists."""
+        assert self._repository is not None
+        assert self._tip is not None
+        at = self._tip.snapshot_id
+        if self._tip.branch != self.branch:
+            try:
+                self._repository.create_branch(self.branch, at)
+            except AlreadyExistsError as error:
+                raise _overtaken(f"made the branch {self.branch!r}") from error
+        return self._repository.tip(self.branch, snapshot_id=at)
+
+
+def _rely(session: Session, group: str, plan: Plan, base: FileScan | None) -> None:
+    """Say what the plan was made by: the lengths of dimensions, and all that the group has."""
+    where = node_path(group or "/")
+    dims = {dim for array in plan.arrays for dim in array.dims}
+    growing = {axis.name for axis in plan.axes} if base is not None else set()
+    session.rely_on_dimensions(where, *growing, members=True)
+    session.rely_on_dimensions(where, *(dims - growing))
+    for variable in () if base is None else base.variables:
+        path = child_path(where, variable.name)
+        session.rely_on(path, values=variable.values is not None)
+
+
+def _overtaken(what: str) -> ConflictError:
+    return ConflictError(
+        message=f"somebody else has {what} meanwhile", kind=ErrorKind.COMMIT_CONFLICT
+    )

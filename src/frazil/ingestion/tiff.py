@@ -1,0 +1,248 @@
+"""TIFF and GeoTIFF: the full-resolution image, with coordinates where the file places it.
+
+tifffile says what the image is. References come from virtual-tiff and name its codecs; the first
+and the last chunk are decoded both ways, and what differs is not referred to, only copied.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from frazil.errors import ErrorKind, FrazilError, InvalidInputError
+from frazil.ingestion.encoding import Meaning, encoded_attributes, encoding_from, encoding_of, quiet
+from frazil.ingestion.parsed import Parsed
+from frazil.ingestion.records import Array, References, Variable, canonical, plain
+from frazil.ingestion.sources import client_for, local_path, registry_for, shown
+from frazil.storage.locations import key_of
+
+IMAGE: Final = "band_data"
+"""the name that rioxarray gives to the values of a raster"""
+_TAGS: Final = {
+    33550: "model_pixel_scale",
+    33922: "model_tiepoint",
+    34264: "model_transformation",
+}
+_OWN: Final = ("ChunkyCodec", "HorizontalDeltaCodec")
+"""codecs that virtual-tiff announces by another name than it writes"""
+_JPEG: Final = frozenset([6, 7, 33007, 34892])
+"""compressions of which segments share tables"""
+
+
+def scan_tiff(url: str, options: Mapping[str, Any]) -> Parsed:
+    """The first image of a TIFF file; overviews and further pages are left out, and noted.
+
+    Raises:
+        InvalidInputError: the file is damaged, or has pixels of a kind that Zarr has not.
+    """
+    with _opened(url, options) as file:
+        page = file.pages[0]
+        count = len(file.pages)
+        image = _image(url, page)
+        attrs = image.attrs
+        try:
+            found = _referred(url, options)
+            attrs = found.attrs
+            _require_same(found, image, page, options)
+            image = found
+        except _ObstacleError as error:
+            image = _with_obstacle(image, attrs, str(error))
+    notes = (f"{count - 1} further images are not taken",) if count > 1 else ()
+    return Parsed([image, *_coordinates(attrs, image.dims, image.shape)], notes=notes)
+
+
+class _ObstacleError(Exception):
+    """Why the bytes of an image cannot be referred to."""
+
+
+def read_tiff(url: str, options: Mapping[str, Any], name: str, region: tuple[slice, ...]) -> Array:
+    """Values of a region of the image, decoded by tifffile."""
+    assert name == IMAGE  # coordinates are always loaded
+    with _opened(url, options) as file:
+        return _pixels(file.pages[0], region)
+
+
+@contextmanager
+def _opened(url: str, options: Mapping[str, Any]) -> Iterator[Any]:
+    import tifffile
+    from obspec_utils.readers import BlockStoreReader
+
+    path = local_path(url)
+    source: Any = path or BlockStoreReader(client_for(url, options), key_of(url))
+    try:
+        with quiet(), tifffile.TiffFile(source) as file:
+            yield file
+    except Exception as error:  # tifffile trusts tags to be of the right kind
+        if isinstance(error, FrazilError):
+            raise
+        raise _unsuitable(f"the TIFF file cannot be read: {error}", url) from None
+
+
+# --- as tifffile sees it ---
+
+
+def _image(url: str, page: Any) -> Variable:  # noqa: ANN401  (of tifffile)
+    """The image without references."""
+    if page.dtype is None or page.dtype.kind not in "biufc" or page.shaped[1] != 1:
+        told = f"{page.bitspersample} bits of sample format {page.sampleformat}"
+        raise _unsuitable(f"the image has pixels that Zarr has not ({told})", url)
+    planes, _, height, width, samples = page.shaped
+    bands = planes * samples
+    tile = (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, width)
+    size = (min(max(1, int(tile[0])), height), min(max(1, int(tile[1])), width))
+    is_single = bands == 1
+    attrs: dict[str, Any] = {
+        label: [float(each) for each in np.ravel(page.tags[code].value)]
+        for code, label in _TAGS.items()
+        if code in page.tags
+    }
+    dtype, fill = page.dtype.newbyteorder("<"), 0
+    if page.tags.get(42113) is not None:
+        attrs |= encoded_attributes(page.nodata, dtype)
+        fill = page.nodata
+    value = np.asarray(fill).astype(dtype).item()
+    return Variable(
+        IMAGE,
+        ("y", "x") if is_single else ("band", "y", "x"),
+        (height, width) if is_single else (bands, height, width),
+        size if is_single else (samples, *size),
+        encoding_of(Meaning(dtype, value)),
+        plain(attrs),
+        None,
+    )
+
+
+def _with_obstacle(image: Variable, attrs: Mapping[str, Any], why: str) -> Variable:
+    return replace(image, attributes=plain(attrs), obstacle=why)
+
+
+def _pixels(page: Any, region: tuple[slice, ...]) -> Array:  # noqa: ANN401  (of tifffile)
+    """Values of a region, from the strips and tiles that it touches."""
+    planes, _, height, width, samples = page.shaped
+    whole = (planes * samples, height, width)
+    parts = (slice(None),) * (3 - len(region)) + region if region else (slice(None),) * 3
+    bands, rows, columns = (
+        slice(*part.indices(n)[:2]) for part, n in zip(parts, whole, strict=True)
+    )
+    made = np.full(
+        (planes, rows.stop - rows.start, columns.stop - columns.start, samples),
+        page.nodata,
+        page.dtype.newbyteorder("="),
+    )
+    more: dict[str, Any] = {}
+    if page.compression in _JPEG:
+        more = {"jpegtables": page.jpegtables, "jpegheader": page.jpegheader}
+    source = page.parent.filehandle
+    for number, (offset, size) in enumerate(
+        zip(page.dataoffsets, page.databytecounts, strict=True)
+    ):
+        _, (plane, _, top, left, _), shape = page.decode(None, number)
+        low, high = max(top, rows.start), min(top + shape[1], rows.stop)
+        first, last = max(left, columns.start), min(left + shape[2], columns.stop)
+        if low >= high or first >= last or not offset or not size:
+            continue
+        source.seek(offset)
+        segment = page.decode(source.read(size), number, **more)[0]
+        if segment is not None:
+            made[
+                plane,
+                low - rows.start : high - rows.start,
+                first - columns.start : last - columns.start,
+            ] = segment[0, low - top : high - top, first - left : last - left]
+    found = made.transpose(0, 3, 1, 2).reshape(planes * samples, *made.shape[1:3])[bands]
+    return found if len(region or ()) == 3 or planes * samples > 1 else found[0]
+
+
+# --- by reference ---
+
+
+def _referred(url: str, options: Mapping[str, Any]) -> Variable:
+    """The image by reference, as virtual-tiff sees it."""
+    from virtual_tiff import VirtualTIFF
+
+    try:
+        with quiet():
+            store = VirtualTIFF(ifd=0)(url, registry_for([url], options))
+            array = store._group.arrays["0"]
+            encoding = _findable(encoding_from(array.metadata))
+    except Exception as error:
+        raise _ObstacleError(" ".join(str(error).split())) from error
+    meta, manifest = array.metadata, array.manifest
+    attrs = json.loads(json.dumps(dict(meta.attributes), default=str))
+    lengths = manifest._lengths.ravel()
+    index = np.flatnonzero(np.asarray(manifest._paths.ravel() != "") & (lengths > 0))
+    return Variable(
+        IMAGE,
+        tuple(str(name) for name in meta.dimension_names or ()),
+        tuple(map(int, meta.shape)),
+        tuple(map(int, array.chunks)),
+        encoding,
+        plain(attrs),
+        References.of_file(url, index, manifest._offsets.ravel()[index], lengths[index]),
+    )
+
+
+def _findable(encoding: str) -> str:
+    """Codecs by the names under which other processes find them without an import."""
+    meaning = json.loads(encoding)
+    for codec in meaning["codecs"]:
+        if codec["name"] in _OWN:
+            codec["name"] = f"virtual_tiff.{codec['name']}"
+    return canonical(meaning)
+
+
+def _require_same(
+    found: Variable,
+    image: Variable,
+    page: Any,  # noqa: ANN401  (of tifffile)
+    options: Mapping[str, Any],
+) -> None:
+    from frazil.ingestion.fetching import read_variable
+
+    refs = found.references
+    assert refs is not None
+    if (found.dims, found.shape) != (image.dims, image.shape):
+        raise _ObstacleError("virtual-tiff sees an image of another shape in it")
+    for number in {*refs.index[:1].tolist(), *refs.index[-1:].tolist()}:
+        region = tuple(
+            slice(int(at) * size, min((int(at) + 1) * size, length))
+            for at, size, length in zip(
+                np.unravel_index(number, found.grid), found.chunks, found.shape, strict=True
+            )
+        )
+        expected = _pixels(page, region)
+        try:
+            seen = read_variable(found, region, options)
+        except FrazilError as error:
+            raise _ObstacleError(f"its codecs do not decode it ({error.args[0]})") from error
+        if seen.dtype != expected.dtype or seen.tobytes() != expected.tobytes():
+            raise _ObstacleError("its codecs decode it to other values than tifffile does")
+
+
+def _coordinates(
+    attrs: Mapping[str, Any], dims: tuple[str, ...], shape: tuple[int, ...]
+) -> list[Variable]:
+    """Centres of the pixels, where the image lies straight on its map."""
+    scale, tie = attrs.get("model_pixel_scale"), attrs.get("model_tiepoint")
+    if not scale or not tie or len(tie) != 6 or attrs.get("model_transformation"):
+        return []
+    sizes = dict(zip(dims, shape, strict=True))
+    column, row, _, left, top, _ = tie
+    x = left + (np.arange(sizes["x"]) + 0.5 - column) * scale[0]
+    y = top - (np.arange(sizes["y"]) + 0.5 - row) * scale[1]
+    return [_coordinate("y", y), _coordinate("x", x)]
+
+
+def _coordinate(name: str, values: Array) -> Variable:
+    length = len(values)
+    encoding = encoding_of(Meaning(np.dtype("<f8"), 0.0))
+    return Variable(name, (name,), (length,), (length,), encoding, "{}", None, values)
+
+
+def _unsuitable(message: str, url: str) -> InvalidInputError:
+    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA, file=shown(url))

@@ -1,0 +1,270 @@
+"""A plan into a session: groups, arrays, small values and references."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+import zarr
+
+from frazil.bulk.read import read_region
+from frazil.bulk.write import write_region
+from frazil.errors import AlreadyExistsError, ErrorKind, InvalidInputError
+from frazil.ingestion.encoding import (
+    KEPT,
+    decoded_fill,
+    document,
+    dtype_of,
+    native_encoding,
+    quiet,
+)
+from frazil.ingestion.loading import Wish
+from frazil.ingestion.plans import REPOSITORY, Kind, Plan, Planned
+from frazil.ingestion.records import (
+    Array,
+    FileScan,
+    Identity,
+    Shape,
+    Variable,
+    canonical,
+    plain,
+)
+from frazil.ingestion.times import converted, time_units
+from frazil.model.chunks import ChunkType
+from frazil.model.nodes import ArrayNode, GroupNode
+from frazil.session import ForkSession, Session
+from frazil.transaction.working import WorkingState
+
+SHORT: Final = 1024
+LONG: Final = 65_536
+"""Chunks of coordinates that can grow are between these lengths."""
+
+
+# --- what is there ---
+
+
+def read_base(session: Session, group: str) -> tuple[FileScan, frozenset[str]] | None:
+    """The arrays that a group has, as if a file had them, and which of them are native.
+
+    Coordinates come with their values. None when the group has no arrays.
+    """
+    state = session.state
+    found = state.tree.get(group or "/")
+    if found is None:
+        return None
+    if not isinstance(found, GroupNode):
+        raise InvalidInputError(
+            "there is an array where the group should be",
+            kind=ErrorKind.NOT_A_GROUP,
+            path=group,
+        )
+    prefix = f"{group}/"
+    nodes = {
+        node.path.removeprefix(prefix): node
+        for node in state.arrays()
+        if node.path.startswith(prefix) and "/" not in node.path.removeprefix(prefix)
+    }
+    if not nodes:
+        return None
+    described = {}
+    metadata = {name: json.loads(node.user_data) for name, node in nodes.items()}
+    for name, meta in metadata.items():
+        size = prod(meta["shape"]) * 8
+        described[name] = (_dims(meta), meta.get("attributes", {}), size)
+    native = frozenset(name for name, node in nodes.items() if not _is_virtual(state, node))
+    loaded = Wish().chosen(described) & native
+    variables = [
+        _base_variable(session, node, name, metadata[name], loads=name in loaded)
+        for name, node in nodes.items()
+    ]
+    attributes = plain(json.loads(found.user_data).get("attributes", {}))
+    scan = FileScan(REPOSITORY, "repository", Identity(0, None, 0), tuple(variables), attributes)
+    return scan, native
+
+
+def _base_variable(
+    session: Session, node: ArrayNode, name: str, meta: dict[str, Any], *, loads: bool
+) -> Variable:
+    encoding = canonical({key: meta[key] for key in KEPT if meta.get(key) or key == "fill_value"})
+    return Variable(
+        name,
+        _dims(meta),
+        tuple(meta["shape"]),
+        tuple(meta["chunk_grid"]["configuration"]["chunk_shape"]),
+        encoding,
+        plain(meta.get("attributes", {})),
+        None,
+        np.asarray(read_region(session, node.path)) if loads else None,
+    )
+
+
+def _dims(meta: dict[str, Any]) -> tuple[str, ...]:
+    names = meta.get("dimension_names") or [None] * len(meta["shape"])
+    return tuple(name or f"dim_{axis}" for axis, name in enumerate(names))
+
+
+def _is_virtual(state: WorkingState, node: ArrayNode) -> bool:
+    """Whether the chunks of an array are in other files, as far as its last manifest shows."""
+    tables = state.load_tables(node, node.manifests[-1:])
+    return any(bool((table.kind == ChunkType.virtual).any()) for table in tables)
+
+
+# --- what is written ---
+
+
+def make_groups(session: Session, group: str, attributes: str | None) -> None:
+    """Make the group, and those above it, where they are missing."""
+    parts = [part for part in group.split("/") if part]
+    for depth in range(len(parts) + 1):
+        path = "/" + "/".join(parts[:depth])
+        if session.state.tree.get(path) is not None and depth < len(parts):
+            continue
+        is_target = depth == len(parts)
+        if session.state.tree.get(path) is not None and attributes in (None, "{}"):
+            continue
+        known = json.loads(attributes) if is_target and attributes else {}
+        made = {"zarr_format": 3, "node_type": "group", "attributes": known}
+        session.state.set_metadata(path, json.dumps(made, ensure_ascii=False).encode())
+
+
+def settle(array: Planned, plan: Plan) -> tuple[Shape, str, dict[str, Any]]:
+    """Chunks, encoding and attributes of an array in the repository."""
+    attrs = dict(array.attrs)
+    if array.kind is not Kind.LOADED:
+        return array.chunks, array.encoding, attrs
+    values = loaded_values(plan, array)
+    fill = decoded_fill(attrs, values.dtype) if values.dtype.kind != "T" else ""
+    chunks = tuple(
+        _growing(length) if plan.axis(dim) else max(1, length)
+        for dim, length in zip(array.dims, array.shape, strict=True)
+    )
+    return chunks, native_encoding(values.dtype, fill, None), attrs
+
+
+def _growing(length: int) -> int:
+    """The chunk length along an axis that may grow, in powers of two."""
+    return min(LONG, max(SHORT, 1 << max(0, length - 1).bit_length()))
+
+
+def make_array(session: Session, path: str, array: Planned, plan: Plan) -> None:
+    """Create an array, or give it its new shape.
+
+    Raises:
+        AlreadyExistsError: there is an array of that name and it is not to be extended.
+    """
+    state = session.state
+    old = state.tree.get(path)
+    if isinstance(old, ArrayNode) and array.base_shape is not None:
+        meta = json.loads(old.user_data)
+        meta["shape"] = list(array.shape)
+        state.set_metadata(path, json.dumps(meta, ensure_ascii=False).encode())
+        return
+    if old is not None:
+        raise AlreadyExistsError(
+            "there is an array of that name; append to it, or choose another group",
+            kind=ErrorKind.NODE_ALREADY_EXISTS,
+            path=path,
+        )
+    chunks, encoding, attrs = settle(array, plan)
+    state.set_metadata(path, document(encoding, array.shape, chunks, array.dims, attrs))
+
+
+def write_loaded(session: Session, path: str, array: Planned, plan: Plan) -> int:
+    """Write the values of a variable that are at hand; tell how many bytes they are."""
+    values = loaded_values(plan, array)
+    region: tuple[slice, ...] = ()
+    if array.base_shape is not None:
+        if array.base_shape == array.shape:
+            return 0
+        region = tuple(
+            slice(0 if old == new else old, new)
+            for old, new in zip(array.base_shape, array.shape, strict=True)
+        )
+        values = values[region]
+        values = _as_stored(values, dtype_of(array.encoding), array)
+    write_values(session, path, region, values)
+    return int(values.nbytes)
+
+
+def write_values(
+    session: Session | ForkSession, path: str, region: tuple[slice, ...], values: Array
+) -> None:
+    """Write values of any type to a region, or to the whole of an array."""
+    with quiet():
+        # Texts and records are zarr's own business, and scalars have no region.
+        if values.dtype.kind in "TOUV" or not values.ndim:
+            target = zarr.open_array(session.store, path=path.strip("/"), mode="r+", zarr_format=3)
+            target[region or ...] = values
+        else:
+            write_region(session, path, region or ..., values)
+
+
+def _as_stored(values: Array, dtype: np.dtype[Any], array: Planned) -> Array:
+    """Values in the type that an array has already, if they can be.
+
+    Raises:
+        InvalidInputError: they would be others.
+    """
+    if values.dtype == dtype or dtype.kind in "TO":
+        return values
+    made = values.astype(dtype)
+    if not np.array_equal(made, values, equal_nan=values.dtype.kind == "f"):
+        raise InvalidInputError(
+            f"values of {array.name!r} cannot be stored as {dtype} without change",
+            kind=ErrorKind.UNSUITABLE_DATA,
+        )
+    return made
+
+
+def loaded_values(plan: Plan, array: Planned) -> Array:
+    """All values of a variable that is written at once, including those of the base."""
+    axis = plan.axis(array.name)
+    if axis is not None and axis.values is not None:
+        return axis.values
+    files = [*([0] if array.base_shape is not None else []), *array.files]
+    parts = [(number, plan.scans[number][array.name]) for number in files]
+    joined = [dim for dim in array.dims if plan.axis(dim) is not None]
+    first = parts[0][1].values
+    assert first is not None
+    if not joined:
+        return first
+    dtype = _common_dtype([part.values for _, part in parts if part.values is not None])
+    fill = decoded_fill(array.attrs, dtype) if dtype.kind not in "TO" else ""
+    values = np.full(array.shape, 0 if fill is None else fill, dtype)
+    for number, part in parts:
+        assert part.values is not None
+        start = plan.start(array, number)
+        shape = plan.part_shape(array, number)
+        place = values[tuple(slice(a, a + n) for a, n in zip(start, shape, strict=True))]
+        place[...] = _moved(plan, array, number, part).reshape(place.shape)
+    return values
+
+
+def _common_dtype(parts: Sequence[Array]) -> np.dtype[Any]:
+    if any(part.dtype.kind == "T" for part in parts):
+        return np.dtypes.StringDType()
+    return np.result_type(*{part.dtype for part in parts})
+
+
+def _moved(plan: Plan, array: Planned, number: int, part: Variable) -> Array:
+    """Values of a file, counted in the units that times of all files are stored in.
+
+    Bounds without units of their own count as the coordinate that they belong to.
+    """
+    assert part.values is not None
+    for axis in plan.axes:
+        if axis.units is None or axis.name not in array.dims:
+            continue
+        owner = plan.scans[number].get(axis.name)
+        if owner is None:
+            continue
+        attrs = owner.attrs
+        if array.name not in (attrs.get("bounds"), attrs.get("climatology")):
+            continue
+        units = time_units({**attrs, **part.attrs})
+        if units is not None:
+            return converted(part.values, units, axis.units)
+    return part.values

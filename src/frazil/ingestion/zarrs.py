@@ -1,0 +1,209 @@
+"""Zarr 2 and 3 as they lie in a folder: metadata, and the chunks that a listing finds."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+import obstore
+from zarr.core.metadata import ArrayV3Metadata
+
+from frazil.errors import ErrorKind, InvalidInputError, StorageError
+from frazil.ingestion.allowed import Allowed
+from frazil.ingestion.encoding import encoding_from, quiet
+from frazil.ingestion.parsed import Parsed
+from frazil.ingestion.records import References, Variable, plain
+from frazil.ingestion.sources import client_for, local_path, read_whole, shown
+from frazil.ingestion.zarr_v2 import variable_of
+from frazil.model.strings import Strings
+from frazil.storage.faults import FOREIGN, cleaned
+from frazil.storage.locations import key_of
+
+_DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
+
+
+def scan_zarr(url: str, options: Mapping[str, Any], group: str, allowed: Allowed) -> Parsed:
+    """The arrays of a group of a Zarr store.
+
+    Raises:
+        InvalidInputError: there is no such group, or an array is not supported.
+        StorageError: the folder cannot be listed.
+    """
+    base = url.rstrip("/") + (f"/{group.strip('/')}" if group.strip("/") else "")
+    path = local_path(base)
+    moved: dict[str, str] = {}
+    found = _listed(base, options) if path is None else _below(path, url, allowed, moved)
+    keys = _Keys(base, dict(found), moved)
+    names = sorted(
+        {key.rpartition("/")[0] for key in keys.sizes if key.endswith(("/zarr.json", "/.zarray"))}
+    )
+    if "zarr.json" in keys.sizes:
+        about = _read(f"{base}/zarr.json", options)
+        if about.get("node_type") != "group":
+            raise _unsuitable("this is a single array; take the group that it is in", url)
+        attributes = about.get("attributes") or {}
+    elif ".zarray" in keys.sizes:
+        raise _unsuitable("this is a single array; take the group that it is in", url)
+    else:
+        attributes = _read(f"{base}/.zattrs", options) if ".zattrs" in keys.sizes else {}
+    variables, below = [], []
+    for name in names:
+        if "/" in name:
+            below.append(name)
+        elif (made := _variable(base, name, keys, options)) is not None:
+            variables.append(made)
+    notes = (f"arrays in groups that are not taken: {', '.join(below)}",) if below else ()
+    return Parsed(variables, plain(attributes), notes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Keys:
+    """What a store has."""
+
+    base: str
+    sizes: Mapping[str, int]
+    moved: Mapping[str, str]
+    """where links lead that are allowed to lead out"""
+
+    def location(self, key: str) -> str:
+        """Where the bytes of a key are."""
+        return self.moved.get(key) or f"{self.base}/{key}"
+
+
+def _listed(base: str, options: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Keys below a folder, and their sizes."""
+    prefix = key_of(base)
+    try:
+        for batch in obstore.list(client_for(base, options), prefix=prefix, chunk_size=1000):
+            for item in batch:
+                yield item["path"].removeprefix(prefix).lstrip("/"), item["size"]
+    except FOREIGN as error:
+        raise StorageError(
+            "the folder of a Zarr store cannot be listed, which references to its chunks need:"
+            f" {cleaned(error)}",
+            kind=ErrorKind.IO,
+            file=shown(base),
+        ) from None
+
+
+def _below(
+    folder: str, url: str, allowed: Allowed, moved: dict[str, str]
+) -> Iterator[tuple[str, int]]:
+    """The same of a local folder; links that lead out of it must be allowed.
+
+    Raises:
+        InvalidInputError: one is not.
+    """
+    home = os.path.realpath(folder)
+    seen = {home}
+    waiting = [""]
+    while waiting:
+        inner = waiting.pop()
+        try:
+            entries = [*os.scandir(f"{folder}/{inner}")]
+        except OSError as error:
+            told = f"the folder of a Zarr store cannot be listed: {error.strerror}"
+            raise StorageError(told, kind=ErrorKind.IO, file=folder) from None
+        for entry in entries:
+            key = f"{inner}{entry.name}"
+            if entry.is_symlink():
+                real = os.path.realpath(entry.path)
+                if not real.startswith(f"{home}/"):
+                    moved[key] = allowed.require(real, url)
+                if real in seen or not os.path.exists(real):  # noqa: PTH110  (a path as it is)
+                    continue
+                seen.add(real)
+            if entry.is_dir():
+                waiting.append(f"{key}/")
+            elif entry.is_file():
+                yield key, entry.stat().st_size
+
+
+def _read(url: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    data = read_whole(url, options)
+    try:
+        found = json.loads(data or b"{}")
+    except ValueError as error:
+        raise _unsuitable(f"damaged metadata: {error}", url) from None
+    return found if isinstance(found, dict) else {}
+
+
+def _variable(base: str, name: str, keys: _Keys, options: Mapping[str, Any]) -> Variable | None:
+    if f"{name}/zarr.json" in keys.sizes:
+        meta = _read(f"{base}/{name}/zarr.json", options)
+        if meta.get("node_type") != "array":
+            return None
+        return _from_v3(base, name, meta, keys)
+    meta = _read(f"{base}/{name}/.zarray", options)
+    attrs = _read(f"{base}/{name}/.zattrs", options) if f"{name}/.zattrs" in keys.sizes else {}
+    separator = str(meta.get("dimension_separator", "."))
+    refs = _references(f"{name}/", separator, meta["shape"], meta["chunks"], keys)
+    return variable_of(name, meta, attrs, refs, base)
+
+
+def _from_v3(base: str, name: str, meta: dict[str, Any], keys: _Keys) -> Variable:
+    try:
+        with quiet():
+            known = ArrayV3Metadata.from_dict(dict(meta))
+            encoding = encoding_from(known)
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unsuitable(f"the array {name!r} is not supported: {error}", base) from None
+    if meta["chunk_grid"]["name"] != "regular":
+        raise _unsuitable(f"the array {name!r} has no regular chunk grid", base)
+    chunks = tuple(meta["chunk_grid"]["configuration"]["chunk_shape"])
+    spelled = meta.get("chunk_key_encoding", {"name": "default"})
+    is_default = spelled["name"] == "default"
+    separator = (spelled.get("configuration") or {}).get("separator", "/" if is_default else ".")
+    start = f"{name}/c{separator}" if is_default and meta["shape"] else f"{name}/"
+    refs = _references(start, separator, meta["shape"], chunks, keys)
+    dims = meta.get("dimension_names") or [None] * len(chunks)
+    return Variable(
+        name,
+        tuple(dim or f"phony_dim_{axis}" for axis, dim in enumerate(dims)),
+        tuple(meta["shape"]),
+        chunks,
+        encoding,
+        plain(meta.get("attributes") or {}),
+        refs,
+    )
+
+
+def _references(
+    start: str,
+    separator: str,
+    shape: list[int],
+    chunks: list[int] | tuple[int, ...],
+    keys: _Keys,
+) -> References:
+    grid = [-(-n // max(1, c)) for n, c in zip(shape, chunks, strict=True)]
+    rows: list[tuple[int, str, int]] = []
+    for key, size in keys.sizes.items():
+        name = key[len(start) :]
+        if not key.startswith(start) or name in _DOCUMENTS:
+            continue
+        parts = name.split(separator) if grid else []
+        if not grid and name in ("c", "0"):
+            rows.append((0, key, size))
+        elif len(parts) == len(grid) and all(part.isdigit() for part in parts):
+            place = [*map(int, parts)]
+            if all(at < count for at, count in zip(place, grid, strict=True)):
+                number = int(np.ravel_multi_index(place, grid)) if prod(grid) else 0
+                rows.append((number, key, size))
+    rows.sort()
+    numbers, pool = Strings.distinct([keys.location(key) for _, key, _ in rows])
+    return References(
+        np.array([row[0] for row in rows], np.int64),
+        np.zeros(len(rows), np.uint64),
+        np.array([row[2] for row in rows], np.uint64),
+        numbers.astype(np.int32, copy=False),
+        tuple(pool),
+    )
+
+
+def _unsuitable(message: str, url: str) -> InvalidInputError:
+    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA, file=shown(url))

@@ -1,0 +1,1 @@
+"""Jobs over whole arrays and repositories, a file a job."""

@@ -1,0 +1,106 @@
+"""Upgrades of repositories from before spec 1 whose many chunk objects tasks link or copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from frazil.spark import tasks
+from frazil.spark.location import Location, unreachable_from_tasks
+from frazil.spark.options.parsing import invalid_option
+from frazil.spark.runner import SparkRunner
+from frazil.spark.sessions import session as spark_session
+from frazil.spark.tasks import Options, Progress
+from frazil.upgrading.chunks import Move, Transfer, move_chunks, mover
+from frazil.upgrading.records import ChunkMode, UpgradeReport
+from frazil.upgrading.source import Source
+from frazil.upgrading.upgrade import upgrade as run_upgrade
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TASK_BYTES: Final = 256 << 20
+TASK_CHUNKS: Final = 2048
+"""Chunk objects that one item of work deals with, unless they are larger than that."""
+
+
+def upgrade_older(
+    url: str,
+    *,
+    spark: SparkSession | None = None,
+    to: int = 2,
+    mode: str = ChunkMode.LINK,
+    dry_run: bool = False,
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> UpgradeReport:
+    """Upgrade a repository of G1, G2 or G3 as `frazil.upgrade_older` does.
+
+    Chunk objects are linked or copied by executors; all else is done by the driver.
+
+    Args:
+        url: the repository, without a version.
+        spark: the session to use; the active or an embedded one by default.
+        to: the spec version, 1 or 2.
+        mode: what becomes of chunk objects of G1 and G2: `link`, `copy` or `virtual`.
+        dry_run: only tell what would be done.
+        options: options of the data source, such as `storage.region`.
+        progress: is told what is being done and how far it is.
+
+    Raises:
+        InvalidInputError: the URL has a version, or tasks cannot reach the place.
+        SessionStateError: the repository is not from before spec version 1.
+    """
+    target = tasks.target_of(url, options)
+    if target.ref is not None:
+        raise invalid_option("a repository is upgraded as a whole: leave the version out")
+    location = target.location
+    why = unreachable_from_tasks(location)
+    if why is not None:
+        raise why
+
+    def make_move(source: Source, how: ChunkMode) -> Move:
+        if source.files.storage is not source.place:
+            return mover(source, how)  # the other storage is known to the state file alone
+        return _Moving(spark or spark_session(), location, how, progress)
+
+    return run_upgrade(
+        location.open().context, to=to, mode=mode, dry_run=dry_run, make_move=make_move
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """Links or copies some chunk objects, in a task."""
+
+    location: Location
+    mode: ChunkMode
+
+    def __call__(self, transfers: Sequence[Transfer]) -> int:
+        storage = self.location.storage()
+        move_chunks(storage, storage, self.mode, transfers)
+        return len(transfers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moving:
+    """Has tasks link or copy chunk objects, and tells how far they are."""
+
+    spark: SparkSession
+    location: Location
+    mode: ChunkMode
+    progress: Progress | None
+
+    def __call__(self, transfers: Sequence[Transfer]) -> None:
+        sizes = [1 if self.mode is ChunkMode.LINK else each.size_bytes for each in transfers]
+        items = [
+            [transfers[number] for number in part]
+            for part in tasks.by_size(sizes, TASK_BYTES, TASK_CHUNKS)
+        ]
+        done = 0
+        tell = self.progress or (lambda *_: None)
+        tell("chunks", 0, len(transfers))
+        for _, count in SparkRunner(self.spark).run(_Moved(self.location, self.mode), items):
+            done += count
+            tell("chunks", done, len(transfers))

@@ -1,0 +1,289 @@
+"""Values of two versions compared by tasks, as rows: by array, by chunk, or cell by cell."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import types as t
+
+from frazil.bulk.layout import grid_of
+from frazil.comparing.pairing import Pair, Portion, lengths, plan_pairs, portions
+from frazil.comparing.records import ArrayDiff, Box, FoundBy, Sample, Tally
+from frazil.comparing.values import MAX_SAMPLES, compare_portion, described
+from frazil.ids import SnapshotId
+from frazil.session import Session
+from frazil.spark import tasks, worker
+from frazil.spark.location import Pinned
+from frazil.spark.options.parsing import invalid_option
+from frazil.spark.sessions import session as spark_session
+from frazil.spark.tasks import Batches, Options
+from frazil.spark.upkeep.garbage import batch_of, items_frame, over_items
+from frazil.spark.upkeep.procedure import Place, Row, procedure
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+By: TypeAlias = Literal["array", "chunk", "cell"]
+BY: Final = ("array", "chunk", "cell")
+_TEXT, _LONG, _DOUBLE = t.StringType(), t.LongType(), t.DoubleType()
+_PLACE: Final = t.ArrayType(_LONG)
+_SAMPLE: Final = t.StructType().add("cell", _PLACE).add("old", _TEXT).add("new", _TEXT)
+_COLUMNS: Final[dict[str, t.DataType]] = {
+    **dict.fromkeys(("node_path", "change", "found_by", "old_path"), _TEXT),
+    **dict.fromkeys(("cells_compared", "cells_changed", "cells_added", "cells_removed"), _LONG),
+    **dict.fromkeys(("min_difference", "max_difference", "mean_difference"), _DOUBLE),
+    **dict.fromkeys(("box_start", "box_stop"), _PLACE),
+    "samples": t.ArrayType(_SAMPLE),
+}
+ARRAYS: Final = t.StructType([t.StructField(name, kind) for name, kind in _COLUMNS.items()])
+"""columns of a row for each array"""
+_TALLIES: Final = "pair int, tally binary, chunks long"
+_TALLY_SCHEMA: Final = pa.schema(
+    [("pair", pa.int32()), ("tally", pa.binary()), ("chunks", pa.int64())]
+)
+_CHUNKS: Final = (
+    "node_path string, cell_start array<long>, cell_stop array<long>, cells_compared long, "
+    "cells_changed long, differences long, min_difference double, max_difference double, "
+    "sum_difference double, box_start array<long>, box_stop array<long>"
+)
+_LONGS: Final = pa.list_(pa.int64())
+_CHUNK_SCHEMA: Final = pa.schema(
+    [
+        ("node_path", pa.string()),
+        ("cell_start", _LONGS),
+        ("cell_stop", _LONGS),
+        ("cells_compared", pa.int64()),
+        ("cells_changed", pa.int64()),
+        ("differences", pa.int64()),
+        ("min_difference", pa.float64()),
+        ("max_difference", pa.float64()),
+        ("sum_difference", pa.float64()),
+        ("box_start", _LONGS),
+        ("box_stop", _LONGS),
+    ]
+)
+_CELLS: Final = "node_path string, cell array<long>, old string, new string, difference double"
+_CELL_SCHEMA: Final = pa.schema(
+    [
+        ("node_path", pa.string()),
+        ("cell", _LONGS),
+        ("old", pa.string()),
+        ("new", pa.string()),
+        ("difference", pa.float64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """A portion of the comparison of two arrays, for a task."""
+
+    pair: int
+    old_path: str
+    new_path: str
+    chunks: npt.NDArray[np.int64] | None
+    box: Box
+
+    def portion(self) -> Portion:
+        """What to compare."""
+        return Portion(self.chunks, self.box)
+
+    def nodes(self, old: Session, new: Session) -> Pair:
+        """The two arrays."""
+        return Pair(old.state.array(self.old_path), new.state.array(self.new_path), FoundBy.CELLS)
+
+
+def diff_values(
+    url: str,
+    before: str,
+    after: str,
+    by: By = "array",
+    *,
+    paths: Sequence[str] | None = None,
+    max_samples: int = MAX_SAMPLES,
+    spark: SparkSession | None = None,
+    options: Options | None = None,
+) -> DataFrame:
+    """How the values of two versions differ, reading only chunks that may; tasks share the work.
+
+    Args:
+        url: the repository.
+        before: a branch, a tag, a snapshot id or a `{time}`.
+        after: likewise; they need not be ancestors of each other.
+        by: `array` for a row for each array that differs, with statistics and samples; `chunk`
+            for a row for each chunk, or region, with changed cells; `cell` for a row for each.
+        paths: arrays, or groups above them; all by default.
+        max_samples: cells that a row for an array shows.
+        spark: the session to use; the active or an embedded one by default.
+        options: options of the data source, such as `storage.region`.
+    """
+    if by not in BY:
+        raise invalid_option(f"by must be one of {', '.join(BY)}, not {by!r}")
+    chosen = spark or spark_session()
+    target = tasks.target_of(url, options)
+    if target.ref is not None:
+        raise invalid_option("both versions are arguments: leave out that of the URL")
+    repository = target.location.open()
+    first, last = repository.resolve(before), repository.resolve(after)
+    context = repository.context
+    pairs = list(plan_pairs(context, SnapshotId.parse(first), SnapshotId.parse(last), paths))
+    old, new = Session(context, SnapshotId.parse(first)), Session(context, SnapshotId.parse(last))
+    works = list(_works(pairs, old, new))
+    ends = Pinned(target.location, first), Pinned(target.location, last)
+    if by == "array":
+        return _by_array(chosen, pairs, works, ends, max_samples)
+    compare, schema = (_chunk_rows, _CHUNKS) if by == "chunk" else (_cell_rows, _CELLS)
+    return tasks.map_batches(items_frame(chosen, works), lambda b: compare(ends, b), schema)
+
+
+def _works(pairs: Sequence[Pair], old: Session, new: Session) -> Iterator[Work]:
+    """What tasks do."""
+    for number, pair in enumerate(pairs):
+        if pair.old is None or pair.new is None:
+            continue
+        for portion in portions(pair, old.state, new.state):
+            yield Work(number, pair.old.path, pair.new.path, portion.chunks, portion.box)
+
+
+def _ends(pinned: tuple[Pinned, Pinned]) -> tuple[Session, Session]:
+    return worker.session(pinned[0]), worker.session(pinned[1])
+
+
+# --- by array ---
+
+
+def _by_array(
+    spark: SparkSession,
+    pairs: Sequence[Pair],
+    works: Sequence[Work],
+    pinned: tuple[Pinned, Pinned],
+    max_samples: int,
+) -> DataFrame:
+    def work(batches: Batches) -> Batches:
+        old, new = _ends(pinned)
+        for item in over_items(batches):
+            tally = compare_portion(old, new, item.nodes(old, new), item.portion(), max_samples)
+            count = 1 if item.chunks is None else len(item.chunks)
+            packed = pickle.dumps(tally, pickle.HIGHEST_PROTOCOL)
+            yield batch_of([[item.pair], [packed], [count]], _TALLY_SCHEMA)
+
+    tallies, counts = [Tally()] * len(pairs), [0] * len(pairs)
+    if works:
+        answers = tasks.collect(tasks.map_batches(items_frame(spark, works), work, _TALLIES))
+        for number, packed, count in zip(
+            *(answers.column(name).to_pylist() for name in _TALLY_SCHEMA.names), strict=True
+        ):
+            tally = pickle.loads(packed)  # our own tasks'
+            tallies[number] = tallies[number].merged(tally, max_samples)
+            counts[number] += count
+    told = (
+        described(pair, tally, count)
+        for pair, tally, count in zip(pairs, tallies, counts, strict=True)
+    )
+    return spark.createDataFrame([array_row(each) for each in told if not each.is_equal], ARRAYS)
+
+
+def array_row(diff: ArrayDiff) -> Row:
+    """The differences of an array as a row."""
+    return (
+        diff.path,
+        str(diff.change),
+        str(diff.found_by),
+        diff.old_path,
+        diff.cells_compared,
+        diff.cells_changed,
+        diff.cells_added,
+        diff.cells_removed,
+        diff.min_difference,
+        diff.max_difference,
+        diff.mean_difference,
+        *_edges(diff.bounding_box),
+        [(list(each.coords), str(each.old), str(each.new)) for each in diff.samples],
+    )
+
+
+def _edges(box: Box | None) -> tuple[list[int] | None, list[int] | None]:
+    if box is None:
+        return None, None
+    return [start for start, _ in box], [stop for _, stop in box]
+
+
+# --- by chunk and by cell ---
+
+
+def _singly(item: Work, pair: Pair) -> Iterator[tuple[Portion, Box]]:
+    """The portions of a portion that are one chunk, or one region, with their cells."""
+    if item.chunks is None:
+        yield item.portion(), item.box
+        return
+    assert pair.new is not None
+    assert pair.common is not None
+    grid = grid_of(pair.new)
+    for row in range(len(item.chunks)):
+        one = item.chunks[row : row + 1]
+        box = []
+        for axis, length in enumerate(pair.common):
+            start = int(grid[axis].start_of(one[:, axis])[0])
+            box.append((start, min(length, start + int(grid[axis].size_of(one[:, axis])[0]))))
+        yield Portion(one), tuple(box)
+
+
+def _chunk_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
+    old, new = _ends(pinned)
+    for item in over_items(batches):
+        pair = item.nodes(old, new)
+        rows: list[Row] = []
+        for portion, box in _singly(item, pair):
+            tally = compare_portion(old, new, pair, portion)
+            if tally.changed:
+                numbers = (tally.compared, tally.changed, tally.differences)
+                spread = (tally.least, tally.most, tally.total)
+                rows.append((item.new_path, *_edges(box), *numbers, *spread, *_edges(tally.box)))
+        if rows:
+            yield batch_of([*zip(*rows, strict=True)], _CHUNK_SCHEMA)
+
+
+def _cell_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
+    old, new = _ends(pinned)
+    for item in over_items(batches):
+        pair = item.nodes(old, new)
+        assert pair.common is not None
+        for portion, _ in _singly(item, pair):
+            cells = int(np.prod(lengths(pair.new), dtype=object)) if pair.new else 0
+            tally = compare_portion(old, new, pair, portion, max_samples=max(1, cells))
+            rows = [(item.new_path, *_cell(each)) for each in tally.samples]
+            if rows:
+                yield batch_of([*zip(*rows, strict=True)], _CELL_SCHEMA)
+
+
+def _cell(sample: Sample) -> Row:
+    difference: float | None = None
+    if isinstance(sample.old, int | float) and isinstance(sample.new, int | float):
+        difference = float(sample.new) - float(sample.old)
+    return [*sample.coords], str(sample.old), str(sample.new), difference
+
+
+# --- procedures ---
+
+
+@procedure("how values differ between two versions, by array", ARRAYS, name="diff_values")
+def diff_values_procedure(
+    place: Place,
+    start_snapshot_id: str,
+    end_snapshot_id: str | None = None,
+    paths: str | None = None,
+    max_samples: int = MAX_SAMPLES,
+) -> Iterable[Row]:
+    """How values differ between two versions, a row for each array; `paths` has commas."""
+    end = place.snapshot() if end_snapshot_id is None else end_snapshot_id
+    chosen = None if paths is None else [each.strip() for each in paths.split(",")]
+    found = place.repository.diff_values(
+        start_snapshot_id, end, paths=chosen, max_samples=max_samples
+    )
+    return (array_row(each) for each in found.arrays)

@@ -1,0 +1,328 @@
+"""Plain Zarr stores copied into repositories, without decoding."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import zarr
+from zarr.core.metadata.v3 import ArrayV3Metadata
+
+from frazil.bulk.grid import parse_grid
+from frazil.bulk.pack import write_encoded
+from frazil.errors import AlreadyExistsError, ErrorKind, InvalidInputError, NotFoundError
+from frazil.ids import parent_path
+from frazil.masking import shown_url
+from frazil.model.chunks import ChunkTable, concat
+from frazil.model.nodes import ArrayNode
+from frazil.session import Session
+from frazil.spark import tasks, worker
+from frazil.spark.jobs.cloning import BATCH_BYTES, TASK_BYTES, TASK_CHUNKS
+from frazil.spark.location import Location
+from frazil.spark.runner import SparkRunner
+from frazil.spark.sessions import session as spark_session
+from frazil.spark.tasks import JobReport, Options, Progress
+from frazil.storage.base import Storage, absent
+from frazil.transaction.keys import METADATA, ZARR_V2_NAMES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CONSOLIDATED: Final = "consolidated_metadata"
+_DIMENSIONS: Final = "_ARRAY_DIMENSIONS"
+_FILL: Final = "_FillValue"
+
+
+def import_zarr(
+    store: str,
+    url: str,
+    *,
+    spark: SparkSession | None = None,
+    group: str | None = None,
+    branch: str | None = None,
+    message: str | None = None,
+    store_options: Options | None = None,
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> JobReport:
+    """Copy a plain Zarr store into a repository, in one commit, without decoding.
+
+    Args:
+        store: directory or URL of a Zarr store, version 3 or 2, that can be listed.
+        url: `URL[@branch]` of the repository, which is made when there is none.
+        spark: the session to use; the active or an embedded one by default.
+        group: where the root of the store goes; the root by default.
+        branch: the branch to commit to; that of the URL, or `main`, by default.
+        message: of the commit.
+        store_options: options of the data source for `store`, such as `storage.region`.
+        options: the same for `url`.
+        progress: is told what is being done and how far it is.
+
+    Raises:
+        NotFoundError: there is no Zarr store.
+        AlreadyExistsError: there is an array or group of one of the names already.
+        InvalidInputError: an array of version 2 has what version 3 cannot say.
+    """
+    chosen = spark or spark_session()
+    source = tasks.target_of(store, store_options).location
+    goal = tasks.target_of(url, options)
+    found = read_store(source.storage(), source)
+    repository = tasks.open_or_create(goal.location)
+    writing = repository.tip(goal.branch if branch is None else branch).writable_session()
+    top = tasks.path_of(group if group is not None else goal.node, "")
+    _make_nodes(writing, found, top)
+    arrays = sorted(found.chunks)
+    items = [
+        (number, found.take(path, part))
+        for number, path in enumerate(arrays)
+        for part in tasks.by_size(found.chunks[path].sizes, TASK_BYTES, TASK_CHUNKS)
+    ]
+    documents = [found.documents[path] for path in arrays]
+    work = Imported(source, goal.location, documents)
+    tables: dict[int, list[ChunkTable]] = {}
+    tell = progress or (lambda *_: None)
+    done, total = 0, sum(len(each.keys) for each in found.chunks.values())
+    tell("chunks", 0, total)
+    for at, table in SparkRunner(chosen).run(work, items):
+        tables.setdefault(items[at][0], []).append(table)
+        done += len(items[at][1].keys)
+        tell("chunks", done, total)
+    size = 0
+    for number, parts in tables.items():
+        node = writing.state.array(tasks.path_of(top, arrays[number]))
+        table = concat(parts, len(node.shape))
+        size += int(table.length.sum())
+        writing.state.set_table(node, table)
+    text = message or f"Import {shown_url(source.url)}"
+    facts = {"imported-from": shown_url(source.url), "added-chunks": total, "added-bytes": size}
+    snapshot = tasks.commit_job(chosen, writing, "import", text, facts)
+    paths = tuple(tasks.path_of(top, path) for path in arrays)
+    return JobReport(snapshot, paths, total, size, len(items))
+
+
+def _make_nodes(writing: Session, found: StoreContents, top: str) -> None:
+    state = writing.state
+    if top != "/":
+        tasks.copy_groups(state, state, parent_path(top))
+    for path, document in sorted(found.documents.items()):
+        place = tasks.path_of(top, path)
+        old = state.tree.get(place)
+        if old is not None and (place != top or isinstance(old, ArrayNode)):
+            raise AlreadyExistsError(
+                f"there is a node at {place!r} already", kind=ErrorKind.NODE_ALREADY_EXISTS
+            )
+        state.set_metadata(place, document)
+
+
+@dataclass(slots=True)
+class StoredChunks:
+    """Chunks of an array, as objects of a Zarr store."""
+
+    keys: list[str] = field(default_factory=list)
+    coords: list[tuple[int, ...]] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class StoreContents:
+    """What a Zarr store holds, by path."""
+
+    documents: dict[str, bytes]
+    """`zarr.json` of every node, as a repository keeps it"""
+    chunks: dict[str, StoredChunks]
+    """of every array"""
+
+    def take(self, path: str, part: range) -> StoredChunks:
+        """Some chunks of an array."""
+        found, rows = self.chunks[path], slice(part.start, part.stop)
+        return StoredChunks(found.keys[rows], found.coords[rows], found.sizes[rows])
+
+
+def read_store(storage: Storage, place: Location) -> StoreContents:
+    """List a Zarr store and read its metadata.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    listed = [*storage.list("")]
+    named = {item.key: item.key.rpartition("/")[2] for item in listed}
+    keys = [key for key, name in named.items() if name == METADATA]
+    old = [key for key, name in named.items() if name in ZARR_V2_NAMES]
+    if not keys and not old:
+        raise NotFoundError(
+            "there is no Zarr store that can be listed",
+            kind=ErrorKind.REPOSITORY_NOT_FOUND,
+            url=shown_url(place.url),
+        )
+    raw = _documents(storage, keys) if keys else _converted(_documents(storage, old))
+    nodes = {"/" + key.removesuffix(METADATA).strip("/"): json.loads(raw[key]) for key in raw}
+    readers = {
+        path: _key_reader(node) for path, node in nodes.items() if node["node_type"] == "array"
+    }
+    chunks = {path: StoredChunks() for path in readers}
+    for item in listed:
+        if named[item.key] == METADATA or named[item.key] in ZARR_V2_NAMES:
+            continue
+        path = _owner(item.key, readers)
+        coords = (
+            None if path is None else readers[path](item.key[len(path.strip("/")) :].strip("/"))
+        )
+        if path is not None and coords is not None:
+            chunks[path].keys.append(item.key)
+            chunks[path].coords.append(coords)
+            chunks[path].sizes.append(item.size_bytes)
+    return StoreContents({path: _as_kept(node) for path, node in nodes.items()}, chunks)
+
+
+def _documents(storage: Storage, keys: Sequence[str]) -> dict[str, bytes]:
+    found = storage.get_many([(key, None, None) for key in keys])
+    return {key: data for key, data in zip(keys, found, strict=True) if data is not None}
+
+
+def _converted(old: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The metadata of a store of version 2 as version 3 says it.
+
+    Raises:
+        InvalidInputError: it cannot, or this zarr cannot convert it.
+    """
+    try:
+        from zarr.metadata.migrate_v3 import migrate_v2_to_v3
+    except ImportError:
+        raise InvalidInputError(
+            f"zarr {zarr.__version__} cannot convert metadata of version 2; install a newer one",
+            kind=ErrorKind.UNSUITABLE_DATA,
+        ) from None
+    given: dict[str, Any] = {
+        key: zarr.core.buffer.cpu.Buffer.from_bytes(_filled(key, data))
+        for key, data in old.items()
+        if not key.endswith(".zmetadata")
+    }
+    made: dict[str, Any] = {}
+    try:
+        migrate_v2_to_v3(
+            input_store=zarr.storage.MemoryStore(given),
+            output_store=zarr.storage.MemoryStore(made),
+        )
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(
+            f"metadata of version 2 that version 3 cannot express: {error}",
+            kind=ErrorKind.UNSUITABLE_DATA,
+        ) from error
+    return {
+        key: _understood(data.to_bytes(), old.get(key.removesuffix(METADATA) + ".zarray"))
+        for key, data in made.items()
+        if key.endswith(METADATA)
+    }
+
+
+def _filled(key: str, data: bytes) -> bytes:
+    """Metadata of version 2 with a fill value, which version 3 must have."""
+    if not key.endswith(".zarray"):
+        return data
+    document = json.loads(data)
+    if document.get("fill_value") is None:
+        is_number = np.dtype(str(document["dtype"])).kind in "biufcmM"
+        document["fill_value"] = 0 if is_number else ""
+    return json.dumps(document).encode()
+
+
+def _understood(document: bytes, old: bytes | None) -> bytes:
+    """A converted array that means the same to readers of CF conventions.
+
+    They look for dimensions and for the value of missing cells in other places in version 3.
+    """
+    from xarray.backends.zarr import FillValueCoder
+
+    if old is None:
+        return document
+    made = json.loads(document)
+    attributes = made.get("attributes", {})
+    dims = attributes.pop(_DIMENSIONS, None)
+    if dims is not None and not made.get("dimension_names"):
+        made["dimension_names"] = dims
+    if json.loads(old).get("fill_value") is not None and _FILL not in attributes:
+        metadata = ArrayV3Metadata.from_dict(made)
+        dtype = np.dtype(metadata.data_type.to_native_dtype())
+        if dtype.kind in "biufcS":
+            attributes[_FILL] = FillValueCoder.encode(np.asarray(metadata.fill_value).item(), dtype)
+    made["attributes"] = attributes
+    return json.dumps(made).encode()
+
+
+def _as_kept(node: Mapping[str, Any]) -> bytes:
+    """A document as a repository keeps it: chunks have the usual keys, nothing is said twice."""
+    kept = {name: value for name, value in node.items() if name != _CONSOLIDATED}
+    if kept["node_type"] == "array":
+        kept["chunk_key_encoding"] = {"name": "default", "configuration": {"separator": "/"}}
+    return json.dumps(kept).encode()
+
+
+def _owner(key: str, arrays: Mapping[str, object]) -> str | None:
+    """The array below whose path a key is."""
+    path = f"/{key}"
+    while path != "/":
+        path = path.rpartition("/")[0] or "/"
+        if path in arrays:
+            return path
+    return None
+
+
+def _key_reader(node: Mapping[str, Any]) -> Callable[[str], tuple[int, ...] | None]:
+    """How keys of chunks are read: their coordinates, or None for other files."""
+    encoding = node["chunk_key_encoding"]
+    is_default = encoding["name"] == "default"
+    mark = (encoding.get("configuration") or {}).get("separator", "/" if is_default else ".")
+    grid = [*_chunk_counts(node)]
+
+    def read(name: str) -> tuple[int, ...] | None:
+        parts = name.split(mark)
+        if is_default:
+            if parts.pop(0) != "c":
+                return None
+        elif not grid and parts == ["0"]:
+            return ()
+        if len(parts) != len(grid) or not all(part.isdecimal() for part in parts):
+            return None
+        coords = tuple(map(int, parts))
+        # What lies beyond the end is left from before the array was cut.
+        return coords if all(c < n for c, n in zip(coords, grid, strict=True)) else None
+
+    return read
+
+
+def _chunk_counts(node: Mapping[str, Any]) -> Iterator[int]:
+    for axis in parse_grid(node):
+        yield axis.count
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """Copies chunks of a Zarr store into a repository."""
+
+    source: Location
+    goal: Location
+    documents: Sequence[bytes]
+
+    def __call__(self, item: tuple[int, StoredChunks]) -> ChunkTable:
+        """Copy some chunks of an array, and tell where they are."""
+        number, chunks = item
+        storage = self.source.storage()
+        context = worker.repository(self.goal).context
+        state, node = tasks.scratch_array(context, "/imported", self.documents[number])
+        made = []
+        for part in tasks.by_size(chunks.sizes, BATCH_BYTES):
+            keys = [chunks.keys[row] for row in part]
+            data: list[bytes] = []
+            found = storage.get_many([(key, None, None) for key in keys])
+            for key, each in zip(keys, found, strict=True):
+                if each is None:
+                    raise absent(key)
+                data.append(each)
+            coords = np.array([chunks.coords[row] for row in part], np.uint32)
+            made.append(
+                write_encoded(state, node, coords.reshape(len(data), len(node.shape)), data)
+            )
+        return concat(made, len(node.shape))

@@ -1,0 +1,295 @@
+"""SQL on one repository: its variables and metadata tables as views of short names."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import logging
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.spark import tasks
+from frazil.spark.errors import in_one_sentence, told
+from frazil.spark.location import open_pinned
+from frazil.spark.query.views import is_remote, temporary_views
+from frazil.spark.reading.read import read
+from frazil.spark.reading.variables import Group, load_group, with_texts
+from frazil.spark.sessions import session as spark_session
+from frazil.spark.tables.metadata import TABLES
+from frazil.spark.tasks import Options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+DATA: Final = "data"
+_PYSPARK_LOGGER: Final = "SQLQueryContextLogger"
+Views: TypeAlias = dict[str, tuple[str, dict[str, Any]]]
+"""What to read each view from, and with which options."""
+
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+_ALL_COLUMNS: Final = re.compile(
+    r"(?:\b(?:select|distinct|all)|[,.(])\s*\*|\b(?:natural|table|describe|desc|pivot|unpivot|transform)\b",
+    re.IGNORECASE,
+)
+"""where a query takes columns that it does not name"""
+_NAMED: Final = re.compile(r"\b(?:from|join|table)\s+`?([^\W\d]\w*)", re.IGNORECASE)
+"""Names that stand where tables do."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """The rows of a query, as Python values."""
+
+    columns: tuple[str, ...]
+    are_numbers: tuple[bool, ...]
+    rows: Sequence[tuple[Any, ...]]
+    is_cut: bool
+    """whether there were more"""
+
+    def plain(self) -> list[dict[str, Any]]:
+        """The rows as JSON can hold them."""
+        return [dict(zip(self.labels, map(_plain, row), strict=True)) for row in self.rows]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the columns, each another one: `n` and `n_2` where two are called `n`."""
+        return _distinct(self.columns)
+
+    def texts(self, *, null: str) -> Iterator[list[str]]:
+        """The rows as text."""
+        for row in self.rows:
+            yield [null if value is None else _text(value) for value in row]
+
+
+def run_query(
+    query: str,
+    url: str,
+    *,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+    group: str | None = None,
+    limit: int = 0,
+    authorize: Iterable[str] = (),
+    options: Options | None = None,
+) -> QueryResult:
+    """Run SQL on a repository and fetch the rows.
+
+    Args:
+        query: what to select; see `register_views` for the names of tables.
+        url: `URL[@version]`.
+        spark: the session to use; the active or an embedded one by default.
+        master: where that one is to run.
+        group: the group whose variables are views; the root by default.
+        limit: fetch at most so many rows; 0 fetches all.
+        authorize: prefixes of virtual chunk containers that may be read.
+        options: options of the data source, such as `storage.region`.
+
+    Raises:
+        InvalidInputError: Spark does not understand the query.
+        FrazilError: what reading the repository failed with.
+    """
+    from pyspark.errors import AnalysisException, ParseException
+
+    given = dict(options or {})
+    if prefixes := [*authorize]:
+        given["authorize-virtual-chunk-access"] = prefixes
+    tables = frozenset(name.lower() for name in _NAMED.findall(query))
+    # What is not there is noticed before Spark starts.
+    views = _sources(url, group, given, mentioned(query), tables)
+    chosen = spark or spark_session(master)
+    # A list of tables with commas is rare; then any word may be one.
+    has_list = re.search(r"\bfrom\b[^()]*,", query, re.IGNORECASE) is not None
+    words = _WORD.findall(query) if has_list else _NAMED.findall(query)
+    try:
+        with told(), _quiet():
+            with temporary_views(chosen, _frames(chosen, views, given, words)):
+                frame = chosen.sql(query)
+                schema = frame.schema
+                rows = _fetched(frame, limit) if is_remote(chosen) else None
+            if rows is None:
+                rows = _fetched(frame, limit)
+    except (AnalysisException, ParseException) as error:
+        raise InvalidInputError(
+            f"{in_one_sentence(error)}; views are {', '.join(sorted(views))}",
+            kind=ErrorKind.INVALID_EXPRESSION,
+        ) from error
+    is_cut = bool(limit) and len(rows) > limit
+    kept = [tuple(row) for row in (rows[:limit] if limit else rows)]
+    are_numbers = tuple(field.dataType.typeName() in _NUMBERS for field in schema.fields)
+    return QueryResult(tuple(schema.names), are_numbers, kept, is_cut)
+
+
+def _fetched(frame: DataFrame, limit: int) -> list[Row]:
+    """The rows of a frame, and one more than asked for where there is one."""
+    return (frame.limit(limit + 1) if limit else frame).collect()
+
+
+_NUMBERS: Final = frozenset(
+    {"byte", "short", "integer", "long", "float", "double", "decimal", "tinyint", "smallint",
+     "int", "bigint"}
+)  # fmt: skip
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep PySpark from writing an error to stderr that is told in a better way."""
+    logger = logging.getLogger(_PYSPARK_LOGGER)
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def register_views(
+    spark: SparkSession,
+    url: str,
+    *,
+    group: str | None = None,
+    options: Options | None = None,
+) -> list[str]:
+    """Make temporary views of a repository, and tell their names.
+
+    `data` has the cells of the group's data variables, where these share dimensions. Every array
+    of the group is a view of its own name, and every metadata table (`snapshots`, `chunks`, …)
+    too; an array of such a name wins.
+
+    Raises:
+        InvalidInputError: the data variables do not share dimensions.
+    """
+    views = _sources(url, group, options)
+    for name, frame in _frames(spark, views, options or {}, views).items():
+        frame.createOrReplaceTempView(f"`{name}`")
+    return sorted(views)
+
+
+def _frames(
+    spark: SparkSession, views: Views, options: Options, names: Iterable[str]
+) -> dict[str, DataFrame]:
+    """What those views show that have one of the names; each of them takes a moment."""
+    wanted = {name.lower() for name in names}
+    return {
+        name: read(place, spark=spark, **{**options, **more})
+        for name, (place, more) in views.items()
+        if name.lower() in wanted
+    }
+
+
+def mentioned(query: str) -> frozenset[str] | None:
+    """Words of a query, in lower case, that may be columns; None when it may mean any column."""
+    # The star of count(*) means rows; where a number or a name stands before it, it is a product.
+    rest = re.sub(r"\bcount\s*\(\s*\*\s*\)", " ", query, flags=re.IGNORECASE)
+    if _ALL_COLUMNS.search(rest):
+        return None
+    words = [*_WORD.findall(query), *re.findall(r"`([^`]+)`", query)]
+    return frozenset(word.lower() for word in words)
+
+
+def _needed(
+    contents: Group,
+    names: Sequence[str],
+    words: frozenset[str] | None,
+    tables: frozenset[str] = frozenset(),
+) -> list[str]:
+    """The columns of a view that a query mentions; none when it may mean any.
+
+    Spark does not tell sources which columns a query needs, so views get no others: what is not
+    there is neither fetched nor decoded.
+    """
+    if words is None:
+        return []
+    chosen = [contents.variables[name] for name in names]
+    dims = {dim for each in chosen for dim in each.dims}
+    # Auxiliary coordinates come in when they are named, unless that names their own view.
+    further = {
+        name
+        for name, each in contents.variables.items()
+        if name not in contents.data_names and each.dims and dims.issuperset(each.dims)
+    }
+    own = {*dims, *names}
+    found = [name for name in own if name.lower() in words]
+    found += [name for name in further - own if name.lower() in words - tables]
+    # Rows are counted by something: the smallest of all.
+    return sorted(found) or [min(chosen, key=lambda each: each.itemsize).name]
+
+
+def _sources(
+    url: str,
+    group: str | None,
+    options: Options | None,
+    words: frozenset[str] | None = None,
+    tables: frozenset[str] = frozenset(),
+) -> Views:
+    """What views there are: the place and options to read each of them with."""
+    target = tasks.target_of(url, options)
+    repository = target.location.open()
+    session = open_pinned(target.pin(repository), repository)
+    place, _, node = url.partition("#/")
+    top = tasks.path_of(group if group is not None else node, "")
+    inside = {} if top == "/" else {"group": top}
+    found: Views = {name: (f"{place}#{name}", {}) for name in TABLES}
+    contents = with_texts(load_group(session, top)[0])
+    if contents.data_names:
+        found[DATA] = (
+            place,
+            inside | _columns(_needed(contents, contents.data_names, words, tables)),
+        )
+    for name in contents.variables:
+        own = _columns(_needed(contents, [name], words, tables))
+        found[name] = (place, {**inside, "variables": [name], **own})
+    return found
+
+
+def _columns(names: list[str]) -> dict[str, Any]:
+    return {"columns": names} if names else {}
+
+
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """The same names, with a number after those that were there before."""
+    found: list[str] = []
+    for name in names:
+        label, number = name, 1
+        while label in found or (number > 1 and label in names):
+            number += 1
+            label = f"{name}_{number}"
+        found.append(label)
+    return tuple(found)
+
+
+def _plain(value: object) -> object:
+    match value:
+        case float() if not math.isfinite(value):
+            # As in Spark's own JSON; null would be NULL.
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case bytes() | bytearray():
+            return base64.b64encode(bytes(value)).decode()
+        case datetime() | date():
+            return value.isoformat()
+        case timedelta() | Decimal():
+            return str(value)
+        case dict():
+            return {str(name): _plain(each) for name, each in value.items()}
+        case tuple() | list():
+            fields = getattr(value, "__fields__", None)
+            if fields is not None:
+                return dict(zip(_distinct(fields), map(_plain, value), strict=True))
+            return [_plain(each) for each in value]
+        case _:
+            return value
+
+
+def _text(value: object) -> str:
+    match value:
+        case float():
+            return f"{value:.10g}"
+        case bytes() | bytearray():
+            return bytes(value).hex()
+        case _:
+            return str(value)

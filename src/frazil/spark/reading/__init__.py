@@ -1,0 +1,1 @@
+"""Cells and chunks as rows: what a `load()` means, its partitions, what tasks read."""

@@ -1,0 +1,301 @@
+"""Regions of a scan as Arrow batches: a row per cell, or a row per line of the last axis.
+
+Coordinates are spread over the cells by broadcasting, once for each slab of about a million
+rows, and kept for the next slab, which mostly has the same; batches are slices, without copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.spark.reading.cf import Decoded, Mask
+from frazil.spark.reading.columns import cast, is_fixed_width, to_arrow
+from frazil.spark.reading.planning import REGION_CELLS, Region, axis_values
+from frazil.spark.reading.scan import Column, Scan
+from frazil.spark.reading.selecting import Look, Numbers, axis_mask, matches
+from frazil.spark.reading.stored import (
+    chosen_of,
+    length_of,
+    numbers_of,
+    read_coordinate,
+    read_variable,
+)
+from frazil.spark.reading.where import Condition, conjuncts
+
+Rows: TypeAlias = npt.NDArray[np.int64]
+"""Numbers of cells in row order."""
+
+BATCH_ROWS: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut:
+    """A region narrowed to what a condition leaves of it."""
+
+    region: Region
+    mask: Mask | None
+    """the cells that count, when not all do"""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the region."""
+        return tuple(map(length_of, self.region))
+
+
+def narrow(scan: Scan, region: Region) -> Cut | None:
+    """Apply the condition of a scan to a region, reading coordinates only; None leaves nothing."""
+    if scan.condition is None:
+        return Cut(region, None)
+    rest = []
+    for part in conjuncts(scan.condition):
+        if not scan.known.is_along_one(part):
+            rest.append(part)
+        for axis in scan.known.axes_of(part):
+            mask = _axis_mask(scan, part, axis, region)
+            if mask is not None:
+                places = chosen_of(region[axis], mask)
+                region = (*region[:axis], places, *region[axis + 1 :])
+                if not length_of(places):
+                    return None
+    if not rest:
+        return Cut(region, None)
+    shape = tuple(map(length_of, region))
+    mask = np.ones(shape, bool)
+    for part in rest:
+        mask = mask & matches(part, _spread_look(scan, region), _spread_numbers(scan, region))
+    if not mask.any():
+        return None
+    return Cut(region, None if mask.all() else mask)
+
+
+def _axis_mask(scan: Scan, part: Condition, axis: int, region: Region) -> Mask | None:
+    places = region[axis]
+
+    def look(name: str) -> Decoded:
+        return axis_values(scan, scan.coordinates[name], places)
+
+    def numbers(_: str) -> npt.NDArray[np.int64]:
+        return numbers_of(places)
+
+    return axis_mask(part, axis, scan.known, look, numbers)
+
+
+def _spread_look(scan: Scan, region: Region) -> Look:
+    def look(name: str) -> Decoded:
+        column = scan.coordinates[name]
+        return _spread(_values(scan, column, region), column, len(region))
+
+    return look
+
+
+def _spread_numbers(scan: Scan, region: Region) -> Numbers:
+    def numbers(name: str) -> npt.NDArray[np.int64]:
+        axis = [axis.name for axis in scan.axes].index(name)
+        shape = [1] * len(region)
+        shape[axis] = -1
+        return numbers_of(region[axis]).reshape(shape)
+
+    return numbers
+
+
+def _values(scan: Scan, column: Column, region: Region) -> Decoded:
+    """The values of a column in a region, in the variable's own shape."""
+    if column.variable is None or column.decoder is None:
+        return Decoded(numbers_of(region[column.axes[0]]))
+    places = tuple(region[axis] for axis in column.axes)
+    read = read_coordinate if column.name in scan.coordinates else read_variable
+    return read(scan.pinned, column.variable, column.decoder, places)
+
+
+def _spread(decoded: Decoded, column: Column, ndim: int) -> Decoded:
+    """Values with the axes of the table, those that the variable lacks being 1 long."""
+    order = np.argsort(column.axes)
+    values = decoded.values.transpose(order)
+    missing = None if decoded.missing is None else decoded.missing.transpose(order)
+    lengths = dict(zip(sorted(column.axes), values.shape, strict=True))
+    shape = tuple(lengths.get(axis, 1) for axis in range(ndim))
+    return Decoded(values, missing).reshape(*shape)
+
+
+# --- a row per cell ---
+
+
+@dataclass(slots=True)
+class Kept:
+    """The columns of labels as they were spread last."""
+
+    columns: dict[str, tuple[object, pa.Array]] = field(default_factory=dict)
+
+    def find(self, name: str, where: object, make: Callable[[], pa.Array]) -> pa.Array:
+        """The column for some places, made unless it is the one that was made last."""
+        known = self.columns.get(name)
+        if known is None or known[0] != where:
+            known = self.columns[name] = (where, make())
+        return known[1]
+
+
+def read_cells(
+    scan: Scan,
+    region: Region,
+    keep: Callable[[Region], Mask | None] | None = None,
+    kept: Kept | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The cells of a region as batches in the scan's schema; of them those to `keep`.
+
+    Whoever reads many regions passes the same `kept` with each.
+    """
+    cut = narrow(scan, region)
+    if cut is None or 0 in cut.shape:
+        return
+    if keep is not None and (mask := keep(cut.region)) is not None:
+        cut = replace(cut, mask=mask if cut.mask is None else cut.mask & mask)
+    spread = [_spread(_values(scan, c, cut.region), c, len(cut.region)) for c in scan.columns]
+    for slab in slabs(cut.shape, REGION_CELLS):
+        yield from _slab_batches(scan, spread, cut, slab, kept or Kept())
+
+
+def slabs(shape: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
+    """Cut a box into boxes of at most `limit` cells, in row order."""
+    inner, axis = 1, len(shape)
+    while axis and inner * shape[axis - 1] <= limit:
+        axis -= 1
+        inner *= shape[axis]
+    full = tuple(slice(0, n) for n in shape[axis:])
+    if not axis:
+        yield full
+        return
+    step = max(limit // inner, 1)
+    for outer in np.ndindex(shape[: axis - 1]):
+        for start in range(0, shape[axis - 1], step):
+            part = slice(start, min(start + step, shape[axis - 1]))
+            yield (*(slice(n, n + 1) for n in outer), part, *full)
+
+
+def _slab_batches(
+    scan: Scan, spread: list[Decoded], cut: Cut, slab: tuple[slice, ...], kept: Kept
+) -> Iterator[pa.RecordBatch]:
+    shape = tuple(part.stop - part.start for part in slab)
+    rows = None if cut.mask is None else np.flatnonzero(cut.mask[slab])
+    if rows is not None and not len(rows):
+        return
+    schema = scan.arrow_schema
+    arrays = []
+    for column, values, wanted in zip(scan.columns, spread, schema, strict=True):
+        make = partial(_array, column.name, values, wanted.type, shape, slab, rows)
+        where = _where(column, cut, slab) if rows is None else None
+        arrays.append(make() if where is None else kept.find(column.name, (where, shape), make))
+    count = int(np.prod(shape, dtype=np.int64)) if rows is None else len(rows)
+    yield from batches(arrays, schema, count)
+
+
+def _array(
+    name: str,
+    values: Decoded,
+    kind: pa.DataType,
+    shape: tuple[int, ...],
+    slab: tuple[slice, ...],
+    rows: Rows | None,
+) -> pa.Array:
+    return cast(name, _flat(values, shape, slab, rows), kind)
+
+
+def _where(column: Column, cut: Cut, slab: tuple[slice, ...]) -> object | None:
+    """What the values of a column of labels in a slab depend on; None when that is too much."""
+    if len(column.axes) == len(slab):
+        return None
+    found = []
+    for axis in column.axes:
+        places = cut.region[axis]
+        if not isinstance(places, slice):
+            return None
+        found.append((places.start + slab[axis].start, places.start + slab[axis].stop))
+    return tuple(found)
+
+
+def batches(arrays: list[pa.Array], schema: pa.Schema, count: int) -> Iterator[pa.RecordBatch]:
+    """Columns as batches of a size that Spark takes well."""
+    if not arrays:
+        raise ValueError("a table needs at least one column")
+    whole = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    for start in range(0, count, BATCH_ROWS):
+        yield whole.slice(start, BATCH_ROWS)
+
+
+def _flat(
+    decoded: Decoded,
+    shape: tuple[int, ...],
+    slab: tuple[slice, ...],
+    rows: Rows | None,
+) -> pa.Array:
+    """The part of a column that lies in a slab, cell by cell in row order."""
+    own = tuple(
+        slice(0, 1) if length == 1 else part
+        for part, length in zip(slab, decoded.values.shape, strict=True)
+    )
+    part = decoded.take(own)
+    if is_fixed_width(part.values.dtype):
+        return to_arrow(_broadcast(part, shape, rows))
+    # Arrow copies texts faster than numpy does; each distinct value is converted only once.
+    numbers = np.arange(part.values.size).reshape(part.values.shape)
+    places = np.broadcast_to(numbers, shape).reshape(-1)
+    own_array = to_arrow(part.reshape(-1))
+    if part.values.size == len(places) and rows is None:
+        return own_array
+    return own_array.take(pa.array(places if rows is None else places[rows]))
+
+
+def _broadcast(part: Decoded, shape: tuple[int, ...], rows: Rows | None) -> Decoded:
+    values = np.broadcast_to(part.values, shape).reshape(-1)
+    missing = None if part.missing is None else np.broadcast_to(part.missing, shape).reshape(-1)
+    flat = Decoded(values, missing)
+    return flat if rows is None else flat.take(rows)
+
+
+# --- a row per line ---
+
+
+def read_lines(scan: Scan, region: Region) -> Iterator[pa.RecordBatch]:
+    """The lines of a region along its last axis; values of a line are an array."""
+    cut = narrow(scan, region)
+    if cut is None or 0 in cut.shape:
+        return
+    spread = [_spread(_values(scan, c, cut.region), c, len(cut.region)) for c in scan.columns]
+    for slab in slabs(cut.shape, max(REGION_CELLS, cut.shape[-1])):
+        yield from _line_batches(scan, spread, cut, slab)
+
+
+def _line_batches(
+    scan: Scan, spread: list[Decoded], cut: Cut, slab: tuple[slice, ...]
+) -> Iterator[pa.RecordBatch]:
+    shape = tuple(part.stop - part.start for part in slab)
+    lines = int(np.prod(shape[:-1], dtype=np.int64))
+    counts, kept, rows = np.full(lines, shape[-1]), None, None
+    if cut.mask is not None:
+        mask = cut.mask[slab].reshape(lines, shape[-1])
+        counts = mask.sum(axis=1)
+        kept, rows = np.flatnonzero(counts), np.flatnonzero(mask)
+        counts = counts[kept]
+    if not len(counts):
+        return
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
+    arrays = []
+    last = len(shape) - 1
+    first = (*slab[:-1], slice(0, 1))
+    for column, values, wanted in zip(scan.columns, spread, scan.arrow_schema, strict=True):
+        if last in column.axes:
+            flat = cast(column.name, _flat(values, shape, slab, rows), wanted.type.value_type)
+            arrays.append(pa.ListArray.from_arrays(offsets, flat, type=wanted.type))
+        else:
+            flat = _flat(values, (*shape[:-1], 1), first, kept)
+            arrays.append(cast(column.name, flat, wanted.type))
+    rows_each = max(BATCH_ROWS // max(shape[-1], 1), 1)
+    whole = pa.RecordBatch.from_arrays(arrays, schema=scan.arrow_schema)
+    for start in range(0, len(counts), rows_each):
+        yield whole.slice(start, rows_each)

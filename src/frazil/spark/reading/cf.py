@@ -1,0 +1,275 @@
+"""CF decoding in numpy: fill values to nulls, scale and offset, times, unsigned numbers.
+
+What a decoder gives is known from the array's metadata alone, so that a schema needs no data.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.spark.reading.calendars import (
+    TimeUnits,
+    as_text,
+    is_time,
+    microseconds,
+    parse_time_units,
+    require_labels,
+)
+from frazil.spark.reading.variables import Variable
+
+Values: TypeAlias = npt.NDArray[Any]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+TEXT: Final = np.dtypes.StringDType()
+TIME: Final = np.dtype("M8[us]")
+SPAN: Final = np.dtype("m8[us]")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How values are to be decoded."""
+
+    cf: bool = True
+    calendars_as_text: bool = False
+    """times that timestamps cannot hold, or that are counted from a date before their first"""
+    times: bool = True
+    """whether numbers with units of times become times; masks are applied either way"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decoded:
+    """Values with the places where there is none; `missing` is None when every place has one."""
+
+    values: Values
+    missing: Mask | None = None
+
+    def take(self, chosen: Any) -> Decoded:  # noqa: ANN401  (any index of numpy)
+        """The values at some places."""
+        return Decoded(self.values[chosen], None if self.missing is None else self.missing[chosen])
+
+    def reshape(self, *shape: int) -> Decoded:
+        """The same values in another shape."""
+        return Decoded(
+            self.values.reshape(shape),
+            None if self.missing is None else self.missing.reshape(shape),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """What to do with the stored values of one variable."""
+
+    name: str
+    source: np.dtype[Any]
+    result: np.dtype[Any]
+    view: np.dtype[Any] | None = None
+    fills: tuple[float, ...] = ()
+    nan_is_missing: bool = False
+    scale: float | None = None
+    offset: float | None = None
+    time: TimeUnits | None = None
+    time_as_text: bool = False
+    letters: int = 0
+    """how many of the last axis make up a text"""
+
+    def decode(self, stored: Values) -> Decoded:
+        """Decode values as they were stored."""
+        values = stored
+        if self.letters:
+            joined = np.ascontiguousarray(values).view(f"S{self.letters}")
+            values = joined.reshape(values.shape[:-1])
+        if self.source.kind == "U":
+            return Decoded(values.astype(TEXT))
+        if self.source.kind == "S" and self.result == TEXT:
+            return Decoded(self._decode_bytes(values))
+        if self.source.kind in "Mm":
+            return Decoded(values.astype(self.result), np.isnat(values) if values.size else None)
+        if not values.dtype.isnative:
+            values = values.astype(values.dtype.newbyteorder("="))
+        if self.view is not None:
+            values = values.astype(self.view)
+        missing = self._missing(values)
+        if self.time is not None:
+            return self._decode_time(values, missing, self.time)
+        if self.scale is not None or self.offset is not None:
+            values = values.astype(self.result)
+            if self.scale is not None:
+                values *= self.scale
+            if self.offset is not None:
+                values += self.offset
+        elif values.dtype != self.result:
+            values = values.astype(self.result)
+        return Decoded(values, missing)
+
+    def _missing(self, values: Values) -> Mask | None:
+        missing = np.isnan(values) if self.nan_is_missing else None
+        for fill in self.fills:
+            found = values == fill
+            missing = found if missing is None else missing | found
+        return missing if missing is not None and missing.any() else None
+
+    def _decode_time(self, values: Values, missing: Mask | None, units: TimeUnits) -> Decoded:
+        if values.dtype.kind == "f":
+            absent = ~np.isfinite(values)
+            missing = absent if missing is None else missing | absent
+        flat = values.ravel()
+        if missing is not None:
+            flat = np.where(missing.ravel(), values.dtype.type(0), flat)
+        us = microseconds(flat, units, self.name)
+        if self.time_as_text:
+            return Decoded(as_text(us, units).reshape(values.shape), missing)
+        require_labels(us if missing is None else us[~missing.ravel()], units, self.name)
+        return Decoded(us.view(TIME).reshape(values.shape), missing)
+
+    def _decode_bytes(self, values: Values) -> Values:
+        try:
+            return np.strings.decode(values, "utf-8").astype(TEXT)
+        except UnicodeDecodeError as error:
+            raise _unsuitable(
+                f"variable {self.name!r} has text that is not UTF-8; read it with decode_cf=false"
+            ) from error
+
+
+def decoder_of(variable: Variable, rules: Rules) -> Decoder:
+    """The decoder of a variable.
+
+    Raises:
+        InvalidInputError: its type has no place in a table, or its attributes cannot be followed.
+    """
+    dtype, attrs = variable.dtype, variable.attrs
+    plain = _plain(variable)
+    if not rules.cf or dtype.kind not in "iuf":
+        result = TEXT if rules.cf and dtype.kind == "S" else plain
+        return Decoder(variable.name, dtype, result, letters=variable.letters)
+    view = _unsigned(dtype, attrs)
+    packed = view or dtype
+    known = _fills(attrs, packed, variable.name)
+    fills = tuple(fill for fill in known if fill == fill)
+    nan = len(fills) < len(known)
+    units = attrs.get("units")
+    if is_time(units) and rules.times:
+        time = parse_time_units(str(units), attrs.get("calendar", "standard"), variable.name)
+        if not time.is_numpy and not rules.calendars_as_text:
+            raise _unsuitable(
+                f"variable {variable.name!r} uses the calendar {attrs.get('calendar')!r}, whose "
+                "dates timestamps cannot hold; read them as text with other-calendars=string, or "
+                "as numbers with decode_times=false"
+            )
+        as_texts = rules.calendars_as_text and (time.is_early or not time.is_numpy)
+        kind: np.dtype[Any] = TEXT if as_texts else TIME
+        return Decoder(
+            variable.name, dtype, kind, view, fills, nan, time=time, time_as_text=as_texts
+        )
+    scale = _factor(attrs, "scale_factor", variable.name)
+    offset = _factor(attrs, "add_offset", variable.name)
+    if scale is not None or offset is not None:
+        return Decoder(variable.name, dtype, np.dtype("f8"), view, fills, nan, scale, offset)
+    if attrs.get("dtype") == "bool" and packed.kind in "iu":
+        return Decoder(variable.name, dtype, np.dtype("?"), view, fills, nan)
+    return Decoder(variable.name, dtype, _widened(packed), view, fills, nan)
+
+
+def _plain(variable: Variable) -> np.dtype[Any]:
+    """The type of values that are handed over as they are."""
+    dtype = variable.dtype
+    match dtype.kind:
+        case "i" | "u" | "f" if dtype.itemsize <= 8:
+            return _widened(dtype)
+        case "c" if dtype.itemsize <= 16:
+            return dtype.newbyteorder("=")
+        case "b" | "T" | "O" | "S":
+            return dtype
+        case "V" if dtype.fields is None:
+            return dtype
+        case "U":
+            return TEXT
+        case "M":
+            return TIME
+        case "m":
+            return SPAN
+        case _:
+            raise _unsuitable(
+                f"{variable.path!r} has the type {dtype}, which no column can hold; leave it out "
+                "with option 'variables'"
+            )
+
+
+def _widened(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Half precision floats become single ones; everything gets the machine's byte order."""
+    return np.dtype("f4") if dtype.kind == "f" and dtype.itemsize == 2 else dtype.newbyteorder("=")
+
+
+def _unsigned(dtype: np.dtype[Any], attrs: Mapping[str, Any]) -> np.dtype[Any] | None:
+    word = str(attrs.get("_Unsigned", "")).lower()
+    if dtype.kind == "i" and word == "true":
+        return np.dtype(f"u{dtype.itemsize}")
+    if dtype.kind == "u" and word == "false":
+        return np.dtype(f"i{dtype.itemsize}")
+    return None
+
+
+def _fills(attrs: Mapping[str, Any], dtype: np.dtype[Any], name: str) -> tuple[float, ...]:
+    given = [attrs["_FillValue"]] if attrs.get("_FillValue") is not None else []
+    # Some files spell the missing value as text, which is a number or says nothing.
+    missing = _number(attrs.get("missing_value"))
+    given += [] if missing is None else [missing]
+    flat = [one for value in given for one in (value if isinstance(value, list) else [value])]
+    return tuple(dict.fromkeys(_fill(one, dtype, name) for one in flat))
+
+
+_WORDS: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+
+
+def _number(value: object) -> object:
+    """A missing value, as a number where it is written as text; None for other texts."""
+    if not isinstance(value, str) or value in _WORDS:
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+def _fill(value: object, dtype: np.dtype[Any], name: str) -> float:
+    """A fill value as the array's type; xarray writes those of floats as Base64 of a double."""
+    if isinstance(value, str) and value in _WORDS:
+        value = _WORDS[value]
+    elif isinstance(value, str):
+        try:
+            value = struct.unpack("<d", base64.b64decode(value, validate=True))[0]
+        except (binascii.Error, struct.error) as error:
+            raise _unsuitable(
+                f"variable {name!r} has the fill value {value!r}, which cannot be read"
+            ) from error
+    try:
+        # Wrapping is meant: -1 of a byte stands for 255 once the bytes are unsigned.
+        with np.errstate(invalid="ignore"):
+            return np.asarray(value).astype(dtype).item()  # type: ignore[no-any-return]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _unsuitable(
+            f"variable {name!r} has the fill value {value!r}, which is no {dtype}"
+        ) from error
+
+
+def _factor(attrs: Mapping[str, Any], key: str, name: str) -> float | None:
+    value = attrs.get(key)
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _unsuitable(f"variable {name!r} has the {key} {value!r}, which is no number")
+    return float(value)
+
+
+def _unsuitable(message: str) -> InvalidInputError:
+    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA)

@@ -1,0 +1,209 @@
+"""`layout=chunks`: a row per chunk, with its place and its values.
+
+A chunk that the condition cuts is given as the box that encloses the chosen cells; other cells
+inside it are null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types as t
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.session import Session
+from frazil.spark.location import Pinned, Target
+from frazil.spark.options import table as known
+from frazil.spark.options.parsing import Options
+from frazil.spark.reading.cells import Cut, narrow
+from frazil.spark.reading.cf import Decoded
+from frazil.spark.reading.columns import arrow_schema, spark_type, to_arrow
+from frazil.spark.reading.planning import BlockGrid, plan_blocks, plan_ranges
+from frazil.spark.reading.scan import Scan, make_scan
+from frazil.spark.reading.stored import length_of, numbers_of, read_stored
+from frazil.spark.reading.variables import load_group
+from frazil.spelling import listed, meant, nearest
+
+LONGS: Final = t.ArrayType(t.LongType())
+FIELDS: Final = ("variable", "chunk_index", "offset", "shape", "dtype", "values")
+BATCH_BYTES: Final = 8 << 20
+BATCH_ROWS: Final = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkScan:
+    """What to read, variable by variable."""
+
+    scans: tuple[Scan, ...]
+    grids: tuple[BlockGrid, ...]
+    as_bytes: bool
+    schema: t.StructType
+
+    def ranges(self) -> list[tuple[int, int, int]]:
+        """Ranges of chunks with the number of their variable, one for each partition."""
+        return [
+            (which, start, stop)
+            for which, (scan, grid) in enumerate(zip(self.scans, self.grids, strict=True))
+            for start, stop in plan_ranges(scan, grid, scan.cell_bytes)
+        ]
+
+
+def make_chunk_scan(
+    session: Session,
+    target: Target,
+    pinned: Pinned,
+    options: Options,
+    asked: t.StructType | None = None,
+) -> ChunkScan:
+    """Work out which chunks of which variables a user asked for."""
+    group, single = load_group(session, target.node)
+    named = options.get(known.VARIABLES) or ((single,) if single else group.data_names)
+    per_variable = {k: v for k, v in options.values.items() if k != known.COLUMNS.name}
+    scans = []
+    for name in named:
+        own = Options(
+            {**per_variable, known.VARIABLES.name: (name,), known.LAYOUT.name: "cells"},
+            options.storage,
+            options.virtual,
+        )
+        scans.append(make_scan(session, target, pinned, own))
+    as_bytes = options.get(known.VALUES) == "binary"
+    names = tuple(f.name for f in asked.fields) if asked is not None else options.get(known.COLUMNS)
+    chosen = tuple(meant(name, FIELDS) or name for name in names or FIELDS)
+    schema = _schema(scans, chosen, options, as_bytes=as_bytes)
+    if asked is not None and [f.dataType for f in asked] != [f.dataType for f in schema]:
+        raise InvalidInputError(
+            f"the schema does not fit layout=chunks, whose columns are {schema.simpleString()}",
+            kind=ErrorKind.UNSUITABLE_DATA,
+        )
+    grids = tuple(plan_blocks(scan, scan.data_columns() or scan.columns) for scan in scans)
+    return ChunkScan(tuple(scans), grids, as_bytes, asked if asked is not None else schema)
+
+
+def _schema(
+    scans: list[Scan], names: tuple[str, ...], options: Options, *, as_bytes: bool
+) -> t.StructType:
+    kinds: dict[str, t.DataType] = {
+        "variable": t.StringType(),
+        "chunk_index": LONGS,
+        "offset": LONGS,
+        "shape": LONGS,
+        "dtype": t.StringType(),
+    }
+    if "values" in names:
+        kinds["values"] = t.BinaryType() if as_bytes else _element(scans, options)
+    for name in names:
+        if name not in kinds:
+            raise InvalidInputError(
+                f"no column {name!r} with layout=chunks{nearest(name, FIELDS)} "
+                f"(there are {listed(FIELDS)})",
+                kind=ErrorKind.UNSUITABLE_DATA,
+            )
+    return t.StructType([t.StructField(name, kinds[name]) for name in names])
+
+
+def _element(scans: list[Scan], options: Options) -> t.DataType:
+    instants = options.get(known.TIMESTAMPS) == "utc"
+    kinds = {_data(scan).name: spark_type(_data(scan).dtype, instants=instants) for scan in scans}
+    if len({kind.simpleString() for kind in kinds.values()}) > 1:
+        told = ", ".join(f"{name}: {kind.simpleString()}" for name, kind in kinds.items())
+        raise InvalidInputError(
+            f"variables of different types cannot share a column ({told}); choose with option "
+            "'variables', or read bytes with values=binary",
+            kind=ErrorKind.UNSUITABLE_DATA,
+        )
+    return t.ArrayType(next(iter(kinds.values()), t.DoubleType()))
+
+
+def _data(scan: Scan) -> Any:  # noqa: ANN401  (a Column)
+    """The one column that holds the variable's values."""
+    return scan.columns[-1]
+
+
+def read_chunks(
+    chunk_scan: ChunkScan, which: int, start: int, stop: int
+) -> Iterator[pa.RecordBatch]:
+    """Chunks of a variable as batches."""
+    scan, grid = chunk_scan.scans[which], chunk_scan.grids[which]
+    schema = arrow_schema(chunk_scan.schema)
+    rows: list[Mapping[str, Any]] = []
+    held = 0
+    for region in grid.regions(start, stop, limit=1):
+        cut = narrow(scan, region)
+        if cut is None or 0 in cut.shape:
+            continue
+        row = _row(chunk_scan, scan, grid, cut)
+        held += int(np.prod(cut.shape, dtype=np.int64)) * scan.cell_bytes
+        rows.append(row)
+        if held >= BATCH_BYTES or len(rows) >= BATCH_ROWS:
+            yield _batch(rows, schema)
+            rows, held = [], 0
+    if rows:
+        yield _batch(rows, schema)
+
+
+def _row(chunk_scan: ChunkScan, scan: Scan, grid: BlockGrid, cut: Cut) -> dict[str, Any]:
+    column = _data(scan)
+    numbers = [numbers_of(places) for places in cut.region]
+    first = [int(each[0]) for each in numbers]
+    box = tuple(slice(int(each[0]), int(each[-1]) + 1) for each in numbers)
+    row: dict[str, Any] = {
+        "variable": column.name,
+        "chunk_index": [at // size for at, size in zip(first, grid.block, strict=True)],
+        "offset": first,
+        "shape": [length_of(places) for places in box],
+        "dtype": column.variable.dtype.str,
+    }
+    if "values" in chunk_scan.schema.fieldNames():
+        own = tuple(box[axis] for axis in column.axes)
+        stored = read_stored(scan.pinned, column.variable.path, own)
+        row["values"] = (
+            _bytes(stored, cut, column.name)
+            if chunk_scan.as_bytes
+            else _array(column.decoder.decode(stored), cut, numbers)
+        )
+    return row
+
+
+def _bytes(stored: Any, cut: Cut, name: str) -> pa.Array:  # noqa: ANN401  (numpy)
+    is_box = cut.mask is None and all(isinstance(places, slice) for places in cut.region)
+    if not is_box or stored.dtype.kind in "OT":
+        why = "of texts" if stored.dtype.kind in "OT" else "with gaps"
+        raise InvalidInputError(
+            f"chunks {why} of {name!r} cannot be given as bytes; read them with values=array",
+            kind=ErrorKind.UNSUITABLE_DATA,
+        )
+    little = stored.astype(stored.dtype.newbyteorder("<"), copy=False)
+    return pa.array([little.tobytes()], pa.binary())
+
+
+def _array(decoded: Decoded, cut: Cut, numbers: list[Any]) -> pa.Array:
+    missing = decoded.missing
+    chosen = np.zeros(decoded.values.shape, bool)
+    if cut.mask is not None or any(not isinstance(p, slice) for p in cut.region):
+        inside = np.ix_(*(each - each[0] for each in numbers))
+        chosen[inside] = True if cut.mask is None else cut.mask
+        missing = ~chosen if missing is None else missing | ~chosen
+    flat = Decoded(decoded.values, missing).reshape(-1)
+    return to_arrow(flat)
+
+
+def _batch(rows: list[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = []
+    for wanted in schema:
+        found = [row[wanted.name] for row in rows]
+        if wanted.name != "values":
+            arrays.append(pa.array(found, wanted.type))
+        elif pa.types.is_binary(wanted.type):
+            arrays.append(pa.concat_arrays(found))
+        else:
+            ends = np.cumsum([0, *map(len, found)])
+            flat = pa.concat_arrays(found).cast(wanted.type.value_type)
+            arrays.append(
+                pa.ListArray.from_arrays(pa.array(ends, pa.int32()), flat, type=wanted.type)
+            )
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

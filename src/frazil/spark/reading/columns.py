@@ -1,0 +1,205 @@
+"""Decoded numpy values as columns of Spark: types, and Arrow arrays without copies where possible.
+
+Unsigned numbers are widened, complex ones become a struct of two, texts and bytes are as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import types as t
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.spark.reading.cf import TEXT, Decoded, Mask, Values
+
+LONG: Final = t.LongType()
+
+_NUMBERS: Final[dict[str, t.DataType]] = {
+    "?": t.BooleanType(),
+    "i1": t.ByteType(),
+    "i2": t.ShortType(),
+    "i4": t.IntegerType(),
+    "i8": t.LongType(),
+    "u1": t.ShortType(),
+    "u2": t.IntegerType(),
+    "u4": t.LongType(),
+    "u8": t.DecimalType(20, 0),
+    "f4": t.FloatType(),
+    "f8": t.DoubleType(),
+}
+_FIXED: Final = {
+    "b1": pa.bool_(),
+    **{f"i{n}": getattr(pa, f"int{8 * n}")() for n in (1, 2, 4, 8)},
+    "f4": pa.float32(),
+    "f8": pa.float64(),
+    "M8": pa.timestamp("us"),
+    "m8": pa.duration("us"),
+}
+"""Arrow types of decoded values that lie in memory as Arrow has them"""
+_WIDER: Final = {"u1": "i2", "u2": "i4", "u4": "i8"}
+
+
+def spark_type(dtype: np.dtype[Any], *, instants: bool = False) -> t.DataType:
+    """The Spark type of decoded values; `instants` asks for timestamps in UTC."""
+    match dtype.kind:
+        case "T":
+            return t.StringType()
+        case "S" | "V" | "O":
+            return t.BinaryType()
+        case "M":
+            return t.TimestampType() if instants else t.TimestampNTZType()
+        case "m":
+            return t.DayTimeIntervalType()
+        case "c":
+            part = t.FloatType() if dtype.itemsize == 8 else t.DoubleType()
+            return t.StructType([t.StructField("re", part), t.StructField("im", part)])
+        case "b":
+            return t.BooleanType()
+        case _:
+            return _NUMBERS[_code(dtype)]
+
+
+def arrow_type(kind: t.DataType) -> pa.DataType:
+    """The Arrow type that Spark expects for one of its types.
+
+    Raises:
+        InvalidInputError: no source of ours fills such a column.
+    """
+    for known, made in _ARROW.items():
+        if type(kind) is known:
+            return made
+    match kind:
+        case t.DecimalType():
+            return pa.decimal128(kind.precision, kind.scale)
+        case t.StringType():
+            return pa.string()
+        case t.DayTimeIntervalType():
+            return pa.duration("us")
+        case t.ArrayType():
+            inner = pa.field("element", arrow_type(kind.elementType), kind.containsNull)
+            return pa.list_(inner)
+        case t.MapType():
+            key = pa.field("key", arrow_type(kind.keyType), nullable=False)
+            value = pa.field("value", arrow_type(kind.valueType), kind.valueContainsNull)
+            return pa.map_(key, value)
+        case t.StructType():
+            return pa.struct(
+                [pa.field(f.name, arrow_type(f.dataType), f.nullable) for f in kind.fields]
+            )
+        case _:
+            raise InvalidInputError(
+                f"a column cannot be {kind.simpleString()} here", kind=ErrorKind.UNSUITABLE_DATA
+            )
+
+
+_ARROW: Final[dict[type[t.DataType], pa.DataType]] = {
+    t.BooleanType: pa.bool_(),
+    t.ByteType: pa.int8(),
+    t.ShortType: pa.int16(),
+    t.IntegerType: pa.int32(),
+    t.LongType: pa.int64(),
+    t.FloatType: pa.float32(),
+    t.DoubleType: pa.float64(),
+    t.BinaryType: pa.binary(),
+    t.DateType: pa.date32(),
+    t.TimestampType: pa.timestamp("us", tz="UTC"),
+    t.TimestampNTZType: pa.timestamp("us"),
+}
+
+
+def arrow_schema(schema: t.StructType) -> pa.Schema:
+    """The Arrow schema that Spark expects for one of its own, nullability included."""
+    return pa.schema(
+        [pa.field(f.name, arrow_type(f.dataType), nullable=f.nullable) for f in schema.fields]
+    )
+
+
+def to_arrow(decoded: Decoded) -> pa.Array:
+    """One-dimensional decoded values as an Arrow array of their own type."""
+    values, missing = decoded.values, decoded.missing
+    match values.dtype.kind:
+        case "T" | "O":
+            kind = pa.string() if values.dtype == TEXT else pa.binary()
+            return pa.array(values.tolist(), kind, mask=missing)
+        case "S":
+            return pa.array(values.tolist(), pa.binary(), mask=missing)
+        case "V":
+            return pa.array([bytes(value) for value in values], pa.binary(), mask=missing)
+        case "c":
+            return _struct(values, missing)
+        case "u":
+            return _unsigned(values, missing)
+        case _:
+            return _fixed(values, missing)
+
+
+def _fixed(values: Values, missing: Mask | None) -> pa.Array:
+    """Numbers and times as they lie in memory; `pa.array` would import pandas first."""
+    kind = _FIXED[_code(values.dtype)]
+    is_bool = values.dtype.kind == "b"
+    data = _bits(values) if is_bool else np.ascontiguousarray(values).view(np.uint8)
+    validity = None if missing is None else pa.py_buffer(_bits(~missing))
+    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(data)])
+
+
+def _bits(values: Values) -> npt.NDArray[np.uint8]:
+    return np.packbits(values, bitorder="little")
+
+
+def _unsigned(values: Values, missing: Mask | None) -> pa.Array:
+    code = _code(values.dtype)
+    if code in _WIDER:
+        return _fixed(values.astype(_WIDER[code]), missing)
+    return pa.array(values, mask=missing).cast(pa.decimal128(20, 0))
+
+
+def _struct(values: Values, missing: Mask | None) -> pa.Array:
+    parts = [_fixed(np.ascontiguousarray(part), None) for part in (values.real, values.imag)]
+    mask = None if missing is None else _fixed(missing, None)
+    return pa.StructArray.from_arrays(parts, names=["re", "im"], mask=mask)
+
+
+def is_fixed_width(dtype: np.dtype[Any]) -> bool:
+    """Tell whether numpy can repeat values faster than Arrow can take them."""
+    return dtype.kind in "biufMm"
+
+
+def require_cast(name: str, natural: pa.DataType, wanted: pa.DataType) -> None:
+    """Refuse a column type of a user's schema that its values cannot be turned into.
+
+    Raises:
+        InvalidInputError: there is no such conversion.
+    """
+    if natural == wanted:
+        return
+    try:
+        pa.array([], natural).cast(wanted)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise InvalidInputError(
+            f"column {name!r} holds {natural}, which does not fit {wanted} of the schema",
+            kind=ErrorKind.UNSUITABLE_DATA,
+        ) from error
+
+
+def cast(name: str, array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Values as the type of a schema.
+
+    Raises:
+        InvalidInputError: a value does not fit.
+    """
+    if array.type == wanted:
+        return array
+    try:
+        return array.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInputError(
+            f"column {name!r} has a value that does not fit {wanted} of the schema: {error}",
+            kind=ErrorKind.UNSUITABLE_DATA,
+        ) from error
+
+
+def _code(dtype: np.dtype[Any]) -> str:
+    return f"{dtype.kind}{dtype.itemsize}"

@@ -1,0 +1,309 @@
+"""What one `load()` reads: axes, columns and a condition, small enough to go to every task."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types as t
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.session import Session
+from frazil.spark.location import Pinned, Target
+from frazil.spark.options import table
+from frazil.spark.options.labels import parse_isel, parse_sel
+from frazil.spark.options.parsing import Options, invalid_option
+from frazil.spark.reading.cf import Decoder, Rules, decoder_of
+from frazil.spark.reading.columns import LONG, arrow_schema, arrow_type, require_cast, spark_type
+from frazil.spark.reading.selecting import Known, checked, label_condition
+from frazil.spark.reading.variables import Group, Variable, load_group, shared_dims, with_texts
+from frazil.spark.reading.where import Condition, both, conjuncts, parse_where
+from frazil.spark.writing.column_notes import note_of
+from frazil.spelling import listed, meant, nearest
+
+CELLS: Final = "cells"
+LINES: Final = "lines"
+CHUNKS: Final = "chunks"
+_WORD: Final = re.compile(r"[^\W\d]\w*|`[^`]+`")
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One dimension of the table."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: positions along an axis, or the values of a variable."""
+
+    name: str
+    axes: tuple[int, ...]
+    """the axes of the table that the variable spans, in its own order"""
+    variable: Variable | None = None
+    decoder: Decoder | None = None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of decoded values."""
+        return np.dtype("i8") if self.decoder is None else self.decoder.result
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What to read; `schema` names the chosen columns in their order."""
+
+    pinned: Pinned
+    axes: tuple[Axis, ...]
+    columns: tuple[Column, ...]
+    """the chosen ones, in order"""
+    coordinates: Mapping[str, Column]
+    """what a condition may name"""
+    data_names: tuple[str, ...]
+    condition: Condition | None
+    layout: str
+    schema: t.StructType
+    options: Options
+
+    @cached_property
+    def known(self) -> Known:
+        """What conditions may compare."""
+        return Known(
+            {name: column.dtype for name, column in self.coordinates.items()},
+            {name: column.axes for name, column in self.coordinates.items()},
+            self.data_names,
+        )
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of the batches that Spark expects."""
+        return arrow_schema(self.schema)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        return tuple(axis.size for axis in self.axes)
+
+    @property
+    def is_separable(self) -> bool:
+        """Whether each part of the condition concerns one axis, and nothing else."""
+        return all(map(self.known.is_along_one, conjuncts(self.condition)))
+
+    def data_columns(self) -> list[Column]:
+        """Columns whose chunks the partitions should follow; labels of one axis are small."""
+        return [
+            column
+            for column in self.columns
+            if column.variable is not None
+            and (column.name not in self.coordinates or len(column.axes) > 1)
+        ]
+
+    @property
+    def cell_bytes(self) -> int:
+        """Decoded bytes of a cell, without the labels of single axes."""
+        return sum(c.variable.itemsize for c in self.data_columns() if c.variable) or 8
+
+    def __getstate__(self) -> dict[str, Any]:
+        hidden = ("known", "arrow_schema")
+        return {k: v for k, v in self.__dict__.items() if k not in hidden}
+
+
+def rules_of(options: Options) -> Rules:
+    """How values are decoded."""
+    return Rules(
+        cf=options.get(table.DECODE_CF, True),
+        calendars_as_text=options.get(table.CALENDARS) == "string",
+        times=options.get(table.DECODE_TIMES, True),
+    )
+
+
+def make_scan(
+    session: Session,
+    target: Target,
+    pinned: Pinned,
+    options: Options,
+    asked: t.StructType | None = None,
+) -> Scan:
+    """Work out what a user asked for.
+
+    Raises:
+        InvalidInputError: options contradict the data or each other.
+        NodeNotFoundError: a group or variable is not there.
+    """
+    group, single = load_group(session, target.node)
+    rules = rules_of(options)
+    group = with_texts(group) if rules.cf else group
+    projected = _projection(options, asked)
+    variables = _chosen(group, single, options, projected)
+    dims = shared_dims(group, variables)
+    axes = tuple(Axis(name, size) for name, size in dims)
+    asked_for = None if projected is None else {*projected, *_named_in_conditions(options)}
+    coordinates = _coordinates(group, axes, rules, asked_for)
+    columns = [coordinates[axis.name] for axis in axes]
+    columns += [_column(v, axes, rules) for v in variables if v.name not in {a.name for a in axes}]
+    if options.get(table.WITH_COORDINATES, False):
+        taken = {column.name for column in columns}
+        columns += [c for n, c in coordinates.items() if n not in taken and c.axes]
+    if projected is not None:
+        columns = _projected(projected, columns, coordinates, group)
+    layout = options.get(table.LAYOUT, CELLS)
+    scan = Scan(
+        pinned=pinned,
+        axes=axes,
+        columns=tuple(columns),
+        coordinates=coordinates,
+        data_names=group.data_names,
+        condition=None,
+        layout=layout,
+        schema=_schema(columns, axes, layout, options),
+        options=options,
+    )
+    scan = replace(scan, condition=_condition(scan, options))
+    return scan if asked is None else replace(scan, schema=_fitting(asked, scan))
+
+
+def _projection(options: Options, asked: t.StructType | None) -> tuple[str, ...] | None:
+    columns = options.get(table.COLUMNS)
+    if asked is None:
+        return columns
+    names = tuple(field.name for field in asked.fields)
+    if columns is not None and columns != names:
+        raise invalid_option(f"a schema and option {table.COLUMNS.name!r} choose different columns")
+    return names
+
+
+def _chosen(
+    group: Group, single: str | None, options: Options, projected: tuple[str, ...] | None
+) -> list[Variable]:
+    """The data variables that make up the table."""
+    named = options.get(table.VARIABLES)
+    if named is not None:
+        return [group.find(name) for name in named]
+    if single is not None:
+        return [group.find(single)]
+    if projected is not None:
+        found = (meant(name, group.data_names) for name in projected)
+        wanted = [group.variables[name] for name in found if name is not None]
+        if wanted:
+            return wanted
+    return [group.variables[name] for name in group.data_names]
+
+
+def _named_in_conditions(options: Options) -> set[str]:
+    """Words that may be names of what conditions compare."""
+    texts = (options.get(table.WHERE), options.get(table.SEL))
+    return {word.strip("`") for text in texts for word in _WORD.findall(text or "")}
+
+
+def _coordinates(
+    group: Group, axes: tuple[Axis, ...], rules: Rules, asked_for: Iterable[str] | None
+) -> dict[str, Column]:
+    """Everything that labels cells of the table: of one axis, of several, or of none."""
+    found: dict[str, Column] = {}
+    sizes = {axis.name: axis.size for axis in axes}
+    # Spark does not tell upper from lower case in the names of columns.
+    wanted = {name.casefold() for name in asked_for or ()}
+    for number, axis in enumerate(axes):
+        labels = group.coordinate(axis.name, axis.size)
+        found[axis.name] = Column(axis.name, (number,))
+        if labels is None:
+            continue
+        try:
+            found[axis.name] = _column(labels, axes, rules)
+        except InvalidInputError:
+            if asked_for is None or axis.name.casefold() in wanted:
+                raise  # else labels that cannot be decoded are not looked at
+    for variable in group.variables.values():
+        fits = all(sizes.get(d) == n for d, n in zip(variable.dims, variable.shape, strict=True))
+        if variable.name in found or variable.name in group.data_names or not fits:
+            continue
+        try:
+            found[variable.name] = _column(variable, axes, rules)
+        except InvalidInputError:
+            if variable.name.casefold() in wanted:
+                raise  # else nobody asked for what cannot be a column
+    return found
+
+
+def _column(variable: Variable, axes: tuple[Axis, ...], rules: Rules) -> Column:
+    numbers = {axis.name: number for number, axis in enumerate(axes)}
+    spans = tuple(numbers[dim] for dim in variable.dims)
+    return Column(variable.name, spans, variable, decoder_of(variable, rules))
+
+
+def _projected(
+    names: Sequence[str],
+    columns: Sequence[Column],
+    coordinates: Mapping[str, Column],
+    group: Group,
+) -> list[Column]:
+    known = {**coordinates, **{column.name: column for column in columns}}
+    found = [meant(name, known) for name in names]
+    for name, own in zip(names, found, strict=True):
+        if own is None:
+            other = meant(name, group.variables)
+            if other is not None:
+                group_dims = ", ".join(group.variables[other].dims)
+                raise InvalidInputError(
+                    f"column {name!r} has the dimensions ({group_dims}), which are not those of "
+                    "the other columns",
+                    kind=ErrorKind.UNSUITABLE_DATA,
+                )
+            raise InvalidInputError(
+                f"no column {name!r}{nearest(name, known)} (there are {listed(known)})",
+                kind=ErrorKind.UNSUITABLE_DATA,
+            )
+    pairs = zip(names, found, strict=True)
+    return [replace(known[own], name=name) for name, own in pairs if own is not None]
+
+
+def _schema(
+    columns: Sequence[Column], axes: tuple[Axis, ...], layout: str, options: Options
+) -> t.StructType:
+    instants = options.get(table.TIMESTAMPS) == "utc"
+    if layout == LINES and not axes:
+        raise invalid_option("layout=lines needs at least one dimension")
+    last, rules = len(axes) - 1, rules_of(options)
+    fields = []
+    for column in columns:
+        kind = LONG if column.decoder is None else spark_type(column.dtype, instants=instants)
+        if layout == LINES and last in column.axes:
+            kind = t.ArrayType(kind)
+        notes = note_of(column.variable) if column.variable and rules.cf else {}
+        fields.append(t.StructField(column.name, kind, metadata=notes))
+    repeated = {f.name for f in fields if sum(g.name == f.name for g in fields) > 1}
+    if repeated:
+        raise InvalidInputError(
+            f"two columns would be named {listed(repeated)}", kind=ErrorKind.UNSUITABLE_DATA
+        )
+    return t.StructType(fields)
+
+
+def _fitting(asked: t.StructType, scan: Scan) -> t.StructType:
+    """A user's schema, once it is sure that values can be turned into its types."""
+    for wanted, natural in zip(asked.fields, scan.schema.fields, strict=True):
+        require_cast(wanted.name, arrow_type(natural.dataType), arrow_type(wanted.dataType))
+    return asked
+
+
+def _condition(scan: Scan, options: Options) -> Condition | None:
+    found: Condition | None = None
+    where = options.get(table.WHERE)
+    if where is not None:
+        found = checked(parse_where(where), where, scan.known)
+    sel = options.get(table.SEL)
+    if sel is not None:
+        found = both(found, label_condition(parse_sel(sel), sel, scan.known))
+    isel = options.get(table.ISEL)
+    if isel is not None:
+        # A dimension may share its name with labels, so positions go by the name of the axis.
+        sizes = {axis.name: axis.size for axis in scan.axes}
+        found = both(found, parse_isel(isel, sizes))
+    return found

@@ -1,0 +1,1 @@
+"""`readStream`: what commits changed, in micro-batches."""

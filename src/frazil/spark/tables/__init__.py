@@ -1,0 +1,1 @@
+"""Metadata tables: `URL#snapshots` and the like."""

@@ -1,0 +1,359 @@
+"""Metadata tables with a row per snapshot, ref, node, change and the like."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+from pyspark.sql import types as t
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.ids import NodeId, SnapshotId
+from frazil.maintenance.space import objects_by_kind
+from frazil.model.chunks import ChunkType
+from frazil.model.documents import document_of
+from frazil.model.history import SnapshotEntry, TransactionLog, to_datetime
+from frazil.model.nodes import ArrayNode, Node
+from frazil.model.values import SnapshotInfo, Update, UpdateType
+from frazil.repository import Repository
+from frazil.session import Session
+from frazil.spark.reading.variables import variable_of
+from frazil.storage.assets import snapshot_key
+
+_TEXT: Final = t.StringType()
+_LONG: Final = t.LongType()
+_TIME: Final = t.TimestampType()
+_LONGS: Final = t.ArrayType(_LONG)
+_TEXTS: Final = t.ArrayType(_TEXT)
+_MAP: Final = t.MapType(_TEXT, _TEXT)
+
+
+def _struct(**kinds: t.DataType) -> t.StructType:
+    return t.StructType([t.StructField(name, kind) for name, kind in kinds.items()])
+
+
+SNAPSHOTS: Final = _struct(
+    committed_at=_TIME,
+    snapshot_id=_TEXT,
+    parent_id=_TEXT,
+    operation=_TEXT,
+    manifest_list=_TEXT,
+    summary=_MAP,
+    message=_TEXT,
+)
+REFS: Final = _struct(
+    name=_TEXT,
+    type=_TEXT,
+    snapshot_id=_TEXT,
+    max_reference_age_in_ms=_LONG,
+    min_snapshots_to_keep=t.IntegerType(),
+    max_snapshot_age_in_ms=_LONG,
+)
+HISTORY: Final = _struct(
+    made_current_at=_TIME,
+    snapshot_id=_TEXT,
+    parent_id=_TEXT,
+    is_current_ancestor=t.BooleanType(),
+)
+OPS_LOG: Final = _struct(
+    timestamp=_TIME,
+    file=_TEXT,
+    latest_snapshot_id=_TEXT,
+    operation=_TEXT,
+    ref=_TEXT,
+    previous_snapshot_id=_TEXT,
+    details=_TEXT,
+)
+NODES: Final = _struct(path=_TEXT, type=_TEXT, node_id=_TEXT, attributes=_TEXT, metadata=_TEXT)
+ARRAYS: Final = _struct(
+    path=_TEXT,
+    shape=_LONGS,
+    chunk_shape=_LONGS,
+    dtype=_TEXT,
+    dimension_names=_TEXTS,
+    codecs=_TEXT,
+    fill_value=_TEXT,
+    grid_chunks_count=_LONG,
+    chunks_count=_LONG,
+    native_count=_LONG,
+    virtual_count=_LONG,
+    inline_count=_LONG,
+    stored_bytes=_LONG,
+    decoded_bytes=_LONG,
+    manifests_count=_LONG,
+)
+VIRTUAL_FILES: Final = _struct(
+    location=_TEXT, chunks_count=_LONG, referenced_bytes=_LONG, node_paths=_TEXTS
+)
+STORAGE: Final = _struct(category=_TEXT, objects_count=_LONG, size_in_bytes=_LONG)
+CHANGES: Final = _struct(
+    path=_TEXT,
+    type=_TEXT,
+    chunk_index=_LONGS,
+    _change_type=_TEXT,
+    _change_ordinal=t.IntegerType(),
+    _commit_snapshot_id=_TEXT,
+    _commit_timestamp=_TIME,
+)
+Row = tuple[Any, ...]
+
+
+# --- snapshots and refs ---
+
+
+def reachable(repository: Repository) -> Iterator[SnapshotInfo]:
+    """Every snapshot that a branch or a tag leads to, newest first along each history."""
+    seen: set[str] = set()
+    histories = [repository.ancestry(branch=name) for name in sorted(repository.list_branches())]
+    histories += [repository.ancestry(tag=name) for name in sorted(repository.list_tags())]
+    for history_of_ref in histories:
+        for info in history_of_ref:
+            if info.id in seen:
+                break
+            seen.add(info.id)
+            yield info
+
+
+def snapshots(repository: Repository) -> Iterator[Row]:
+    """The rows of `#snapshots`, newest first."""
+    found = sorted(reachable(repository), key=lambda info: info.written_at, reverse=True)
+    for info in found:
+        yield (
+            info.written_at,
+            info.id,
+            info.parent_id,
+            "create" if info.parent_id is None else "commit",
+            snapshot_key(SnapshotId.parse(info.id)),
+            list(texts(info.metadata).items()),
+            info.message,
+        )
+
+
+def texts(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Metadata as a map of texts; what is no text is written as JSON."""
+    return {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in metadata.items()
+    }
+
+
+def refs(repository: Repository) -> Iterator[Row]:
+    """The rows of `#refs`."""
+    for name in sorted(repository.list_branches()):
+        yield name, "BRANCH", repository.lookup_branch(name), None, None, None
+    for name in sorted(repository.list_tags()):
+        yield name, "TAG", repository.lookup_tag(name), None, None, None
+
+
+def history(repository: Repository, branch: str) -> Iterator[Row]:
+    """The rows of `#history`: what a branch was, oldest first, resets included."""
+    ancestry = list(repository.ancestry(branch=branch))
+    parents = {info.id: info.parent_id for info in ancestry}
+    if not repository.context.generation.repo_object:
+        found = [(info.written_at, info.id) for info in ancestry]
+    else:
+        found = list(_states(repository, branch, ancestry[0].id))
+    for when, snapshot_id in reversed(found):
+        known = snapshot_id in parents
+        parent = parents.get(snapshot_id) if known else _parent(repository, snapshot_id)
+        yield when, snapshot_id, parent, known
+
+
+def _parent(repository: Repository, snapshot_id: str) -> str | None:
+    try:
+        return repository.lookup_snapshot(snapshot_id).parent_id
+    except KeyError:
+        return None  # released from the history since
+
+
+def _states(repository: Repository, branch: str, tip: str) -> Iterator[tuple[datetime, str]]:
+    """What a branch pointed to and since when, newest first, by the operations log."""
+    current: str | None = tip
+    for update in repository.ops_log():
+        match update.kind:
+            case UpdateType.NewCommit(branch=name, new_snap_id=new) if name == branch:
+                yield update.updated_at, new
+                current = _parent(repository, new)
+            case UpdateType.CommitAmended(branch=name, new_snap_id=new) if name == branch:
+                yield update.updated_at, new
+                current = update.kind.previous_snap_id
+            case UpdateType.BranchReset(name=name, previous_snap_id=before) if name == branch:
+                if current is not None:
+                    yield update.updated_at, current
+                current = before
+            case UpdateType.BranchCreated(name=name) if name == branch:
+                if current is not None:
+                    yield update.updated_at, current
+                return
+            case UpdateType.RepoInitialized():
+                if current is not None:
+                    yield update.updated_at, current
+                return
+            case _:
+                continue
+
+
+def ops_log(repository: Repository) -> Iterator[Row]:
+    """The rows of `#ops_log`, newest first."""
+    for update in repository.ops_log():
+        facts = {
+            field.name: getattr(update.kind, field.name)
+            for field in dataclasses.fields(update.kind)  # type: ignore[arg-type]
+        }
+        yield (
+            update.updated_at,
+            update.backup_path,
+            facts.get("new_snap_id"),
+            type(update.kind).__name__,
+            facts.get("branch") or facts.get("name"),
+            facts.get("previous_snap_id"),
+            _details(update, facts),
+        )
+
+
+def _details(update: Update, facts: Mapping[str, Any]) -> str:
+    shown = {name: v if isinstance(v, int | str | None) else str(v) for name, v in facts.items()}
+    return json.dumps({"operation": type(update.kind).__name__, **shown})
+
+
+# --- nodes ---
+
+
+def nodes(session: Session) -> Iterator[Row]:
+    """The rows of `#nodes`."""
+    for node in session.state.tree:
+        document = document_of(node)
+        yield (
+            node.path,
+            "array" if isinstance(node, ArrayNode) else "group",
+            str(node.id),
+            json.dumps(document.get("attributes") or {}),
+            node.user_data.decode(),
+        )
+
+
+def arrays(session: Session) -> Iterator[Row]:
+    """The rows of `#arrays`."""
+    for node in session.state.arrays():
+        document = document_of(node)
+        variable = variable_of(node)
+        table = session.state.table(node)
+        counts = np.bincount(table.kind, minlength=len(ChunkType))
+        yield (
+            node.path,
+            list(variable.shape),
+            list(variable.chunks),
+            _word(document["data_type"]),
+            list(variable.dims),
+            json.dumps(document.get("codecs", [])),
+            json.dumps(document.get("fill_value")),
+            int(np.prod(node.grid, dtype=np.int64)),
+            len(table),
+            int(counts[ChunkType.native]),
+            int(counts[ChunkType.virtual]),
+            int(counts[ChunkType.inline]),
+            int(table.length.sum()),
+            int(np.prod(variable.shape, dtype=np.int64)) * variable.itemsize,
+            len(node.manifests),
+        )
+
+
+def _word(data_type: object) -> str:
+    return data_type if isinstance(data_type, str) else json.dumps(data_type)
+
+
+def virtual_files(session: Session) -> Iterator[Row]:
+    """The rows of `#virtual_files`: somebody's files that chunks are in."""
+    chunks: dict[str, int] = {}
+    sizes: dict[str, int] = {}
+    paths: dict[str, dict[str, None]] = {}
+    expand = session.state.context.containers.expand
+    for node in session.state.arrays():
+        table = session.state.table(node)
+        rows = table.kind == ChunkType.virtual
+        numbers = table.location[rows]
+        counted = np.bincount(numbers, minlength=len(table.locations))
+        summed = np.bincount(numbers, table.length[rows], minlength=len(table.locations))
+        for location, count, size in zip(
+            map(expand, table.locations), counted.tolist(), summed.tolist(), strict=True
+        ):
+            if count:
+                chunks[location] = chunks.get(location, 0) + count
+                sizes[location] = sizes.get(location, 0) + int(size)
+                paths.setdefault(location, {})[node.path] = None
+    for location in sorted(chunks):
+        yield location, chunks[location], sizes[location], list(paths[location])
+
+
+def storage(repository: Repository) -> Iterator[Row]:
+    """The rows of `#storage`: objects by kind, and what chunk references add up to."""
+    for category, kind in sorted(objects_by_kind(repository.context.storage).items()):
+        yield category, kind.objects, kind.size_bytes
+    found = repository.chunk_storage_stats()
+    yield "referenced native", None, found.native_bytes
+    yield "referenced virtual", None, found.virtual_bytes
+    yield "referenced inline", None, found.inlined_bytes
+
+
+# --- changes ---
+
+
+def changes(repository: Repository, start: str | None, end: str) -> Iterator[Row]:
+    """The rows of `#changes`: what commits after `start` up to `end` did, oldest first.
+
+    Raises:
+        InvalidInputError: `start` is no ancestor of `end`.
+    """
+    assets = repository.context.assets
+    for ordinal, entry in enumerate(_between(repository, start, end)):
+        log = assets.log(entry.id)
+        if log is None:
+            continue
+        before = () if entry.parent_id is None else assets.snapshot(entry.parent_id).nodes
+        known: dict[NodeId, Node] = {node.id: node for node in before}
+        known |= {node.id: node for node in assets.snapshot(entry.id).nodes}
+        stamp = (ordinal, str(entry.id), to_datetime(entry.flushed_at))
+        for row in _changed(log, known):
+            yield (*row, *stamp)
+
+
+def _between(repository: Repository, start: str | None, end: str) -> list[SnapshotEntry]:
+    found: list[SnapshotEntry] = []
+    for entry in repository.context.refs.ancestry(SnapshotId.parse(end)):
+        if start is not None and str(entry.id) == start:
+            return found[::-1]
+        found.append(entry)
+    if start is not None:
+        raise InvalidInputError(
+            f"snapshot {start} is no ancestor of {end}",
+            kind=ErrorKind.BAD_SNAPSHOT_CHAIN_FOR_DIFF,
+        )
+    return found[::-1]
+
+
+def _changed(log: TransactionLog, known: Mapping[NodeId, Node]) -> Iterator[Row]:
+    groups = (
+        ("group", "INSERT", log.new_groups),
+        ("array", "INSERT", log.new_arrays),
+        ("group", "UPDATE_AFTER", log.updated_groups),
+        ("array", "UPDATE_AFTER", log.updated_arrays),
+        ("group", "DELETE", log.deleted_groups),
+        ("array", "DELETE", log.deleted_arrays),
+    )
+    for kind, change, ids in groups:
+        for node_id in ids:
+            if node_id in known:
+                yield known[node_id].path, kind, None, change
+    for move in log.moved_nodes:
+        kind = "array" if move.is_array else "group"
+        yield move.source, kind, None, "UPDATE_BEFORE"
+        yield move.target, kind, None, "UPDATE_AFTER"
+    for node_id, coords in log.updated_chunks.items():
+        if node_id in known:
+            change = "INSERT" if node_id in log.new_arrays else "UPDATE_AFTER"
+            for index in coords.tolist():
+                yield known[node_id].path, "chunk", index, change

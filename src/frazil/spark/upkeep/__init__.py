@@ -1,0 +1,1 @@
+"""Procedures and upkeep: garbage collection, compaction, verification, audits."""

@@ -1,0 +1,327 @@
+"""Upkeep of repositories with very many chunks: listings and references meet as DataFrames.
+
+Executors list objects and read manifests; the driver settles what needs one hand, such as the
+commit, and what must happen in order, such as deletes.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.errors import SessionStateError
+from frazil.formats.links import native_chunk_ids
+from frazil.ids import ALPHABET, crockford_many
+from frazil.maintenance.ages import safe_cutoff
+from frazil.maintenance.collecting import Way, collect
+from frazil.maintenance.deleting import DeleteLimits, Told, nobody
+from frazil.maintenance.garbage import (
+    PHASES,
+    FindChunks,
+    Plan,
+    counted,
+    plan_collection,
+)
+from frazil.maintenance.id_sets import ID_WIDTH, RowSet
+from frazil.maintenance.listing import Objects, list_older, parse_names
+from frazil.maintenance.reading import manifest_blob
+from frazil.maintenance.walk import WalkLimits, manifests_of
+from frazil.model.history import ManifestFile
+from frazil.model.values import GCSummary
+from frazil.spark import tasks
+from frazil.spark.location import Location
+from frazil.spark.options.parsing import invalid_option
+from frazil.spark.runner import slots
+from frazil.spark.sessions import session as spark_session
+from frazil.spark.tasks import Batches, Options
+from frazil.spark.upkeep.procedures import as_time
+from frazil.storage.assets import CHUNKS, manifest_key
+from frazil.storage.base import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SECOND: Final = 1_000_000
+_LISTED: Final = "key string, size_bytes long, created_us long"
+_LISTED_SCHEMA: Final = pa.schema(
+    [("key", pa.string()), ("size_bytes", pa.int64()), ("created_us", pa.int64())]
+)
+_KEYS: Final = pa.schema([("key", pa.string())])
+_IDS: Final = pa.schema([("id", pa.binary())])
+_INVENTORY: Final = {
+    "key": ("key", "path"),
+    "size_bytes": ("size_bytes", "size", "length"),
+    "created_at": ("created_at", "last_modified", "last_modified_date", "modificationtime"),
+}
+"""Columns of inventories, by the names that stores and tools give them."""
+
+
+# --- frames ---
+
+
+def chunk_listing(spark: SparkSession, location: Location) -> DataFrame:
+    """The chunk objects of a repository: `key`, `size_bytes`, `created_us` (the store's clock)."""
+
+    def work(batches: Batches) -> Batches:
+        storage = location.open().context.storage
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                after = ALPHABET[number + 1] if number + 1 < len(ALPHABET) else "~"
+                found = [*storage.list_between(CHUNKS, ALPHABET[number], after)]
+                columns: list[list[Any]] = [
+                    [item.key for item in found],
+                    [item.size_bytes for item in found],
+                    [micros(item.created_at) for item in found],
+                ]
+                yield batch_of(columns, _LISTED_SCHEMA)
+
+    # Ids are random, so that each first letter is an equal part of them.
+    letters = spark.range(0, len(ALPHABET), 1, min(len(ALPHABET), slots(spark)))
+    return tasks.map_batches(letters, work, _LISTED)
+
+
+def inventory_listing(inventory: DataFrame) -> DataFrame:
+    """The same from an inventory that somebody else has made.
+
+    It must have a column with keys or locations (`key` or `path`), one with sizes (`size_bytes`,
+    `size` or `length`) and one with times (`created_at`, `last_modified`, `modificationTime`).
+
+    Raises:
+        InvalidInputError: a column is missing.
+    """
+    from pyspark.sql import functions as f
+
+    by_name = {name.lower(): name for name in inventory.columns}
+    chosen = {}
+    for wanted, spellings in _INVENTORY.items():
+        found = next((by_name[name] for name in spellings if name in by_name), None)
+        if found is None:
+            raise invalid_option(
+                f"the inventory has no column {' or '.join(map(repr, spellings))} (it has "
+                f"{', '.join(inventory.columns)})"
+            )
+        chosen[wanted] = f.col(f"`{found}`")
+    pattern = f"({CHUNKS}[{ALPHABET}]{{19}}[0G])$"
+    frame = inventory.select(
+        f.regexp_extract(chosen["key"], pattern, 1).alias("key"),
+        chosen["size_bytes"].cast("long").alias("size_bytes"),
+        f.unix_micros(chosen["created_at"].cast("timestamp")).alias("created_us"),
+    )
+    return frame.where("key != ''")
+
+
+def batch_of(columns: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Columns as a batch."""
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def micros(when: datetime) -> int:
+    """A time in microseconds since 1970."""
+    return int((when - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * SECOND)
+
+
+def items_frame(spark: SparkSession, items: Sequence[Any]) -> DataFrame:
+    """Small records as rows, spread over tasks."""
+    packed = [pickle.dumps(item, pickle.HIGHEST_PROTOCOL) for item in items]
+    given = pa.table({"item": pa.array(packed, pa.binary())})
+    tasks = max(1, min(len(items), 3 * slots(spark)))
+    return spark.createDataFrame(given, "item binary").repartition(tasks)
+
+
+def over_items(batches: Batches) -> Iterator[Any]:
+    """The records of `items_frame`, in a task."""
+    for batch in batches:
+        for item in batch.column(0).to_pylist():
+            yield pickle.loads(item)  # the driver's
+
+
+# --- garbage ---
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Garbage:
+    """What a collection would delete."""
+
+    frame: DataFrame
+    """`key`, `size_bytes`, `created_at`, `age_seconds`, `reason`"""
+    plan: Plan
+    """all but chunks"""
+    chunks: DataFrame
+    """chunk objects: `key`, `size_bytes`, `created_us`"""
+
+
+def find_garbage(
+    url: str,
+    older_than: datetime | str,
+    *,
+    spark: SparkSession | None = None,
+    inventory: DataFrame | None = None,
+    options: Options | None = None,
+    unsafe_minimum_age: timedelta | None = None,
+) -> Garbage:
+    """Find objects that no branch or tag needs and that were written before a time.
+
+    Args:
+        url: the repository.
+        older_than: a time before the beginning of every session that may still commit; ages are
+            by the clock of the store.
+        spark: the session to use; the active or an embedded one by default.
+        inventory: a list of the chunk objects, instead of listing them; see `inventory_listing`.
+        options: options of the data source, such as `storage.region`.
+        unsafe_minimum_age: how old an object must be in any case, instead of a day.
+    """
+    from pyspark.sql import functions as f
+
+    chosen = spark or spark_session()
+    target = tasks.target_of(url, options)
+    if target.ref is not None:
+        raise invalid_option("garbage is that of a whole repository: leave out the version")
+    repository = target.location.open()
+    context, limits = repository.context, WalkLimits()
+    asked = as_time(older_than, datetime.now(UTC))
+    cutoff = safe_cutoff(context.place, asked, unsafe_minimum_age)
+    storage = context.storage
+    small = [prefix for prefix in PHASES if prefix != CHUNKS]
+    listed = {item.key: item for prefix in small for item in storage.list(prefix)}
+    none = Objects(CHUNKS, np.zeros((0, 12), np.uint8), np.zeros(0, np.uint64))
+    old = (*(list_older(storage, prefix, cutoff) for prefix in small), none)
+    plan = plan_collection(context, old, limits, _no_chunks)
+    files = manifests_of(storage, plan.kept, limits).values()
+    listing = (
+        chunk_listing(chosen, target.location)
+        if inventory is None
+        else inventory_listing(inventory)
+    )
+    # Some stores drop the fraction of a second, so an object may be that much younger.
+    aged = listing.where(f.col("created_us") + SECOND <= micros(cutoff))
+    live = _live_chunks(chosen, target.location, files, _KEYS)
+    chunks = aged.join(live, "key", "left_anti")
+    chunks = chunks.dropDuplicates(["key"])
+    now = micros(datetime.now(UTC))
+    doomed = [(key, part.prefix) for part in plan.garbage for key in Objects.keys(part)]
+    rows = [
+        (key, listed[key].size_bytes, micros(listed[key].created_at), PHASES[prefix])
+        for key, prefix in doomed
+        if key in listed
+    ]
+    metadata = chosen.createDataFrame(rows, f"{_LISTED}, phase string")
+    united = metadata.unionByName(chunks.withColumn("phase", f.lit(PHASES[CHUNKS])))
+    frame = united.select(
+        "key",
+        "size_bytes",
+        f.timestamp_micros("created_us").alias("created_at"),
+        ((f.lit(now) - f.col("created_us")) / SECOND).cast("long").alias("age_seconds"),
+        f.concat(f.lit("no snapshot needs it: "), "phase").alias("reason"),
+    )
+    return Garbage(frame, plan, chunks)
+
+
+def _no_chunks(*_: object) -> RowSet:
+    return RowSet()
+
+
+def _live_chunks(
+    spark: SparkSession, location: Location, files: Iterable[ManifestFile], schema: pa.Schema
+) -> DataFrame:
+    """The keys or ids of chunk objects that manifests refer to; they may repeat."""
+
+    def work(batches: Batches) -> Batches:
+        storage = location.open().context.storage
+        for manifest_id in over_items(batches):
+            blob = manifest_blob(storage, manifest_id)
+            ids = np.unique(native_chunk_ids(blob, key=manifest_key(manifest_id)), axis=0)
+            if schema == _IDS:
+                yield pa.RecordBatch.from_arrays([_id_column(ids)], schema=schema)
+            else:
+                yield batch_of([[CHUNKS + name for name in crockford_many(ids)]], schema)
+
+    items = [file.id for file in files]
+    returned = "id binary" if schema == _IDS else "key string"
+    return tasks.map_batches(items_frame(spark, items), work, returned)
+
+
+def _id_column(ids: npt.NDArray[np.uint8]) -> pa.Array:
+    """Rows of ids as an Arrow column, without an object for each."""
+    data = np.ascontiguousarray(ids)
+    ends = np.arange(len(ids) + 1, dtype=np.int32) * ID_WIDTH
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(ids), buffers)
+
+
+def _id_rows(column: pa.Array) -> npt.NDArray[np.uint8]:
+    """Ids of an Arrow column as rows."""
+    ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset :]
+    data = np.frombuffer(column.buffers()[2] or b"", np.uint8)
+    return data[ends[0] : ends[len(column)]].reshape(-1, ID_WIDTH)
+
+
+def chunks_by_tasks(spark: SparkSession, location: Location) -> FindChunks:
+    """What finds the chunk objects that manifests refer to, on executors."""
+
+    def find(_: Storage, files: Iterable[ManifestFile], __: WalkLimits) -> RowSet:
+        ids = tasks.collect(_live_chunks(spark, location, files, _IDS).distinct())
+        found = RowSet()
+        for part in ids.column("id").chunks:
+            if len(part):
+                found.add(_id_rows(part))
+        return found
+
+    return find
+
+
+def collect_garbage(
+    url: str,
+    older_than: datetime | str,
+    *,
+    dry_run: bool = True,
+    spark: SparkSession | None = None,
+    inventory: DataFrame | None = None,
+    options: Options | None = None,
+    max_concurrent_deletes: int = 10,
+    unsafe_minimum_age: timedelta | None = None,
+    told: Told = nobody,
+) -> GCSummary:
+    """Delete what `find_garbage` finds, or count it; `told` gets the keys.
+
+    What is published meanwhile is looked through before anything is deleted, and objects go in
+    the order in which they refer to each other.
+
+    Raises:
+        SessionStateError: the history has changed so that another plan is needed; run it again.
+    """
+    found = find_garbage(
+        url,
+        older_than,
+        spark=spark,
+        inventory=inventory,
+        options=options,
+        unsafe_minimum_age=unsafe_minimum_age,
+    )
+    rows = tasks.collect(found.chunks.select("key", "size_bytes"))
+    names = [key[len(CHUNKS) :] for key in rows.column("key").to_pylist()]
+    ids = parse_names(names) if names else np.zeros((0, 12), np.uint8)
+    sizes = np.array(rows.column("size_bytes").to_pylist(), np.uint64)
+    chunks = Objects(CHUNKS, ids, sizes)
+    plan = replace(found.plan, garbage=(*found.plan.garbage[:-1], chunks))
+    if dry_run:
+        told([*chain.from_iterable(map(Objects.keys, plan.garbage))])
+        return counted(plan)
+    context = tasks.target_of(url, options).location.open().context
+    once = iter([plan])
+
+    def planned() -> Plan:
+        for found in once:
+            return found
+        raise SessionStateError("the history has changed meanwhile: run the collection again")
+
+    way = Way(deleting=DeleteLimits(max_concurrent_deletes), told=told)
+    return collect(context, planned, way)

@@ -1,0 +1,274 @@
+"""Columns of Spark as the values of an array: the inverse of CF decoding.
+
+Times become numbers in the units of the array, packed variables are scaled back, NULL becomes the
+fill value. What an array cannot hold is an error that names the column, never another value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.spark.reading.calendars import US_PER_DAY, TimeUnits, require_labels
+from frazil.spark.reading.cf import TEXT, Decoder, Mask, Rules, Values, decoder_of
+from frazil.spark.reading.variables import Variable
+
+_FAR_US: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """How the values of a column are stored in one array."""
+
+    name: str
+    decoder: Decoder
+    fill: Any
+    """what stands for NULL; None when nothing does"""
+
+    @property
+    def stored(self) -> np.dtype[Any]:
+        """The type of the array."""
+        return self.decoder.source
+
+    def require_fits(self, kind: pa.DataType) -> None:
+        """Refuse a column whose type the array cannot hold.
+
+        Raises:
+            InvalidInputError: with both types.
+        """
+        if family(kind) not in self._families():
+            decoder = self.decoder
+            told = "times" if decoder.time is not None else str(decoder.result)
+            hint = ""
+            if decoder.time is not None and not decoder.time.is_numpy:
+                hint = "; times of this calendar can be written as numbers with decode_cf=false"
+            raise _unsuitable(
+                f"column {self.name!r} holds {kind}, which does not fit the array of {told}{hint}"
+            )
+
+    def _families(self) -> tuple[str, ...]:
+        decoder = self.decoder
+        if decoder.time is not None:
+            return ("time",) if decoder.time.is_numpy else ()
+        if decoder.scale is not None or decoder.offset is not None:
+            return ("integer", "decimal", "float")
+        if decoder.result == TEXT or decoder.source.kind == "U":
+            return ("text",)
+        match decoder.result.kind:
+            case "b":
+                return ("bool",)
+            case "i" | "u":
+                return ("integer", "decimal")
+            case "f":
+                return ("integer", "decimal", "float")
+            case "c":
+                return ("complex", "float", "integer")
+            case "M":
+                return ("time",)
+            case "m":
+                return ("span",)
+            case _:
+                return ("bytes", "text")
+
+    def encode(self, column: pa.Array | pa.ChunkedArray) -> Values:
+        """Values as they are stored.
+
+        Raises:
+            InvalidInputError: one does not fit, or is NULL and nothing stands for that.
+        """
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        missing = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+        if family(column.type) in ("text", "bytes"):
+            return self._texts(column, missing)
+        values = _numbers(column, self.stored)
+        if missing is None and self.stored.kind in "iu" and values.dtype.kind == "f":
+            missing = np.isnan(values)
+        elif self.stored.kind in "iu" and values.dtype.kind == "f":
+            missing = missing | np.isnan(values)
+        if missing is not None and not missing.any():
+            missing = None
+        if missing is not None:
+            values = np.where(missing, values.dtype.type(0), values)
+        stored = self._stored(values, missing)
+        if missing is not None:
+            stored[missing] = self._null()
+        return stored
+
+    def _null(self) -> Any:  # noqa: ANN401  (a value of the array)
+        if self.fill is None:
+            raise _unsuitable(
+                f"column {self.name!r} has NULLs, and nothing stands for them in an array of "
+                f"{self.stored}; create it with option 'fill-value', or fill them"
+            )
+        return self.fill
+
+    def _stored(self, values: Values, missing: Mask | None) -> Values:
+        decoder = self.decoder
+        if decoder.time is not None:
+            values = self._times(values, missing, decoder.time)
+        elif self.stored.kind in "Mm":
+            return values.astype("i8").view(f"{self.stored.kind}8[us]").astype(self.stored)
+        elif decoder.scale is not None or decoder.offset is not None:
+            values = values.astype(np.float64)
+            if decoder.offset is not None:
+                values = values - decoder.offset
+            if decoder.scale is not None:
+                values = values / decoder.scale
+            if self.stored.kind in "iu":
+                values = np.rint(values)
+        packed = decoder.view or self.stored
+        if packed.kind in "iu":
+            self._require_range(values, packed)
+        made = values.astype(packed)
+        return made if decoder.view is None else made.view(self.stored)
+
+    def _require_range(self, values: Values, packed: np.dtype[Any]) -> None:
+        limits = np.iinfo(packed)
+        if values.dtype.kind == "b" or not len(values):
+            return
+        low, high = values.min().item(), values.max().item()
+        if low < limits.min or high > limits.max:
+            worst = low if low < limits.min else high
+            raise _unsuitable(
+                f"column {self.name!r} has the value {self._shown(worst)}, which does not fit an "
+                f"array of {self.stored}"
+            )
+
+    def _shown(self, packed: float) -> object:
+        decoder = self.decoder
+        if decoder.scale is None and decoder.offset is None:
+            return packed
+        return packed * (decoder.scale or 1.0) + (decoder.offset or 0.0)
+
+    def _times(self, us: Values, missing: Mask | None, units: TimeUnits) -> Values:
+        present = us if missing is None else us[~missing]
+        require_labels(present, units, self.name)
+        if len(present) and max(abs(int(present.min())), abs(int(present.max()))) > _FAR_US:
+            raise _unsuitable(f"column {self.name!r} has times too far away to be counted")
+        steps: Values = us - (units.start_day * US_PER_DAY + units.start_us)
+        if self.stored.kind == "f":
+            return steps * (units.per_us / units.step_us)
+        if units.per_us > 1:
+            if len(present) and int(np.abs(steps).max()) > _FAR_US // units.per_us:
+                raise _unsuitable(f"column {self.name!r} has times too far away for nanoseconds")
+            return steps * units.per_us
+        whole, rest = np.divmod(steps, units.step_us)
+        odd = rest != 0 if missing is None else (rest != 0) & ~missing
+        if odd.any():
+            time = us[odd][:1].view("M8[us]")[0]
+            raise _unsuitable(
+                f"column {self.name!r} has the time {time}, which is no whole number in the units "
+                "of the array"
+            )
+        return np.asarray(whole)
+
+    def _texts(self, column: pa.Array, missing: Mask | None) -> Values:
+        kind = self.stored.kind
+        values = column.to_pylist()
+        if missing is not None:
+            empty: Any = "" if self.decoder.result == TEXT or kind == "U" else b""
+            fill = empty if self.fill is None else self.fill
+            values = [fill if value is None else value for value in values]
+        if kind in "SV":
+            raw = [v.encode() if isinstance(v, str) else v for v in values]
+            self._require_short(raw, self.stored.itemsize)
+            return np.array(raw, f"S{self.stored.itemsize}").view(self.stored).reshape(len(raw))
+        if kind == "U":
+            self._require_short(values, self.stored.itemsize // 4)
+        found = np.empty(len(values), self.stored)
+        found[:] = values
+        return found
+
+    def _require_short(self, values: list[Any], most: int) -> None:
+        longest = max(values, key=len, default="")
+        if len(longest) > most:
+            raise _unsuitable(
+                f"column {self.name!r} has {longest!r}, which does not fit an array of "
+                f"{self.stored}"
+            )
+
+
+def encoder_of(variable: Variable, rules: Rules, zarr_fill: object) -> Encoder:
+    """The encoder of an array; its attributes say how, its own fill value is the last resort."""
+    decoder = decoder_of(variable, rules)
+    return Encoder(variable.name, decoder, _fill(variable, decoder, zarr_fill))
+
+
+def _fill(variable: Variable, decoder: Decoder, zarr_fill: object) -> Any:  # noqa: ANN401  (a scalar of any type)
+    dtype = variable.dtype
+    if decoder.fills:
+        given = np.array(decoder.fills[0], decoder.view or dtype)
+        return given.view(dtype)[()] if decoder.view is not None else given[()]
+    match dtype.kind:
+        case "f":
+            return dtype.type("nan")
+        case "c":
+            return dtype.type(complex("nan"))
+        case "M" | "m":
+            return np.array("NaT", dtype)[()]
+        case "T" | "O" | "U":
+            return zarr_fill
+        case _:
+            return None
+
+
+def family(kind: pa.DataType) -> str:
+    """What kind of values a type has, in a word."""
+    for is_kind, word in _FAMILIES:
+        if is_kind(kind):
+            return word
+    if pa.types.is_struct(kind) and {field.name for field in kind} == {"re", "im"}:
+        return "complex"
+    return "other"
+
+
+_FAMILIES: Final = (
+    (pa.types.is_boolean, "bool"),
+    (pa.types.is_integer, "integer"),
+    (pa.types.is_floating, "float"),
+    (pa.types.is_decimal, "decimal"),
+    (pa.types.is_timestamp, "time"),
+    (pa.types.is_date, "time"),
+    (pa.types.is_duration, "span"),
+    (pa.types.is_string, "text"),
+    (pa.types.is_large_string, "text"),
+    (pa.types.is_binary, "bytes"),
+    (pa.types.is_large_binary, "bytes"),
+)
+
+
+def _numbers(column: pa.Array, stored: np.dtype[Any]) -> Values:
+    """Numbers of a column with any value where there is none; times in microseconds."""
+    match family(column.type):
+        case "time":
+            zone = column.type.tz if pa.types.is_timestamp(column.type) else None
+            column = column.cast(pa.timestamp("us", tz=zone)).cast(pa.int64())
+        case "span":
+            column = column.cast(pa.duration("us")).cast(pa.int64())
+        case "decimal":
+            column = column.cast(_decimal_as(column.type, stored))
+        case "complex":
+            parts = [
+                column.field(name).fill_null(0).to_numpy(zero_copy_only=False)
+                for name in ("re", "im")
+            ]
+            return np.asarray(parts[0] + 1j * parts[1])
+    if column.null_count:
+        column = pc.fill_null(column, pa.scalar(0).cast(column.type))
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _decimal_as(kind: pa.DataType, stored: np.dtype[Any]) -> pa.DataType:
+    if stored.kind in "iu" and kind.scale == 0:
+        return pa.uint64() if stored == np.dtype("u8") else pa.int64()
+    return pa.float64()
+
+
+def _unsuitable(message: str) -> InvalidInputError:
+    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA)

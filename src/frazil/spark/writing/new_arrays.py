@@ -1,0 +1,273 @@
+"""The documents of arrays that a write makes: types, chunks, codecs and attributes by option."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import zarr
+from pyspark.sql import types as t
+from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
+from zarr.storage import MemoryStore
+
+from frazil.bulk.data_types import dtype_of
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.formats.zarr_meta import with_checksum
+from frazil.spark.options import table as known
+from frazil.spark.options.parsing import Options, invalid_option
+from frazil.spark.writing.column_notes import noted_attributes
+
+CHUNK_CELLS: Final = 1 << 20
+"""Cells of a chunk of a new array, unless told otherwise."""
+_EPOCH: Final = "since 1970-01-01 00:00:00"
+_TIME: Final = {"units": f"microseconds {_EPOCH}", "calendar": "proleptic_gregorian"}
+_DATE: Final = {"units": f"days {_EPOCH}", "calendar": "proleptic_gregorian"}
+_EARLIEST: Final = -(2**63)
+_COMPRESSORS: Final = {"zstd": ZstdCodec, "gzip": GzipCodec, "blosc": BloscCodec}
+_TYPES: Final[dict[type[t.DataType], str]] = {
+    t.BooleanType: "bool",
+    t.ByteType: "int8",
+    t.ShortType: "int16",
+    t.IntegerType: "int32",
+    t.LongType: "int64",
+    t.FloatType: "float32",
+    t.DoubleType: "float64",
+    t.StringType: "string",
+    t.BinaryType: "variable_length_bytes",
+    t.DateType: "int64",
+    t.TimestampType: "int64",
+    t.TimestampNTZType: "int64",
+    t.DayTimeIntervalType: "timedelta64[us]",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NewArray:
+    """What an array that does not exist yet shall be, but for its shape."""
+
+    name: str
+    dims: tuple[str, ...]
+    dtype: str
+    chunks: tuple[int | None, ...]
+    """None: chosen by the shape"""
+    shards: tuple[int, ...] | None = None
+    fill_value: Any = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    compressor: str | None = None
+    codecs: Any = None
+    checksum: bool = False
+
+    def document(self, shape: Sequence[int]) -> bytes:
+        """The array's `zarr.json` with a shape.
+
+        Raises:
+            InvalidInputError: zarr refuses what the options ask for.
+        """
+        chunks = _chunk_shape(shape, self.chunks)
+        store = MemoryStore()
+        given: dict[str, Any] = {}
+        if self.compressor is not None:
+            given["compressors"] = _compressors(self.compressor)
+        if self.fill_value is not None:
+            given["fill_value"] = self.fill_value
+        try:
+            made = zarr.create_array(
+                store,
+                name="a",
+                shape=tuple(shape),
+                dtype=self.dtype,
+                chunks=chunks,
+                shards=self.shards,
+                dimension_names=self.dims,
+                attributes=dict(self.attributes),
+                **given,
+            )
+        except (ValueError, TypeError, KeyError) as error:
+            raise _refused(self.name, error) from error
+        found: dict[str, Any] = made.metadata.to_dict()
+        if self.codecs is not None:
+            found["codecs"] = self.codecs
+        if self.checksum:
+            found["codecs"] = with_checksum(found["codecs"])
+        return json.dumps(found, default=_plain).encode()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.generic):
+        return value.item()
+    to_dict = getattr(value, "to_dict", None)
+    if to_dict is None:
+        raise TypeError(f"{type(value).__name__} is not JSON")
+    return to_dict()
+
+
+def _chunk_shape(shape: Sequence[int], wanted: Sequence[int | None]) -> tuple[int, ...]:
+    """Chunk lengths: what was asked for, and of the rest as much as makes a good chunk."""
+    given = math.prod(n for n in wanted if n is not None)
+    room = max(CHUNK_CELLS // max(given, 1), 1)
+    found: list[int] = []
+    for size, asked in zip(reversed(shape), reversed(wanted), strict=True):
+        length = asked if asked is not None else max(min(size, room), 1)
+        if asked is None:
+            room = max(room // length, 1)
+        found.append(length)
+    return tuple(reversed(found))
+
+
+def _compressors(text: str) -> Any:  # noqa: ANN401  (what zarr takes)
+    name, _, level = text.partition(":")
+    if name == "none":
+        return None
+    if name not in _COMPRESSORS:
+        raise invalid_option(
+            f"option {known.COMPRESSOR.name!r} is {text!r}: it must be one of "
+            f"{', '.join(_COMPRESSORS)} or none, perhaps with a level as in zstd:5"
+        )
+    if not level:
+        return _COMPRESSORS[name]()
+    if not level.lstrip("-").isdecimal():
+        raise invalid_option(f"option {known.COMPRESSOR.name!r} has the level {level!r}")
+    key = "clevel" if name == "blosc" else "level"
+    return _COMPRESSORS[name](**{key: int(level)})
+
+
+def new_array(
+    column: t.StructField,
+    dims: tuple[str, ...],
+    options: Options,
+    model: Mapping[str, Any] | None = None,
+) -> NewArray:
+    """What the array for a column shall be; `model` is the document of one to be like.
+
+    Raises:
+        InvalidInputError: there is no array for such a type, or options contradict it.
+    """
+    name = column.name
+    natural, encoding = _natural(column)
+    is_label = dims == (name,)
+    attributes = {**noted_attributes(column), **encoding}
+    if is_label and encoding:
+        attributes.setdefault("standard_name", "time")
+    if model is not None:
+        natural, attributes = _type_of(model), dict(model.get("attributes") or {})
+    wanted = options.get(known.DTYPE) or {}
+    # A type for all is meant for the data, not for labels.
+    dtype = wanted.get(name, natural if is_label else wanted.get("", natural))
+    attributes |= (options.get(known.ATTRIBUTES) or {}).get(name, {})
+    fill = None if is_label else _fill(options, name, dtype, attributes)
+    if model is not None and not is_label and fill is None:
+        fill = model.get("fill_value")
+    chunks = options.get(known.CHUNKS) or (None if is_label else _chunks_of(model, dims))
+    shards = options.get(known.SHARDS)
+    return NewArray(
+        name=name,
+        dims=dims,
+        dtype=dtype,
+        chunks=(None,) if is_label else tuple(_length(chunks, dim) for dim in dims),
+        shards=None if is_label or shards is None else _shards(shards, dims),
+        fill_value=fill,
+        attributes=attributes,
+        compressor=options.get(known.COMPRESSOR),
+        codecs=None if is_label else options.get(known.CODECS),
+        checksum=options.get(known.CHECKSUM, False),
+    )
+
+
+def _type_of(model: Mapping[str, Any]) -> str:
+    found = model["data_type"]
+    return found if isinstance(found, str) else dtype_of(found).str
+
+
+def _chunks_of(model: Mapping[str, Any] | None, dims: tuple[str, ...]) -> dict[str, int] | None:
+    """Lengths of chunks by dimension, as far as the model has the same ones."""
+    if model is None or model["chunk_grid"]["name"] != "regular":
+        return None
+    lengths = model["chunk_grid"]["configuration"]["chunk_shape"]
+    names = model.get("dimension_names") or [None] * len(lengths)
+    found = dict(zip(names, map(int, lengths), strict=True))
+    return {dim: found[dim] for dim in dims if dim in found}
+
+
+def _natural(column: t.StructField) -> tuple[str, dict[str, Any]]:
+    """The type and the attributes that go with a column of Spark."""
+    kind = column.dataType
+    if isinstance(kind, t.DecimalType):
+        return ("int64" if kind.scale == 0 and kind.precision <= 18 else "float64"), {}
+    if isinstance(kind, t.StructType) and kind.fieldNames() == ["re", "im"]:
+        is_single = all(isinstance(f.dataType, t.FloatType) for f in kind.fields)
+        return ("complex64" if is_single else "complex128"), {}
+    if isinstance(kind, t.StringType):
+        return "string", {}
+    found = _TYPES.get(type(kind))
+    if found is None:
+        raise InvalidInputError(
+            f"column {column.name!r} is {kind.simpleString()}, and there are no arrays of that",
+            kind=ErrorKind.UNSUITABLE_DATA,
+        )
+    if isinstance(kind, t.DateType):
+        return found, dict(_DATE)
+    return found, dict(_TIME) if isinstance(kind, t.TimestampType | t.TimestampNTZType) else {}
+
+
+def _fill(options: Options, name: str, dtype: str, attributes: dict[str, Any]) -> Any:  # noqa: ANN401  (a scalar of any type)
+    """The fill value; the attribute tells CF readers that it stands for a missing value."""
+    text = _for(options.get(known.FILL_VALUE), name)
+    if dtype in ("string", "variable_length_bytes"):
+        return text
+    kind = np.dtype(dtype).kind
+    given = attributes.get("_FillValue")
+    if text is None and isinstance(given, int | float):
+        text = str(given)
+    elif given is not None and text is None:
+        return None
+    if text is None:
+        if kind == "f":
+            attributes["_FillValue"] = _double(math.nan)
+            return math.nan
+        if "units" in attributes and attributes.get("calendar") and kind == "i":
+            attributes["_FillValue"] = _EARLIEST
+            return _EARLIEST
+        return None
+    try:
+        value = np.array(float(text) if kind in "fc" else int(text), dtype).item()
+    except (ValueError, OverflowError) as error:
+        raise invalid_option(
+            f"option {known.FILL_VALUE.name!r} has {text!r} for {name!r}, an array of {dtype}"
+        ) from error
+    if kind == "f":
+        attributes["_FillValue"] = _double(value)
+    elif kind in "iu":
+        attributes["_FillValue"] = value
+    return value
+
+
+def _double(value: float) -> str:
+    """A float as attributes of Zarr hold it for xarray."""
+    return base64.b64encode(struct.pack("<d", value)).decode()
+
+
+def _for(given: Mapping[str, str] | None, name: str) -> str | None:
+    return None if given is None else given.get(name, given.get(""))
+
+
+def _length(given: Mapping[str, int] | None, dim: str) -> int | None:
+    return None if given is None else given.get(dim, given.get(""))
+
+
+def _shards(given: Mapping[str, int], dims: Sequence[str]) -> tuple[int, ...]:
+    found = tuple(given.get(dim, given.get("", 0)) for dim in dims)
+    if 0 in found:
+        raise invalid_option(f"option {known.SHARDS.name!r} must name all of {', '.join(dims)}")
+    return found
+
+
+def _refused(name: str, error: Exception) -> InvalidInputError:
+    return InvalidInputError(
+        f"an array for column {name!r} cannot be made: {error}", kind=ErrorKind.INVALID_OPTION
+    )

@@ -1,0 +1,142 @@
+"""Where rows go: from labels to places along axes, and from places to chunks and cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.bulk.grid import Grid
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.spark.options import table as known
+from frazil.spark.reading.cf import Mask, Values
+from frazil.spark.writing.plan import ChunkGroup, TableAxis, WritePlan, comparable, places_of
+
+Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """Rows of a batch along each axis of the table; -1 for labels that are not there yet."""
+
+    places: tuple[Places, ...]
+    new: tuple[Values | None, ...]
+    """along each axis the new labels as they are stored, each once"""
+
+    @property
+    def is_known(self) -> Mask | None:
+        """Which rows have a place; None when all have."""
+        unknown = [axis < 0 for axis in self.places if (axis < 0).any()]
+        return None if not unknown else ~np.logical_or.reduce(unknown)
+
+
+def place(plan: WritePlan, batch: pa.RecordBatch | pa.Table) -> Placed:
+    """Find the places of rows.
+
+    Raises:
+        InvalidInputError: a label is NULL or is not there, or a row is outside of the region.
+    """
+    places: list[Places] = []
+    new: list[Values | None] = []
+    for number, axis in enumerate(plan.axes):
+        column = batch.column(axis.name)
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if column.null_count:
+            raise _unsuitable(f"column {axis.name!r} has NULL, which is no coordinate")
+        found, extra = _along(plan, axis, column)
+        if plan.region is not None and not plan.region[number][found].all():
+            bad = column[int(np.flatnonzero(~plan.region[number][found])[0])]
+            raise _unsuitable(
+                f"a row has {axis.name} = {bad}, which is outside of the region to be replaced"
+            )
+        places.append(found)
+        new.append(extra)
+    return Placed(tuple(places), tuple(new))
+
+
+def _along(plan: WritePlan, axis: TableAxis, column: pa.Array) -> tuple[Places, Values | None]:
+    if axis.encoder is None:
+        found = column.to_numpy(zero_copy_only=False).astype(np.int64)
+        outside = (found < 0) | (found >= axis.size)
+        if outside.any():
+            raise _outside(plan, axis, column, outside)
+        return found, None
+    stored = axis.encoder.encode(column)
+    found = places_of(axis, stored)
+    unknown = found < 0
+    if not unknown.any():
+        return found, None
+    if not axis.grows or plan.is_resolved:
+        raise _outside(plan, axis, column, unknown)
+    return found, distinct(stored[unknown])
+
+
+def distinct(values: Values) -> Values:
+    """Each value once."""
+    if values.dtype.kind in "OT":
+        return np.array(pc.unique(comparable(values)).to_pylist(), object)
+    return np.unique(values)
+
+
+def _outside(
+    plan: WritePlan, axis: TableAxis, column: pa.Array, outside: Mask
+) -> InvalidInputError:
+    value = column[int(np.flatnonzero(outside)[0])]
+    what = "positions" if axis.encoder is None else "labels"
+    return _unsuitable(
+        f"a row has {axis.name} = {value}, which is none of the {axis.size} {what} of that"
+        f" dimension{_hint(plan, axis)}"
+    )
+
+
+def _hint(plan: WritePlan, axis: TableAxis) -> str:
+    """How the labels of an axis could have been more."""
+    if axis.encoder is None:
+        return ""
+    growing = plan.options.get(known.APPEND_DIM)
+    if growing is None:
+        return f"; extend it with {known.APPEND_DIM.name}={axis.name}"
+    if growing == axis.name:
+        return ""
+    return (
+        f"; only {growing!r} grows, and all labels of {axis.name!r} must be there from the first"
+        f" write on: give them with option {known.COORDS.name!r} when the arrays are made"
+    )
+
+
+def chunks_and_cells(
+    group: ChunkGroup, grid: Grid, places: tuple[Places, ...], count: int
+) -> tuple[Places, Places]:
+    """Numbers of the chunks that rows are in, and of their cells in those, in C order."""
+    chunk = np.zeros(count, np.int64)
+    cell = np.zeros(count, np.int64)
+    for axis, along in zip(group.axes, grid, strict=True):
+        own = along.chunk_of(places[axis])
+        chunk = chunk * max(along.count, 1) + own
+        cell = cell * along.size_of(own) + (places[axis] - along.start_of(own))
+    return chunk, cell
+
+
+def chunk_coords(grid: Grid, number: int) -> tuple[int, ...]:
+    """The coordinates of a chunk."""
+    found = []
+    for along in reversed(grid):
+        number, own = divmod(number, max(along.count, 1))
+        found.append(own)
+    return tuple(reversed(found))
+
+
+def chunk_numbers(grid: Grid, coords: npt.NDArray[np.integer]) -> Places:
+    """The numbers of chunks by their coordinates, (n, ndim)."""
+    found = np.zeros(len(coords), np.int64)
+    for own, along in enumerate(grid):
+        found = found * max(along.count, 1) + coords[:, own]
+    return found
+
+
+def _unsuitable(message: str) -> InvalidInputError:
+    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA)

@@ -1,0 +1,289 @@
+"""What one write does: axes with their labels, arrays with their chunks, small enough for tasks.
+
+A plan is made on the driver from the schema, the options and what is there. Where rows bring
+labels of their own it is open at first; `resolve` closes it once all labels are known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.bulk.grid import Grid
+from frazil.bulk.layout import Layout, layout_of
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.formats.zarr_meta import ArrayMeta, parse_node
+from frazil.ids import NodeId
+from frazil.model.nodes import ArrayNode
+from frazil.spark.location import Pinned
+from frazil.spark.options import table as known
+from frazil.spark.options.parsing import Options
+from frazil.spark.reading.cf import Mask, Values
+from frazil.spark.writing.encode import Encoder
+from frazil.spark.writing.new_arrays import NewArray
+from frazil.transaction.changeset import ArrayData
+from frazil.transaction.tree import array_node
+
+
+@dataclass(frozen=True)
+class TableAxis:
+    """One dimension of the table that is written."""
+
+    name: str
+    path: str
+    """of the array with its labels"""
+    encoder: Encoder | None
+    """None: there are no labels, and rows have positions"""
+    values: Values | None
+    """the labels as they are stored, in order"""
+    size: int
+    grows: bool
+    """whether rows may bring new labels"""
+    new: NewArray | None = None
+    """the array of labels, if it has to be made"""
+    old_size: int = 0
+    template: bytes | None = None
+    """the document of the array of labels, if there is or was one"""
+    is_fresh: bool = False
+    """whether the array of labels is made by this write"""
+
+    @cached_property
+    def comparable(self) -> pa.Array:
+        """The labels as Arrow finds them."""
+        return comparable(np.zeros(0) if self.values is None else self.values)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "comparable"}
+
+    def document(self) -> bytes | None:
+        """The document that the array of labels must have; None when it stays as it is."""
+        if self.encoder is None or (self.size == self.old_size and not self.is_fresh):
+            return None
+        if self.new is not None:
+            return self.new.document((self.size,))
+        assert self.template is not None
+        return reshaped(self.template, (self.size,))
+
+
+@dataclass(frozen=True)
+class ArrayPlan:
+    """One array that is written."""
+
+    name: str
+    path: str
+    dims: tuple[str, ...]
+    encoder: Encoder
+    document: bytes
+    """with its final shape once the plan is resolved"""
+    is_new: bool
+    new: NewArray | None = None
+    old_shape: tuple[int, ...] = ()
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Its grid and codecs."""
+        found = layout_of(self.document)
+        if found is None:
+            raise InvalidInputError(
+                f"array {self.path!r} has codecs or a type that Spark's tasks cannot write",
+                kind=ErrorKind.UNSUITABLE_DATA,
+            )
+        return found
+
+    @property
+    def grid(self) -> Grid:
+        """Its chunks."""
+        return self.layout.grid
+
+    @property
+    def blank(self) -> Any:  # noqa: ANN401  (a value of the array)
+        """What cells hold that no row is for."""
+        fill = self.encoder.fill
+        return self.layout.chain.fill_value if fill is None else fill
+
+    @property
+    def is_blank_absent(self) -> bool:
+        """Whether chunks that are not there read as cells that no row is for.
+
+        Many arrays have 0 for what was never written, and another value for what is missing.
+        """
+        chain = self.layout.chain
+        return chain.is_fill(np.full(1, self.blank, chain.dtype))
+
+    def node(self) -> ArrayNode:
+        """A node like the array's, for what only needs its grid."""
+        return node_of(self.path, self.document)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "layout"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkGroup:
+    """Arrays whose chunks hold the same cells, so that they are written together."""
+
+    arrays: tuple[int, ...]
+    """numbers of the arrays in the plan"""
+    axes: tuple[int, ...]
+    """the axes of the table, in the order of the arrays"""
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """What to write where, on top of which snapshot."""
+
+    pinned: Pinned
+    branch: str
+    group: str
+    axes: tuple[TableAxis, ...]
+    arrays: tuple[ArrayPlan, ...]
+    deleted: tuple[str, ...]
+    """arrays that go before new ones are made"""
+    region: tuple[Mask, ...] | None
+    """along each axis the places to replace"""
+    options: Options
+    is_resolved: bool = False
+
+    @property
+    def duplicates(self) -> str:
+        """What to do with several rows for a cell."""
+        return self.options.get(known.DUPLICATES, "error")
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of all columns: labels, then values."""
+        return [axis.name for axis in self.axes] + [array.name for array in self.arrays]
+
+    @property
+    def has_new_arrays(self) -> bool:
+        """Whether the grid of an array is not known before all labels are."""
+        return any(array.is_new for array in self.arrays)
+
+    @property
+    def is_void(self) -> bool:
+        """Whether no row has told what the labels of a new table are."""
+        return not self.deleted and any(axis.is_fresh and not axis.size for axis in self.axes)
+
+    @cached_property
+    def groups(self) -> tuple[ChunkGroup, ...]:
+        """The arrays by what their chunks hold."""
+        numbers = {axis.name: number for number, axis in enumerate(self.axes)}
+        found: dict[object, list[int]] = {}
+        for number, array in enumerate(self.arrays):
+            found.setdefault((array.dims, array.grid), []).append(number)
+        return tuple(
+            ChunkGroup(tuple(members), tuple(numbers[d] for d in self.arrays[members[0]].dims))
+            for members in found.values()
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "groups"}
+
+    def resolve(self, found: Mapping[str, Values]) -> WritePlan:
+        """The plan with the labels that rows have, as they are stored, in any order.
+
+        Raises:
+            InvalidInputError: new labels cannot be put behind those that are there.
+        """
+        axes = tuple(_grown(axis, found.get(axis.name)) for axis in self.axes)
+        sizes = {axis.name: axis.size for axis in axes}
+        arrays = tuple(
+            replace(array, document=_final(array, tuple(sizes[dim] for dim in array.dims)))
+            for array in self.arrays
+        )
+        return replace(self, axes=axes, arrays=arrays, is_resolved=True)
+
+
+def _final(array: ArrayPlan, shape: tuple[int, ...]) -> bytes:
+    if array.new is not None:
+        return array.new.document(shape)
+    return array.document if shape == array.old_shape else reshaped(array.document, shape)
+
+
+def _grown(axis: TableAxis, found: Values | None) -> TableAxis:
+    if found is None or not axis.grows or axis.values is None or axis.encoder is None:
+        return axis
+    extra = np.unique(found) if found.dtype.kind != "O" else np.array(sorted(set(found)), object)
+    if len(axis.values) and len(extra):
+        index = _index_of(comparable(extra), axis.comparable)
+        extra = extra[index < 0]
+    if not len(extra):
+        return axis
+    old = axis.values
+    if old.dtype.kind in "iufMm":
+        if extra.dtype.kind == "f" and np.isnan(extra).any():
+            raise _unsuitable(f"column {axis.name!r} has NaN, which is no coordinate")
+        extra = _after(axis.name, old, extra)
+    values = np.concatenate([old, extra.astype(old.dtype)])
+    return replace(axis, values=values, size=len(values))
+
+
+def _after(name: str, old: Values, extra: Values) -> Values:
+    """New labels in the order of those that are there, once it is sure that they come after."""
+    steps = np.diff(old)
+    if len(old) > 1 and (steps < steps.dtype.type(0)).all():
+        extra, is_behind = extra[::-1], bool(extra[-1] < old[-1])
+    elif len(old) and (steps > steps.dtype.type(0)).all():
+        is_behind = bool(extra[0] > old[-1])
+    else:
+        is_behind = True
+    if not is_behind:
+        raise _unsuitable(
+            f"column {name!r} has new labels that do not come after the last one, and arrays only "
+            "grow at their end"
+        )
+    return extra
+
+
+def comparable(values: Values) -> pa.Array:
+    """Stored labels as an Arrow array in which equal ones are found."""
+    match values.dtype.kind:
+        case "f":
+            # Zeros of both signs are one label; Arrow would tell them apart.
+            return pa.array(values.astype("f8") + 0.0)
+        case "i" | "u":
+            return pa.array(values.astype(values.dtype.newbyteorder("=")))
+        case "M" | "m":
+            return pa.array(values.astype("i8"))
+        case "b":
+            return pa.array(values)
+        case "S" | "V":
+            return pa.array([bytes(v).rstrip(b"\0") for v in values], pa.binary())
+        case _:
+            is_text = not any(isinstance(value, bytes) for value in values[:1].tolist())
+            return pa.array(values.tolist(), pa.string() if is_text else pa.binary())
+
+
+def _index_of(values: pa.Array, known_values: pa.Array) -> Values:
+    """Places of values among others; -1 where they are not."""
+    found = pc.index_in(values, value_set=known_values.cast(values.type))
+    return np.asarray(pc.fill_null(found, -1), np.int64)
+
+
+def places_of(axis: TableAxis, stored: Values) -> Values:
+    """Places of stored labels along an axis; -1 where there is no such label."""
+    return _index_of(comparable(stored), axis.comparable)
+
+
+def reshaped(document: bytes, shape: Sequence[int]) -> bytes:
+    """The document of an array with another shape."""
+    return json.dumps({**json.loads(document), "shape": list(shape)}).encode()
+
+
+def node_of(path: str, document: bytes) -> ArrayNode:
+    """A node with a document, as if it were new."""
+    meta = parse_node(document, spec=2)
+    assert isinstance(meta, ArrayMeta)
+    data = ArrayData(NodeId.random(), document, meta.shape, meta.dimension_names)
+    return array_node(path, data)
+
+
+def _unsuitable(message: str) -> InvalidInputError:
+    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA)

@@ -1,0 +1,342 @@
+"""`df.write.format("frazil")` and `writeStream`: tasks that may hold parts of one chunk.
+
+Spark hands rows over as they are partitioned. A task stores the chunks that it has whole; rows
+of others, and rows whose place depends on other tasks, it sets aside: in its message when they
+are few, else in an object. The driver puts them together before its one commit. Objects of
+failed or repeated tasks are referred to by nobody, and garbage collection takes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from frazil.ids import ChunkId
+from frazil.spark.errors import noted
+from frazil.spark.location import Target, parse_target, unreachable_from_tasks
+from frazil.spark.options import table as known
+from frazil.spark.options.parsing import Options, invalid_option, parse_options
+from frazil.spark.options.table import Use
+from frazil.spark.reading.cf import Mask, Values
+from frazil.spark.worker import repository
+from frazil.spark.writing.chunk_writer import ChunkWriter, Rows, Written
+from frazil.spark.writing.commit import Txn, WriteReport, commit_write, txn_of
+from frazil.spark.writing.placing import Placed, Places, chunks_and_cells, distinct, place
+from frazil.spark.writing.plan import ChunkGroup, WritePlan
+from frazil.spark.writing.planning import make_plan
+from frazil.storage.assets import CHUNK, chunk_key
+from frazil.storage.base import Storage
+
+HOLD_BYTES: Final = 128 << 20
+"""Rows that a task looks at together."""
+MESSAGE_BYTES: Final = 64 << 10
+"""Rows set aside that go with the message."""
+ALL_GROUPS: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """Rows that a task has set aside, as an Arrow stream."""
+
+    group: int
+    """number of the chunk group whose columns they have"""
+    data: bytes | None
+    key: str | None
+    """of the object that holds them instead"""
+
+    def table(self, storage: Storage) -> pa.Table:
+        """The rows."""
+        data = self.data if self.key is None else storage.get(self.key)
+        with pa.ipc.open_stream(data) as stream:
+            return stream.read_all()
+
+
+@dataclass(slots=True)
+class TaskMessage(WriterCommitMessage):
+    """What one task did."""
+
+    base: str
+    """the snapshot that its plan was made for"""
+    written: list[Written] = field(default_factory=list)
+    aside: list[Aside] = field(default_factory=list)
+    labels: dict[str, Values] = field(default_factory=dict)
+    """new labels by dimension, as they are stored"""
+
+
+# --- tasks ---
+
+
+def write_task(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
+    """Store the chunks that the rows of a partition fill, and set the others aside.
+
+    Raises:
+        InvalidInputError: a row does not fit.
+    """
+    message = TaskMessage(plan.pinned.snapshot_id)
+    held: list[pa.RecordBatch] = []
+    size = 0
+    with noted():
+        for batch in batches:
+            held.append(batch.select(plan.columns))
+            size += batch.nbytes
+            if size >= HOLD_BYTES:
+                _put(plan, pa.Table.from_batches(held), message)
+                held, size = [], 0
+        if held:
+            _put(plan, pa.Table.from_batches(held), message)
+    return message
+
+
+def _put(plan: WritePlan, table: pa.Table, message: TaskMessage) -> None:
+    placed = place(plan, table)
+    for axis, new in zip(plan.axes, placed.new, strict=True):
+        if new is not None:
+            before = message.labels.get(axis.name)
+            message.labels[axis.name] = new if before is None else _both(before, new)
+    # Which of several rows counts is seen by whoever has all of them.
+    if plan.duplicates != "error" or (plan.has_new_arrays and not plan.is_resolved):
+        message.aside.append(_set_aside(plan, ALL_GROUPS, table))
+        return
+    for number, group in enumerate(plan.groups):
+        names = [axis.name for axis in plan.axes]
+        names += [plan.arrays[array].name for array in group.arrays]
+        rest = _put_whole(plan, group, table, placed, message)
+        if rest.any():
+            left = table.select(names) if rest.all() else table.select(names).filter(pa.array(rest))
+            message.aside.append(_set_aside(plan, number, left))
+
+
+def _both(before: Values, new: Values) -> Values:
+    return distinct(np.concatenate([before, new]))
+
+
+def _put_whole(
+    plan: WritePlan, group: ChunkGroup, table: pa.Table, placed: Placed, message: TaskMessage
+) -> Mask:
+    """Store chunks that are whole, and tell which rows are in none of them."""
+    grid = plan.arrays[group.arrays[0]].grid
+    chunk, cell = chunks_and_cells(group, grid, placed.places, table.num_rows)
+    is_known = placed.is_known
+    if is_known is not None:
+        chunk = np.where(is_known, chunk, -1)
+    numbers, inverse, counts = np.unique(chunk, return_inverse=True, return_counts=True)
+    is_whole = (counts == _cells(plan, group, numbers)) & (numbers >= 0)
+    inside = is_whole[inverse]
+    if inside.any():
+        values = tuple(
+            plan.arrays[number].encoder.encode(
+                table.column(plan.arrays[number].name).filter(pa.array(inside))
+            )
+            for number in group.arrays
+        )
+        rows = Rows(chunk[inside], cell[inside], values).sorted()
+        message.written.extend(ChunkWriter(plan, group).write([rows]))
+    return np.asarray(~inside)
+
+
+def _cells(plan: WritePlan, group: ChunkGroup, numbers: Places) -> Places:
+    """How many cells chunks have; those that may grow have all that fit in."""
+    found = np.ones(len(numbers), np.int64)
+    left = numbers.copy()
+    grid = plan.arrays[group.arrays[0]].grid
+    for axis, along in reversed(list(zip(group.axes, grid, strict=True))):
+        left, own = np.divmod(left, max(along.count, 1))
+        start, size = along.start_of(own), along.size_of(own)
+        grows = plan.axes[axis].grows and not plan.is_resolved
+        found *= size if grows else np.minimum(start + size, along.length) - start
+    return found
+
+
+def _set_aside(plan: WritePlan, group: int, table: pa.Table) -> Aside:
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
+        stream.write_table(table)
+    data = sink.getvalue().to_pybytes()
+    if len(data) <= MESSAGE_BYTES:
+        return Aside(group, data, None)
+    key = chunk_key(ChunkId.random())
+    repository(plan.pinned.location).context.storage.put(key, data, CHUNK)
+    return Aside(group, None, key)
+
+
+# --- the driver ---
+
+
+def commit_tasks(
+    plan: WritePlan, messages: Sequence[WriterCommitMessage | None], txn: Txn | None
+) -> WriteReport:
+    """Put together what tasks did, and commit it.
+
+    Raises:
+        InvalidInputError: rows of several tasks are for one cell.
+        ConflictError: the branch has moved in a way that the write does not go with.
+    """
+    told = [message for message in messages if isinstance(message, TaskMessage)]
+    place_of = plan.pinned.location.open()
+    if txn is not None and txn.is_in(place_of, plan.branch):
+        return WriteReport(None, tuple(array.path for array in plan.arrays))
+    if not plan.is_resolved:
+        plan = plan.resolve(_all_labels(plan, told))
+    written = [each for message in told for each in message.written]
+    aside = [each for message in told for each in message.aside]
+    storage = place_of.context.storage
+    for number, group in enumerate(plan.groups):
+        rows = [
+            _placed_rows(plan, group, each.table(storage))
+            for each in aside
+            if each.group in (ALL_GROUPS, number)
+        ]
+        if rows:
+            written.extend(ChunkWriter(plan, group).write([_joined(rows).sorted()]))
+    report = commit_write(plan, written, txn=txn)
+    keys = [each.key for each in aside if each.key is not None]
+    if keys:
+        storage.delete_many(keys)  # ours alone, and of no more use
+    return report
+
+
+def _all_labels(plan: WritePlan, told: Sequence[TaskMessage]) -> dict[str, Values]:
+    found: dict[str, Values] = {}
+    for axis in plan.axes:
+        parts = [message.labels[axis.name] for message in told if axis.name in message.labels]
+        if parts:
+            found[axis.name] = distinct(np.concatenate(parts))
+    return found
+
+
+def _placed_rows(plan: WritePlan, group: ChunkGroup, table: pa.Table) -> Rows:
+    arrays = [plan.arrays[number] for number in group.arrays]
+    where = place(plan, table).places
+    chunk, cell = chunks_and_cells(group, arrays[0].grid, where, table.num_rows)
+    values = tuple(array.encoder.encode(table.column(array.name)) for array in arrays)
+    return Rows(chunk, cell, values)
+
+
+def _joined(rows: Sequence[Rows]) -> Rows:
+    if len(rows) == 1:
+        return rows[0]
+    return Rows(
+        np.concatenate([each.chunk for each in rows]),
+        np.concatenate([each.cell for each in rows]),
+        tuple(
+            np.concatenate([each.values[which] for each in rows])
+            for which in range(len(rows[0].values))
+        ),
+    )
+
+
+# --- what Spark calls ---
+
+
+class BatchSink(DataSourceArrowWriter):
+    """Writes a DataFrame."""
+
+    def __init__(self, plan: WritePlan | None, txn: Txn | None) -> None:
+        self.plan = plan  # made once: tasks and the commit speak of the same snapshot
+        self.txn = txn
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        """Store the rows of a partition."""
+        if self.plan is None:
+            return TaskMessage("")
+        return write_task(self.plan, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Commit what all tasks did."""
+        if self.plan is not None:
+            commit_tasks(self.plan, messages, self.txn)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Leave everything as it is; other tasks may still be writing, and garbage is collected."""
+
+
+class StreamSink(DataSourceStreamArrowWriter):
+    """Writes micro-batches, each of them once."""
+
+    def __init__(
+        self,
+        target: Target,
+        options: Options,
+        schema: StructType,
+        *,
+        overwrite: bool,
+    ) -> None:
+        self.target = target
+        self.options = options
+        self.schema = schema
+        self.overwrite = overwrite
+        self.app_id = _series(options)
+        self.plan = self._planned(None)
+
+    def _planned(self, base: str | None) -> WritePlan:
+        plan = make_plan(
+            self.target, self.options, self.schema, overwrite=self.overwrite, base=base
+        )
+        assert plan is not None  # ifExists has no meaning for streams
+        return plan
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        """Store the rows of a partition."""
+        return write_task(self.plan, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Commit a micro-batch, unless it was committed before."""
+        # Spark makes a new writer for this; only the tasks know what they wrote on top of.
+        bases = {message.base for message in messages if isinstance(message, TaskMessage)}
+        txn = Txn(self.app_id, batchId)
+        if not bases or txn.is_in(self.target.location.open(), self.plan.branch):
+            return
+        if len(bases) > 1:
+            raise invalid_option("the tasks of a micro-batch were planned for several snapshots")
+        base = bases.pop()
+        plan = self.plan if base == self.plan.pinned.snapshot_id else self._planned(base)
+        commit_tasks(plan, messages, txn)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Leave everything as it is; garbage is collected."""
+
+
+def _series(options: Options) -> str:
+    """The name of the series that micro-batches belong to."""
+    app_id = options.get(known.TXN_APP)
+    if app_id is not None:
+        return app_id
+    place = options.get(known.CHECKPOINT)
+    if place is None:
+        raise invalid_option(
+            f"a stream needs {known.CHECKPOINT.name!r} or {known.TXN_APP.name!r} among its options,"
+            " which names it, so that no micro-batch is written twice"
+        )
+    return "checkpoint-" + hashlib.sha256(place.rstrip("/").encode()).hexdigest()[:32]
+
+
+def batch_sink(given: dict[str, str], schema: StructType, *, overwrite: bool) -> BatchSink:
+    """The writer for a DataFrame."""
+    options = parse_options(given, Use.WRITE)
+    target, txn = _target(options), txn_of(options)
+    return BatchSink(make_plan(target, options, schema, overwrite=overwrite), txn)
+
+
+def stream_sink(given: dict[str, str], schema: StructType, *, overwrite: bool) -> StreamSink:
+    """The writer for a stream."""
+    options = parse_options(given, Use.STREAM_WRITE)
+    return StreamSink(_target(options), options, schema, overwrite=overwrite)
+
+
+def _target(options: Options) -> Target:
+    target = parse_target(options)
+    if (refusal := unreachable_from_tasks(target.location)) is not None:
+        raise refusal
+    return target

@@ -1,0 +1,182 @@
+"""`frazil.spark.write`: a DataFrame into arrays, every chunk once, in one commit.
+
+Rows are placed on executors, shuffled so that those of one chunk meet in one task, and encoded
+and stored there. The driver gets references only, as columns, and commits.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.spark.location import parse_target, unreachable_from_tasks
+from frazil.spark.options import table as known
+from frazil.spark.options.parsing import invalid_option, parse_options
+from frazil.spark.options.table import STORAGE, Use
+from frazil.spark.reading.cf import Values
+from frazil.spark.reading.read import as_text, spelled
+from frazil.spark.tasks import collect, map_batches
+from frazil.spark.writing.chunk_writer import ChunkWriter, Rows, Written
+from frazil.spark.writing.commit import WriteReport, commit_write, txn_of
+from frazil.spark.writing.placing import chunks_and_cells, distinct, place
+from frazil.spark.writing.plan import ChunkGroup, TableAxis, WritePlan
+from frazil.spark.writing.planning import make_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+CHUNK: Final = "__chunk"
+CELL: Final = "__cell"
+ROW: Final = "__row"
+_RESULT: Final = "written binary"
+_AS_JSON: Final = frozenset({"coords", "attributes", "codecs"})
+
+
+def write(
+    df: DataFrame,
+    url: str,
+    *,
+    mode: str = "append",
+    storage_options: Mapping[str, Any] | None = None,
+    properties: Mapping[str, str] | None = None,
+    **options: Any,  # noqa: ANN401  (those of the data source)
+) -> WriteReport:
+    """Write a DataFrame with a row for each cell into arrays, in one commit.
+
+    Columns are dimensions, by whose labels rows are placed, and variables. Arrays that are there
+    keep their types, chunks and CF encoding; others are made. With `mode="append"` cells are set
+    and, along `append_dim`, added; with `mode="overwrite"` the table is replaced, or only the
+    `region` or what `replaceWhere` chooses. Rows go through one shuffle for each chunk shape.
+
+    Args:
+        df: the rows; a DataFrame that is not always the same should be cached before.
+        url: `URL[@branch][#/group]`.
+        mode: `append` or `overwrite`.
+        storage_options: arguments of the storage, such as `region`.
+        properties: metadata of the commit.
+        options: options of the data source with `_` for `-`, such as `dims=["time", "lat"]`,
+            `chunks={"time": 24}`, `append_dim="time"`, `message="…"`.
+
+    Raises:
+        InvalidInputError: rows, schema or options do not fit; nothing is committed.
+        ConflictError: others changed the same meanwhile; nothing is committed.
+    """
+    if mode not in ("append", "overwrite"):
+        raise invalid_option(f"mode is {mode!r}: it must be append or overwrite")
+    given = {known.PATH.name: url}
+    given |= {STORAGE + name: as_text(v) for name, v in (storage_options or {}).items()}
+    given |= {known.PROPERTY + name: v for name, v in (properties or {}).items()}
+    given |= {spelled(k): _text(k, v) for k, v in options.items() if v is not None}
+    parsed = parse_options(given, Use.WRITE)
+    target, txn = parse_target(parsed), txn_of(parsed)
+    if (refusal := unreachable_from_tasks(target.location)) is not None:
+        raise refusal
+    plan = make_plan(target, parsed, df.schema, overwrite=mode == "overwrite")
+    if plan is None:
+        return WriteReport(None, ())
+    if txn is not None and txn.is_in(plan.pinned.location.open(), plan.branch):
+        return WriteReport(None, tuple(array.path for array in plan.arrays))
+    if not plan.is_resolved:
+        plan = plan.resolve({a.name: _labels(df, a) for a in plan.axes if a.grows})
+    written: list[Written] = []
+    for group in plan.groups:
+        written += _written(df, plan, group)
+    facts = (
+        {}
+        if (app := df.sparkSession.conf.get("spark.app.id", None)) is None
+        else {"spark.app.id": app}
+    )
+    return commit_write(plan, written, txn=txn, facts=facts)
+
+
+def _text(name: str, value: object) -> str:
+    if name in _AS_JSON and not isinstance(value, str):
+        return json.dumps(value, default=_plain)
+    return as_text(value)
+
+
+def _plain(value: Any) -> object:  # noqa: ANN401  (numpy, pandas, dates)
+    if isinstance(value, np.ndarray) and value.dtype.kind == "M":
+        return np.datetime_as_string(value).tolist()
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def _labels(df: DataFrame, axis: TableAxis) -> Values:
+    """The labels that rows have along an axis, as they are stored."""
+    assert axis.encoder is not None
+    # Distinct first, on executors: one label of each comes to the driver.
+    column = collect(df.select(_column(axis.name)).distinct()).column(0)
+    if column.null_count:
+        raise InvalidInputError(
+            f"column {axis.name!r} has NULL, which is no coordinate",
+            kind=ErrorKind.UNSUITABLE_DATA,
+        )
+    return distinct(axis.encoder.encode(column))
+
+
+def _column(name: str) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.col("`" + name.replace("`", "``") + "`")
+
+
+def _written(df: DataFrame, plan: WritePlan, group: ChunkGroup) -> list[Written]:
+    """Store the chunks of a group of arrays."""
+    from pyspark.sql import functions as f
+    from pyspark.sql import types as t
+
+    names = [plan.arrays[number].name for number in group.arrays]
+    is_ordered = plan.duplicates != "error"
+    chosen = [_column(axis.name) for axis in plan.axes] + [_column(name) for name in names]
+    if is_ordered:
+        chosen.append(f.monotonically_increasing_id().alias(ROW))
+    numbers = [CHUNK, CELL, *([ROW] if is_ordered else [])]
+    schema = t.StructType(
+        [t.StructField(name, t.LongType()) for name in numbers]
+        + [t.StructField(f"v{n}", df.schema[name].dataType) for n, name in enumerate(names)]
+    )
+
+    def placed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        grid = plan.arrays[group.arrays[0]].grid
+        for batch in batches:
+            where = place(plan, batch).places
+            chunk, cell = chunks_and_cells(group, grid, where, batch.num_rows)
+            columns = [pa.array(chunk), pa.array(cell)]
+            columns += [batch.column(ROW)] if is_ordered else []
+            columns += [batch.column(name) for name in names]
+            yield pa.RecordBatch.from_arrays(columns, names=schema.fieldNames())
+
+    def stored(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = (_rows(plan, group, batch) for batch in batches)
+        for each in ChunkWriter(plan, group).write(rows):
+            data = pickle.dumps(each, pickle.HIGHEST_PROTOCOL)
+            yield pa.RecordBatch.from_arrays([pa.array([data], pa.binary())], names=["written"])
+
+    count = plan.options.get(known.PARTITIONS)
+    frame = map_batches(df.select(*chosen), placed, schema)
+    keys = [CHUNK, ROW] if is_ordered else [CHUNK]
+    moved = frame.repartition(CHUNK) if count is None else frame.repartition(count, CHUNK)
+    shuffled = moved.sortWithinPartitions(*keys)
+    answers = collect(map_batches(shuffled, stored, _RESULT))
+    return [pickle.loads(data) for data in answers.column(0).to_pylist()]  # our own tasks'
+
+
+def _rows(plan: WritePlan, group: ChunkGroup, batch: pa.RecordBatch) -> Rows:
+    first = batch.num_columns - len(group.arrays)
+    values = tuple(
+        plan.arrays[number].encoder.encode(batch.column(first + n))
+        for n, number in enumerate(group.arrays)
+    )
+    return Rows(
+        batch.column(0).to_numpy(zero_copy_only=False),
+        batch.column(1).to_numpy(zero_copy_only=False),
+        values,
+    )

@@ -1,0 +1,74 @@
+"""Where a branch was when somebody looked: what is planned there is committed upon exactly that.
+
+Whoever plans from one snapshot and then opens a session at the newest one lays the plan over
+what others committed in between. A tip gives both sessions at the same snapshot, so that the
+commit notices that the branch has moved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from frazil.errors import ErrorKind, ReadOnlyError
+from frazil.ids import SnapshotId
+from frazil.model.values import SessionMode
+from frazil.session import Session
+from frazil.transaction.context import Context
+from frazil.transaction.preload import start_preload
+
+
+@dataclass(frozen=True, slots=True)
+class Tip:
+    """A branch and the snapshot that a plan was made from."""
+
+    branch: str
+    snapshot_id: str
+    context: Context = field(repr=False, compare=False)
+
+    def readonly_session(self) -> Session:
+        """A session to plan with."""
+        return self._opened(None, SessionMode.readonly)
+
+    def writable_session(self) -> Session:
+        """A session for what was planned.
+
+        Its commit fails, or is rebased, when the branch has moved since.
+
+        Raises:
+            ReadOnlyError: the storage, or the repository, takes no changes.
+        """
+        require_writable(self.context)
+        self.context.refs.require_online()
+        return self._opened(self.branch, SessionMode.writable)
+
+    def _opened(self, branch: str | None, mode: SessionMode) -> Session:
+        session = Session(
+            self.context, SnapshotId.parse(self.snapshot_id), branch=branch, mode=mode
+        )
+        start_preload(session.state)
+        return session
+
+
+def tip_of(context: Context, branch: str, snapshot_id: str | None = None) -> Tip:
+    """Where a branch is now, or was when somebody else looked.
+
+    Raises:
+        RefNotFoundError: there is no such branch.
+    """
+    if snapshot_id is None:
+        return Tip(branch, str(context.refs.branch_tip(branch)), context)
+    return Tip(branch, str(SnapshotId.parse(snapshot_id)), context)
+
+
+def require_writable(context: Context) -> None:
+    """Refuse changes of a place that can only be read.
+
+    Raises:
+        ReadOnlyError: it is one.
+    """
+    if not context.storage.can_write:
+        raise ReadOnlyError(
+            f"no changes are possible: {context.why_read_only}",
+            kind=ErrorKind.READ_ONLY_STORAGE,
+            url=context.place.url,
+        )

@@ -1,0 +1,242 @@
+"""From a working state to durable files, and on to a published snapshot.
+
+The order is the whole safety of a commit: manifests, snapshot and transaction log are written
+and made durable before the one conditional write that moves the branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import prod
+
+from frazil.commit.base import check_clock, later_than, now_micros
+from frazil.errors import ErrorKind, FormatError
+from frazil.formats.manifest import Manifest
+from frazil.formats.snapshot_nodes import NodeTable
+from frazil.ids import ManifestId, SnapshotId
+from frazil.model.chunks import ChunkTable
+from frazil.model.history import (
+    ManifestFile,
+    Metadata,
+    Micros,
+    Snapshot,
+    SnapshotEntry,
+    TransactionLog,
+)
+from frazil.model.nodes import ArrayNode, Extents, ManifestRef
+from frazil.model.splitting import automatic_sizes
+from frazil.storage.assets import log_key, manifest_key, snapshot_key
+from frazil.storage.base import begin
+from frazil.transaction.changeset import ChangeSet
+from frazil.transaction.context import MANY_REFS
+from frazil.transaction.draft import Draft, PlannedManifest, check_sound, draft, summarise, unite
+from frazil.transaction.long_open import chunk_keys, is_long_open, require_chunks
+from frazil.transaction.numbering import NodeIds, numbered
+from frazil.transaction.working import WorkingState
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A snapshot whose files are all written and that nothing points to yet."""
+
+    snapshot: Snapshot
+    log: TransactionLog
+    numbers: NodeIds = field(default_factory=dict)
+    """new nodes that are known by numbers there, by the ids the session has for them"""
+
+    def entry(
+        self, parent: SnapshotId | None, pruned: tuple[SnapshotId, ...] = ()
+    ) -> SnapshotEntry:
+        """What history records of it."""
+        return SnapshotEntry(
+            id=self.snapshot.id,
+            parent_id=parent,
+            flushed_at=self.snapshot.flushed_at,
+            message=self.snapshot.message,
+            metadata=self.snapshot.metadata,
+            pruned_ancestor_tx_logs=pruned,
+        )
+
+
+def save(
+    state: WorkingState,
+    message: str,
+    metadata: Metadata,
+    *,
+    parent: SnapshotId | None,
+    earlier: TransactionLog | None = None,
+    rewrite_manifests: bool = False,
+) -> Saved:
+    """Write every file of a new snapshot and wait until they are durable.
+
+    `earlier` is the log of a replaced commit, which the new one swallows.
+    """
+    saved, wait = start_save(
+        state,
+        message,
+        metadata,
+        parent=parent,
+        earlier=earlier,
+        rewrite_manifests=rewrite_manifests,
+    )
+    wait()
+    return saved
+
+
+def start_save(
+    state: WorkingState,
+    message: str,
+    metadata: Metadata,
+    *,
+    parent: SnapshotId | None,
+    earlier: TransactionLog | None = None,
+    rewrite_manifests: bool = False,
+) -> tuple[Saved, Callable[[], None]]:
+    """The same, but whoever makes the snapshot known must call the second answer before."""
+    context = state.context
+    numbers: NodeIds = {}
+    if context.generation.numbers_nodes:
+        state, numbers = numbered(state)
+    check_sound(state.base.nodes, state.changes)
+    plan = draft(
+        state.tree,
+        state.changes,
+        state.load_tables,
+        lambda node: _split_sizes(state, node, rewrite=rewrite_manifests),
+        patch=partial(_patch, state),
+        rewrite=rewrite_manifests,
+    )
+    snapshot_id, began = SnapshotId.random(), now_micros()
+    log = summarise(state.changes, snapshot_id, state.base.nodes)
+    if earlier is not None:
+        log = unite(earlier, log)
+    written, puts = _pack_manifests(state, plan.manifests)
+    snapshot = Snapshot(
+        id=snapshot_id,
+        parent_id=parent if context.generation.stores_parent else None,
+        nodes=plan.nodes,
+        flushed_at=later_than(state.base.flushed_at),
+        message=message,
+        metadata=metadata,
+        manifest_files=_manifest_files(plan, state.manifest_files, written),
+    )
+    puts += [partial(context.assets.save_file, file) for file in (log, snapshot)]
+    context.storage.each(lambda put: put(), puts)
+    wait = context.assets.start_durable(_keys(plan, snapshot_id, state.changes))
+    if context.storage.answers_inline and not is_long_open(context, state.changes):
+        _check_clock(state, snapshot_id, began)
+        return Saved(snapshot, log, numbers), wait
+    clock = begin(partial(_check_clock, state, snapshot_id, began))
+    changes = state.changes
+
+    def ready() -> None:
+        clock.result()
+        wait()
+        require_chunks(context, changes)
+
+    return Saved(snapshot, log, numbers), ready
+
+
+def _patch(
+    state: WorkingState, node: ArrayNode, ref: ManifestRef, table: ChunkTable
+) -> Manifest | None:
+    fresh = ManifestId.random()
+    return state.manifest(ref).patched(fresh, node.id, table, key=manifest_key(fresh))
+
+
+def _split_sizes(state: WorkingState, node: ArrayNode, *, rewrite: bool) -> tuple[int, ...]:
+    """What the configuration says of an array or, if it is silent, what suits its references."""
+    config = state.context.config
+    if not state.context.generation.keeps_extents:
+        return node.grid
+    if config.tells_splitting():
+        return config.split_sizes(node.path, node.dimension_names, node.grid)
+    boxes = [ref.extents for ref in node.manifests if ref.extents]
+    references = sum(_count(state.manifest_files.get(ref.id), ref) for ref in node.manifests)
+    changes = state.changes.chunks.get(node.id)
+    added = changes.columns()[0] if changes else None
+    if added is not None and len(added):
+        references += len(added)
+        boxes.append(added.extents)
+    present = () if rewrite else [ref.extents for ref in node.manifests]
+    return automatic_sizes(node.grid, references, _around(boxes), present)
+
+
+def _count(file: ManifestFile | None, ref: ManifestRef) -> int:
+    """References of a manifest; at most so many where its snapshot does not tell."""
+    known = 0 if file is None else file.num_chunk_refs
+    return known or prod(end - start for start, end in ref.extents)
+
+
+def _around(boxes: Sequence[Extents]) -> Extents:
+    """The smallest box around some."""
+    return tuple(
+        (min(start for start, _ in axis), max(end for _, end in axis))
+        for axis in zip(*boxes, strict=True)
+    )
+
+
+def _pack_manifests(
+    state: WorkingState, planned: tuple[PlannedManifest, ...]
+) -> tuple[dict[bytes, ManifestFile], list[Callable[[], object]]]:
+    """What a snapshot must record of manifests, and what is left to call to write them.
+
+    Large ones are written at once, each as soon as it is packed; small ones can go to the store
+    together with what refers to them.
+    """
+    assets = state.context.assets
+
+    def pack(item: PlannedManifest) -> tuple[ManifestFile, Callable[[], object]]:
+        if isinstance(item.content, Manifest):
+            return assets.pack_patched(item.content)
+        return assets.pack_manifest(item.id, {item.node_id: item.content})
+
+    def write(item: PlannedManifest) -> ManifestFile:
+        info, put = pack(item)
+        put()
+        return info
+
+    references = sum(item.num_refs for item in planned)
+    if references < MANY_REFS:
+        packed = [pack(item) for item in planned]
+        return {info.id: info for info, _ in packed}, [put for _, put in packed]
+    saved = state.context.each_manifest(write, planned, references)
+    return {info.id: info for info in saved}, []
+
+
+def _manifest_files(
+    plan: Draft, old: Mapping[bytes, ManifestFile], new: Mapping[bytes, ManifestFile]
+) -> tuple[ManifestFile, ...]:
+    """What the new snapshot must list: exactly the manifests its arrays refer to."""
+    nodes = plan.nodes
+    wanted: set[bytes] = (
+        nodes.manifest_ids()
+        if isinstance(nodes, NodeTable)
+        else {ref.id for node in nodes if isinstance(node, ArrayNode) for ref in node.manifests}
+    )
+    missing = [one for one in wanted if one not in new and one not in old]
+    if missing:
+        raise FormatError(
+            "the base snapshot does not list a manifest that one of its arrays refers to",
+            kind=ErrorKind.MANIFEST_INFO_NOT_FOUND,
+            manifest=missing[0],
+        )
+    return tuple(new[one] if one in new else old[one] for one in sorted(wanted))
+
+
+def _keys(plan: Draft, snapshot_id: SnapshotId, changes: ChangeSet) -> Iterator[str]:
+    """Every object the commit newly names, chunks first."""
+    yield from chunk_keys(changes)
+    for planned in plan.manifests:
+        yield manifest_key(planned.id)
+    yield log_key(snapshot_id)
+    yield snapshot_key(snapshot_id)
+
+
+def _check_clock(state: WorkingState, snapshot_id: SnapshotId, began: Micros) -> None:
+    """Compare the clock of this machine with the time the store gave to a new snapshot."""
+    seen = state.context.storage.head(snapshot_key(snapshot_id))
+    if seen is not None:
+        check_clock(seen.created_at, began)

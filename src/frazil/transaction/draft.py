@@ -1,0 +1,356 @@
+"""From the current nodes and the changes to the files a commit would write, writing none.
+
+An array has at most one manifest per split cell, untouched manifests are kept, references outside
+the grid are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import ErrorKind, SessionStateError
+from frazil.formats.manifest import Manifest
+from frazil.formats.refs import may_fit
+from frazil.ids import ManifestId, NodeId, SnapshotId
+from frazil.model.chunks import FEW_CHANGES, ChunkTable, concat, overlay
+from frazil.model.history import Move, TransactionLog
+from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order, segment_order
+from frazil.transaction.changeset import ChangeSet, ChunkChanges
+from frazil.transaction.tree import Tree, nodes_of
+
+LoadTables: TypeAlias = Callable[[ArrayNode, Sequence[ManifestRef]], list[ChunkTable]]
+"""Fetch the references an array has in some of its manifests."""
+SplitSizes: TypeAlias = Callable[[ArrayNode], tuple[int, ...]]
+"""Edge lengths of an array's split cells, in chunks."""
+
+
+Patch: TypeAlias = Callable[[ArrayNode, ManifestRef, ChunkTable], Manifest | None]
+"""Exchange some references in the bytes of a manifest, where that is possible."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedManifest:
+    """A manifest to write: the references of an array, or bytes that hold them already."""
+
+    id: ManifestId
+    node_id: NodeId
+    content: ChunkTable | Manifest
+    extents: Extents
+
+    @property
+    def num_refs(self) -> int:
+        """How many references it has."""
+        held = self.content
+        return held.num_refs if isinstance(held, Manifest) else len(held)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """The nodes of the new snapshot, in order, and the manifests they need written."""
+
+    nodes: Sequence[Node]
+    manifests: tuple[PlannedManifest, ...]
+
+
+def draft(
+    nodes: Iterable[Node],
+    changes: ChangeSet,
+    load: LoadTables,
+    split_sizes: SplitSizes,
+    *,
+    patch: Patch = lambda *_: None,
+    rewrite: bool = False,
+) -> Draft:
+    """Work out nodes and manifests of a commit.
+
+    `nodes` is the hierarchy as the session sees it; arrays still point to their old manifests.
+    """
+    planned: list[PlannedManifest] = []
+
+    def renewed(node: Node) -> Node:
+        changed = changes.chunks.get(node.id)
+        if not isinstance(node, ArrayNode) or not (
+            rewrite or changed is not None or node.id in changes.updated_arrays
+        ):
+            return node
+        sizes = split_sizes(node)
+        found = None if rewrite else _patched(node, changed, sizes, patch)
+        fresh, kept = found or _array_manifests(node, changed, load, sizes, rewrite=rewrite)
+        planned.extend(fresh)
+        made = tuple(ManifestRef(item.id, item.extents) for item in fresh)
+        return replace(node, manifests=tuple(kept) + made)
+
+    edits = nodes.edits if isinstance(nodes, Tree) and not rewrite else None
+    result: Sequence[Node]
+    if edits is not None:
+        base, put, removed = edits
+        touched = base.of_ids(changes.chunks.keys() - {node.id for node in put.values()})
+        gone = set(removed)
+        both = [*put.values(), *(node for node in touched if node.path not in gone)]
+        result = base.edited(map(renewed, both), removed)
+    else:
+        result = tuple(sorted(map(renewed, nodes), key=lambda node: path_order(node.path)))
+    return Draft(result, tuple(planned))
+
+
+def _patched(
+    node: ArrayNode, changes: ChunkChanges | None, sizes: tuple[int, ...], patch: Patch
+) -> tuple[list[PlannedManifest], list[ManifestRef]] | None:
+    """The same as `_array_manifests` for a few chunks of one manifest that have references."""
+    table, dropped = changes.columns() if changes else (ChunkTable.empty(0), ())
+    if len(dropped) or not 0 < len(table) <= FEW_CHANGES:
+        return None
+    cells = _Cells(node.grid, sizes)
+    homes = [cells.only(ref.extents) for ref in node.manifests]
+    touched = cells.of(table.coords)
+    here = [ref for ref, home in zip(node.manifests, homes, strict=True) if home in touched]
+    if None in homes or len(here) != 1:
+        return None
+    manifest = patch(node, here[0], table)
+    if manifest is None:
+        return None
+    fresh = PlannedManifest(manifest.id, node.id, manifest, here[0].extents)
+    return [fresh], [ref for ref in node.manifests if ref is not here[0]]
+
+
+def _array_manifests(
+    node: ArrayNode,
+    changes: ChunkChanges | None,
+    load: LoadTables,
+    sizes: tuple[int, ...],
+    *,
+    rewrite: bool,
+) -> tuple[list[PlannedManifest], list[ManifestRef]]:
+    """Manifests to write for one array, and the old ones to keep."""
+    cells = _Cells(node.grid, sizes)
+    table, dropped = changes.columns() if changes else (ChunkTable.empty(len(sizes)), None)
+    table = in_grid(table, node.grid)
+    touched = cells.of(table.coords)
+    if dropped is not None and len(dropped):
+        touched = touched | cells.of(dropped[_is_in_grid(dropped, node.grid)])
+    manifests, ndim = node.manifests, len(sizes)
+    homes = [None if rewrite else cells.only(ref.extents) for ref in manifests]
+    # Which cells the wide ones reach into is asked of their references: extents may lie.
+    wide = [i for i, home in enumerate(homes) if home is None]
+    old = dict(zip(wide, load(node, [manifests[i] for i in wide]), strict=True))
+    rebuild = touched
+    if wide:
+        rebuild |= cells.of(in_grid(concat([*old.values()], ndim), node.grid).coords)
+    others = [i for i, home in enumerate(homes) if home in rebuild]
+    old |= zip(others, load(node, [manifests[i] for i in others]), strict=True)
+    kept = [ref for i, ref in enumerate(manifests) if i not in old]
+    base = in_grid(concat([*old.values()], ndim), node.grid)
+    if len(table) or (dropped is not None and len(dropped)):
+        gone = dropped if dropped is not None else np.zeros((0, len(sizes)), np.uint32)
+        base = overlay(base, table, gone)
+    parts = [part for cell in cells.split(base) for part in _fitting(cell)]
+    fresh = [PlannedManifest(ManifestId.random(), node.id, part, part.extents) for part in parts]
+    return fresh, kept
+
+
+class _Cells:
+    """The split cells of a grid, numbered in C order."""
+
+    def __init__(self, grid: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+        self._grid = grid
+        self._sizes = [max(1, size) for size in sizes]
+        counts = [max(1, -(-n // size)) for n, size in zip(grid, self._sizes, strict=True)]
+        self._cut = [axis for axis, count in enumerate(counts) if count > 1]
+        strides = [1] * len(counts)
+        for axis in range(len(counts) - 2, -1, -1):
+            strides[axis] = strides[axis + 1] * counts[axis + 1]
+        self._strides = strides
+        self._count = prod(counts)
+
+    def number(self, coords: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+        """Cell of each row."""
+        numbers = np.zeros(len(coords), np.int64)
+        for axis in self._cut:
+            cells = coords[:, axis] // np.uint32(self._sizes[axis])
+            numbers += cells.astype(np.int64) * self._strides[axis]
+        return numbers
+
+    def of(self, coords: npt.NDArray[np.uint32]) -> set[int]:
+        """Cells that hold any of these chunks."""
+        if not self._cut or not len(coords):
+            return {0} if len(coords) else set()
+        numbers = self.number(coords)
+        if self._count <= len(numbers):  # counting is much quicker than sorting
+            return set(np.flatnonzero(np.bincount(numbers)).tolist())
+        return set(np.unique(numbers).tolist())
+
+    def only(self, extents: Extents) -> int | None:
+        """The cell a box lies in completely, or None."""
+        cell = 0
+        for axis, (start, end) in enumerate(extents):
+            size = self._sizes[axis]
+            if end > self._grid[axis] or start // size != (end - 1) // size:
+                return None
+            cell += start // size * self._strides[axis]
+        return cell
+
+    def split(self, table: ChunkTable) -> Iterator[ChunkTable]:
+        """The parts of a table that fall into one cell each."""
+        if not len(table):
+            return
+        if not self._cut:
+            yield table
+            return
+        numbers = self.number(table.coords)
+        steps = np.diff(numbers)
+        if (steps >= 0).all():  # slabs along the first axis: no row moves
+            for start, stop in pairwise([0, *(np.flatnonzero(steps) + 1).tolist(), len(table)]):
+                yield table.take(slice(start, stop)) if stop - start < len(table) else table
+            return
+        order = np.argsort(numbers, kind="stable")
+        edges = np.flatnonzero(np.diff(numbers[order])) + 1
+        for rows in np.split(order, edges):
+            yield table.take(rows)
+
+
+def _fitting(table: ChunkTable) -> Iterator[ChunkTable]:
+    """The table, or boxes of it where readers would refuse a manifest of that size."""
+    if may_fit(table):
+        yield table
+        return
+    extents = table.extents
+    axis = next((n for n, (start, end) in enumerate(extents) if end - start > 1), None)
+    if axis is None:  # the writer will say what is wrong with a single reference
+        yield table
+        return
+    start, end = extents[axis]
+    middle = (start + end) // 2
+    for half in ((start, middle), (middle, end)):
+        part = table.within((*extents[:axis], half, *extents[axis + 1 :]))
+        if len(part):
+            yield from _fitting(part)
+
+
+def _is_in_grid(coords: npt.NDArray[np.uint32], grid: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    return np.asarray((coords < np.array(grid, np.int64)).all(axis=1))
+
+
+def in_grid(table: ChunkTable, grid: tuple[int, ...]) -> ChunkTable:
+    """The rows whose coordinates lie in a grid."""
+    if all(stop <= size for (_, stop), size in zip(table.extents, grid, strict=False)):
+        return table
+    return table.take(_is_in_grid(table.coords, grid))
+
+
+# --- transaction logs ---
+
+
+def check_sound(base: Sequence[Node], changes: ChangeSet) -> None:
+    """Refuse changes that the snapshot would silently leave out, or put on top of a node.
+
+    Rebases and merges must not let it come to that; this is the last look before a commit.
+
+    Raises:
+        SessionStateError: a changed node is not there, or another is where a new one goes.
+    """
+    made = {group.id for group in changes.new_groups.values()}
+    made |= {array.id for array in changes.new_arrays.values()}
+    written = {node_id for node_id, chunks in changes.chunks.items() if chunks}
+    ours = {*changes.updated_groups, *changes.updated_arrays, *changes.moves, *written} - made
+    missing = ours - {node.id for node in nodes_of(base, ours)}
+    if missing:
+        raise SessionStateError(
+            "cannot commit: a node this session changed is no longer there",
+            kind=ErrorKind.NODE_NOT_FOUND,
+            node=min(missing),
+        )
+    targets = {*changes.new_paths(), *(move.target for move in changes.moves.values())}
+    leaving = changes.deleted_ids() | changes.moves.keys()
+    tree = Tree(base) if targets else None
+    for path in sorted(targets):
+        there = None if tree is None else tree.get(path)
+        if there is not None and there.id not in leaving:
+            raise SessionStateError(
+                "cannot commit: there is another node where this session put one",
+                kind=ErrorKind.NODE_ALREADY_EXISTS,
+                node=path,
+            )
+
+
+def summarise(
+    changes: ChangeSet, snapshot_id: SnapshotId, base: Sequence[Node] | None = None
+) -> TransactionLog:
+    """The transaction log of a commit on top of some nodes.
+
+    Without nodes it also tells of deletions that somebody else was quicker with.
+    """
+    gone = changes.deleted_ids()
+    if base is not None:
+        gone = frozenset(node.id for node in nodes_of(base, gone))
+    return TransactionLog(
+        id=snapshot_id,
+        new_groups=_ids(group.id for group in changes.new_groups.values()),
+        new_arrays=_ids(array.id for array in changes.new_arrays.values()),
+        deleted_groups=_ids(gone & changes.deleted_groups.keys()),
+        deleted_arrays=_ids(gone & changes.deleted_arrays.keys()),
+        updated_arrays=_ids(changes.updated_arrays),
+        updated_groups=_ids(changes.updated_groups),
+        updated_chunks={
+            node_id: changes.chunk_coords(node_id)
+            for node_id in sorted({*changes.chunks, *changes.ready})
+            if node_id in changes.ready or changes.chunks[node_id]
+        },
+        moved_nodes=_sorted_moves(changes.moves.values()),
+    )
+
+
+def unite(older: TransactionLog, newer: TransactionLog) -> TransactionLog:
+    """One log for two commits in a row; moves keep the first source and the last target."""
+    moves: dict[NodeId, Move] = {move.node_id: move for move in older.moved_nodes}
+    for move in newer.moved_nodes:
+        before = moves.pop(move.node_id, None)
+        source = before.source if before else move.source
+        if source != move.target:
+            moves[move.node_id] = replace(move, source=source)
+    return TransactionLog(
+        id=newer.id,
+        new_groups=_ids(older.new_groups + newer.new_groups),
+        new_arrays=_ids(older.new_arrays + newer.new_arrays),
+        deleted_groups=_ids(older.deleted_groups + newer.deleted_groups),
+        deleted_arrays=_ids(older.deleted_arrays + newer.deleted_arrays),
+        updated_arrays=_ids(older.updated_arrays + newer.updated_arrays),
+        updated_groups=_ids(older.updated_groups + newer.updated_groups),
+        updated_chunks=_unite_chunks(older.updated_chunks, newer.updated_chunks),
+        moved_nodes=_sorted_moves(moves.values()),
+    )
+
+
+def _unite_chunks(
+    older: Mapping[NodeId, npt.NDArray[np.uint32]], newer: Mapping[NodeId, npt.NDArray[np.uint32]]
+) -> dict[NodeId, npt.NDArray[np.uint32]]:
+    united = {}
+    for node_id in sorted(older.keys() | newer.keys()):
+        parts = [log[node_id] for log in (older, newer) if node_id in log and len(log[node_id])]
+        if len({part.shape[1] for part in parts}) > 1:
+            parts = parts[-1:]  # the array was made anew with another rank
+        if parts:
+            united[node_id] = unique_coords(parts)
+    return united
+
+
+def unique_coords(parts: Sequence[npt.NDArray[np.uint32]]) -> npt.NDArray[np.uint32]:
+    """Ascending distinct rows of several coordinate lists of one rank."""
+    coords = np.concatenate(parts)
+    if coords.shape[1] == 0:
+        return coords[:1]
+    return np.unique(coords, axis=0)
+
+
+def _ids(ids: Iterable[NodeId]) -> tuple[NodeId, ...]:
+    return tuple(sorted(set(ids)))
+
+
+def _sorted_moves(moves: Iterable[Move]) -> tuple[Move, ...]:
+    return tuple(sorted(moves, key=lambda move: segment_order(move.target)))

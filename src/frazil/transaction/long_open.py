@@ -1,0 +1,112 @@
+"""Sessions that are open so long that a collection may take what they wrote for garbage.
+
+What a session has written is garbage until it is committed, and collections spare it for a day
+only. A commit of such a session makes sure that everything is there, before it publishes and,
+since a collection may run at that very moment, once more after. Other sessions pay nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+import numpy as np
+
+from frazil.commit.base import MINIMUM_AGE, Publication
+from frazil.errors import ErrorKind, FrazilError, SessionStateError
+from frazil.formats.links import native_chunk_ids
+from frazil.ids import crockford_many
+from frazil.model.chunks import ChunkType
+from frazil.storage.assets import CHUNKS, manifest_key
+from frazil.storage.base import fan_out
+from frazil.transaction.changeset import ChangeSet
+from frazil.transaction.context import Context
+
+MARGIN: Final = timedelta(hours=4)
+"""How much earlier than need be, as clocks differ and commits take time."""
+
+
+def is_long_open(context: Context, changes: ChangeSet) -> bool:
+    """Whether changes were begun so long ago that collections may not spare them any more.
+
+    Where a look costs nothing, a chunk tells how old it is, or that it has gone. Elsewhere, and
+    where changes use chunks of older snapshots, the clock of this machine must do: such snapshots
+    are required by the commit, and their chunks with them.
+    """
+    longest = (MINIMUM_AGE - MARGIN).total_seconds()
+    if time.time() - changes.began > longest:
+        return True
+    may_look = context.storage.answers_inline and not changes.sources
+    some = _some_chunk(changes) if may_look else None
+    if some is None:
+        return False
+    seen = context.storage.head(some)
+    return seen is None or time.time() - seen.created_at.timestamp() > longest
+
+
+def _some_chunk(changes: ChangeSet) -> str | None:
+    for changed in changes.chunks.values():
+        table, _ = changed.columns()
+        native = table.chunk_id[table.kind == ChunkType.native]
+        if len(native):
+            return f"{CHUNKS}{crockford_many(native[:1])[0]}"
+    return None
+
+
+def chunk_keys(changes: ChangeSet) -> Iterator[str]:
+    """The chunk objects that changes refer to, once for each array."""
+    for changed in changes.chunks.values():
+        table, _ = changed.columns()
+        native = table.chunk_id[table.kind == ChunkType.native]
+        distinct = np.unique(np.ascontiguousarray(native).view("S12"))  # as rows it is slow
+        for name in crockford_many(distinct.view(np.uint8).reshape(-1, 12)):
+            yield f"{CHUNKS}{name}"
+
+
+def require_chunks(context: Context, changes: ChangeSet) -> None:
+    """Refuse changes that were begun long ago and of which something is gone.
+
+    Raises:
+        SessionStateError: something is.
+    """
+    if not is_long_open(context, changes):
+        return
+    keys = [*chunk_keys(changes)]
+    for ready in changes.ready.values():
+        for file in ready.files:
+            key = manifest_key(file.id)
+            blob = context.storage.get(key)
+            if blob is None:
+                raise _gone([key])
+            keys += [f"{CHUNKS}{name}" for name in crockford_many(native_chunk_ids(blob, key=key))]
+    found = fan_out(context.storage.head, keys)
+    missing = [key for key, item in zip(keys, found, strict=True) if item is None]
+    if missing:
+        raise _gone(missing)
+
+
+def confirm_chunks(context: Context, publication: Publication, changes: ChangeSet) -> None:
+    """Look again after a commit of such changes, and take it back if something has gone.
+
+    Raises:
+        SessionStateError: something has.
+    """
+    try:
+        require_chunks(context, changes)
+    except SessionStateError as error:
+        try:
+            context.refs.reset_branch(publication.branch, publication.base, publication.entry.id)
+        except FrazilError as failure:
+            error.add_note(f"what was published could not be taken back: {failure}")
+        raise
+
+
+def _gone(keys: list[str]) -> SessionStateError:
+    return SessionStateError(
+        f"{len(keys)} objects that this session wrote are gone: it was open for so long that a "
+        "garbage collection took them for what nobody needs; write them again",
+        kind=ErrorKind.OBJECT_NOT_FOUND,
+        key=keys[0],
+    )

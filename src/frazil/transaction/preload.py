@@ -1,0 +1,63 @@
+"""Fetching small manifests ahead of their first use, where that saves waiting.
+
+Which manifests are worth it is configuration: by default those of
+coordinate variables. Storages that answer in line have nothing to win.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from frazil.errors import FrazilError
+from frazil.formats.snapshot_nodes import first_arrays
+from frazil.model.manifest_config import should_preload
+from frazil.model.nodes import ManifestRef
+from frazil.storage.base import fan_out, pool
+from frazil.transaction.working import WorkingState
+
+log = logging.getLogger(__name__)
+
+
+def start_preload(state: WorkingState) -> None:
+    """Begin to fetch manifests in the background; nobody waits for it."""
+    if state.context.storage.answers_inline or not state.context.config.preload().max_total_refs:
+        return
+    pool().submit(preload, state)
+
+
+def preload(state: WorkingState) -> int:
+    """Fetch the manifests the configuration asks for, and return their number."""
+    try:
+        chosen = choose(state)
+        fan_out(state.manifest, chosen)
+    except FrazilError as error:
+        # What is wrong will be told to whoever really needs the file.
+        log.debug("manifests were not preloaded: %s", error)
+        return 0
+    return len(chosen)
+
+
+def prefetch(state: WorkingState, paths: Iterable[str] | None) -> int:
+    """Fetch all manifests of some arrays, or of all, and return their number."""
+    nodes = state.arrays() if paths is None else (state.array(path) for path in paths)
+    chosen = list({ref.id: ref for node in nodes for ref in node.manifests}.values())
+    infos = (state.manifest_files.get(ref.id) for ref in chosen)
+    references = sum(info.num_chunk_refs for info in infos if info is not None)
+    state.context.each_manifest(state.manifest, chosen, references)
+    return len(chosen)
+
+
+def choose(state: WorkingState) -> list[ManifestRef]:
+    """The manifests to fetch: of the first arrays, up to a total of references."""
+    settings = state.context.config.preload()
+    left = settings.max_total_refs or 0
+    chosen: list[ManifestRef] = []
+    for node in first_arrays(state.base.nodes, settings.max_arrays_to_scan):
+        for ref in node.manifests:
+            info = state.manifest_files.get(ref.id)
+            count = info.num_chunk_refs if info else 0
+            if count <= left and should_preload(settings, node.path, count):
+                chosen.append(ref)
+                left -= count
+    return chosen

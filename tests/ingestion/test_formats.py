@@ -1,0 +1,131 @@
+"""Formats are told by content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from frazil.errors import InvalidInputError, StorageError
+from frazil.ingestion.formats import Format, detect_format, parse_format, tell_format
+from frazil.ingestion.provenance import as_metadata, known_files, name_mark, state_mark
+from frazil.ingestion.records import Identity
+from frazil.ingestion.sources import as_url, expand, look, shown
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b"\x89HDF\r\n\x1a\n....", Format.HDF5),
+        (bytes(512) + b"\x89HDF\r\n\x1a\n", Format.HDF5),
+        (b"CDF\x01", Format.NETCDF3),
+        (b"CDF\x02", Format.NETCDF3),
+        (b"CDF\x05", Format.NETCDF3),
+        (b"GRIB\x00\x00\x00\x02", Format.GRIB),
+        (b"II*\x00", Format.TIFF),
+        (b"MM\x00*", Format.TIFF),
+        (b"II+\x00", Format.TIFF),
+        (b'  {"version": 1}', Format.KERCHUNK_JSON),
+        (b"CDF\x03", None),
+        (b"hello", None),
+        (b"", None),
+    ],
+)
+def test_first_bytes_tell_the_format(head: bytes, expected: Format | None) -> None:
+    assert tell_format(head) is expected
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "empty"),
+        (b"PK\x03\x04....", "zip"),
+        (b"\x1f\x8b....", "gzip"),
+        (b"<html>", "HTML"),
+        (b"\x0e\x03\x13\x01", "HDF4"),
+        (b"rubbish!", "rubbish!"),
+    ],
+)
+def test_what_is_none_of_them_is_told(tmp_path: Path, content: bytes, told: str) -> None:
+    file = tmp_path / "data.nc"
+    file.write_bytes(content)
+    url = as_url(file)
+    with pytest.raises(InvalidInputError, match=told) as caught:
+        detect_format(url, look(url))
+    assert str(file) in str(caught.value)
+
+
+def test_folders_are_zarr_or_references(tmp_path: Path) -> None:
+    for name, key, text, expected in [
+        ("three", "zarr.json", "{}", Format.ZARR),
+        ("two", ".zgroup", "{}", Format.ZARR),
+        ("old", ".zmetadata", '{"metadata": {}}', Format.ZARR),
+        ("refs", ".zmetadata", '{"metadata": {}, "record_size": 10}', Format.KERCHUNK_PARQUET),
+    ]:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / key).write_text(text)
+        assert detect_format(as_url(tmp_path / name), None) is expected
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidInputError, match="this is a folder"):
+        detect_format(as_url(tmp_path / "empty"), None)
+
+
+def test_formats_have_short_names() -> None:
+    assert parse_format("NetCDF4") is Format.HDF5
+    with pytest.raises(InvalidInputError, match="there are hdf5"):
+        parse_format("hdf6")
+
+
+def test_patterns_are_expanded_once_each(tmp_path: Path) -> None:
+    for name in ("b.nc", "a.nc", "c.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "d.nc").touch()
+    found = expand([f"{tmp_path}/*.nc", tmp_path / "a.nc", f"file://{tmp_path}/**/d.nc"])
+    assert [shown(url).removeprefix(f"{tmp_path}/") for url in found] == [
+        "a.nc",
+        "b.nc",
+        "sub/d.nc",
+    ]
+    with pytest.raises(InvalidInputError, match="no file matches"):
+        expand(f"{tmp_path}/*.grib")
+    with pytest.raises(InvalidInputError, match="no files"):
+        expand([])
+
+
+def test_strange_names_keep_their_letters(tmp_path: Path) -> None:
+    file = tmp_path / "50% ünter#1.nc"
+    file.write_bytes(b"CDF\x01")
+    url = as_url(file)
+    assert shown(url) == str(file)
+    assert detect_format(url, look(url)) is Format.NETCDF3
+
+
+def test_a_file_that_may_not_be_read_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert look(as_url(tmp_path / "file" / "below")) is None
+    with pytest.raises(StorageError):
+        detect_format(as_url(tmp_path / "gone"), Identity(5, None, 0))
+
+
+def test_marks_tell_files_and_their_states() -> None:
+    one, two = Identity(5, "a", 0), Identity(6, "a", 0)
+    commits = [
+        as_metadata([("file:///a", two)], "/g"),
+        {"other": 1},
+        as_metadata([("file:///a", one), ("file:///b", one)], "/g"),
+        as_metadata([("file:///c", one)], ""),
+        {"frazil.ingest": {"group": "/g", "marks": "?"}},
+    ]
+    known = known_files(commits, "/g")
+    assert known == {
+        name_mark("file:///a"): state_mark(two),  # the newest counts
+        name_mark("file:///b"): state_mark(one),
+    }
+
+
+def test_ten_thousand_files_take_little_room() -> None:
+    files = [(f"s3://bucket/archive/file-{n}.nc", Identity(n, None, n)) for n in range(10_000)]
+    metadata = as_metadata(files, "")
+    assert len(metadata["frazil.ingest"]["marks"]) == 160_000
+    assert len(known_files([metadata], "")) == 10_000

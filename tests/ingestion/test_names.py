@@ -1,0 +1,161 @@
+"""Nothing that a user names is ignored, and what is told is told in the user's terms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from frazil.ingestion.findings import Level
+from frazil.ingestion.plans import Mode
+from frazil.ingestion.reports import IngestRefusedError, IngestReport
+from tests.support.archive import archive, opened, take
+
+
+def series(
+    folder: Path,
+    name: str,
+    first: int,
+    *,
+    dim: str = "time",
+    lat: tuple[float, ...] = (10.0, 20.0),
+    days: int = 2,
+    **fill: object,
+) -> Path:
+    """A file with some days of something, float64 as stored."""
+    folder.mkdir(exist_ok=True)
+    values = np.arange(days * len(lat), dtype="f8").reshape(days, len(lat)) + first
+    when = (dim, np.arange(first, first + days), {"units": "days since 2000-01-01"})
+    made = xr.Dataset({"v": ((dim, "lat"), values)}, {dim: when, "lat": ("lat", [*lat])})
+    made["v"].encoding.update(fill)
+    made[dim].encoding["_FillValue"] = None
+    path = folder / name
+    made.to_netcdf(path, engine="h5netcdf")
+    return path
+
+
+def refused(tmp_path: Path, *files: Path, **how: Any) -> IngestReport:  # noqa: ANN401
+    with pytest.raises(IngestRefusedError) as refusal:
+        take(tmp_path / "repo", *files, **how)
+    return refusal.value.report
+
+
+def told(report: IngestReport, code: str) -> str:
+    (found,) = [each for each in report.findings if each.code == code]
+    return str(found)
+
+
+# --- names ---
+
+
+def test_chunks_along_a_dimension_that_is_not_there_are_refused(tmp_path: Path) -> None:
+    files = archive(tmp_path / "files")
+    said = told(refused(tmp_path, *files, wanted={"chunks": {"tme": 3}}), "unknown-name")
+    assert "no dimension 'tme'" in said
+    assert "did you mean 'time'" in said
+
+
+def test_case_does_not_matter_where_only_one_can_be_meant(tmp_path: Path) -> None:
+    first = series(tmp_path / "files", "a.nc", 0, dim="TIME")
+    second = series(tmp_path / "files", "b.nc", 2, dim="TIME")
+    wanted = {"chunks": {"time": 3}, "concat_dims": ("time",), "mode": Mode.NATIVE}
+    report = take(tmp_path / "repo", first, second, wanted=wanted, drop=("LAT",))
+    session = opened(tmp_path / "repo").readonly_session("main")
+    assert session.array("/v").shape == (4, 2)
+    assert session.array("/v").chunks == (3, 2)
+    assert [each.name for each in report.arrays if each.name == "lat"] == []
+
+
+@pytest.mark.parametrize("wish", ["load", "drop"])
+def test_variables_that_no_file_has_are_refused(tmp_path: Path, wish: str) -> None:
+    files = archive(tmp_path / "files")
+    said = told(refused(tmp_path, *files, **{wish: ("rian",)}), "unknown-name")
+    assert "no variable 'rian'; did you mean 'rain'?" in said
+
+
+def test_a_variable_that_some_files_have_may_be_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    first = series(folder, "a.nc", 0)
+    other = xr.open_dataset(series(folder, "b.nc", 2), decode_cf=False).load()
+    other.assign(extra=("lat", [1, 2])).to_netcdf(folder / "c.nc", engine="h5netcdf")
+    report = take(tmp_path / "repo", first, folder / "c.nc", drop=("extra",))
+    assert "extra" not in {each.name for each in report.arrays}
+
+
+def test_a_new_dimension_is_not_a_misspelled_one(tmp_path: Path) -> None:
+    first, second = series(tmp_path / "f", "a.nc", 0), series(tmp_path / "f", "b.nc", 2)
+    wanted = {"concat_dims": ("tme",)}
+    said = told(refused(tmp_path, first, second, wanted=wanted), "unknown-name")
+    assert "did you mean 'time'" in said
+    one, two = series(tmp_path / "f", "c.nc", 0), series(tmp_path / "f", "d.nc", 0)
+    report = take(tmp_path / "repo", one, two, wanted={"concat_dims": ("run",)})
+    assert {each.name: each.dims for each in report.arrays}["v"] == ("run", "time", "lat")
+
+
+# --- terms ---
+
+
+def test_overlaps_are_told_as_dates(tmp_path: Path) -> None:
+    first, second = series(tmp_path / "f", "a.nc", 0, days=3), series(tmp_path / "f", "b.nc", 1)
+    said = told(refused(tmp_path, first, second), "overlap")
+    assert "ends at 2000-01-03, the next begins at 2000-01-02" in said
+
+
+def test_fill_values_are_told_as_numbers(tmp_path: Path) -> None:
+    first = series(tmp_path / "f", "a.nc", 0, _FillValue=-9999.0)
+    second = series(tmp_path / "f", "b.nc", 2, _FillValue=1e20)
+    said = told(refused(tmp_path, first, second), "packing")
+    assert "_FillValue is 1e+20 here, and -9999.0 in the first file" in said
+
+
+def test_a_shifted_coordinate_is_told_as_what_it_is(tmp_path: Path) -> None:
+    first = series(tmp_path / "f", "a.nc", 0)
+    second = series(tmp_path / "f", "b.nc", 2, lat=(10.000001, 20.000001))
+    report = refused(tmp_path, first, second)
+    said = told(report, "shifted")
+    assert "'lat' are the same but for at most 1e-06" in said
+    assert "overlap" not in {each.code for each in report.findings}
+
+
+def test_an_append_across_a_gap_is_told(tmp_path: Path) -> None:
+    first, second = series(tmp_path / "f", "a.nc", 0), series(tmp_path / "f", "b.nc", 9)
+    take(tmp_path / "repo", first)
+    report = take(tmp_path / "repo", second, append=True)
+    said = told(report, "gap")
+    assert "between 2000-01-02 and 2000-01-10 where the usual step is 1 days" in said
+    assert report.findings[0].level is Level.WARNING
+
+
+def test_gaps_can_be_refused(tmp_path: Path) -> None:
+    first, second = series(tmp_path / "f", "a.nc", 0), series(tmp_path / "f", "b.nc", 9)
+    take(tmp_path / "repo", first, gaps="refuse")
+    report = refused(tmp_path, second, append=True, gaps="refuse")
+    assert "between 2000-01-02 and 2000-01-10" in told(report, "gap")
+    take(tmp_path / "repo", series(tmp_path / "f", "c.nc", 2), append=True, gaps="refuse")
+
+
+def test_months_after_each_other_have_no_gap(tmp_path: Path) -> None:
+    folder = tmp_path / "f"
+    folder.mkdir()
+    files = []
+    for number, days in enumerate(([0, 31, 60], [91, 121, 152])):
+        made = xr.Dataset(
+            {"v": ("time", np.arange(3.0))},
+            {"time": ("time", days, {"units": "days since 2000-01-01"})},
+        )
+        made.to_netcdf(folder / f"{number}.nc", engine="h5netcdf")
+        files.append(folder / f"{number}.nc")
+    report = take(tmp_path / "repo", *files)
+    assert [each.code for each in report.findings if each.code == "gap"] == []
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    archive(tmp_path / "files")
+    report = refused(tmp_path, tmp_path / "files")
+    (failure,) = report.failures
+    assert "this is a folder" in failure.error
+    assert f"{tmp_path}/files/*.nc" in failure.error

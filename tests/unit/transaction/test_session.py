@@ -1,0 +1,502 @@
+"""What a session promises: its life from opening to commit, amend, flush, fork and merge."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from frazil.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ErrorKind,
+    FormatError,
+    FrazilError,
+    InvalidInputError,
+    NodeNotFoundError,
+    ReadOnlyError,
+    SessionStateError,
+    StorageError,
+)
+from frazil.model.chunks import ChunkType
+from frazil.model.values import SessionMode
+from frazil.repository import Repository
+from frazil.session import Session
+from frazil.storage.local import LocalStorage
+from frazil.storage.memory import MemoryStorage
+from frazil.store import FrazilStore
+from frazil.transaction.keyspace import KeySpace
+from tests.support.generations import ALL, IDS
+from tests.support.nodes import array_document, contents, group_document, write_keys
+
+
+@pytest.fixture(params=ALL, ids=IDS)
+def repository(request: pytest.FixtureRequest) -> Repository:
+    return Repository.create(MemoryStorage(), spec_version=request.param)
+
+
+@pytest.fixture
+def newest() -> Repository:
+    return Repository.create(MemoryStorage())
+
+
+def start(repository: Repository) -> str:
+    session = repository.writable_session("main")
+    write_keys(
+        session,
+        {
+            "zarr.json": group_document(),
+            "g/zarr.json": group_document(),
+            "g/a/zarr.json": array_document(6),
+            **{f"g/a/c/{i}": bytes([65 + i]) for i in range(6)},
+        },
+    )
+    return session.commit("start")
+
+
+def values(store: FrazilStore, path: str) -> bytes:
+    return np.asarray(zarr.open_array(store, path=path, mode="r")[:]).tobytes()
+
+
+def test_commit_makes_the_session_read_only_at_the_new_snapshot(repository: Repository) -> None:
+    session = repository.writable_session("main")
+    store = session.store
+    write_keys(session, {"zarr.json": group_document()})
+    assert session.has_uncommitted_changes
+    new = session.commit("made", {"author": "me"})
+    assert session.read_only
+    assert session.branch is None
+    assert session.snapshot_id == new == repository.lookup_branch("main")
+    assert repository.lookup_snapshot(new).metadata == {"author": "me"}
+    with pytest.raises(ReadOnlyError):
+        KeySpace(store.session.state).set("zarr.json", group_document(x=1))
+    with pytest.raises(SessionStateError) as caught:
+        session.commit("again")
+    assert caught.value.kind == ErrorKind.COMMIT_NOT_ALLOWED
+
+
+def test_nothing_to_commit_is_an_error_unless_allowed(repository: Repository) -> None:
+    with pytest.raises(SessionStateError, match="no changes made to the session"):
+        repository.writable_session("main").commit("nothing")
+    new = repository.writable_session("main").commit("empty", allow_empty=True)
+    assert repository.lookup_snapshot(new).message == "empty"
+
+
+def test_writing_equal_metadata_is_no_change(repository: Repository) -> None:
+    start(repository)
+    session = repository.writable_session("main")
+    write_keys(session, {"g/zarr.json": group_document()})
+    assert not session.has_uncommitted_changes
+
+
+def test_readers_never_see_uncommitted_changes(repository: Repository) -> None:
+    start(repository)
+    reader = repository.readonly_session("main")
+    before = contents(reader)
+    session = repository.writable_session("main")
+    write_keys(session, {"g/a/c/0": b"changed"})
+    assert contents(repository.readonly_session("main")) == before
+    session.commit("changed")
+    assert contents(reader) == before
+    assert contents(repository.readonly_session("main"))["g/a/c/0"] == b"changed"
+
+
+def test_discard_brings_back_the_base(repository: Repository) -> None:
+    start(repository)
+    session = repository.writable_session("main")
+    before = contents(session)
+    KeySpace(session.state).delete_dir("g")
+    session.discard_changes()
+    assert contents(session) == before
+    assert not session.has_uncommitted_changes
+
+
+def test_status_names_what_changed(newest: Repository) -> None:
+    start(newest)
+    session = newest.writable_session("main")
+    space = KeySpace(session.state)
+    space.set("g/zarr.json", group_document(x=1))
+    space.set("g/a/c/1", b"new")
+    space.delete("g/a/c/2")
+    space.set("h/zarr.json", group_document())
+    status = session.status()
+    assert status.updated_groups == {"/g"}
+    assert status.new_groups == {"/h"}
+    assert status.updated_chunks == {"/g/a": [[1], [2]]}
+    assert newest.diff(
+        from_snapshot_id=session.snapshot_id, to_snapshot_id=session.commit("x")
+    ).updated_chunks == {"/g/a": [[1], [2]]}
+
+
+def test_delete_and_recreate_gives_a_new_node(repository: Repository) -> None:
+    start(repository)
+    session = repository.writable_session("main")
+    old = session.get_node_id("/g/a")
+    space = KeySpace(session.state)
+    space.delete("g/a/zarr.json")
+    space.set("g/a/zarr.json", array_document(6))
+    assert session.get_node_id("/g/a") != old
+    session.commit("again")
+    found = contents(repository.readonly_session("main"))
+    assert not [key for key in found if key.startswith("g/a/c/")]
+
+
+def test_shrinking_drops_chunks_for_good(repository: Repository) -> None:
+    start(repository)
+    session = repository.writable_session("main")
+    write_keys(session, {"g/a/zarr.json": array_document(2)})
+    session.commit("shrunk")
+    session = repository.writable_session("main")
+    write_keys(session, {"g/a/zarr.json": array_document(6)})
+    session.commit("grown")
+    found = contents(repository.readonly_session("main"))
+    assert [key for key in sorted(found) if "/c/" in key] == ["g/a/c/0", "g/a/c/1"]
+
+
+@pytest.mark.parametrize("coords", ["6", "0/0", "4294967295"])
+def test_chunks_outside_the_grid_are_refused(repository: Repository, coords: str) -> None:
+    start(repository)
+    space = KeySpace(repository.writable_session("main").state)
+    with pytest.raises(InvalidInputError) as caught:
+        space.set(f"g/a/c/{coords}", b"x")
+    assert caught.value.kind == ErrorKind.INVALID_CHUNK_INDEX
+    assert space.get(f"g/a/c/{coords}") is None
+
+
+def test_empty_chunks_are_refused(repository: Repository) -> None:
+    start(repository)
+    with pytest.raises(InvalidInputError) as caught:
+        write_keys(repository.writable_session("main"), {"g/a/c/0": b""})
+    assert caught.value.kind == ErrorKind.ZERO_LENGTH_CHUNK
+
+
+def test_small_chunks_are_inline_and_large_ones_native(newest: Repository) -> None:
+    start(newest)
+    session = newest.writable_session("main")
+    write_keys(session, {"g/a/c/0": b"x" * 512, "g/a/c/1": b"x" * 513})
+    session.commit("sizes")
+    reader = newest.readonly_session("main")
+    assert reader.chunk_type("/g/a", (0,)) == ChunkType.inline
+    assert reader.chunk_type("/g/a", (1,)) == ChunkType.native
+    KeySpace((editing := newest.writable_session("main")).state).delete("g/a/c/2")
+    assert editing.chunk_type("/g/a", (2,)) == ChunkType.uninitialized
+
+
+# --- amend, flush, transaction ---
+
+
+def test_amend_replaces_the_tip_and_keeps_its_changes(newest: Repository) -> None:
+    first = start(newest)
+    session = newest.writable_session("main")
+    write_keys(session, {"g/a/c/0": b"amended"})
+    new = session.amend("better")
+    assert next(newest.ancestry(branch="main")).id == new
+    assert first not in [info.id for info in newest.ancestry(branch="main")]
+    log = newest.diff(from_snapshot_id="1CECHNKREP0F1RSTCMT0", to_snapshot_id=new)
+    assert log.new_arrays == {"/g/a"}
+    assert contents(newest.readonly_session(snapshot_id=first))["g/a/c/0"] == b"A"
+
+
+def test_the_first_snapshot_cannot_be_amended(newest: Repository) -> None:
+    session = newest.writable_session("main")
+    write_keys(session, {"zarr.json": group_document()})
+    with pytest.raises(SessionStateError) as caught:
+        session.amend("no")
+    assert caught.value.kind == ErrorKind.NO_AMEND_FOR_INITIAL_COMMIT
+
+
+def test_v1_cannot_amend_or_move() -> None:
+    repository = Repository.create(MemoryStorage(), spec_version=1)
+    start(repository)
+    session = repository.writable_session("main")
+    write_keys(session, {"g/a/c/0": b"x"})
+    with pytest.raises(FormatError, match="upgrade"):
+        session.amend("no")
+    with pytest.raises(FormatError, match="upgrade"):
+        repository.rearrange_session("main")
+    session.commit("but commit works after the refusal")
+
+
+def test_flush_moves_no_branch(repository: Repository) -> None:
+    first = start(repository)
+    session = repository.writable_session("main")
+    write_keys(session, {"g/a/c/0": b"aside"})
+    aside = session.flush("aside")
+    assert repository.lookup_branch("main") == first
+    assert contents(repository.readonly_session(snapshot_id=aside))["g/a/c/0"] == b"aside"
+    repository.create_branch("side", aside)
+    assert [i.id for i in repository.ancestry(branch="side")][:2] == [aside, first]
+
+
+def test_transaction_commits_on_success_only(repository: Repository) -> None:
+    first = start(repository)
+
+    def fail() -> None:
+        with repository.transaction("main", message="no") as store:
+            zarr.open_group(store, mode="a").attrs["x"] = 1
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert repository.lookup_branch("main") == first
+    with repository.transaction("main", message="yes", metadata={"n": 1}) as store:
+        zarr.open_group(store, mode="a").attrs["x"] = 1
+    assert next(repository.ancestry(branch="main")).message == "yes"
+
+
+# --- working together ---
+
+
+def test_forks_are_pickled_written_and_merged(tmp_path: Path) -> None:
+    repository = Repository.create(LocalStorage(str(tmp_path)))
+    start(repository)
+    session = repository.writable_session("main")
+    write_keys(session, {"g/a/c/5": b"parent"})
+    with pytest.raises(ValueError, match="fork"):
+        pickle.dumps(session)
+    forks = [pickle.loads(pickle.dumps(session.fork())) for _ in range(3)]
+    for index, fork in enumerate(forks):
+        assert contents(fork)["g/a/c/5"] == b"parent"
+        write_keys(fork, {f"g/a/c/{index}": b"fork"})
+        with pytest.raises(SessionStateError, match="not allowed in a fork"):
+            fork.commit("no")
+    back = [pickle.loads(pickle.dumps(fork)) for fork in forks]
+    session.merge(*back)
+    session.commit("together")
+    found = contents(repository.readonly_session("main"))
+    assert [found[f"g/a/c/{i}"] for i in (0, 1, 2, 5)] == [b"fork"] * 3 + [b"parent"]
+
+
+def test_a_fork_may_change_what_its_session_has_just_made(repository: Repository) -> None:
+    session = repository.writable_session("main")
+    write_keys(session, {"new/zarr.json": array_document(2), "new/c/0": b"x"})
+    write_keys(session, {"ng/zarr.json": group_document()})
+    fork, rival = session.fork(), session.fork()
+    write_keys(fork, {"new/zarr.json": array_document(4), "new/c/3": b"y"})
+    write_keys(fork, {"ng/zarr.json": group_document(x=1)})
+    write_keys(rival, {"new/zarr.json": array_document(3)})
+    session.merge(fork)
+    session.merge(fork)
+    with pytest.raises(SessionStateError) as caught:
+        session.merge(rival)
+    assert caught.value.kind == ErrorKind.MERGE_FAILED
+    session.commit("merged")
+    found = contents(repository.readonly_session("main"))
+    assert json.loads(found["new/zarr.json"]) == json.loads(array_document(4))
+    assert (found["new/c/0"], found["new/c/3"]) == (b"x", b"y")
+    assert json.loads(found["ng/zarr.json"]) == json.loads(group_document(x=1))
+
+
+def test_chunks_cut_off_by_new_metadata_are_not_read(repository: Repository) -> None:
+    session = repository.writable_session("main")
+    write_keys(session, {"cut/zarr.json": array_document(4), "cut/c/3": b"x"})
+    write_keys(session, {"cut/zarr.json": array_document(2)})
+    assert KeySpace(session.state).get("cut/c/3") is None
+    session.state.delete_chunks(session.state.array("/cut"), np.array([[0]], np.uint32))
+    assert session.chunk_type("/cut", (-1,)) == ChunkType.uninitialized
+
+
+def test_forks_that_clash_are_refused_whole(repository: Repository) -> None:
+    start(repository)
+    session = repository.writable_session("main")
+    one, two = session.fork(), session.fork()
+    write_keys(one, {"g/zarr.json": group_document(x=1), "g/a/c/0": b"one"})
+    write_keys(two, {"g/zarr.json": group_document(x=2), "g/a/c/0": b"two"})
+    session.merge(one)
+    before = contents(session)
+    with pytest.raises(SessionStateError) as caught:
+        session.merge(two)
+    assert caught.value.kind == ErrorKind.MERGE_FAILED
+    assert contents(session) == before
+
+
+def test_sessions_of_one_snapshot_are_merged(repository: Repository) -> None:
+    start(repository)
+    one, two = repository.writable_session("main"), repository.writable_session("main")
+    write_keys(one, {"g/a/c/0": b"1"})
+    write_keys(two, {"g/a/c/1": b"2"})
+    one.merge(one, two)
+    write_keys(two, {"g/a/c/1": b"3"})
+    one.commit("both")
+    found = contents(repository.readonly_session("main"))
+    assert (found["g/a/c/0"], found["g/a/c/1"]) == (b"1", b"2")
+
+
+def test_merges_that_make_no_sense_are_refused(newest: Repository) -> None:
+    start(newest)
+    early, other = newest.writable_session("main"), newest.writable_session("main")
+    fork = early.fork()
+    write_keys(other, {"g/a/c/1": b"2"})
+    reader = newest.readonly_session("main")
+    with pytest.raises(ReadOnlyError):
+        reader.merge(fork)
+    with pytest.raises(SessionStateError) as caught:
+        early.merge(newest.rearrange_session("main"))
+    assert caught.value.kind == ErrorKind.REARRANGE_SESSION_ONLY
+    with pytest.raises(SessionStateError, match="into a fork") as caught:
+        fork.merge(other)
+    assert caught.value.kind == ErrorKind.MERGE_NOT_ALLOWED
+    other.commit("moves the branch")
+    late = newest.writable_session("main")
+    write_keys(late, {"g/a/c/2": b"3"})
+    with pytest.raises(SessionStateError, match="different snapshots"):
+        early.merge(late)
+
+
+def test_read_only_sessions_pickle(tmp_path: Path) -> None:
+    repository = Repository.create(LocalStorage(str(tmp_path)))
+    start(repository)
+    session = repository.readonly_session("main")
+    copy = pickle.loads(pickle.dumps(session))
+    assert contents(copy) == contents(session)
+    store = pickle.loads(pickle.dumps(session.store))
+    assert values(store, "g/a") == b"ABCDEF"
+    with pytest.raises(SessionStateError):
+        session.fork()
+
+
+# --- moving ---
+
+
+def test_moves_keep_ids_and_data(newest: Repository) -> None:
+    start(newest)
+    before = newest.readonly_session("main")
+    session = newest.rearrange_session("main")
+    assert session.mode == SessionMode.rearrange
+    session.move("/g", "/elsewhere")
+    session.commit("moved")
+    after = newest.readonly_session("main")
+    assert after.get_node_id("/elsewhere/a") == before.get_node_id("/g/a")
+    assert contents(after)["elsewhere/a/c/3"] == b"D"
+    diff = newest.diff(from_snapshot_id=before.snapshot_id, to_branch="main")
+    assert diff.moved_nodes == [("/g", "/elsewhere"), ("/g/a", "/elsewhere/a")]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "error", "kind"),
+    [
+        ("/nope", "/x", NodeNotFoundError, ErrorKind.NODE_NOT_FOUND),
+        ("/g", "/g", SessionStateError, ErrorKind.MOVE_INTO_SELF_OR_DESCENDANT),
+        ("/g", "/g/a/b", SessionStateError, ErrorKind.MOVE_INTO_SELF_OR_DESCENDANT),
+        ("/", "/x", SessionStateError, ErrorKind.MOVE_INTO_SELF_OR_DESCENDANT),
+        ("/g/a", "/g", AlreadyExistsError, ErrorKind.MOVE_WONT_OVERWRITE),
+        ("/g/a", "/x/y", SessionStateError, ErrorKind.MOVE_DESTINATION_PARENT_MISSING),
+        ("relative", "/x", InvalidInputError, ErrorKind.INVALID_PATH),
+    ],
+)
+def test_impossible_moves_say_why(
+    newest: Repository, source: str, target: str, error: type[FrazilError], kind: ErrorKind
+) -> None:
+    start(newest)
+    session = newest.rearrange_session("main")
+    with pytest.raises(error) as caught:
+        session.move(source, target)
+    assert caught.value.kind == kind
+    assert not session.has_uncommitted_changes
+
+
+def test_each_session_kind_refuses_the_others_edits(newest: Repository) -> None:
+    start(newest)
+    with pytest.raises(SessionStateError) as caught:
+        newest.writable_session("main").move("/g", "/h")
+    assert caught.value.kind == ErrorKind.NON_REARRANGE_SESSION
+    with pytest.raises(ReadOnlyError):
+        newest.readonly_session("main").move("/g", "/h")
+    session = newest.rearrange_session("main")
+    with pytest.raises(SessionStateError) as caught:
+        write_keys(session, {"g/a/c/0": b"x"})
+    assert caught.value.kind == ErrorKind.REARRANGE_SESSION_ONLY
+    session.move("/g", "/h")
+    session.commit("moved")
+    with pytest.raises(ReadOnlyError):
+        write_keys(session, {"h/a/c/0": b"x"})
+
+
+def test_shift_moves_chunks_and_empties_what_they_left(newest: Repository) -> None:
+    start(newest)
+    session = newest.writable_session("main")
+    session.shift_array("/g/a", (2,))
+    session.commit("shifted")
+    assert values(newest.readonly_session("main").store, "g/a") == b"\0\0ABCD"
+
+
+def test_reindex_with_and_without_backward(newest: Repository) -> None:
+    start(newest)
+    session = newest.writable_session("main")
+    session.reindex_array("/g/a", lambda c: [c[0] + 1] if c[0] < 5 else None)
+    assert values(session.store, "g/a") == b"AABCDE"
+    session.discard_changes()
+    session.reindex_array(
+        "/g/a",
+        lambda c: [c[0] + 1] if c[0] < 5 else None,
+        lambda c: [c[0] - 1] if c[0] > 0 else None,
+    )
+    assert values(session.store, "g/a") == b"\0ABCDE"
+
+
+def test_losing_a_race_keeps_the_session_usable(repository: Repository) -> None:
+    start(repository)
+    late = repository.writable_session("main")
+    write_keys(late, {"g/a/c/0": b"late"})
+    quick = repository.writable_session("main")
+    write_keys(quick, {"g/a/c/1": b"quick"})
+    quick.commit("quick")
+    with pytest.raises(ConflictError):
+        late.commit("late")
+    assert late.has_uncommitted_changes
+    assert not late.read_only
+
+
+@pytest.fixture
+def hasty_threads() -> Iterator[None]:
+    """Let threads take turns as often as they can, so that races show."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hasty_threads")
+def test_listing_while_others_write_loses_nothing(newest: Repository) -> None:
+    session = newest.writable_session("main")
+    write_keys(session, {"zarr.json": group_document(), "a/zarr.json": array_document(4, 400)})
+
+    def write_row(row: int) -> None:
+        for column in range(400):
+            write_keys(session, {f"a/c/{row}/{column}": b"x"})
+        write_keys(session, {f"g{row}/{n}/zarr.json": group_document() for n in range(50)})
+
+    with ThreadPoolExecutor(5) as threads:
+        writers = [threads.submit(write_row, row) for row in range(4)]
+        reader = threads.submit(list_until, session, writers)
+        for done in (*writers, reader):
+            done.result()
+    assert len(contents(session)) == 2 + 4 * 400 + 4 * 50
+
+
+def list_until(session: Session, writers: list[Future[None]]) -> None:
+    """List keys over and over until everything is written."""
+    space = KeySpace(session.state)
+    while not all(writer.done() for writer in writers):
+        list(space.list_prefix(""))
+        space.prefix_size("a")
+        space.list_dir("a/c")
+
+
+def test_a_missing_snapshot_is_no_empty_repository() -> None:
+    storage = MemoryStorage()
+    repository = Repository.create(storage)
+    with repository.transaction("main", message="one") as store:
+        zarr.create_group(store).create_array("a", shape=(2,), dtype="i4")
+    storage.delete_many([item.key for item in storage.list("snapshots/")])
+    for mode in ("r", "a", "w-"):
+        session = Repository.open(storage).writable_session("main")
+        with pytest.raises(StorageError, match=r"object not found: .*snapshots/"):
+            zarr.open_group(session.store, mode=mode)
