@@ -9,11 +9,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from frazil.formats.columns import groups
+from frazil.flatbuf.reader import U32, U64, Buffer, Table
 from frazil.formats.envelope import FileKind, unseal
-from frazil.formats.flat import U32, U64, Buffer, Table
 from frazil.formats.metadata import codec_of, read_metadata
-from frazil.formats.refs import CHUNK_ID, WIDTHS
+from frazil.formats.refs import CHUNK_ID, ref_groups
 from frazil.formats.snapshot import MANIFEST_FILE_V1
 from frazil.ids import ChunkId, ManifestId, SnapshotId
 from frazil.model.history import MAX_MICROS, ManifestFile, SnapshotEntry
@@ -73,7 +72,7 @@ def native_chunk_ids(blob: bytes, *, key: str) -> npt.NDArray[np.uint8]:
     buffer = Buffer(unseal(blob, FileKind.MANIFEST, key=key).body, key)
     parts = [np.zeros((0, ChunkId.width), np.uint8)]
     for array in buffer.root().tables(1, "arrays"):
-        for group in groups(buffer, *array.required_vector(1, 4, "refs"), WIDTHS):
+        for group in ref_groups(buffer, *array.required_vector(1, 4, "refs")):
             if group.has(CHUNK_ID):
                 ids = np.ascontiguousarray(group.values(CHUNK_ID, f"V{ChunkId.width}"))
                 parts.append(ids.view(np.uint8).reshape(-1, ChunkId.width))

@@ -8,9 +8,9 @@ from typing import Final
 import msgpack
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
+from frazil.flatbuf.reader import Table
+from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
 from frazil.formats import flex
-from frazil.formats.flat import Table
-from frazil.formats.flat_writer import OFFSET, FlatWriter, Layout
 from frazil.formats.legacy.messages import unpack_message
 from frazil.model.plain import JSON, Metadata, ValueCodec
 

@@ -9,14 +9,13 @@ from typing import Final
 import numpy as np
 
 from frazil.errors import ErrorKind, FormatError
-from frazil.formats.envelope import FileKind, seal, unseal
-from frazil.formats.flat import U64, Buffer, Table
-from frazil.formats.flat_columns import table_columns
-from frazil.formats.flat_writer import OFFSET, FlatWriter, Layout
+from frazil.flatbuf.columns import table_columns
+from frazil.flatbuf.growth import mark_of
+from frazil.flatbuf.reader import U64, Buffer, Table
+from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
+from frazil.formats.envelope import FileKind, seal_table, unseal
 from frazil.formats.metadata import codec_of, read_metadata, write_metadata
-from frazil.formats.node_columns import raw_ids
-from frazil.formats.repo_columns import HEAD, with_vector
-from frazil.formats.single_node import ARRAY, DIMENSION_V1, GROUP
+from frazil.formats.nodes import ARRAY, DIMENSION_V1, GROUP, raw_ids
 from frazil.formats.snapshot_nodes import NodeTable, read_nodes
 from frazil.ids import ManifestId, SnapshotId
 from frazil.model.history import MAX_MICROS, ManifestFile, Snapshot
@@ -89,9 +88,7 @@ def _read_manifest_files(root: Table) -> Iterator[ManifestFile]:
 def encode_snapshot(snapshot: Snapshot, *, spec: int, level: int = 3) -> bytes:
     """Write a snapshot file; nodes and manifests are put in order."""
     writer = FlatWriter()
-    # Nodes that changed leave dead bytes. They cannot pile up, because one snapshot in 256, as
-    # its random id happens to be, is written anew.
-    node_vector = _reuse_nodes(writer, snapshot.nodes, spec) if snapshot.id[0] else None
+    node_vector = _reuse_nodes(writer, snapshot.nodes, spec)
     if node_vector is None:
         nodes = _NodeWriter(writer, spec)
         ordered = sorted(snapshot.nodes, key=lambda node: path_order(node.path))
@@ -110,7 +107,7 @@ def encode_snapshot(snapshot: Snapshot, *, spec: int, level: int = 3) -> bytes:
         old,
         new,
     )
-    return seal(writer.finish(root), FileKind.SNAPSHOT, spec=spec, level=level)
+    return seal_table(writer, root, FileKind.SNAPSHOT, spec=spec, level=level)
 
 
 def _reuse_nodes(writer: FlatWriter, nodes: Sequence[Node], spec: int) -> int | None:
@@ -125,10 +122,7 @@ def _reuse_nodes(writer: FlatWriter, nodes: Sequence[Node], spec: int) -> int | 
     part = fresh.part()
     end = len(data) + -len(data) % 8 + len(part)
     places[list(changed)] = end - np.array(away, np.int64)
-    # A vector of the nodes, the old bytes and the new ones follow each other.
-    writer.whole(memoryview(part), 0)
-    writer.whole(data, 0)
-    return writer.whole(with_vector(b"", places)[0].data, HEAD)
+    return writer.blocks(places, data, part, mark_of(data))
 
 
 def _write_manifest_files(
