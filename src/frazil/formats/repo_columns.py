@@ -17,9 +17,10 @@ import numpy.typing as npt
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import Spans, TableColumns, spread, table_columns
 from frazil.flatbuf.growth import has_room
-from frazil.flatbuf.reader import U64, Buffer, Table
+from frazil.flatbuf.reader import Buffer, Table
 from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
 from frazil.formats.metadata import ITEM as METADATA_ITEM
+from frazil.formats.metadata import read_time
 from frazil.ids import SnapshotId
 from frazil.model import oplog, snapshots
 from frazil.model.framed import BLOB_END, NOWHERE, TEXT_END, Written
@@ -77,12 +78,9 @@ def _times(buffer: Buffer, times: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint
 
 def read_status(table: Table) -> Status:
     """Read availability; what is neither online nor read-only counts as online."""
-    set_at = table.number(1, U64)
-    if set_at > MAX_MICROS:
-        raise table.buffer.fail("impossible time")
     is_read_only = table.byte(0) == RepoAvailability.read_only
     availability = RepoAvailability.read_only if is_read_only else RepoAvailability.online
-    return Status(availability, set_at, table.text(2))
+    return Status(availability, read_time(table, 1), table.text(2))
 
 
 def read_updates(root: Table, slot: int) -> UpdateColumns:

@@ -11,14 +11,14 @@ import numpy as np
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import table_columns
 from frazil.flatbuf.growth import mark_of
-from frazil.flatbuf.reader import U64, Buffer, Table
+from frazil.flatbuf.reader import Buffer
 from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
 from frazil.formats.envelope import FileKind, seal_table, unseal
-from frazil.formats.metadata import codec_of, read_metadata, write_metadata
+from frazil.formats.metadata import codec_of, read_metadata, read_time, write_metadata
 from frazil.formats.nodes import ARRAY, DIMENSION_V1, GROUP, raw_ids
 from frazil.formats.snapshot_nodes import NodeTable, read_nodes
 from frazil.ids import ManifestId, SnapshotId
-from frazil.model.history import MAX_MICROS, ManifestFile, Snapshot
+from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef, Node, path_order
 
 SNAPSHOT: Final = Layout("id12", "id12", OFFSET, "u64", OFFSET, OFFSET, OFFSET, OFFSET)
@@ -50,23 +50,34 @@ def decode_snapshot(blob: bytes, *, key: str) -> Snapshot:
 
 
 def _read_snapshot(buffer: Buffer, spec: int) -> Snapshot:
-    root = buffer.root()
-    parent = root.struct_bytes(1, 12)
-    flushed_at = root.number(3, U64)
-    if flushed_at > MAX_MICROS:
-        raise buffer.fail("impossible time")
+    entry = read_entry(buffer, spec)
     return Snapshot(
-        id=SnapshotId(root.required_bytes(0, 12, "id")),
-        parent_id=None if parent is None else SnapshotId(parent),
-        nodes=read_nodes(root, spec),
-        flushed_at=flushed_at,
-        message=root.required_text(4, "message"),
-        metadata=read_metadata(root, 5, codec_of(spec, buffer.key), "metadata"),
-        manifest_files=tuple(_read_manifest_files(root)),
+        id=entry.id,
+        parent_id=entry.parent_id,
+        nodes=read_nodes(buffer.root(), spec),
+        flushed_at=entry.flushed_at,
+        message=entry.message,
+        metadata=entry.metadata,
+        manifest_files=tuple(read_manifest_files(buffer)),
     )
 
 
-def _read_manifest_files(root: Table) -> Iterator[ManifestFile]:
+def read_entry(buffer: Buffer, spec: int) -> SnapshotEntry:
+    """What history records of a snapshot."""
+    root = buffer.root()
+    parent = root.struct_bytes(1, 12)
+    return SnapshotEntry(
+        id=SnapshotId(root.required_bytes(0, 12, "id")),
+        parent_id=None if parent is None else SnapshotId(parent),
+        flushed_at=read_time(root, 3),
+        message=root.required_text(4, "message"),
+        metadata=read_metadata(root, 5, codec_of(spec, buffer.key), "metadata"),
+    )
+
+
+def read_manifest_files(buffer: Buffer) -> Iterator[ManifestFile]:
+    """The manifests that a snapshot lists."""
+    root = buffer.root()
     for raw in root.structs(6, MANIFEST_FILE_V1.size, "manifest_files"):
         name, size, count = MANIFEST_FILE_V1.unpack(raw)
         yield ManifestFile(ManifestId(name), size, count)
