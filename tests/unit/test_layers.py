@@ -21,6 +21,7 @@ LAYERS: Final = (
     ("async_twins",),
     ("model",),
     ("urls",),
+    ("flatbuf",),
     ("formats",),
     ("storage",),
     ("commit",),

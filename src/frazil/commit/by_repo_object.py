@@ -42,7 +42,7 @@ from frazil.errors import (
     StorageError,
 )
 from frazil.formats.generation import V2
-from frazil.formats.repo_info import decode_repo_info, encode_repo_info
+from frazil.formats.repo_info import decode_repo_info, encode_repo_info, write_repo_info
 from frazil.ids import SnapshotId
 from frazil.model import history
 from frazil.model.config import RepositoryConfig
@@ -183,7 +183,7 @@ class RepoObjectRefs(RefStore):
         now = later_than(newest)
         ours = _Replacement(backup_name(REPO_KEY, now), now)
         new = with_update(info, edit.kind, now, ours.backup, self._log_limit, **edit.fields)
-        blob = encode_repo_info(new, level=self._level)
+        blob, new = write_repo_info(new, level=self._level)
         if isinstance(
             self._storage.copy_if(REPO_KEY, OVERWRITTEN + ours.backup, version), LostRace
         ):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from frazil.errors import FormatError
-from frazil.formats.flat import U64, Buffer, Table
-from frazil.formats.flat_columns import TableColumns, table_columns
-from frazil.formats.flat_writer import OFFSET, FlatWriter, Layout
+from frazil.flatbuf.columns import TableColumns, table_columns
+from frazil.flatbuf.reader import U64, Buffer, Table
+from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
 
 ROOT = Layout(OFFSET, "u64", OFFSET, "u8", OFFSET)
 LEAF = Layout("id12", "u32", OFFSET, "u16")
@@ -24,9 +24,8 @@ def build() -> bytes:
         writer.table(LEAF, bytes([n]) * 12, n * 1000, writer.text(f"leaf {n}"), n) for n in range(3)
     ]
     structs = writer.structs(struct.pack("<4Q", 1, 2, 3, 4), 2, 8)
-    return writer.finish(
-        writer.table(ROOT, writer.text("héllo"), 2**40, structs, 0, writer.offsets(leaves))
-    )
+    root = writer.table(ROOT, writer.text("héllo"), 2**40, structs, 0, writer.offsets(leaves))
+    return writer.finish(root, b"Test")
 
 
 def root_of(body: bytes) -> Table:
@@ -59,7 +58,7 @@ def test_everything_is_aligned_and_texts_end_in_nul() -> None:
     body = build()
     root = root_of(body)
     assert len(body) % 8 == 0
-    assert body[4:8] == b"Ichk"
+    assert body[4:8] == b"Test"
     number = root.at(1)
     structs = root.vector(2, 16)
     text = root.vector(0, 1)
@@ -75,7 +74,8 @@ def test_everything_is_aligned_and_texts_end_in_nul() -> None:
 def test_tables_with_the_same_fields_share_a_vtable() -> None:
     writer = FlatWriter()
     tables = [writer.table(LEAF, bytes(12), n, writer.text("x"), n) for n in range(1, 100)]
-    body = writer.finish(writer.table(ROOT, None, None, None, None, writer.offsets(tables)))
+    root = writer.table(ROOT, None, None, None, None, writer.offsets(tables))
+    body = writer.finish(root, b"Test")
     assert body.count(struct.pack("<2H", 12, 26)) == 1
 
 
@@ -107,7 +107,8 @@ def test_many_different_vtables_are_told_apart() -> None:
     writer = FlatWriter()
     rows = [[(n >> bit & 1) * (n + bit) for bit in range(5)] for n in range(32)]
     tables = [writer.table(layout, *row) for row in rows]
-    body = writer.finish(writer.table(ROOT, None, None, None, None, writer.offsets(tables)))
+    root = writer.table(ROOT, None, None, None, None, writer.offsets(tables))
+    body = writer.finish(root, b"Test")
     columns = table_columns(root_of(body), 4, "tables")
     for slot in range(5):
         assert columns.numbers(slot, "<u4").tolist() == [row[slot] for row in rows]

@@ -22,14 +22,18 @@ I32: Final = struct.Struct("<i")
 U64: Final = struct.Struct("<Q")
 SHARED: Final = 1 << 20
 """Bytes that may be read more than once, because several tables point to them."""
-MANY: Final = 1024
+REPEATS_FROM: Final = 1024
 """Items of a list from which on repetitions count as an attack."""
+MAX_FIELDS: Final = 64
+"""Fields of a table that are looked at; a vtable may list 32,765."""
+MAX_LAYOUTS: Final = 4096
+"""Different vtables in one file; a writer needs one for each combination of fields."""
 
 
 class Buffer:
     """The body of one file; `key` names the file in errors."""
 
-    __slots__ = ("_left", "_vtables", "data", "key", "size")
+    __slots__ = ("_layouts", "_left", "_vtables", "data", "key", "size")
 
     def __init__(self, data: bytes | memoryview, key: str) -> None:
         self.data = data
@@ -37,6 +41,7 @@ class Buffer:
         self.size = len(data)
         self._left: int | None = None
         self._vtables: dict[int, tuple[int, ...]] = {}
+        self._layouts: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def fail(self, problem: str) -> FormatError:
         """Make the error for damage found in this file."""
@@ -64,7 +69,7 @@ class Buffer:
 
     def few_repeats(self, items: npt.NDArray[np.void]) -> None:
         """Refuse a long list of which most items are repetitions: ids are random, and differ."""
-        if len(items) > MANY and 2 * len(np.unique(items)) < len(items):
+        if len(items) > REPEATS_FROM and 2 * len(np.unique(items)) < len(items):
             raise self.fail("the same item is listed too often")
 
     def read(self, form: struct.Struct, at: int) -> int:
@@ -93,10 +98,13 @@ class Buffer:
         known = self._vtables.get(at)
         if known is None:
             size = self.read(U16, at)
-            if size < 4 or size % 2:
+            if size < 4 or size % 2 or at + size > self.size:
                 raise self.fail("impossible vtable")
-            known = struct.unpack(f"<{size // 2 - 1}H", self.slice(at + 2, size - 2))
-            self._vtables[at] = known
+            count = min(size // 2 - 1, 1 + MAX_FIELDS)
+            known = struct.unpack(f"<{count}H", self.slice(at + 2, 2 * count))
+            known = self._vtables[at] = self._layouts.setdefault(known, known)
+            if len(self._layouts) > MAX_LAYOUTS:
+                raise self.fail("too many table layouts")
         return known
 
     def root(self) -> Table:

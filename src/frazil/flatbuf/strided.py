@@ -11,7 +11,7 @@ times as fast. Nothing in a block depends on where it will be; only the vector b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.formats.blocks import check_size, vtable_of
+from frazil.flatbuf.writer import check_size, vtable_of
 from frazil.model.strings import I32, I64, U8, Strings, copy_runs, opaque_items
 
 U32: TypeAlias = npt.NDArray[np.uint32]
@@ -29,18 +29,13 @@ SEGMENT_ROWS: Final = 1 << 15
 """Rows whose blocks are made in one go."""
 
 
-def _slots_vtable(places: Iterable[tuple[int, int]], size: int) -> bytes:
-    found = dict(places)
-    return vtable_of([found.get(slot, 0) for slot in range(max(found) + 1)], size)
-
-
 def _padded(vtables: bytes) -> U8:
     return np.frombuffer(vtables + bytes(-len(vtables) % 8), np.uint8)
 
 
 @lru_cache(maxsize=64)
 def _only_vtable(places: tuple[tuple[int, int], ...], size: int) -> U8:
-    return _padded(_slots_vtable(places, size))
+    return _padded(vtable_of(dict(places), size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,38 +96,38 @@ def block_rows(coords: U32) -> int:
     return min(int(n), rows)
 
 
+class Blocks(NamedTuple):
+    """Tables in pieces that follow each other from a multiple of 8 on, and where each one is."""
+
+    places: I64
+    pieces: list[memoryview]
+
+
 def encode_tables(
     coords: U32, scalars: Sequence[Scalars] = (), texts: Sequence[Texts] = ()
-) -> list[U8]:
-    """Write a vector of tables, one for each row; slot 0 is the vector of coordinates.
-
-    The result is a list of pieces that can be placed, together, at any multiple of 8.
+) -> Blocks:
+    """Write tables, one for each row; slot 0 is the vector of coordinates.
 
     Raises:
-        FormatError: it, or it with each text counted for each row, is larger than readers
+        FormatError: they, or they with each text counted for each row, are larger than readers
             accept.
     """
     n = len(coords)
-    if not n:
-        return [np.zeros(8, np.uint8)]
     rows = block_rows(coords)
     step = rows * max(1, SEGMENT_ROWS // rows)
-    head = np.zeros(4 + 4 * n + 7 & ~7, np.uint8)
-    links = head[4 : 4 + 4 * n].view("<u4")
-    head[:4].view("<u4")[0] = n
-    pieces, size, counted = [head], len(head), 0
+    places, pieces, size, counted = np.zeros(n, np.int64), [], 0, 0
     for first in range(0, n, step):
         part = slice(first, first + step)
         plan = _Plan(
             coords[part], rows, [each.part(part) for each in scalars], [t.part(part) for t in texts]
         )
         counted += plan.counted
-        check_size(size + plan.size_bytes + counted)  # readers count a text each time it is met
-        # Where a table is, seen from its place in the vector.
-        links[part] = plan.write() + (size - 4) - np.arange(first, first + plan.n) * 4
-        pieces.append(plan.out)
+        # Readers count a text each time it is met.
+        check_size(4 * n + size + plan.size_bytes + counted)
+        places[part] = plan.write() + size
+        pieces.append(plan.out.data)
         size += plan.size_bytes
-    return pieces
+    return Blocks(places, pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +201,8 @@ class _Plan:
         for value in codes:
             absent = {slot for bit, (slot, _) in enumerate(optional) if not value >> bit & 1}
             places[value] = len(data)
-            present_slots = [item for item in self.slots.items() if item[0] not in absent]
-            vtable = _slots_vtable(present_slots, self.size)
+            here = {slot: at for slot, at in self.slots.items() if slot not in absent}
+            vtable = vtable_of(here, self.size)
             data += vtable + bytes(-len(vtable) % 4)
         self.vtables = _padded(data)
         self.vtable_of_row = places[code]
