@@ -54,9 +54,9 @@ def detect(storage: Storage) -> Detected | None:
         return Detected(generation_of(info.spec_version), (found.version, info))
     if storage.head(branch_key(MAIN, encoded=storage.percent_encodes_names)) is not None:
         return Detected(V1, None)
-    from frazil.storage.older.opening import find_old  # few repositories are that old
+    from frazil.storage.legacy.opening import find_legacy  # few repositories are that old
 
-    old = find_old(storage)
+    old = find_legacy(storage)
     return None if old is None else Detected(old, None)
 
 

@@ -30,7 +30,7 @@ from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Micros, SnapshotEntry
 from frazil.storage.assets import Assets
 from frazil.storage.base import Storage
-from frazil.storage.older.state_file import Held, StateFile
+from frazil.storage.legacy.state_file import Held, StateFile
 
 
 class StateFileRefs(FileRefs):

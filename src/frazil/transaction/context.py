@@ -66,7 +66,7 @@ class Context:
         """The key that an object of the repository has where it is."""
         if self.place is self.storage:
             return key
-        from frazil.storage.older.objects import stored_key
+        from frazil.storage.legacy.objects import stored_key
 
         return stored_key(self.storage, key)
 
@@ -142,9 +142,9 @@ def _parts(
             return storage, lambda assets: RefFileRefs(storage, assets, config)
         case Protocol.NUMBERED_FILES | Protocol.STATE_FILE:
             # Few repositories are that old, and all others need not wait for the modules.
-            from frazil.commit.older import old_parts
+            from frazil.commit.legacy import legacy_parts
 
-            parts = old_parts(storage, generation, config, store_root)
+            parts = legacy_parts(storage, generation, config, store_root)
             return parts.objects(), parts.refs
 
 

@@ -9,7 +9,7 @@ from frazil.commit.base import MAIN, attempts, create_object, now_micros
 from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_state_file import StateFileRefs
-from frazil.commit.older import old_parts
+from frazil.commit.legacy import legacy_parts
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.codec import encode_ref
 from frazil.formats.legacy.g1_state import move_away
@@ -18,7 +18,7 @@ from frazil.formats.legacy.records import Dialect, LegacyGeneration, RefRecord
 from frazil.ids import SnapshotId, crockford
 from frazil.maintenance.fencing import OldRefs
 from frazil.storage.base import LostRace, require_deleted
-from frazil.storage.older.state_file import StateFile
+from frazil.storage.legacy.state_file import StateFile
 from frazil.upgrading.records import cannot, marker
 from frazil.upgrading.source import Source
 
@@ -96,7 +96,7 @@ def _fence_state(source: Source, refs: OldRefs, target: Generation) -> bool:
 def state_file(source: Source) -> StateFile:
     """The state file of a repository of G1."""
     context = source.context
-    return old_parts(context.place, context.generation, context.config).state
+    return legacy_parts(context.place, context.generation, context.config).state
 
 
 # --- taking them down ---

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
-from frazil.formats.generation import G1, OLD, Generation, Protocol
+from frazil.formats.generation import G1, LEGACY, Generation, Protocol
 from frazil.formats.legacy.codec import decode_ref
 from frazil.formats.legacy.g1_state import STATE_FILES
 from frazil.formats.legacy.records import LegacyGeneration
@@ -16,24 +16,24 @@ from frazil.formats.legacy.ref_names import MAIN, RefLayout
 from frazil.masking import bare_url
 from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url
-from frazil.storage.older.bodies import BodyFiles
-from frazil.storage.older.name_book import NameBook
-from frazil.storage.older.objects import OldObjects
-from frazil.storage.older.state_file import Held, StateFile
-from frazil.storage.older.steps import find_layouts, steps_of
-from frazil.storage.older.structures import StructureFiles
+from frazil.storage.legacy.g2_g3 import G2G3Files
+from frazil.storage.legacy.name_book import NameBook
+from frazil.storage.legacy.objects import LegacyObjects
+from frazil.storage.legacy.state_file import Held, StateFile
+from frazil.storage.legacy.steps import find_layouts, steps_of
+from frazil.storage.legacy.g1 import G1Files
 from frazil.storage.read_only import ReadOnlyStorage
 
 
 @dataclass(frozen=True, slots=True)
-class OldRepository:
+class LegacyRepository:
     """A repository that was found; `moved_to` tells that an upgrade has begun or is done."""
 
     generation: Generation
     moved_to: str | None = None
 
 
-def find_old(storage: Storage) -> Generation | None:
+def find_legacy(storage: Storage) -> Generation | None:
     """The generation of the old repository at a place, in the dialect it uses; None for none.
 
     Raises:
@@ -52,7 +52,7 @@ def find_old(storage: Storage) -> Generation | None:
     return live[0].generation if live else None
 
 
-def _candidates(storage: Storage) -> Iterator[OldRepository]:
+def _candidates(storage: Storage) -> Iterator[LegacyRepository]:
     found: dict[LegacyGeneration, RefLayout] = {}
     for layout in find_layouts(storage):
         found.setdefault(layout.generation, layout)
@@ -60,7 +60,7 @@ def _candidates(storage: Storage) -> Iterator[OldRepository]:
         yield _numbered(storage, layout)
     held = _state(storage)
     if held is not None:
-        yield OldRepository(G1, held.state.moved_to)
+        yield LegacyRepository(G1, held.state.moved_to)
 
 
 def _state(storage: Storage) -> Held | None:
@@ -74,9 +74,9 @@ def _state(storage: Storage) -> Held | None:
         return None
 
 
-def _numbered(storage: Storage, layout: RefLayout) -> OldRepository:
+def _numbered(storage: Storage, layout: RefLayout) -> LegacyRepository:
     """The repository whose main branch has files in a layout."""
-    base = OLD[layout.generation]
+    base = LEGACY[layout.generation]
     fence = None
     for step in steps_of(storage, layout, MAIN):
         blob = storage.get(step.key)
@@ -89,10 +89,10 @@ def _numbered(storage: Storage, layout: RefLayout) -> OldRepository:
         names = NameBook()
         if record.name is not None:
             names.note("snapshots", record.snapshot, record.name)
-        files = BodyFiles(storage, base, names)
+        files = G2G3Files(storage, base, names)
         style = files.style_of(record.snapshot)
-        return OldRepository(base if style is None else base.in_dialect(*style), fence)
-    return OldRepository(base, fence)
+        return LegacyRepository(base if style is None else base.in_dialect(*style), fence)
+    return LegacyRepository(base, fence)
 
 
 def objects_of(
@@ -108,9 +108,9 @@ def objects_of(
             held = state.find()
             named = None if held is None else held.state.store_root
             root, below = _root(storage, named, _opened(store_root))
-            return OldObjects(root, StructureFiles(root, generation, names, state, below))
+            return LegacyObjects(root, G1Files(root, generation, names, state, below))
         case Protocol.NUMBERED_FILES:
-            return OldObjects(storage, BodyFiles(storage, generation, names))
+            return LegacyObjects(storage, G2G3Files(storage, generation, names))
         case _:
             return storage
 

@@ -11,13 +11,13 @@ from frazil.formats.generation import Generation, Protocol
 from frazil.model.config import RepositoryConfig
 from frazil.storage.assets import Assets
 from frazil.storage.base import Storage
-from frazil.storage.older.name_book import NameBook
-from frazil.storage.older.opening import objects_of
-from frazil.storage.older.state_file import StateFile
+from frazil.storage.legacy.name_book import NameBook
+from frazil.storage.legacy.opening import objects_of
+from frazil.storage.legacy.state_file import StateFile
 
 
 @dataclass(frozen=True, slots=True)
-class OldParts:
+class LegacyParts:
     """What the refs and the objects of one repository have in common."""
 
     storage: Storage
@@ -38,16 +38,16 @@ class OldParts:
         return NumberedRefs(self.storage, assets, self.config, self.generation, self.names)
 
 
-def old_parts(
+def legacy_parts(
     storage: Storage,
     generation: Generation,
     config: RepositoryConfig,
     store_root: Storage | str | None = None,
-) -> OldParts:
+) -> LegacyParts:
     """The parts of a repository at a place; `storage` has the settings of `config`."""
     # What a backend says by default is for the official package, whose disks replace nothing
     # conditionally; ours do.
     asked = None if config.storage is None else config.storage.unsafe_use_conditional_update
     replaces = asked is not False
     state = StateFile(storage, replaces=replaces)
-    return OldParts(storage, generation, config, NameBook(), state, store_root)
+    return LegacyParts(storage, generation, config, NameBook(), state, store_root)

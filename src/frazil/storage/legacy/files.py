@@ -29,13 +29,13 @@ from frazil.model.derived_log import derived_log, moves_between
 from frazil.model.history import Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, overlap
 from frazil.storage.base import Listed, Storage
-from frazil.storage.older.name_book import CLASSES, NameBook
+from frazil.storage.legacy.name_book import CLASSES, NameBook
 
 MANY: Final = 64
 """So many names are found quicker by listing all than by asking for each."""
 
 
-class OldFiles(ABC):
+class LegacyFiles(ABC):
     """The immutable files of one repository, read and written as one generation does."""
 
     def __init__(

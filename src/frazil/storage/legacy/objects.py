@@ -34,8 +34,8 @@ from frazil.storage.base import (
     Written,
     byte_span,
 )
-from frazil.storage.older.files import OldFiles
-from frazil.storage.older.name_book import CLASSES
+from frazil.storage.legacy.files import LegacyFiles
+from frazil.storage.legacy.name_book import CLASSES
 from frazil.storage.wrapped import WrappedStorage
 
 KINDS: Final[dict[str, Kind]] = {
@@ -49,10 +49,10 @@ LEVEL: Final = 1
 """Nobody keeps what is made here, so it is packed quickly."""
 
 
-class OldObjects(WrappedStorage):
+class LegacyObjects(WrappedStorage):
     """Another storage, whose old files appear as objects of spec 1."""
 
-    def __init__(self, inner: Storage, files: OldFiles) -> None:
+    def __init__(self, inner: Storage, files: LegacyFiles) -> None:
         super().__init__(inner)
         self.files: Final = files
         """what the objects are made from"""
@@ -255,23 +255,23 @@ class OldObjects(WrappedStorage):
 
 def stored_key(storage: Storage, key: str) -> str:
     """The key under which a place has an object that a repository knows by `key`."""
-    return storage.where(key) if isinstance(storage, OldObjects) else key
+    return storage.where(key) if isinstance(storage, LegacyObjects) else key
 
 
-def old_files(storage: Storage) -> OldFiles | None:
+def legacy_files(storage: Storage) -> LegacyFiles | None:
     """The files that the objects of an old repository are made from; None for other storages."""
-    return storage.files if isinstance(storage, OldObjects) else None
+    return storage.files if isinstance(storage, LegacyObjects) else None
 
 
 def attribute_files(storage: Storage) -> Iterator[Listed]:
     """The attribute files of a repository, by their own keys."""
-    if isinstance(storage, OldObjects):
+    if isinstance(storage, LegacyObjects):
         yield from storage.inner.list(storage.files.folders["attributes"])
 
 
 def attribute_files_of(storage: Storage, snapshots: Iterable[SnapshotId]) -> set[str]:
     """The keys of the attribute files that some snapshots need."""
-    if not isinstance(storage, OldObjects):
+    if not isinstance(storage, LegacyObjects):
         return set()
     folder = storage.files.folders["attributes"]
     return {folder + name for one in snapshots for name in storage.files.attribute_files_of(one)}

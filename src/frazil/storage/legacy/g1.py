@@ -38,17 +38,17 @@ from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Node
 from frazil.storage.assets import Lru
 from frazil.storage.base import Attributes, Storage, absent
-from frazil.storage.older.bodies import RECORDED_NODES
-from frazil.storage.older.files import OldFiles
-from frazil.storage.older.name_book import NameBook
-from frazil.storage.older.state_file import StateFile
+from frazil.storage.legacy.g2_g3 import RECORDED_NODES
+from frazil.storage.legacy.files import LegacyFiles
+from frazil.storage.legacy.name_book import NameBook
+from frazil.storage.legacy.state_file import StateFile
 
 INLINE_ATTRIBUTES: Final = 4096
 """Larger ones go to an attribute file, one for each commit."""
 UNNAMED: Final = Attributes(is_unnamed=True)
 
 
-class StructureFiles(OldFiles):
+class G1Files(LegacyFiles):
     """Files of a repository of G1; its state tells what snapshots are called and descend from."""
 
     def __init__(

@@ -44,13 +44,13 @@ from frazil.model.history import ManifestFile, Metadata, Snapshot, TransactionLo
 from frazil.model.nodes import ArrayNode
 from frazil.storage.assets import Lru
 from frazil.storage.base import Attributes, Storage, absent
-from frazil.storage.older.files import OldFiles
-from frazil.storage.older.name_book import NameBook
-from frazil.storage.older.steps import layout_at, steps_of
+from frazil.storage.legacy.files import LegacyFiles
+from frazil.storage.legacy.name_book import NameBook
+from frazil.storage.legacy.steps import layout_at, steps_of
 
 RECORDED_NODES: Final = 100_000
 """Nodes of snapshots that are kept, because their successors need what the model does not hold."""
-STRAYING: Final = frozenset({Dialect.G3_UNRELEASED, Dialect.G3A, Dialect.G3B})
+MISPLACING: Final = frozenset({Dialect.G3_UNRELEASED, Dialect.G3A, Dialect.G3B})
 """Whose writers could put references of other arrays under a node, and misname the root."""
 UNDECIDED: Final = frozenset({Dialect.G2_MAPS, Dialect.G2_MAPS_TEXT, Dialect.G3B})
 """Which snapshots alone do not tell for certain."""
@@ -65,7 +65,7 @@ PRESERVED: Final = "legacy-g3/"
 log = logging.getLogger(__name__)
 
 
-class BodyFiles(OldFiles):
+class G2G3Files(LegacyFiles):
     """Files of a repository of G2 or G3, written in the dialect that it uses."""
 
     def __init__(self, storage: Storage, generation: Generation, names: NameBook) -> None:
@@ -157,7 +157,7 @@ class BodyFiles(OldFiles):
         """
         snapshot = record.snapshot
         parent = snapshot.parent_id
-        if parent is None or record.total_parents != 1 or record.dialect not in STRAYING:
+        if parent is None or record.total_parents != 1 or record.dialect not in MISPLACING:
             return record
         if self._root is None:
             there = self.storage.head(self.key("snapshots", parent)) is not None
