@@ -75,6 +75,7 @@ class NumberedRefs(FileRefs):
         config: RepositoryConfig,
         generation: Generation,
         names: NameBook,
+        layout: RefLayout | None = None,
     ) -> None:
         super().__init__(storage, assets)
         assert generation.dialect is not None
@@ -82,13 +83,14 @@ class NumberedRefs(FileRefs):
         self._dialect = generation.dialect
         self._retries = config.update_retries()
         self._names = names
+        self._layout = layout
         self._known: dict[str, int] = {}
         """numbers that branches are known to have reached"""
 
     @cached_property
     def layout(self) -> RefLayout:
         """How this repository names the files of its refs."""
-        return layout_at(self._storage, self._dialect.generation)
+        return self._layout or layout_at(self._storage, self._dialect.generation)
 
     # --- reading ---
 

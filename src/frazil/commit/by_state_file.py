@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from frazil.commit.base import MAIN, Publication, attempts, gone, moved, refuse_main
 from frazil.commit.file_refs import Expired, FileRefs, refuse_newer
@@ -49,14 +49,15 @@ class StateFileRefs(FileRefs):
         super().__init__(storage, assets)
         self.generation = generation
         self._retries = config.update_retries()
-        self._file = file
+        self.file: Final = file
+        """the state file itself"""
 
     # --- reading ---
 
     @property
     def state(self) -> State:
         """The state as it is now."""
-        return self._file.read().state
+        return self.file.read().state
 
     def branches(self) -> Mapping[str, SnapshotId]:
         return self._refs("branch")
@@ -138,7 +139,7 @@ class StateFileRefs(FileRefs):
         try:
             self._edit(change, ready)
         except (ConflictError, StorageError) as error:
-            if not self._landed_all_the_same(publication, error, lambda: [self._file.read().key]):
+            if not self._landed_all_the_same(publication, error, lambda: [self.file.read().key]):
                 raise
 
     def register_detached(
@@ -154,7 +155,7 @@ class StateFileRefs(FileRefs):
         self._edit(change)
 
     def entry_key(self) -> str:
-        return self._file.read().key
+        return self.file.read().key
 
     def create_main(self, first: SnapshotEntry) -> bool:
         item = new_item(
@@ -165,9 +166,9 @@ class StateFileRefs(FileRefs):
         )
         name = plain_name(LegacyGeneration.G1, "snapshots", ObjectId.random())
         state = g1_state.first_state(name, item, MAIN)
-        if not self._file.replaces:
+        if not self.file.replaces:
             state = replace(state, commit_mode=g1_state.CLAIMS)
-        return self._file.create(state)
+        return self.file.create(state)
 
     def create_branch(self, name: str, target: SnapshotId) -> None:
         try:
@@ -262,10 +263,10 @@ class StateFileRefs(FileRefs):
     ) -> None:
         """Swap the state for what `change` makes of it; None leaves it as it is."""
         for _ in attempts(self._retries):
-            held: Held = self._file.read()
+            held: Held = self.file.read()
             _refuse_moved(held.state)
             state = change(held.state)
-            if state is None or self._file.swap(held, state, ready):
+            if state is None or self.file.swap(held, state, ready):
                 return
         raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)
 

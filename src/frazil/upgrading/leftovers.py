@@ -107,7 +107,8 @@ def left_at(place: Storage, new: Context | None, store_root: Storage | str | Non
     if old is None:
         raise cannot("there are no files of an older generation here, or they were cleaned up")
     config = RepositoryConfig() if new is None else new.config
-    return Left(source_of(make_context(place, old, config, None, store_root=store_root)), new)
+    context = make_context(place, old.generation, config, None, old, store_root)
+    return Left(source_of(context), new)
 
 
 def delete_all(place: Storage, keys: Iterable[str]) -> None:

@@ -18,8 +18,8 @@ from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.fencing import OldRefs
 from frazil.model.history import Micros
 from frazil.storage.base import Storage
-from frazil.storage.legacy.g2_g3 import PRESERVED
 from frazil.storage.legacy.files import LegacyFiles
+from frazil.storage.legacy.g2_g3 import PRESERVED
 from frazil.storage.legacy.objects import legacy_files
 from frazil.transaction.context import Context
 from frazil.upgrading.records import cannot
