@@ -6,14 +6,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, NoReturn
 
-from frazil.commit.base import MAIN, Publication, attempts, gone, moved, refuse_main
-from frazil.commit.file_refs import Expired, FileRefs, refuse_newer
+from frazil.commit.base import (
+    MAIN,
+    Publication,
+    attempts,
+    branch_exists,
+    elsewhere,
+    gone,
+    moved,
+    refuse_main,
+    tag_exists,
+)
+from frazil.commit.file_refs import Expired, FileRefs, no_config, refuse_newer
 from frazil.commit.upgrades import fenced
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
     ErrorKind,
-    FormatError,
     InternalError,
     RefNotFoundError,
     SnapshotNotFoundError,
@@ -176,11 +185,7 @@ class StateFileRefs(FileRefs):
         except AlreadyExistsError as error:
             if error.kind == ErrorKind.TAG_ALREADY_EXISTS:
                 raise
-            raise ConflictError(
-                message=f"branch update conflict: branch {name!r} already exists",
-                kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
-                actual_parent=str(self.branch_tip(name)),
-            ) from error
+            raise branch_exists(name, self.branch_tip(name)) from error
 
     def create_tag(self, name: str, target: SnapshotId) -> None:
         try:
@@ -188,10 +193,7 @@ class StateFileRefs(FileRefs):
         except AlreadyExistsError as error:
             if error.kind == ErrorKind.BRANCH_ALREADY_EXISTS:
                 raise
-            raise AlreadyExistsError(
-                f"tag {name!r} already exists, or was deleted: tag names cannot be used again",
-                kind=ErrorKind.TAG_ALREADY_EXISTS,
-            ) from error
+            raise tag_exists(name) from error
 
     def _create(self, name: str, kind: RefType, target: SnapshotId) -> None:
         check_ref_name(kind, name)
@@ -211,12 +213,7 @@ class StateFileRefs(FileRefs):
             _require(state, requires)
             tip = self._target(state, name, "branch")
             if expected is not None and tip != expected:
-                raise ConflictError(
-                    message=f"branch update conflict: expected {name!r} at {expected}, found {tip}",
-                    kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
-                    expected_parent=str(expected),
-                    actual_parent=str(tip),
-                )
+                raise elsewhere(name, expected, tip)
             return None if tip == target else g1_state.move_branch(state, name, wanted.name)
 
         self._edit(change)
@@ -238,11 +235,7 @@ class StateFileRefs(FileRefs):
         self._edit(change)
 
     def edit_config(self, change: Callable[[JSON | None], JSON]) -> NoReturn:
-        raise FormatError(
-            f"repositories of {self.generation.title} cannot keep a configuration; "
-            "give it whenever you open this one",
-            kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,
-        )
+        raise no_config(self.generation)
 
     def expire_at_once(
         self, cutoff: Micros, *, branches: bool, tags: bool, dry_run: bool = False
