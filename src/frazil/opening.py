@@ -28,7 +28,7 @@ from frazil.storage.assets import log_key, snapshot_key
 from frazil.storage.base import Fetched, Storage, Written
 from frazil.storage.credentials import AnyCredential
 from frazil.storage.trust import Trust, endpoints_of, own_containers
-from frazil.transaction.context import Context, Known, make_context
+from frazil.transaction.context import Context, KnownRepository, make_context
 
 INITIAL_MESSAGE: Final = "Repository initialized"
 INITIAL_METADATA: Final = {"__icechunk": {"is_root": True}}
@@ -43,7 +43,7 @@ class Detected:
     """A repository that was found; `known` is what was read to tell its generation."""
 
     generation: Generation
-    known: Known | None = None
+    known: KnownRepository | None = None
 
 
 def detect(storage: Storage) -> Detected | None:

@@ -31,7 +31,7 @@ REFS_AT_ONCE: Final = 2_000_000
 """References coded at once, unless there are more in as many manifests as there are cores."""
 T = TypeVar("T")
 R = TypeVar("R")
-Known: TypeAlias = "tuple[Version, RepoInfo] | LegacyRepository"
+KnownRepository: TypeAlias = "tuple[Version, RepoInfo] | LegacyRepository"
 """What tells a repository's generation: its repo object, or the files of a legacy one."""
 
 
@@ -109,7 +109,7 @@ def make_context(
     generation: Generation,
     config: RepositoryConfig,
     authorized: Mapping[str, AnyCredential | None] | None,
-    known: Known | None = None,
+    known: KnownRepository | None = None,
     store_root: Storage | str | None = None,
     trust: Trust = NOTHING,
 ) -> Context:
@@ -137,7 +137,7 @@ def _parts(
     storage: Storage,
     generation: Generation,
     config: RepositoryConfig,
-    known: Known | None,
+    known: KnownRepository | None,
     store_root: Storage | str | None,
 ) -> tuple[Storage, Callable[[Storage], Assets], Callable[[Assets], RefStore]]:
     """The objects of a repository under the keys of a spec, its assets and its refs."""

@@ -55,9 +55,9 @@ UNDECIDED: Final = frozenset({Dialect.G2_MAPS, Dialect.G2_MAPS_TEXT, Dialect.G3B
 """Which snapshots alone do not tell for certain."""
 LOOKED_AT: Final = 4
 """Manifests that are read to tell dialects apart that differ in nothing else."""
-JSON: Final = ".json"
-MSGPACK: Final = ".msgpack"
-OTHER_EXTENSION: Final = {JSON: MSGPACK, MSGPACK: JSON}
+JSON_SUFFIX: Final = ".json"
+MSGPACK_SUFFIX: Final = ".msgpack"
+OTHER_SUFFIX: Final = {JSON_SUFFIX: MSGPACK_SUFFIX, MSGPACK_SUFFIX: JSON_SUFFIX}
 PRESERVED: Final = "legacy-g3/"
 """Below it, an upgrade keeps the files of G3 whose keys it needs for their successors."""
 
@@ -87,7 +87,7 @@ class G2G3Files(LegacyFiles):
         """G2 tells the encoding of metadata files in their names."""
         if self.age is not LegacyGeneration.G2 or kind == "chunks":
             return ""
-        return JSON if self.dialect is Dialect.G2_JSON else MSGPACK
+        return JSON_SUFFIX if self.dialect is Dialect.G2_JSON else MSGPACK_SUFFIX
 
     def likely_keys(self, kind: Kind, id: ObjectId) -> Iterator[str]:
         """Under the encoding of the dialect, then under the other one."""
@@ -95,7 +95,7 @@ class G2G3Files(LegacyFiles):
         yield key
         extension = self.extension(kind)
         if extension and key.endswith(extension):
-            yield key.removesuffix(extension) + OTHER_EXTENSION[extension]
+            yield key.removesuffix(extension) + OTHER_SUFFIX[extension]
 
     def fetch(
         self, kind: Kind, id: ObjectId, near: Storage | None = None
@@ -154,7 +154,12 @@ class G2G3Files(LegacyFiles):
 
     def _attributes(self, file: str) -> tuple[Metadata, ...]:
         folder = self.folders["attributes"]
-        for name in (file + self.extension("attributes"), file, file + JSON, file + MSGPACK):
+        for name in (
+            file + self.extension("attributes"),
+            file,
+            file + JSON_SUFFIX,
+            file + MSGPACK_SUFFIX,
+        ):
             blob = self.storage.get(folder + name)
             if blob is not None:
                 return decode_attributes(blob, key=folder + name, dialect=self.dialect)
@@ -188,7 +193,9 @@ class G2G3Files(LegacyFiles):
         """Attribute files under each name that they may have."""
         record = self.record(id)
         named = set() if record is None else {ref.file for ref in record.attributes.values()}
-        return {name + extension for name in named for extension in ("", JSON, MSGPACK)}
+        return {
+            name + extension for name in named for extension in ("", JSON_SUFFIX, MSGPACK_SUFFIX)
+        }
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Write a new snapshot."""
