@@ -20,6 +20,7 @@ from frazil.commit.base import (
     backup_name,
     check_clock,
     create_object,
+    elsewhere,
     gone,
     later_than,
     moved,
@@ -31,7 +32,6 @@ from frazil.commit.base import (
 )
 from frazil.errors import (
     AlreadyExistsError,
-    ConflictError,
     ErrorKind,
     FormatError,
     ReadOnlyError,
@@ -345,12 +345,7 @@ class RepoObjectRefs(RefStore):
             _entry(info, target)
             _require(info, requires)
             if expected is not None and tip != expected:
-                raise ConflictError(
-                    message=f"branch update conflict: expected {name!r} at {expected}, found {tip}",
-                    kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
-                    expected_parent=str(expected),
-                    actual_parent=str(tip),
-                )
+                raise elsewhere(name, expected, tip)
             return Edit(
                 history.BranchReset(name, tip), {"branches": {**info.branches, name: target}}
             )

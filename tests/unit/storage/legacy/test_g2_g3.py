@@ -13,7 +13,6 @@ from frazil.errors import InvalidInputError
 from frazil.formats.legacy.codec import (
     decode_manifest,
     decode_snapshot,
-    encode_attributes,
     encode_manifest,
     encode_snapshot,
 )
@@ -28,6 +27,7 @@ from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
 from tests.support.generations import Spec
 from tests.support.nodes import array_document, contents, group_document, write_keys
+from tests.unit.formats.legacy.samples import encode_attributes
 
 TAIL = [1, 2, 3, 4]
 G3 = LegacyGeneration.G3

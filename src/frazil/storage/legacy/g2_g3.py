@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Final
 
@@ -36,46 +35,51 @@ from frazil.formats.legacy.records import (
     Names,
     SnapshotRecord,
 )
-from frazil.formats.legacy.ref_names import MAIN
+from frazil.formats.legacy.ref_names import MAIN, RefLayout
 from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId
 from frazil.logs import warn_once
 from frazil.model.chunks import ChunkTable
-from frazil.model.history import ManifestFile, Metadata, Snapshot, TransactionLog
+from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode
 from frazil.storage.assets import Lru
-from frazil.storage.base import Attributes, Storage, absent
-from frazil.storage.older.files import OldFiles
-from frazil.storage.older.name_book import NameBook
-from frazil.storage.older.steps import layout_at, steps_of
+from frazil.storage.base import Storage, absent
+from frazil.storage.legacy.files import LegacyFiles
+from frazil.storage.legacy.name_book import NameBook
+from frazil.storage.legacy.steps import layout_at, steps_of
 
 RECORDED_NODES: Final = 100_000
 """Nodes of snapshots that are kept, because their successors need what the model does not hold."""
-STRAYING: Final = frozenset({Dialect.G3_UNRELEASED, Dialect.G3A, Dialect.G3B})
+MISPLACING: Final = frozenset({Dialect.G3_UNRELEASED, Dialect.G3A, Dialect.G3B})
 """Whose writers could put references of other arrays under a node, and misname the root."""
 UNDECIDED: Final = frozenset({Dialect.G2_MAPS, Dialect.G2_MAPS_TEXT, Dialect.G3B})
 """Which snapshots alone do not tell for certain."""
 LOOKED_AT: Final = 4
 """Manifests that are read to tell dialects apart that differ in nothing else."""
-PATIENCE_S: Final = 60.0
-"""How long a snapshot waits for the size of a manifest that is being written beside it."""
-UNNAMED: Final = Attributes(is_unnamed=True)
+JSON_SUFFIX: Final = ".json"
+MSGPACK_SUFFIX: Final = ".msgpack"
+OTHER_SUFFIX: Final = {JSON_SUFFIX: MSGPACK_SUFFIX, MSGPACK_SUFFIX: JSON_SUFFIX}
 PRESERVED: Final = "legacy-g3/"
 """Below it, an upgrade keeps the files of G3 whose keys it needs for their successors."""
 
 log = logging.getLogger(__name__)
 
 
-class BodyFiles(OldFiles):
+class G2G3Files(LegacyFiles):
     """Files of a repository of G2 or G3, written in the dialect that it uses."""
 
-    def __init__(self, storage: Storage, generation: Generation, names: NameBook) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        generation: Generation,
+        names: NameBook,
+        layout: RefLayout | None = None,
+    ) -> None:
         super().__init__(storage, generation, names)
+        self._layout = layout
         self._records: Lru[SnapshotId, SnapshotRecord] = Lru(
             RECORDED_NODES, lambda record: len(record.snapshot.nodes)
         )
         self._wrapping: Final = generation.wrapping
-        self._sizes: dict[ManifestId, int] = {}
-        self._written: Final = threading.Condition()
         self._ranks: dict[ManifestId, dict[NodeId, int]] = {}
         self._root: SnapshotId | None = None
 
@@ -83,11 +87,21 @@ class BodyFiles(OldFiles):
         """G2 tells the encoding of metadata files in their names."""
         if self.age is not LegacyGeneration.G2 or kind == "chunks":
             return ""
-        return ".json" if self.dialect is Dialect.G2_JSON else ".msgpack"
+        return JSON_SUFFIX if self.dialect is Dialect.G2_JSON else MSGPACK_SUFFIX
 
-    def fetch(self, kind: Kind, id: ObjectId) -> tuple[str, bytes] | None:
+    def likely_keys(self, kind: Kind, id: ObjectId) -> Iterator[str]:
+        """Under the encoding of the dialect, then under the other one."""
+        key = self.key(kind, id)
+        yield key
+        extension = self.extension(kind)
+        if extension and key.endswith(extension):
+            yield key.removesuffix(extension) + OTHER_SUFFIX[extension]
+
+    def fetch(
+        self, kind: Kind, id: ObjectId, near: Storage | None = None
+    ) -> tuple[str, bytes] | None:
         """A file with its key; where an upgrade has put its successor, the file it preserved."""
-        found = super().fetch(kind, id)
+        found = super().fetch(kind, id, near)
         if found is None or self.age is not LegacyGeneration.G3 or not is_flat(found[1]):
             return found
         original = self.storage.get(PRESERVED + found[0])
@@ -106,14 +120,11 @@ class BodyFiles(OldFiles):
         """A snapshot with what its file knows beyond the model; may be a remembered one."""
         return self._records.get(id) or self._read(id)
 
-    def style_of(self, id: SnapshotId) -> tuple[Dialect, Wrapping | None] | None:
+    def style_of(self, record: SnapshotRecord) -> tuple[Dialect, Wrapping | None]:
         """The dialect that a snapshot, as far as it and some of its manifests tell, is in.
 
         Also what is around its file, if that is not what is usual for the dialect.
         """
-        record = self.record(id)
-        if record is None:
-            return None
         dialect = record.dialect
         if dialect in UNDECIDED:
             files = record.snapshot.manifest_files[:LOOKED_AT]
@@ -143,7 +154,12 @@ class BodyFiles(OldFiles):
 
     def _attributes(self, file: str) -> tuple[Metadata, ...]:
         folder = self.folders["attributes"]
-        for name in (file + self.extension("attributes"), file, f"{file}.json", f"{file}.msgpack"):
+        for name in (
+            file + self.extension("attributes"),
+            file,
+            file + JSON_SUFFIX,
+            file + MSGPACK_SUFFIX,
+        ):
             blob = self.storage.get(folder + name)
             if blob is not None:
                 return decode_attributes(blob, key=folder + name, dialect=self.dialect)
@@ -157,7 +173,7 @@ class BodyFiles(OldFiles):
         """
         snapshot = record.snapshot
         parent = snapshot.parent_id
-        if parent is None or record.total_parents != 1 or record.dialect not in STRAYING:
+        if parent is None or record.total_parents != 1 or record.dialect not in MISPLACING:
             return record
         if self._root is None:
             there = self.storage.head(self.key("snapshots", parent)) is not None
@@ -166,7 +182,8 @@ class BodyFiles(OldFiles):
 
     def _first(self) -> SnapshotId | None:
         """The snapshot that the main branch began with."""
-        steps = [*steps_of(self.storage, layout_at(self.storage, self.age), MAIN)]
+        layout = self._layout or layout_at(self.storage, self.age)
+        steps = [*steps_of(self.storage, layout, MAIN)]
         blob = self.storage.get(steps[-1].key) if steps else None
         if blob is None:
             return None
@@ -176,50 +193,29 @@ class BodyFiles(OldFiles):
         """Attribute files under each name that they may have."""
         record = self.record(id)
         named = set() if record is None else {ref.file for ref in record.attributes.values()}
-        return {name + extension for name in named for extension in ("", ".json", ".msgpack")}
+        return {
+            name + extension for name in named for extension in ("", JSON_SUFFIX, MSGPACK_SUFFIX)
+        }
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Write a new snapshot."""
         parent = None if snapshot.parent_id is None else self.record(snapshot.parent_id)
-        snapshot = replace(snapshot, manifest_files=self._sized(snapshot, parent))
         record = (
             root_record(snapshot, self.dialect)
             if parent is None
             else successor(replace(parent, dialect=self.dialect), snapshot)
         )
         record = replace(record, names=self.names.names())
-        key = self.key("snapshots", snapshot.id)
-        self.storage.put(key, encode_snapshot(record, self._wrapping), UNNAMED)
+        self.put("snapshots", snapshot.id, encode_snapshot(record, self._wrapping))
         self._records.put(snapshot.id, record)
-
-    def _sized(self, snapshot: Snapshot, base: SnapshotRecord | None) -> tuple[ManifestFile, ...]:
-        """What a snapshot tells of its manifests, with the sizes of the files as they are."""
-        known = {} if base is None else {file.id: file for file in base.snapshot.manifest_files}
-        made = []
-        for file in snapshot.manifest_files:
-            if file.id in known:
-                made.append(known[file.id])
-                continue
-            made.append(replace(file, size_bytes=self._size(file.id)))
-        return tuple(made)
-
-    def _size(self, id: ManifestId) -> int:
-        """The size of a manifest that was or is being written, here or by another process."""
-        if "size" not in layout_of(self.dialect).file_info:
-            return 0
-        if id not in self._sizes:
-            there = self.storage.head(self.key("manifests", id))
-            if there is not None:
-                return there.size_bytes
-            with self._written:  # it is on its way in another thread
-                self._written.wait_for(lambda: id in self._sizes, PATIENCE_S)
-        return self._sizes.get(id, 0)
 
     # --- manifests ---
 
-    def manifest(self, id: ManifestId) -> Mapping[NodeId, ChunkTable] | None:
+    def manifest(
+        self, id: ManifestId, near: Storage | None = None
+    ) -> Mapping[NodeId, ChunkTable] | None:
         """The references of a manifest, those that strayed under other arrays left out."""
-        found = self.fetch("manifests", id)
+        found = self.fetch("manifests", id, near)
         if found is None:
             return None
         key, blob = found
@@ -282,16 +278,12 @@ class BodyFiles(OldFiles):
                 for ref in node.manifests:
                     self._ranks.setdefault(ref.id, {})[node.id] = len(node.shape)
 
-    def save_manifest(self, id: ManifestId, tables: Mapping[NodeId, ChunkTable]) -> None:
-        """Write a manifest."""
+    def encode_manifest(self, id: ManifestId, tables: Mapping[NodeId, ChunkTable]) -> bytes:
+        """The file of a manifest."""
         if not self.names_are_ids:
             self.find_chunks(tables)
         record = ManifestRecord(tables, self.dialect, id, self.names.names().chunks)
-        blob = encode_manifest(record, self._wrapping)
-        with self._written:
-            self._sizes[id] = len(blob)
-            self._written.notify_all()
-        self.storage.put(self.key("manifests", id), blob, UNNAMED)
+        return encode_manifest(record, self._wrapping)
 
     # --- transaction logs ---
 
@@ -311,4 +303,4 @@ class BodyFiles(OldFiles):
         if self.dialect.has_logs:
             log = replace(log, moved_nodes=())
             blob = encode_log(from_log(log, self.dialect), self._wrapping)
-            self.storage.put(self.key("transactions", log.id), blob, UNNAMED)
+            self.put("transactions", log.id, blob)

@@ -1,8 +1,9 @@
-"""The objects of an old repository, named and written as spec 1 would have done.
+"""The objects of a legacy repository under the keys of spec 1.
 
-Sessions, maintenance and Spark know snapshots, manifests, transaction logs and chunks by the keys
-and the bytes of spec 1. What they read here was made from the files of the old generation, and
-what they write becomes such files. Commit protocols, which differ, use the storage below.
+Chunks are the same bytes under another key. Sessions and commits get all else as records from
+`LegacyAssets`. Maintenance, fsck and the trash look at the bytes of files: what they read here
+was made from the files of the legacy generation, and what they put back becomes such files.
+Commit protocols use the storage below.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from frazil.storage.base import (
     Written,
     byte_span,
 )
-from frazil.storage.older.files import OldFiles
-from frazil.storage.older.name_book import CLASSES
+from frazil.storage.legacy.files import LegacyFiles
+from frazil.storage.legacy.name_book import CLASSES
 from frazil.storage.wrapped import WrappedStorage
 
 KINDS: Final[dict[str, Kind]] = {
@@ -49,10 +50,10 @@ LEVEL: Final = 1
 """Nobody keeps what is made here, so it is packed quickly."""
 
 
-class OldObjects(WrappedStorage):
-    """Another storage, whose old files appear as objects of spec 1."""
+class LegacyObjects(WrappedStorage):
+    """Another storage, whose legacy files appear as objects of spec 1."""
 
-    def __init__(self, inner: Storage, files: OldFiles) -> None:
+    def __init__(self, inner: Storage, files: LegacyFiles) -> None:
         super().__init__(inner)
         self.files: Final = files
         """what the objects are made from"""
@@ -105,8 +106,8 @@ class OldObjects(WrappedStorage):
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
         """Return the object or a part of it.
 
-        What is made from an old file is given whole to whoever asks for its beginning, since
-        sizes that snapshots tell are those of the old file.
+        What is made from a legacy file is given whole to whoever asks for its beginning, since
+        sizes that snapshots tell are those of the legacy file.
         """
         made = self._made(key)
         if made is None:
@@ -201,7 +202,7 @@ class OldObjects(WrappedStorage):
     # --- writing ---
 
     def put(self, key: str, data: Bytes, attributes: Attributes = PLAIN) -> None:
-        """Write the object as a file of the old generation."""
+        """Write the object as a file of the legacy generation."""
         made = self._made(key)
         if made is None:
             self.inner.put(self._noted(key), data, attributes)
@@ -211,7 +212,8 @@ class OldObjects(WrappedStorage):
             self.files.save_snapshot(decode_snapshot(bytes(data), key=key))
         elif kind == "manifests":
             manifest = decode_manifest(bytes(data), key=key)
-            self.files.save_manifest(manifest.id, dict(manifest.tables()))
+            blob = self.files.encode_manifest(manifest.id, dict(manifest.tables()))
+            self.files.put(kind, manifest.id, blob)
         else:
             self.files.save_log(decode_log(bytes(data), key=key))
 
@@ -255,23 +257,23 @@ class OldObjects(WrappedStorage):
 
 def stored_key(storage: Storage, key: str) -> str:
     """The key under which a place has an object that a repository knows by `key`."""
-    return storage.where(key) if isinstance(storage, OldObjects) else key
+    return storage.where(key) if isinstance(storage, LegacyObjects) else key
 
 
-def old_files(storage: Storage) -> OldFiles | None:
-    """The files that the objects of an old repository are made from; None for other storages."""
-    return storage.files if isinstance(storage, OldObjects) else None
+def legacy_files(storage: Storage) -> LegacyFiles | None:
+    """The files that the objects of a legacy repository are made from; None for others."""
+    return storage.files if isinstance(storage, LegacyObjects) else None
 
 
 def attribute_files(storage: Storage) -> Iterator[Listed]:
     """The attribute files of a repository, by their own keys."""
-    if isinstance(storage, OldObjects):
+    if isinstance(storage, LegacyObjects):
         yield from storage.inner.list(storage.files.folders["attributes"])
 
 
 def attribute_files_of(storage: Storage, snapshots: Iterable[SnapshotId]) -> set[str]:
     """The keys of the attribute files that some snapshots need."""
-    if not isinstance(storage, OldObjects):
+    if not isinstance(storage, LegacyObjects):
         return set()
     folder = storage.files.folders["attributes"]
     return {folder + name for one in snapshots for name in storage.files.attribute_files_of(one)}

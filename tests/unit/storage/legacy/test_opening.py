@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from tests.support.faulty import FaultyStorage
 from tests.support.generations import OLD, Spec
 from tests.support.nodes import array_document, contents, group_document, write_keys
 
@@ -147,3 +149,19 @@ def test_a_local_repository_can_be_moved_and_opened_read_only(spec: Spec, tmp_pa
     seen = told(repository)
     (tmp_path / "here").rename(tmp_path / "there")
     assert told(Repository.open(tmp_path / "there")) == seen
+
+
+@pytest.mark.parametrize("spec", [*OLD, "g2-msgpack", "3b", "3e"])
+def test_each_question_is_asked_once(spec: Spec) -> None:
+    storage = MemoryStorage()
+    seen = contents(filled(storage, spec).readonly_session("main"))
+    watched = FaultyStorage(storage)
+    repository = Repository.open(watched)
+    asked = Counter(watched.calls)
+    assert max(asked.values()) == 1
+    assert len(asked) <= 12
+    watched.forget_calls()
+    assert contents(repository.readonly_session("main")) == seen
+    if spec != "g1":  # there the state file is asked for whether it has changed
+        # The branch, which may have moved, a manifest and a chunk: nothing that was read before.
+        assert [operation for operation, _ in watched.calls] == ["list", "get", "get", "get"]

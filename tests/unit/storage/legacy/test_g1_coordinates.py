@@ -7,11 +7,11 @@ import pytest
 import zarr
 
 from frazil.errors import FormatError
-from frazil.formats.legacy.g1_coords import encode_coord
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from frazil.upgrade import upgrade_older
 from tests.support.seed_files import COORDS, G1, Array, Encode
+from tests.unit.formats.legacy.samples import encode_coord
 
 ENCODINGS: dict[str, Encode] = {**COORDS, "ovi1": encode_coord}
 

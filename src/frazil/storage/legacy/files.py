@@ -28,14 +28,15 @@ from frazil.model.chunks import ChunkTable, ChunkType, concat
 from frazil.model.derived_log import derived_log, moves_between
 from frazil.model.history import Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, overlap
-from frazil.storage.base import Listed, Storage
-from frazil.storage.older.name_book import CLASSES, NameBook
+from frazil.storage.base import Attributes, Listed, Storage
+from frazil.storage.legacy.name_book import CLASSES, NameBook
 
+UNNAMED: Final = Attributes(is_unnamed=True)
 MANY: Final = 64
 """So many names are found quicker by listing all than by asking for each."""
 
 
-class OldFiles(ABC):
+class LegacyFiles(ABC):
     """The immutable files of one repository, read and written as one generation does."""
 
     def __init__(
@@ -75,6 +76,10 @@ class OldFiles(ABC):
             return folder + file
         name = self.names.name(kind, id) or plain_name(self.age, kind, id)
         return folder + name + self.extension(kind)
+
+    def likely_keys(self, kind: Kind, id: ObjectId) -> Iterator[str]:
+        """The keys under which a file is looked for without listing any."""
+        yield self.key(kind, id)
 
     def find(self, kind: Kind, id: ObjectId) -> str | None:
         """The key of a file that is not where it should be, from a listing; None for none."""
@@ -128,15 +133,27 @@ class OldFiles(ABC):
         if self.folders[kind] + name != self.key(kind, id):
             self.names.note_file(kind, id, name)
 
-    def fetch(self, kind: Kind, id: ObjectId) -> tuple[str, bytes] | None:
-        """A file with its key, looked for in a listing if it is not where it should be."""
-        key = self.key(kind, id)
-        blob = self.storage.get(key)
-        if blob is None:
-            elsewhere = self.find(kind, id)
-            blob = None if elsewhere is None else self.storage.get(elsewhere)
-            key = elsewhere or key
-        return None if blob is None else (key, blob)
+    def fetch(
+        self, kind: Kind, id: ObjectId, near: Storage | None = None
+    ) -> tuple[str, bytes] | None:
+        """A file with its key, looked for in a listing if it is not where it should be.
+
+        `near` is the storage with copies of some files.
+        """
+        storage = near or self.storage
+        for number, key in enumerate(self.likely_keys(kind, id)):
+            blob = storage.get(key)
+            if blob is not None:
+                if number:
+                    self._note(kind, id, key[len(self.folders[kind]) :])
+                return key, blob
+        elsewhere = self.find(kind, id)
+        blob = None if elsewhere is None else storage.get(elsewhere)
+        return None if elsewhere is None or blob is None else (elsewhere, blob)
+
+    def put(self, kind: Kind, id: ObjectId, blob: bytes) -> None:
+        """Write a file."""
+        self.storage.put(self.key(kind, id), blob, UNNAMED)
 
     def find_chunks(self, tables: Mapping[NodeId, ChunkTable]) -> None:
         """Make sure of the names of chunks that others have written or mentioned.
@@ -169,12 +186,14 @@ class OldFiles(ABC):
         """Write a snapshot, the successor of its parent."""
 
     @abstractmethod
-    def manifest(self, id: ManifestId) -> Mapping[NodeId, ChunkTable] | None:
+    def manifest(
+        self, id: ManifestId, near: Storage | None = None
+    ) -> Mapping[NodeId, ChunkTable] | None:
         """The references of a manifest; None for none."""
 
     @abstractmethod
-    def save_manifest(self, id: ManifestId, tables: Mapping[NodeId, ChunkTable]) -> None:
-        """Write a manifest."""
+    def encode_manifest(self, id: ManifestId, tables: Mapping[NodeId, ChunkTable]) -> bytes:
+        """The file of a manifest."""
 
     def log(self, id: SnapshotId) -> TransactionLog | None:
         """The transaction log of a snapshot, stored or derived; None where neither can be."""
@@ -192,11 +211,7 @@ class OldFiles(ABC):
         Raises:
             FormatError: two manifests have a reference each for one chunk of an array.
         """
-        several = {
-            node.id: node
-            for node in snapshot.nodes
-            if isinstance(node, ArrayNode) and len(node.manifests) > 1
-        }
+        several = spread_arrays(snapshot)
         if not several:
             return snapshot
         unknown = {ref.id for node in several.values() for ref in node.manifests}
@@ -280,3 +295,12 @@ class OldFiles(ABC):
             if table is not None and table.ndim == len(node.shape):
                 tables.append(table.within(tuple((0, max(1, size)) for size in node.grid)))
         return concat(tables, len(node.shape))
+
+
+def spread_arrays(snapshot: Snapshot) -> dict[NodeId, ArrayNode]:
+    """The arrays of a snapshot that have more than one manifest."""
+    return {
+        node.id: node
+        for node in snapshot.nodes
+        if isinstance(node, ArrayNode) and len(node.manifests) > 1
+    }

@@ -32,11 +32,13 @@ class Held:
 class StateFile:
     """The mutable state of one repository of G1."""
 
-    def __init__(self, storage: Storage, *, replaces: bool = True) -> None:
+    def __init__(
+        self, storage: Storage, *, replaces: bool = True, known: Held | None = None
+    ) -> None:
         self._storage = storage
         self.replaces: Final = replaces
         """whether the storage replaces objects conditionally"""
-        self._seen: Held | None = None
+        self._seen = known
         self._lock = threading.Lock()
 
     def find(self) -> Held | None:

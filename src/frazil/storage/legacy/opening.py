@@ -1,40 +1,47 @@
-"""Which repository from before spec 1 is at a place, and the form its objects are seen in."""
+"""Which repository from before spec 1 is at a place, and where its files are."""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
-from frazil.formats.generation import G1, OLD, Generation, Protocol
+from frazil.formats.generation import G1, LEGACY, Generation, Protocol
 from frazil.formats.legacy.codec import decode_ref
 from frazil.formats.legacy.g1_state import STATE_FILES
-from frazil.formats.legacy.records import LegacyGeneration
-from frazil.formats.legacy.ref_names import MAIN, RefLayout
+from frazil.formats.legacy.records import LegacyGeneration, SnapshotRecord
+from frazil.formats.legacy.ref_names import RefLayout
 from frazil.masking import bare_url
+from frazil.model.history import Snapshot
 from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url
-from frazil.storage.older.bodies import BodyFiles
-from frazil.storage.older.name_book import NameBook
-from frazil.storage.older.objects import OldObjects
-from frazil.storage.older.state_file import Held, StateFile
-from frazil.storage.older.steps import find_layouts, steps_of
-from frazil.storage.older.structures import StructureFiles
+from frazil.storage.legacy.files import LegacyFiles, spread_arrays
+from frazil.storage.legacy.g1 import G1Files
+from frazil.storage.legacy.g2_g3 import G2G3Files
+from frazil.storage.legacy.name_book import NameBook
+from frazil.storage.legacy.state_file import Held, StateFile
+from frazil.storage.legacy.steps import MainBranch, find_main
 from frazil.storage.read_only import ReadOnlyStorage
 
 
-@dataclass(frozen=True, slots=True)
-class OldRepository:
-    """A repository that was found; `moved_to` tells that an upgrade has begun or is done."""
+@dataclass(frozen=True, slots=True, eq=False)
+class LegacyRepository:
+    """A repository that was found, and what was read on the way."""
 
     generation: Generation
     moved_to: str | None = None
+    """an upgrade has begun or is done"""
+    layout: RefLayout | None = None
+    names: NameBook = field(default_factory=NameBook)
+    tip: Snapshot | None = None
+    """the snapshot of the main branch, if all of it is known"""
+    state: Held | None = None
 
 
-def find_old(storage: Storage) -> Generation | None:
-    """The generation of the old repository at a place, in the dialect it uses; None for none.
+def find_legacy(storage: Storage) -> LegacyRepository | None:
+    """The legacy repository at a place, in the dialect it uses; None for none.
 
     Raises:
         FormatError: there are several, none of which was upgraded, or its files are damaged.
@@ -49,18 +56,18 @@ def find_old(storage: Storage) -> Generation | None:
             kind=ErrorKind.UNSUPPORTED_SPEC_VERSION,
             url=storage.url,
         )
-    return live[0].generation if live else None
+    return live[0] if live else None
 
 
-def _candidates(storage: Storage) -> Iterator[OldRepository]:
-    found: dict[LegacyGeneration, RefLayout] = {}
-    for layout in find_layouts(storage):
-        found.setdefault(layout.generation, layout)
-    for layout in found.values():
-        yield _numbered(storage, layout)
+def _candidates(storage: Storage) -> Iterator[LegacyRepository]:
+    found: dict[LegacyGeneration, MainBranch] = {}
+    for branch in find_main(storage):
+        found.setdefault(branch.layout.generation, branch)
+    for branch in found.values():
+        yield _numbered(storage, branch)
     held = _state(storage)
     if held is not None:
-        yield OldRepository(G1, held.state.moved_to)
+        yield LegacyRepository(G1, held.state.moved_to, state=held)
 
 
 def _state(storage: Storage) -> Held | None:
@@ -74,45 +81,49 @@ def _state(storage: Storage) -> Held | None:
         return None
 
 
-def _numbered(storage: Storage, layout: RefLayout) -> OldRepository:
-    """The repository whose main branch has files in a layout."""
-    base = OLD[layout.generation]
-    fence = None
-    for step in steps_of(storage, layout, MAIN):
+def _numbered(storage: Storage, branch: MainBranch) -> LegacyRepository:
+    """The repository that a main branch is of."""
+    layout = branch.layout
+    found = LegacyRepository(LEGACY[layout.generation], layout=layout)
+    for step in branch.steps:
         blob = storage.get(step.key)
         if blob is None:
             continue  # deleted since it was listed
         record = decode_ref(blob, key=step.key, generation=layout.generation)
         if record.moved_to is not None:
-            fence = record.moved_to
+            found = replace(found, moved_to=record.moved_to)
             continue
-        names = NameBook()
         if record.name is not None:
-            names.note("snapshots", record.snapshot, record.name)
-        files = BodyFiles(storage, base, names)
-        style = files.style_of(record.snapshot)
-        return OldRepository(base if style is None else base.in_dialect(*style), fence)
-    return OldRepository(base, fence)
+            found.names.note("snapshots", record.snapshot, record.name)
+        files = G2G3Files(storage, found.generation, found.names, layout)
+        snapshot = files.record(record.snapshot)
+        if snapshot is None:
+            return found
+        generation = found.generation.in_dialect(*files.style_of(snapshot))
+        return replace(found, generation=generation, tip=_readable(snapshot))
+    return found
 
 
-def objects_of(
+def _readable(record: SnapshotRecord) -> Snapshot | None:
+    """A snapshot as sessions see it; None where manifests must be read for that."""
+    is_known = record.has_true_extents or not spread_arrays(record.snapshot)
+    return record.snapshot if is_known else None
+
+
+def files_of(
     storage: Storage,
     generation: Generation,
-    names: NameBook,
+    found: LegacyRepository,
     state: StateFile,
     store_root: Storage | str | None = None,
-) -> Storage:
-    """The objects of a repository in the form of a spec: the storage itself, unless it is old."""
-    match generation.protocol:
-        case Protocol.STATE_FILE:
-            held = state.find()
-            named = None if held is None else held.state.store_root
-            root, below = _root(storage, named, _opened(store_root))
-            return OldObjects(root, StructureFiles(root, generation, names, state, below))
-        case Protocol.NUMBERED_FILES:
-            return OldObjects(storage, BodyFiles(storage, generation, names))
-        case _:
-            return storage
+) -> LegacyFiles:
+    """The files of a legacy repository at a place."""
+    if generation.protocol is Protocol.STATE_FILE:
+        held = found.state or state.find()
+        named = None if held is None else held.state.store_root
+        root, below = _root(storage, named, _opened(store_root))
+        return G1Files(root, generation, found.names, state, below)
+    return G2G3Files(storage, generation, found.names, found.layout)
 
 
 def _root(storage: Storage, named: str | None, given: Storage | None) -> tuple[Storage, str]:

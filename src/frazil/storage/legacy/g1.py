@@ -37,18 +37,17 @@ from frazil.model.documents import document_of
 from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Node
 from frazil.storage.assets import Lru
-from frazil.storage.base import Attributes, Storage, absent
-from frazil.storage.older.bodies import RECORDED_NODES
-from frazil.storage.older.files import OldFiles
-from frazil.storage.older.name_book import NameBook
-from frazil.storage.older.state_file import StateFile
+from frazil.storage.base import Storage, absent
+from frazil.storage.legacy.files import UNNAMED, LegacyFiles
+from frazil.storage.legacy.g2_g3 import RECORDED_NODES
+from frazil.storage.legacy.name_book import NameBook
+from frazil.storage.legacy.state_file import StateFile
 
 INLINE_ATTRIBUTES: Final = 4096
 """Larger ones go to an attribute file, one for each commit."""
-UNNAMED: Final = Attributes(is_unnamed=True)
 
 
-class StructureFiles(OldFiles):
+class G1Files(LegacyFiles):
     """Files of a repository of G1; its state tells what snapshots are called and descend from."""
 
     def __init__(
@@ -163,8 +162,7 @@ class StructureFiles(OldFiles):
         record = replace(record, names=self.names.names())
         spilled = self._spill([n for n in snapshot.nodes if n.path not in record.attributes])
         record = replace(record, attributes={**record.attributes, **spilled})
-        key = self.key("snapshots", snapshot.id)
-        self.storage.put(key, encode_structure(record), UNNAMED)
+        self.put("snapshots", snapshot.id, encode_structure(record))
 
     def _spill(self, nodes: Sequence[Node]) -> dict[str, AttributeRef]:
         """Put large attributes into a file of their own."""
@@ -184,9 +182,11 @@ class StructureFiles(OldFiles):
 
     # --- manifests ---
 
-    def manifest(self, id: ManifestId) -> Mapping[NodeId, ChunkTable] | None:
+    def manifest(
+        self, id: ManifestId, near: Storage | None = None
+    ) -> Mapping[NodeId, ChunkTable] | None:
         """The references of an inventory."""
-        found = self.fetch("manifests", id)
+        found = self.fetch("manifests", id, near)
         if found is None:
             return None
         key, blob = found
@@ -204,11 +204,11 @@ class StructureFiles(OldFiles):
                 )
         return record.tables
 
-    def save_manifest(self, id: ManifestId, tables: Mapping[NodeId, ChunkTable]) -> None:
-        """Write an inventory."""
+    def encode_manifest(self, id: ManifestId, tables: Mapping[NodeId, ChunkTable]) -> bytes:
+        """The file of an inventory."""
         self.find_chunks(tables)
         record = ManifestRecord(tables, self.dialect, id, self.names.names().chunks)
-        self.storage.put(self.key("manifests", id), encode_inventory(record), UNNAMED)
+        return encode_inventory(record)
 
     def save_log(self, log: TransactionLog) -> None:
         """There are none in this generation."""
