@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from frazil.bulk import data_types
+from frazil.cf.attributes import FILL, plain_fill, plain_fill_attribute
 from frazil.formats.zarr_meta import with_checksum
-from frazil.ingestion.plain_encoding import plain_encoding, plain_fill, plain_fill_attribute
+from frazil.ingestion.plain_encoding import plain_encoding
 from frazil.ingestion.records import Array, Shape, canonical
+from frazil.texts import compressor as parse_compressor
 
 # Workers that only look at plain files need no zarr, which takes its time to import.
 if TYPE_CHECKING:
@@ -92,13 +94,13 @@ def _as_json(value: object) -> object:
 def encoded_attributes(fill: Any, dtype: np.dtype[Any]) -> dict[str, Any]:  # noqa: ANN401 - a scalar of any type
     """The `_FillValue` attribute, spelled as xarray spells it for Zarr v3."""
     if dtype.kind == "O":
-        return {"_FillValue": _attribute_text(fill)}
+        return {FILL: _attribute_text(fill)}
     value = np.asarray(fill).astype(dtype).reshape(())
     if (plain := plain_fill_attribute(value, dtype)) is not None:
-        return {"_FillValue": plain}
+        return {FILL: plain}
     from virtualizarr.parsers.utils import encode_cf_fill_value
 
-    return {"_FillValue": encode_cf_fill_value(value, dtype)}
+    return {FILL: encode_cf_fill_value(value, dtype)}
 
 
 def _attribute_text(value: object) -> str:
@@ -107,15 +109,15 @@ def _attribute_text(value: object) -> str:
 
 def decoded_fill(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a scalar of any type
     """The value that `_FillValue` stands for; None when there is none."""
-    if "_FillValue" not in attrs:
+    if FILL not in attrs:
         return None
-    if (plain := plain_fill(attrs["_FillValue"], dtype)) is not None:
+    if (plain := plain_fill(attrs[FILL], dtype)) is not None:
         return plain
     if dtype.kind == "S":
-        return base64.standard_b64decode(attrs["_FillValue"])
+        return base64.standard_b64decode(attrs[FILL])
     from xarray.backends.zarr import FillValueCoder
 
-    return FillValueCoder.decode(attrs["_FillValue"], dtype.str)
+    return FillValueCoder.decode(attrs[FILL], dtype.str)
 
 
 def document(
@@ -166,30 +168,11 @@ def _native(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> ArrayV3M
         chunks=(1,),
         dtype=dtype,
         fill_value=fill,
-        compressors=compressors(compressor),
+        compressors=parse_compressor(compressor or "zstd").codec(),
         zarr_format=3,
     )
     assert isinstance(made.metadata, ArrayV3Metadata)
     return made.metadata
-
-
-def compressors(text: str | None) -> Any:  # noqa: ANN401  (what zarr takes)
-    """The compressors that a text such as `zstd`, `zstd:9`, `blosc:lz4:5` or `none` means."""
-    from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
-
-    name, _, rest = (text or "zstd").lower().partition(":")
-    match name:
-        case "none" | "raw":
-            return None
-        case "zstd":
-            return ZstdCodec(level=int(rest or 3))
-        case "gzip" | "zlib":
-            return GzipCodec(level=int(rest or 5))
-        case "blosc":
-            inner, _, level = rest.partition(":")
-            return BloscCodec(cname=inner or "zstd", clevel=int(level or 5))  # type: ignore[arg-type]
-        case _:
-            raise ValueError(name)
 
 
 def same(one: Array, other: Array) -> bool:

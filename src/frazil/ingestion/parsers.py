@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any, Final
 
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import unsuitable
 from frazil.ingestion.allowed import Allowed
 from frazil.ingestion.encoding import dtype_of
 from frazil.ingestion.fetching import read_variable
@@ -60,9 +60,8 @@ def read_parsed(origin: Origin, region: tuple[slice, ...], options: Mapping[str,
     parsed = parse(origin.url, Format(origin.format), origin.group, given, origin.allowed)
     variable = next((each for each in parsed.variables if each.name == origin.name), None)
     if variable is None:
-        raise InvalidInputError(
+        raise unsuitable(
             f"the variable {origin.name!r} is gone",
-            kind=ErrorKind.UNSUITABLE_DATA,
             file=shown(origin.url),
         )
     return read_variable(variable, region, options)
@@ -92,9 +91,7 @@ def parse(
     if identity is None and found in (Format.ZARR, Format.KERCHUNK_PARQUET):
         return _parse(url, found, group, dict(options), Allowed(allowed), None)
     if identity is None:
-        raise InvalidInputError(
-            "there is no such file", kind=ErrorKind.UNSUITABLE_DATA, file=shown(url)
-        )
+        raise unsuitable("there is no such file", file=shown(url))
     return _kept(url, found, group, options, allowed, identity)
 
 

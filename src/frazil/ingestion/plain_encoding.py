@@ -6,14 +6,12 @@ import zarr, xarray and VirtualiZarr. What is not plain gives None, and they are
 
 from __future__ import annotations
 
-import base64
-import math
-import struct
 from typing import Any, Final
 
 import numpy as np
 
 from frazil.ingestion.records import canonical
+from frazil.texts import json_float
 
 KINDS: Final = "biuf"
 ZLIB: Final = "numcodecs.zlib"
@@ -61,39 +59,7 @@ def _json_fill(dtype: np.dtype[Any], fill: object) -> bool | int | float | str |
     if type(fill) not in (int, float):
         return None
     with np.errstate(over="ignore"):
-        value = float(dtype.type(fill))
-    if math.isnan(value):
-        return "NaN"
-    return value if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def plain_fill_attribute(fill: object, dtype: np.dtype[Any]) -> bool | int | str | None:
-    """A `_FillValue` as xarray spells it for Zarr v3."""
-    match dtype.kind:
-        case "b":
-            return bool(fill)
-        case "i" | "u":
-            return int(fill)  # type: ignore[call-overload,no-any-return]  # a number of numpy
-        case "f":
-            number = float(fill)  # type: ignore[arg-type]  # a number of numpy
-            return base64.standard_b64encode(struct.pack("<d", number)).decode()
-        case _:
-            return None
-
-
-def plain_fill(attribute: object, dtype: np.dtype[Any]) -> int | float | None:
-    """What a `_FillValue` in that spelling stands for."""
-    match dtype.kind, attribute:
-        case ("i" | "u", int(number)) if not isinstance(number, bool):
-            return number
-        case "f", str(text):
-            try:
-                found: float = struct.unpack("<d", base64.b64decode(text, validate=True))[0]
-            except (ValueError, struct.error):
-                return None
-            return found
-        case _:
-            return None
+        return json_float(float(dtype.type(fill)))
 
 
 def filter_configuration(name: str, properties: object) -> dict[str, Any] | None:

@@ -12,7 +12,8 @@ import zarr
 
 from frazil.bulk.read import read_region
 from frazil.bulk.write import write_region
-from frazil.errors import AlreadyExistsError, ErrorKind, InvalidInputError
+from frazil.cf.times import converted, time_units
+from frazil.errors import AlreadyExistsError, ErrorKind, InvalidInputError, unsuitable
 from frazil.ingestion.encoding import (
     KEPT,
     decoded_fill,
@@ -32,7 +33,6 @@ from frazil.ingestion.records import (
     canonical,
     plain,
 )
-from frazil.ingestion.times import converted, time_units
 from frazil.model.chunks import ChunkType
 from frazil.model.nodes import ArrayNode, GroupNode
 from frazil.session import ForkSession, Session
@@ -212,10 +212,7 @@ def _as_stored(values: Array, dtype: np.dtype[Any], array: Planned) -> Array:
         return values
     made = values.astype(dtype)
     if not np.array_equal(made, values, equal_nan=values.dtype.kind == "f"):
-        raise InvalidInputError(
-            f"values of {array.name!r} cannot be stored as {dtype} without change",
-            kind=ErrorKind.UNSUITABLE_DATA,
-        )
+        raise unsuitable(f"values of {array.name!r} cannot be stored as {dtype} without change")
     return made
 
 

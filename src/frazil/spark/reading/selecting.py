@@ -7,7 +7,7 @@ greater than every number.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
@@ -15,8 +15,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.cf.decoding import TIME, Decoded, Mask
 from frazil.spark.options.labels import Labels
-from frazil.spark.reading.cf import TIME, Decoded, Mask
 from frazil.spark.reading.where import (
     All,
     Any_,
@@ -255,7 +255,7 @@ def axis_mask(
 # --- labels ---
 
 
-def label_condition(labels: list[Labels], text: str, known: Known) -> Condition | None:
+def label_condition(labels: Sequence[Labels], text: str, known: Known) -> Condition | None:
     """The condition that labels stand for.
 
     Dates mean all of the year, month, day, … they name; both ends of a range count.

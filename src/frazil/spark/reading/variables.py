@@ -9,12 +9,13 @@ from typing import Any, Final
 import numpy as np
 
 from frazil.bulk.data_types import dtype_of
+from frazil.cf.attributes import DESCRIBING, named_arrays
 from frazil.errors import (
     ErrorKind,
     FormatError,
-    InvalidInputError,
     NodeNotFoundError,
     NotFoundError,
+    unsuitable,
 )
 from frazil.ids import child_path, node_path, parent_path
 from frazil.model.documents import document_of
@@ -23,8 +24,6 @@ from frazil.session import Session
 from frazil.spelling import listed, meant, nearest
 
 SHARDING: Final = "sharding_indexed"
-NAMING: Final = ("coordinates", "bounds", "climatology", "grid_mapping", "ancillary_variables")
-"""Attributes that name other arrays which describe the data and are none themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +148,7 @@ def _inner_chunks(document: Mapping[str, Any]) -> tuple[int, ...] | None:
 
 def _grouped(path: str, variables: list[Variable]) -> Group:
     by_name = {variable.name: variable for variable in variables}
-    described = {
-        word.rstrip(":")
-        for variable in variables
-        for key in NAMING
-        for word in str(variable.attrs.get(key, "")).split()
-    }
+    described = named_arrays((variable.attrs for variable in variables), DESCRIBING)
     data = tuple(
         variable.name
         for variable in variables
@@ -214,9 +208,7 @@ def shared_dims(group: Group, chosen: Iterable[Variable]) -> tuple[tuple[str, in
     dims = tuple(zip(variables[0].dims, variables[0].shape, strict=True))
     for variable in variables:
         if len(set(variable.dims)) != len(variable.dims):
-            raise InvalidInputError(
-                f"{variable} has two dimensions with one name", kind=ErrorKind.UNSUITABLE_DATA
-            )
+            raise unsuitable(f"{variable} has two dimensions with one name")
     if all(set(zip(v.dims, v.shape, strict=True)) == set(dims) for v in variables):
         return dims
     by_dims: dict[tuple[tuple[str, int], ...], list[str]] = {}
@@ -228,8 +220,7 @@ def shared_dims(group: Group, chosen: Iterable[Variable]) -> tuple[tuple[str, in
         f"variables={','.join(names)} ({', '.join(f'{d}: {n}' for d, n in key) or 'scalar'})"
         for key, names in by_dims.items()
     )
-    raise InvalidInputError(
+    raise unsuitable(
         f"the variables of group {group.path!r} have different dimensions, and the rows of a "
-        f"table have one set; choose one of: {choices}",
-        kind=ErrorKind.UNSUITABLE_DATA,
+        f"table have one set; choose one of: {choices}"
     )

@@ -91,6 +91,23 @@ Leaf: TypeAlias = Compare | OneOf | Missing | Positions
 Condition: TypeAlias = Leaf | All | Any_
 
 
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A condition with the text that it was read from, which errors point into."""
+
+    text: str
+    condition: Condition
+
+
+def parse_predicate(text: str) -> Predicate:
+    """Read the text of an option that chooses cells.
+
+    Raises:
+        InvalidInputError: it cannot be read; the message points at the place.
+    """
+    return Predicate(text.strip(), parse_where(text.strip()))
+
+
 def parse_where(text: str) -> Condition:
     """Read a condition in SQL.
 
