@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,22 +30,6 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 TEXT: Final = np.dtypes.StringDType()
 TIME: Final = np.dtype("M8[us]")
 SPAN: Final = np.dtype("m8[us]")
-
-
-class Described(Protocol):
-    """An array as far as its values can be told from its metadata."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
-
-    @property
-    def attrs(self) -> Mapping[str, Any]: ...
-
-    @property
-    def letters(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,20 +147,20 @@ def naming(what: str, name: str) -> Iterator[None]:
         raise unsuitable(f"{what} {name!r}: {error.args[0]}") from error
 
 
-def decoder_of(variable: Described, rules: Rules) -> Decoder:
-    """The decoder of a variable.
+def decoder_of(
+    name: str, dtype: np.dtype[Any], attrs: Mapping[str, Any], rules: Rules, letters: int = 0
+) -> Decoder:
+    """The decoder of an array; `letters` of its last axis make up a text.
 
     Raises:
         InvalidInputError: its type has no place in a table, or its attributes cannot be followed.
     """
-    dtype = variable.dtype
+    plain = _plain(name, dtype)  # refuses what no column can hold
     if not rules.cf or dtype.kind not in "iuf":
-        plain = _plain(variable.name, dtype)
         result = TEXT if rules.cf and dtype.kind == "S" else plain
-        return Decoder(variable.name, dtype, result, letters=variable.letters)
-    _plain(variable.name, dtype)  # refuses numbers that no column can hold
-    with naming("variable", variable.name):
-        return _number_decoder(variable.name, dtype, variable.attrs, rules)
+        return Decoder(name, dtype, result, letters=letters)
+    with naming("variable", name):
+        return _number_decoder(name, dtype, attrs, rules)
 
 
 def _number_decoder(

@@ -19,12 +19,17 @@ from h5py import h5d, h5t, h5z
 
 from frazil.errors import FrazilError
 from frazil.ingestion.allowed import Allowed
-from frazil.ingestion.encoding import Meaning, encoded_attributes, encoding_of
+from frazil.ingestion.encoding import (
+    Meaning,
+    encoded_attributes,
+    encoding_of,
+    filter_configuration,
+    is_plain,
+)
 from frazil.ingestion.hdf_attributes import attributes_of
 from frazil.ingestion.hdf_files import Files, Found
-from frazil.ingestion.loading import Wish
+from frazil.ingestion.loading import VariableChoice
 from frazil.ingestion.parsed import PHONY
-from frazil.ingestion.plain_encoding import filter_configuration, is_plain
 from frazil.ingestion.records import Array, References, Variable, canonical, plain
 from frazil.ingestion.sources import bad_file, look, read_range, shown
 
@@ -39,7 +44,7 @@ def scan_hdf(
     url: str,
     options: Mapping[str, Any],
     group: str,
-    wish: Wish,
+    choice: VariableChoice,
     allowed: Allowed = Allowed(),  # noqa: B008  (frozen)
 ) -> tuple[list[Variable], str, tuple[str, ...]]:
     """The variables of a group, its attributes, and notes on what is left out.
@@ -53,7 +58,7 @@ def scan_hdf(
         if found is None or not isinstance(found.item, h5py.Group):
             raise bad_file(f"there is no group {group!r}", url)
         members = dict(files.members(found))
-        items = {name: each for name, each in members.items() if not wish.drops(name, members)}
+        items = {name: each for name, each in members.items() if not choice.drops(name, members)}
         below = [name for name, each in items.items() if isinstance(each.item, h5py.Group)]
         datasets = {
             name: each
@@ -69,7 +74,7 @@ def scan_hdf(
             name: (_dims(each.item, found.item.name, numbers), attributes[name][0], _size(each))
             for name, each in datasets.items()
         }
-        names = wish.chosen(described)
+        names = choice.chosen(described)
         variables = [
             _variable(files, name, each, *described[name][:2], options, loads=name in names)
             for name, each in datasets.items()

@@ -18,7 +18,7 @@ LOAD_LIMIT: Final = 16 << 20
 
 
 @dataclass(slots=True)
-class Wish:
+class VariableChoice:
     """What a user wants loaded or left out of a file, beside what is loaded anyway."""
 
     load: frozenset[str] = frozenset()

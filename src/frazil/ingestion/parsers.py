@@ -14,7 +14,7 @@ from frazil.ingestion.allowed import Allowed
 from frazil.ingestion.encoding import dtype_of
 from frazil.ingestion.fetching import read_variable
 from frazil.ingestion.formats import Format
-from frazil.ingestion.loading import Wish
+from frazil.ingestion.loading import VariableChoice
 from frazil.ingestion.parsed import Parsed
 from frazil.ingestion.records import Array, Identity, Origin, Task, Variable
 from frazil.ingestion.sources import look, shown
@@ -24,14 +24,14 @@ _KEPT: Final = 16
 
 
 def scan_parsed(
-    task: Task, found: Format, wish: Wish, options: Mapping[str, Any]
+    task: Task, found: Format, choice: VariableChoice, options: Mapping[str, Any]
 ) -> tuple[list[Variable], str, tuple[str, ...]]:
     """The variables of a file, its attributes, and notes on what is left out."""
     given = tuple(sorted(options.items()))
     parsed = parse(task.url, found, task.group, given, task.allowed)
     names = [each.name for each in parsed.variables]
-    kept = [each for each in parsed.variables if not wish.drops(each.name, names)]
-    chosen = wish.chosen({each.name: (each.dims, each.attrs, _size(each)) for each in kept})
+    kept = [each for each in parsed.variables if not choice.drops(each.name, names)]
+    chosen = choice.chosen({each.name: (each.dims, each.attrs, _size(each)) for each in kept})
     variables = [
         replace(each, values=read_variable(each, (), options))
         if each.name in chosen and each.values is None and each.references is not None

@@ -22,7 +22,7 @@ from frazil.ingestion.encoding import (
     native_encoding,
     quiet,
 )
-from frazil.ingestion.loading import Wish
+from frazil.ingestion.loading import VariableChoice
 from frazil.ingestion.plans import REPOSITORY, Kind, Plan, Planned
 from frazil.ingestion.records import (
     Array,
@@ -75,7 +75,7 @@ def read_base(session: Session, group: str) -> tuple[FileScan, frozenset[str]] |
         size = prod(meta["shape"]) * 8
         described[name] = (_dims(meta), meta.get("attributes", {}), size)
     native = frozenset(name for name, node in nodes.items() if not _is_virtual(state, node))
-    loaded = Wish().chosen(described) & native
+    loaded = VariableChoice().chosen(described) & native
     variables = [
         _base_variable(session, node, name, metadata[name], loads=name in loaded)
         for name, node in nodes.items()

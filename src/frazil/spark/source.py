@@ -1,7 +1,7 @@
 """The Spark data source: `spark.read.format("frazil").load("URL[@version][#table]")`.
 
 The classes here are wiring: what a read means is worked out in `scan`, how it is cut up in
-`planning`, and what tasks do in `cells` and `chunk_rows`. There is no `pushFilters` on purpose:
+`partitions`, and what tasks do in `cells` and `chunk_rows`. There is no `pushFilters` on purpose:
 Spark would share the filters of one query with every other query on the same DataFrame.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from frazil.spark.location import Pinned, Target
     from frazil.spark.options.table import ReadRequest
     from frazil.spark.reading.chunk_rows import ChunkScan
-    from frazil.spark.reading.planning import BlockGrid
+    from frazil.spark.reading.partitions import BlockGrid
     from frazil.spark.reading.scan import Scan
     from frazil.spark.stream.source import ChangeScan
     from frazil.spark.tables.metadata import TableScan
@@ -164,7 +164,7 @@ def _plan_scan(
         from frazil.spark.reading.chunk_rows import make_chunk_scan
 
         return make_chunk_scan(session, target, pinned, request, asked)
-    from frazil.spark.reading.planning import require_labels
+    from frazil.spark.reading.partitions import require_labels
 
     scan = make_scan(session, target, pinned, request, asked)
     require_labels(scan)
@@ -173,7 +173,7 @@ def _plan_scan(
 
 def reader_of(plan: Scan | ChunkScan | ChangeScan | TableScan) -> DataSourceReader:
     """The reader for a plan."""
-    from frazil.spark.reading.planning import plan_blocks
+    from frazil.spark.reading.partitions import plan_blocks
     from frazil.spark.reading.scan import Scan
 
     if isinstance(plan, Scan):
@@ -195,7 +195,7 @@ class RegionReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Ranges of blocks."""
-        from frazil.spark.reading.planning import plan_ranges
+        from frazil.spark.reading.partitions import plan_ranges
 
         with noted():
             ranges = plan_ranges(self.scan, self.grid, self.scan.cell_bytes)
@@ -205,7 +205,7 @@ class RegionReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a range of blocks."""
         from frazil.spark.reading.cells import Kept, read_cells, read_lines
-        from frazil.spark.reading.planning import REGION_CELLS
+        from frazil.spark.reading.partitions import REGION_CELLS
         from frazil.spark.reading.scan import LINES
 
         if partition.value is None:  # Spark makes one of these when there are no partitions

@@ -14,6 +14,7 @@ from typing import Final
 from frazil.spark.reading.where import Condition, Positions, both, pointing
 from frazil.spelling import meant, unknown
 from frazil.texts import position, span
+from frazil.texts import text as given
 
 _ITEM: Final = re.compile(
     r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d][\w.\-]*))\s*=\s*"
@@ -47,10 +48,10 @@ class Isel:
             InvalidInputError: there is no such dimension, or no such place along it.
         """
         found: Condition | None = None
-        for given, written, at in self.items:
-            name = meant(given, sizes)
+        for called, written, at in self.items:
+            name = meant(called, sizes)
             if name is None:
-                raise pointing(self.text, at, unknown("dimension", given, sizes), "isel")
+                raise pointing(self.text, at, unknown("dimension", called, sizes), "isel")
             found = both(found, _positions(name, written, sizes[name], self.text, at))
         return found
 
@@ -61,7 +62,7 @@ def parse_isel(text: str) -> Isel:
     Raises:
         InvalidInputError: the text cannot be read.
     """
-    return Isel(text, tuple(_items(text, "isel")))
+    return Isel(text, tuple(_items(given(text), "isel")))
 
 
 def _positions(name: str, written: str, size: int, text: str, at: int) -> Positions:
@@ -101,7 +102,7 @@ def parse_sel(text: str) -> Sel:
         InvalidInputError: the text cannot be read.
     """
     found = []
-    for name, written, at in _items(text, "sel"):
+    for name, written, at in _items(given(text), "sel"):
         if written.startswith("["):
             parts = [_unquoted(part) for part in re.findall(r"'[^']*'|[^,\[\]]+", written)]
             found.append(Labels(name, tuple(parts), at=at))

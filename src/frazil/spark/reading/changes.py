@@ -17,7 +17,7 @@ from frazil.repository import Repository
 from frazil.session import Session
 from frazil.spark.location import Pinned
 from frazil.spark.options.table import ReadRequest
-from frazil.spark.reading.planning import BlockGrid, Region
+from frazil.spark.reading.partitions import BlockGrid, Region
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.stored import Places, chosen_of, length_of, numbers_of, read_stored
 from frazil.spark.reading.variables import variable_of

@@ -21,11 +21,11 @@ from frazil.spark.location import Pinned, Target
 from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.cells import Cut, narrow
 from frazil.spark.reading.columns import arrow_schema, spark_type, to_arrow
-from frazil.spark.reading.planning import BlockGrid, plan_blocks, plan_ranges
+from frazil.spark.reading.partitions import BlockGrid, plan_blocks, plan_ranges
 from frazil.spark.reading.scan import Scan, make_scan
 from frazil.spark.reading.stored import length_of, numbers_of, read_stored
 from frazil.spark.reading.variables import load_group
-from frazil.spelling import listed, meant, nearest
+from frazil.spelling import meant, unknown
 
 LONGS: Final = t.ArrayType(t.LongType())
 FIELDS: Final = ("variable", "chunk_index", "offset", "shape", "dtype", "values")
@@ -89,10 +89,7 @@ def _schema(
         kinds["values"] = t.BinaryType() if as_bytes else _element(scans, request)
     for name in names:
         if name not in kinds:
-            raise unsuitable(
-                f"no column {name!r} with layout=chunks{nearest(name, FIELDS)} "
-                f"(there are {listed(FIELDS)})"
-            )
+            raise unsuitable(unknown("column", name, FIELDS, " with layout=chunks"))
     return t.StructType([t.StructField(name, kinds[name]) for name in names])
 
 

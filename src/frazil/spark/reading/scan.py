@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from frazil.cf.decoding import Decoder, Rules, decoder_of
+from frazil.cf.decoding import Decoder, Rules
 from frazil.errors import InvalidInputError, invalid_option, unsuitable
 from frazil.session import Session
 from frazil.spark.location import Pinned, Target
@@ -21,7 +21,7 @@ from frazil.spark.reading.selecting import Known, checked, label_condition
 from frazil.spark.reading.variables import Group, Variable, load_group, shared_dims, with_texts
 from frazil.spark.reading.where import Condition, both, conjuncts, leaves
 from frazil.spark.writing.column_notes import note_of
-from frazil.spelling import listed, meant, nearest
+from frazil.spelling import listed, meant, unknown
 
 CELLS: Final = "cells"
 LINES: Final = "lines"
@@ -232,7 +232,7 @@ def _coordinates(
 def _column(variable: Variable, axes: tuple[Axis, ...], rules: Rules) -> Column:
     numbers = {axis.name: number for number, axis in enumerate(axes)}
     spans = tuple(numbers[dim] for dim in variable.dims)
-    return Column(variable.name, spans, variable, decoder_of(variable, rules))
+    return Column(variable.name, spans, variable, variable.decoder(rules))
 
 
 def _projected(
@@ -252,9 +252,7 @@ def _projected(
                     f"column {name!r} has the dimensions ({group_dims}), which are not those of "
                     "the other columns"
                 )
-            raise unsuitable(
-                f"no column {name!r}{nearest(name, known)} (there are {listed(known)})"
-            )
+            raise unsuitable(unknown("column", name, known))
     pairs = zip(names, found, strict=True)
     return [replace(known[own], name=name) for name, own in pairs if own is not None]
 

@@ -31,7 +31,7 @@ from frazil.spark.reading.where import (
     leaves,
     pointing,
 )
-from frazil.spelling import listed, meant, nearest
+from frazil.spelling import meant, unknown
 
 Look: TypeAlias = Callable[[str], Decoded]
 """The values of a coordinate, in a shape that goes with the others'."""
@@ -95,8 +95,7 @@ def _coordinate(name: str, text: str, at: int, known: Known, option: str) -> str
             "filter the DataFrame instead"
         )
     else:
-        close = nearest(name, known.types)
-        problem = f"no coordinate {name!r}{close} (there are {listed(known.types)})"
+        problem = unknown("coordinate", name, known.types)
     raise pointing(text, at, problem, option)
 
 

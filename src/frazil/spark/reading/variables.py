@@ -10,6 +10,7 @@ import numpy as np
 
 from frazil.bulk.data_types import dtype_of
 from frazil.cf.attributes import DESCRIBING, named_arrays
+from frazil.cf.decoding import Decoder, Rules, decoder_of
 from frazil.errors import (
     ErrorKind,
     FormatError,
@@ -21,7 +22,7 @@ from frazil.ids import child_path, node_path, parent_path
 from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode, GroupNode
 from frazil.session import Session
-from frazil.spelling import listed, meant, nearest
+from frazil.spelling import listed, meant, unknown
 
 SHARDING: Final = "sharding_indexed"
 
@@ -46,6 +47,10 @@ class Variable:
     def itemsize(self) -> int:
         """Bytes of one decoded value, or a guess for texts of any length."""
         return max(self.dtype.itemsize, 1) if self.dtype.kind not in "OT" else 16
+
+    def decoder(self, rules: Rules) -> Decoder:
+        """What to do with its stored values."""
+        return decoder_of(self.name, self.dtype, self.attrs, rules, self.letters)
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{d}: {n}" for d, n in zip(self.dims, self.shape, strict=True))
@@ -77,8 +82,7 @@ class Group:
         exact = meant(name, self.variables)
         if exact is None:
             raise NodeNotFoundError(
-                f"no variable {name!r} in group {self.path!r}{nearest(name, self.variables)} "
-                f"(there are {listed(self.variables)})"
+                unknown("variable", name, self.variables, f" in group {self.path!r}")
             )
         return self.variables[exact]
 
@@ -95,8 +99,7 @@ def load_group(session: Session, path: str | None) -> tuple[Group, str | None]:
     if node is None and wanted != "/":
         groups = [each.path for each in tree if isinstance(each, GroupNode)]
         raise NodeNotFoundError(
-            f"no group {wanted!r} in snapshot {session.snapshot_id}{nearest(wanted, groups)} "
-            f"(there are {listed(groups)})"
+            unknown("group", wanted, groups, f" in snapshot {session.snapshot_id}")
         )
     chosen = wanted.rpartition("/")[2] if isinstance(node, ArrayNode) else None
     where = parent_path(wanted) if chosen is not None else wanted

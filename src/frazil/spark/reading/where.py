@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.texts import text as given
 
 Literal: TypeAlias = str | int | float | bool
 
@@ -105,7 +106,8 @@ def parse_predicate(text: str) -> Predicate:
     Raises:
         InvalidInputError: it cannot be read; the message points at the place.
     """
-    return Predicate(text.strip(), parse_where(text.strip()))
+    written = given(text)
+    return Predicate(written, parse_where(written))
 
 
 def parse_where(text: str) -> Condition:

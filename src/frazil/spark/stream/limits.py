@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.changes import Numbers
-from frazil.spark.reading.planning import BlockGrid
+from frazil.spark.reading.partitions import BlockGrid
 from frazil.spark.reading.scan import Scan
 
 try:

@@ -30,7 +30,7 @@ from frazil.spark.reading.changes import (
     starts_latest,
 )
 from frazil.spark.reading.chunk_rows import ChunkScan, make_chunk_scan, read_chunks
-from frazil.spark.reading.planning import SPLIT_BYTES, plan_blocks
+from frazil.spark.reading.partitions import SPLIT_BYTES, plan_blocks
 from frazil.spark.reading.scan import CHUNKS, LINES, make_scan
 from frazil.spark.stream.limits import (
     Budget,

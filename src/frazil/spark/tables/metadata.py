@@ -23,7 +23,7 @@ from frazil.spark.reading.columns import arrow_schema
 from frazil.spark.tables import chunk_tables, repo_tables
 from frazil.spark.tables.chunk_tables import Part
 from frazil.spark.worker import session as session_at
-from frazil.spelling import listed, meant, nearest
+from frazil.spelling import meant, unknown
 
 ROWS: Final = 8192
 CHANGES: Final = "changes"
@@ -99,8 +99,7 @@ def make_table_scan(
     table = TABLES.get(name)
     if table is None:
         raise invalid_option(
-            f"no metadata table {name!r}{nearest(name, TABLES)} (there are {listed(TABLES)}; "
-            "write %23 for a # of the path)"
+            f"{unknown('metadata table', name, TABLES)}; write %23 for a # of the path"
         )
     if name != CHANGES and (option := beginning(request)) is not None:
         raise invalid_option(
@@ -153,7 +152,7 @@ def _own(name: str, names: Collection[str]) -> str:
     """The column of a table that a name means."""
     found = meant(name, names)
     if found is None:
-        raise unsuitable(f"no column {name!r}{nearest(name, names)} (there are {listed(names)})")
+        raise unsuitable(unknown("column", name, names))
     return found
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from frazil.bulk.layout import array_layout
 from frazil.bulk.write import write_region
-from frazil.cf.decoding import Mask, Rules, decoder_of
+from frazil.cf.decoding import Mask, Rules
 from frazil.errors import ConflictError, ErrorKind, invalid_option, unsuitable
 from frazil.model.chunks import concat
 from frazil.model.marks import TXN_APP, TXN_VERSION, marks_of
@@ -33,7 +33,7 @@ from frazil.spark.tasks import copy_groups
 from frazil.spark.writing.chunk_writer import ChunkWriter, Written, duplicate_error
 from frazil.spark.writing.placing import chunk_numbers
 from frazil.spark.writing.plan import ChunkGroup, WritePlan, reshaped
-from frazil.spark.writing.planning import documents_of
+from frazil.spark.writing.planner import documents_of
 from frazil.transaction.working import WorkingState
 
 REBASE_TRIES: Final = 100
@@ -216,7 +216,7 @@ def _require_fillable(node: ArrayNode) -> None:
     """Refuse to let an array grow whose new cells would read as values, and not as missing."""
     variable = variable_of(node)
     layout = array_layout(node)
-    decoder = decoder_of(variable, Rules())
+    decoder = variable.decoder(Rules())
     if layout is None or not (decoder.fills or decoder.nan_is_missing):
         return
     first = np.full(1, layout.chain.fill_value, variable.dtype)

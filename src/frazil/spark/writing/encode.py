@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.cf.decoding import TEXT, Decoder, Mask, Rules, Values, decoder_of, naming
+from frazil.cf.decoding import TEXT, Decoder, Mask, Rules, Values, naming
 from frazil.cf.times import TimeUnits, require_labels
 from frazil.errors import unsuitable
 from frazil.spark.reading.variables import Variable
@@ -197,7 +197,7 @@ class Encoder:
 
 def encoder_of(variable: Variable, rules: Rules, zarr_fill: object) -> Encoder:
     """The encoder of an array; its attributes say how, its own fill value is the last resort."""
-    decoder = decoder_of(variable, rules)
+    decoder = variable.decoder(rules)
     return Encoder(variable.name, decoder, _fill(variable, decoder, zarr_fill))
 
 

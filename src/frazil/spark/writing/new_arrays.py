@@ -106,15 +106,13 @@ def _plain(value: object) -> object:
 
 def _chunk_shape(shape: Sequence[int], wanted: Sequence[int | None]) -> tuple[int, ...]:
     """Chunk lengths: what was asked for, and of the rest as much as makes a good chunk."""
-    given = math.prod(abs(n) for n in wanted if n is not None)
-    room = max(CHUNK_CELLS // max(given, 1), 1)
-    found: list[int] = []
-    for size, asked in zip(reversed(shape), reversed(wanted), strict=True):
-        length = max(min(size, room), 1) if asked is None else max(size, 1) if asked < 0 else asked
-        if asked is None:
-            room = max(room // length, 1)
-        found.append(length)
-    return tuple(reversed(found))
+    given = [max(n, 1) if asked == -1 else asked for n, asked in zip(shape, wanted, strict=True)]
+    room = max(CHUNK_CELLS // math.prod(n for n in given if n is not None), 1)
+    for axis, size in reversed([*enumerate(shape)]):
+        if wanted[axis] is None:
+            given[axis] = max(min(size, room), 1)
+            room = max(room // max(size, 1), 1)
+    return tuple(n for n in given if n is not None)
 
 
 def new_array(

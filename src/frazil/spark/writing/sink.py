@@ -34,7 +34,7 @@ from frazil.spark.writing.chunk_writer import ChunkWriter, Rows, Written
 from frazil.spark.writing.commit import Txn, WriteReport, commit_write, txn_of
 from frazil.spark.writing.placing import Placed, Places, chunks_and_cells, distinct, place
 from frazil.spark.writing.plan import ChunkGroup, WritePlan
-from frazil.spark.writing.planning import make_plan
+from frazil.spark.writing.planner import make_plan
 from frazil.storage.assets import CHUNK, chunk_key
 from frazil.storage.base import Storage
 

@@ -25,7 +25,7 @@ from frazil.spark.writing.chunk_writer import ChunkWriter, Rows, Written
 from frazil.spark.writing.commit import WriteReport, commit_write, txn_of
 from frazil.spark.writing.placing import chunks_and_cells, distinct, place
 from frazil.spark.writing.plan import ChunkGroup, TableAxis, WritePlan
-from frazil.spark.writing.planning import make_plan
+from frazil.spark.writing.planner import make_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -26,7 +26,7 @@ from frazil.session import Session
 from frazil.spark.location import Pinned, Target, open_pinned
 from frazil.spark.options.table import ReadRequest, WriteRequest
 from frazil.spark.reading.columns import arrow_type
-from frazil.spark.reading.planning import full_mask
+from frazil.spark.reading.partitions import full_mask
 from frazil.spark.reading.scan import make_scan, rules_of
 from frazil.spark.reading.stored import read_stored
 from frazil.spark.reading.variables import Group, Variable, load_group, shared_dims, variable_of
