@@ -13,15 +13,20 @@ from pyspark.sql import types as t
 from zarr.core.dtype import get_data_type_from_json
 
 from frazil.bulk.layout import layout_of
-from frazil.errors import AlreadyExistsError, ErrorKind, InvalidInputError
+from frazil.cf.decoding import Mask, Values
+from frazil.errors import (
+    AlreadyExistsError,
+    ErrorKind,
+    InvalidInputError,
+    invalid_option,
+    unsuitable,
+)
 from frazil.ids import child_path, node_path
 from frazil.session import Session
 from frazil.spark.location import Pinned, Target, open_pinned
-from frazil.spark.options import table as known
-from frazil.spark.options.parsing import Options, invalid_option
-from frazil.spark.reading.cf import Mask, Values
+from frazil.spark.options.table import ReadRequest, WriteRequest
 from frazil.spark.reading.columns import arrow_type
-from frazil.spark.reading.planning import full_mask
+from frazil.spark.reading.partitions import full_mask
 from frazil.spark.reading.scan import make_scan, rules_of
 from frazil.spark.reading.stored import read_stored
 from frazil.spark.reading.variables import Group, Variable, load_group, shared_dims, variable_of
@@ -41,7 +46,7 @@ class _Draft:
     target: Target
     pinned: Pinned
     group: Group
-    options: Options
+    request: WriteRequest
     schema: t.StructType
     is_replaced: bool
     """whether the whole table is overwritten"""
@@ -58,14 +63,14 @@ class _Draft:
         variable = variable_of(node_of(path, document))
         layout = layout_of(document)
         fill = None if layout is None else layout.chain.fill_value
-        made = encoder_of(variable, rules_of(self.options), fill)
+        made = encoder_of(variable, rules_of(self.request), fill)
         made.require_fits(arrow_type(self.field(variable.name).dataType))
         return made
 
 
 def make_plan(
     target: Target,
-    options: Options,
+    request: WriteRequest,
     schema: t.StructType,
     *,
     overwrite: bool,
@@ -81,27 +86,27 @@ def make_plan(
     """
     if target.table is not None:
         raise invalid_option(f"metadata tables such as {target.table!r} cannot be written")
-    like = models(options)  # first, since no repository is made where this fails
+    like = models(request)  # first, since no repository is made where this fails
     repository = open_or_create(target.location)
     branch = target.branch
     pinned = Pinned(target.location, base or repository.tip(branch).snapshot_id)
     session = open_pinned(pinned, repository)
-    region = _region_option(options, overwrite=overwrite)
+    has_region = _has_region(request, overwrite=overwrite)
     draft = _Draft(
         session,
         target,
         pinned,
         _group(session, target.node),
-        options,
+        request,
         schema,
-        overwrite and region is None,
+        overwrite and not has_region,
         like,
     )
     _require_columns(draft)
     if _is_settled(draft):
         return None
     dims = _dims(draft)
-    draft = replace(draft, options=_named_options(draft, dims))
+    draft = replace(draft, request=_named_request(draft, dims))
     data = [f for f in schema.fields if f.name not in dims]
     kept = {f.name for f in data if not draft.is_replaced and f.name in draft.group.variables}
     _require_known(draft, data, kept, dims)
@@ -114,8 +119,8 @@ def make_plan(
         axes=axes,
         arrays=tuple(_array(draft, f, dims, is_kept=f.name in kept) for f in data),
         deleted=_deleted(draft, dims),
-        region=None if region is None else _region(draft, sorted(kept), dims),
-        options=draft.options,
+        region=_region(draft, sorted(kept), dims) if has_region else None,
+        request=draft.request,
         is_resolved=not any(axis.grows for axis in axes) and not _has_open(draft, data, kept),
     )
 
@@ -125,20 +130,19 @@ def _has_open(draft: _Draft, data: Sequence[t.StructField], kept: set[str]) -> b
     return any(f.name not in kept for f in data)
 
 
-def _region_option(options: Options, *, overwrite: bool) -> str | None:
-    chosen = [o for o in (known.REGION, known.REPLACE_WHERE) if o in options]
+def _has_region(request: WriteRequest, *, overwrite: bool) -> bool:
+    """Whether only a part of what is there is to be replaced."""
+    regions = {"region": request.region, "replaceWhere": request.replace_where}
+    chosen = [name for name, value in regions.items() if value is not None]
     if len(chosen) > 1:
-        raise invalid_option(
-            f"give {known.REGION.name!r} or {known.REPLACE_WHERE.name!r}, not both"
-        )
+        raise invalid_option("give 'region' or 'replaceWhere', not both")
     if chosen and not overwrite:
-        raise invalid_option(f"option {chosen[0].name!r} needs mode overwrite")
-    if chosen and known.APPEND_DIM in options:
+        raise invalid_option(f"option {chosen[0]!r} needs mode overwrite")
+    if chosen and request.append_dim is not None:
         raise invalid_option(
-            f"option {chosen[0].name!r} replaces what is there, so that "
-            f"{known.APPEND_DIM.name!r} has no meaning"
+            f"option {chosen[0]!r} replaces what is there, so that 'append-dim' has no meaning"
         )
-    return chosen[0].name if chosen else None
+    return bool(chosen)
 
 
 def _group(session: Session, path: str | None) -> Group:
@@ -157,15 +161,15 @@ def _require_columns(draft: _Draft) -> None:
     names = draft.schema.fieldNames()
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
-        raise _unsuitable(f"two columns are named {listed(repeated)}")
+        raise unsuitable(f"two columns are named {listed(repeated)}")
     for name in names:
         if not name or "/" in name:
-            raise _unsuitable(f"no array can be named {name!r}, as a column is")
+            raise unsuitable(f"no array can be named {name!r}, as a column is")
 
 
 def _is_settled(draft: _Draft) -> bool:
     there = [n for n in draft.schema.fieldNames() if n in draft.group.data_names]
-    match draft.options.get(known.IF_EXISTS, "write"):
+    match draft.request.if_exists:
         case "error" if there:
             raise AlreadyExistsError(
                 f"{listed(there)} is there already in group {draft.group.path!r}",
@@ -181,7 +185,7 @@ def _dims(draft: _Draft) -> tuple[str, ...]:
     """The dimensions of the table: as told, or those of the arrays that are there."""
     names = draft.schema.fieldNames()
     there = [draft.group.variables[n] for n in names if n in draft.group.data_names]
-    given = draft.options.get(known.DIMS)
+    given = draft.request.dims
     if given is not None:
         dims = tuple(meant(dim, names) or dim for dim in given)
     elif there:
@@ -189,55 +193,52 @@ def _dims(draft: _Draft) -> tuple[str, ...]:
     else:
         raise invalid_option(
             f"none of the columns {listed(names)} is a variable of group {draft.group.path!r} "
-            f"yet; name those that are dimensions with option {known.DIMS.name!r}"
+            "yet; name those that are dimensions with option 'dims'"
         )
     for dim in dims:
         if dim not in names:
-            raise _unsuitable(
+            raise unsuitable(
                 f"there is no column for the dimension {dim!r}{nearest(dim, names)} "
                 f"(there are {listed(names)})"
             )
     if len(names) == len(dims):
-        raise _unsuitable("there are columns for dimensions only, and none with values")
-    append = draft.options.get(known.APPEND_DIM)
+        raise unsuitable("there are columns for dimensions only, and none with values")
+    append = draft.request.append_dim
     if append is not None and meant(append, dims) is None:
         raise invalid_option(
-            f"option {known.APPEND_DIM.name!r} is {append!r}, which is no dimension"
+            f"option 'append-dim' is {append!r}, which is no dimension"
             f"{nearest(append, dims)} (there are {listed(dims)})"
         )
     return dims
 
 
-_BY_DIMENSION: Final = (known.CHUNKS, known.SHARDS, known.COORDS)
-_BY_COLUMN: Final = (known.DTYPE, known.FILL_VALUE, known.ATTRIBUTES)
+_BY_DIMENSION: Final = ("chunks", "shards", "coords")
+_BY_COLUMN: Final = ("dtype", "fill_value", "attributes")
 
 
-def _named_options(draft: _Draft, dims: Sequence[str]) -> Options:
-    """The options with the names that dimensions and columns really have.
+def _named_request(draft: _Draft, dims: Sequence[str]) -> WriteRequest:
+    """The request with the names that dimensions and columns really have.
 
     Raises:
         InvalidInputError: an option names something else.
     """
-    values = dict(draft.options.values)
-    names = draft.schema.fieldNames()
-    for options, what, there in (
+    append = draft.request.append_dim
+    changed: dict[str, Any] = {"append_dim": None if append is None else meant(append, dims)}
+    for fields, what, there in (
         (_BY_DIMENSION, "dimension", dims),
-        (_BY_COLUMN, "column", names),
+        (_BY_COLUMN, "column", draft.schema.fieldNames()),
     ):
-        for option in options:
-            given: Mapping[str, Any] = values.get(option.name) or {}
+        for field in fields:
+            given: Mapping[str, Any] = getattr(draft.request, field) or {}
             renamed: dict[str, Any] = {}
             for name, value in given.items():
                 found = meant(name, there) if name else name  # one without a name is for all
                 if found is None:
-                    raise invalid_option(f"option {option.name!r}: {unknown(what, name, there)}")
+                    option = field.replace("_", "-")
+                    raise invalid_option(f"option {option!r}: {unknown(what, name, there)}")
                 renamed[found] = value
-            if given:
-                values[option.name] = renamed
-    append = draft.options.get(known.APPEND_DIM)
-    if append is not None:
-        values[known.APPEND_DIM.name] = meant(append, dims)
-    return replace(draft.options, values=values)
+            changed[field] = renamed or None
+    return replace(draft.request, **changed)
 
 
 def _require_known(
@@ -246,17 +247,17 @@ def _require_known(
     """Refuse columns that nobody knows, unless arrays are being made anyway."""
     group = draft.group
     if draft.is_replaced or not kept:
-        if known.REGION in draft.options or known.REPLACE_WHERE in draft.options:
-            raise _unsuitable("a region of arrays is to be replaced, and the arrays do not exist")
+        if draft.request.region is not None or draft.request.replace_where is not None:
+            raise unsuitable("a region of arrays is to be replaced, and the arrays do not exist")
         return
-    if draft.options.get(known.MERGE_SCHEMA, False):
+    if draft.request.merge_schema:
         return
     for column in data:
         if column.name not in kept:
-            raise _unsuitable(
+            raise unsuitable(
                 f"group {group.path!r} has no variable {column.name!r}"
                 f"{nearest(column.name, group.variables)} (there are {listed(group.variables)}); "
-                f"make it with {known.MERGE_SCHEMA.name}=true"
+                "make it with merge-schema=true"
             )
 
 
@@ -266,12 +267,12 @@ def _shared(draft: _Draft, kept: set[str], dims: Sequence[str]) -> dict[str, int
     for name in sorted(kept):
         variable = draft.group.variables[name]
         if set(variable.dims) != set(dims) or len(variable.dims) != len(dims):
-            raise _unsuitable(
+            raise unsuitable(
                 f"variable {variable} does not have the dimensions ({', '.join(dims)}) of the rows"
             )
         for dim, size in zip(variable.dims, variable.shape, strict=True):
             if sizes.setdefault(dim, size) != size:
-                raise _unsuitable(f"dimension {dim!r} has two lengths among the variables")
+                raise unsuitable(f"dimension {dim!r} has two lengths among the variables")
     return sizes
 
 
@@ -279,7 +280,7 @@ def _axis(draft: _Draft, dim: str, size: int | None) -> TableAxis:
     """An axis with the labels that are there, or with none yet."""
     path = child_path(draft.group.path, dim)
     labels = draft.group.variables.get(dim)
-    grows = draft.options.get(known.APPEND_DIM) == dim
+    grows = draft.request.append_dim == dim
     if draft.is_replaced or (size is None and (labels is None or labels.dims != (dim,))):
         return _new_axis(draft, dim, path, labels)
     if labels is None or labels.dims != (dim,) or size not in (None, labels.shape[0]):
@@ -289,9 +290,7 @@ def _axis(draft: _Draft, dim: str, size: int | None) -> TableAxis:
     encoder = draft.encoder(path, document)
     axis = TableAxis(dim, path, encoder, values, len(values), grows, None, len(values), document)
     if axis.comparable.null_count or len(axis.comparable.unique()) < len(values):
-        raise _unsuitable(
-            f"labels of {dim!r} are not unique, so that rows cannot be placed by them"
-        )
+        raise unsuitable(f"labels of {dim!r} are not unique, so that rows cannot be placed by them")
     return axis
 
 
@@ -303,7 +302,7 @@ def _numbered_axis(draft: _Draft, dim: str, path: str, size: int, *, grows: bool
         )
     kind = draft.field(dim).dataType
     if not isinstance(kind, t.ByteType | t.ShortType | t.IntegerType | t.LongType):
-        raise _unsuitable(
+        raise unsuitable(
             f"dimension {dim!r} has no labels, so that column {dim!r} must have whole numbers, "
             f"and it is {kind.simpleString()}"
         )
@@ -316,10 +315,10 @@ def _new_axis(draft: _Draft, dim: str, path: str, old: Variable | None) -> Table
     if old is not None and old.dims == (dim,) and _fits(draft, path):
         template = draft.document(path)
     else:
-        new = new_array(draft.field(dim), (dim,), draft.options, draft.models.get(dim))
+        new = new_array(draft.field(dim), (dim,), draft.request, draft.models.get(dim))
         template = new.document((1,))
     encoder = draft.encoder(path, template)
-    given = (draft.options.get(known.COORDS) or {}).get(dim)
+    given = (draft.request.coords or {}).get(dim)
     dtype = encoder.stored
     values: Values = np.zeros(0, dtype)
     if given is not None:
@@ -370,7 +369,7 @@ def _array(
             old_shape=old.shape,
         )
     else:
-        new = new_array(column, dims, draft.options, draft.models.get(column.name))
+        new = new_array(column, dims, draft.request, draft.models.get(column.name))
         document = new.document((1,) * len(dims))
         plan = ArrayPlan(
             column.name, path, dims, draft.encoder(path, document), document, True, new
@@ -402,21 +401,16 @@ def _deleted(draft: _Draft, dims: Sequence[str]) -> tuple[str, ...]:
 
 def _region(draft: _Draft, names: Sequence[str], dims: Sequence[str]) -> tuple[Mask, ...]:
     """Along each axis the places that are replaced."""
-    options = draft.options
-    chosen: Mapping[str, object] = {
-        known.VARIABLES.name: tuple(names),
-        **(
-            {known.WHERE.name: options[known.REPLACE_WHERE]}
-            if known.REPLACE_WHERE in options
-            else {}
-        ),
-        **({known.ISEL.name: options[known.REGION]} if known.REGION in options else {}),
-        known.DECODE_CF.name: options.get(known.DECODE_CF, True),
-    }
-    scan = make_scan(draft.session, draft.target, draft.pinned, Options(dict(chosen)))
+    asked = ReadRequest(
+        variables=tuple(names),
+        where=draft.request.replace_where,
+        isel=draft.request.region,
+        decode_cf=draft.request.decode_cf,
+    )
+    scan = make_scan(draft.session, draft.target, draft.pinned, asked)
     if not scan.is_separable:
         raise invalid_option(
-            f"{known.REPLACE_WHERE.name!r} must be conditions on one dimension each, joined by AND"
+            "'replaceWhere' must be conditions on one dimension each, joined by AND"
         )
     order = [[axis.name for axis in scan.axes].index(dim) for dim in dims]
     masks = [full_mask(scan, scan.condition, axis) for axis in range(len(scan.axes))]
@@ -434,7 +428,3 @@ def documents_of(plan: WritePlan) -> dict[str, bytes]:
         if array.is_new or shape != array.old_shape:
             found[array.path] = array.document
     return found
-
-
-def _unsuitable(message: str) -> InvalidInputError:
-    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA)

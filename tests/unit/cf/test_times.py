@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from frazil.cf.times import TimeUnits, common_units, converted, time_units
 from frazil.errors import InvalidInputError
-from frazil.ingestion.times import TimeUnits, common_units, converted, time_units
 
 
 def units(text: str, calendar: str = "standard") -> TimeUnits:

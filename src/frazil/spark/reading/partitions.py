@@ -16,9 +16,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.spark.options import table as known
-from frazil.spark.options.labels import parse_sel
-from frazil.spark.reading.cf import Decoded, Mask
+from frazil.cf.decoding import Decoded, Mask
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.selecting import axis_mask, label_condition
 from frazil.spark.reading.stored import Places, compact, numbers_of, read_coordinate
@@ -30,7 +28,6 @@ SMALLEST_SPLIT: Final = 8 << 20
 """A task costs as much as some hundred thousand rows."""
 ENOUGH_PARTITIONS: Final = 16
 """Less data than this many full partitions is cut finer, to keep more cores busy."""
-MOST_PARTITIONS: Final = 10_000
 REGION_CELLS: Final = 1 << 20
 """Cells that are read at once, unless one chunk has more."""
 
@@ -105,23 +102,23 @@ def boxes(
 
 def plan_blocks(scan: Scan, columns: Sequence[Column]) -> BlockGrid:
     """The blocks that a scan has to look into."""
-    block = block_shape(scan.shape, columns, split_bytes=_split(scan))
+    block = block_shape(scan.shape, columns, scan.request.split_size or SPLIT_BYTES)
     blocks = tuple(_axis_blocks(scan, axis, block[axis]) for axis in range(len(scan.axes)))
     return BlockGrid(scan.shape, block, blocks)
 
 
 def plan_ranges(scan: Scan, grid: BlockGrid, cell_bytes: int) -> list[tuple[int, int]]:
     """Ranges of blocks, one for each partition."""
-    options = scan.options
+    request = scan.request
     block_bytes = max(grid.cells * cell_bytes, 1)
-    per = options.get(known.CHUNKS_PER_PARTITION)
+    per = request.chunks_per_partition
     if per is None:
-        split = options.get(known.SPLIT_SIZE)
+        split = request.split_size
         if split is None:
             share = grid.total * block_bytes // ENOUGH_PARTITIONS
             split = min(SPLIT_BYTES, max(SMALLEST_SPLIT, share))
         per = max(split // block_bytes, 1)
-    per = max(per, -(-grid.total // options.get(known.MAX_PARTITIONS, MOST_PARTITIONS)))
+    per = max(per, -(-grid.total // request.max_partitions))
     return [(at, min(at + per, grid.total)) for at in range(0, grid.total, per)]
 
 
@@ -158,25 +155,23 @@ def _without_chunks(shape: Sequence[int]) -> list[int]:
     return found[::-1]
 
 
-def _split(scan: Scan) -> int:
-    return scan.options.get(known.SPLIT_SIZE, SPLIT_BYTES)
-
-
 def require_labels(scan: Scan) -> None:
     """Refuse labels of a `sel` that no place has, as xarray does.
 
     Raises:
         InvalidInputError: with the label that is missing.
     """
-    text = scan.options.get(known.SEL)
-    for labels in [] if text is None else parse_sel(text):
+    if scan.request.sel is None:
+        return
+    text = scan.request.sel.text
+    for labels in scan.request.sel.labels:
         axes = scan.known.axes[meant(labels.name, scan.known.axes) or labels.name]
         for value in labels.values if len(axes) == 1 else ():
-            one = label_condition([replace(labels, values=(value,))], text or "", scan.known)
+            one = label_condition([replace(labels, values=(value,))], text, scan.known)
             mask = full_mask(scan, one, axes[0])
             if mask is not None and not mask.any():
                 problem = f"{labels.name!r} has no label {value}"
-                raise pointing(text or "", labels.at, problem, known.SEL.name)
+                raise pointing(text, labels.at, problem, "sel")
 
 
 def _axis_blocks(scan: Scan, axis: int, size: int) -> Blocks:

@@ -5,18 +5,16 @@ What a decoder gives is known from the array's metadata alone, so that a schema 
 
 from __future__ import annotations
 
-import base64
-import binascii
-import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from frazil.errors import ErrorKind, InvalidInputError
-from frazil.spark.reading.calendars import (
+from frazil.cf.attributes import factor, fill_values, unsigned
+from frazil.cf.times import (
     TimeUnits,
     as_text,
     is_time,
@@ -24,7 +22,7 @@ from frazil.spark.reading.calendars import (
     parse_time_units,
     require_labels,
 )
-from frazil.spark.reading.variables import Variable
+from frazil.errors import InvalidInputError, unsuitable
 
 Values: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -124,63 +122,76 @@ class Decoder:
         flat = values.ravel()
         if missing is not None:
             flat = np.where(missing.ravel(), values.dtype.type(0), flat)
-        us = microseconds(flat, units, self.name)
-        if self.time_as_text:
-            return Decoded(as_text(us, units).reshape(values.shape), missing)
-        require_labels(us if missing is None else us[~missing.ravel()], units, self.name)
+        with naming("variable", self.name):
+            us = microseconds(flat, units)
+            if self.time_as_text:
+                return Decoded(as_text(us, units).reshape(values.shape), missing)
+            require_labels(us if missing is None else us[~missing.ravel()], units)
         return Decoded(us.view(TIME).reshape(values.shape), missing)
 
     def _decode_bytes(self, values: Values) -> Values:
         try:
             return np.strings.decode(values, "utf-8").astype(TEXT)
         except UnicodeDecodeError as error:
-            raise _unsuitable(
+            raise unsuitable(
                 f"variable {self.name!r} has text that is not UTF-8; read it with decode_cf=false"
             ) from error
 
 
-def decoder_of(variable: Variable, rules: Rules) -> Decoder:
-    """The decoder of a variable.
+@contextmanager
+def naming(what: str, name: str) -> Iterator[None]:
+    """Let errors begin with what they are about."""
+    try:
+        yield
+    except InvalidInputError as error:
+        raise unsuitable(f"{what} {name!r}: {error.args[0]}") from error
+
+
+def decoder_of(
+    name: str, dtype: np.dtype[Any], attrs: Mapping[str, Any], rules: Rules, letters: int = 0
+) -> Decoder:
+    """The decoder of an array; `letters` of its last axis make up a text.
 
     Raises:
         InvalidInputError: its type has no place in a table, or its attributes cannot be followed.
     """
-    dtype, attrs = variable.dtype, variable.attrs
-    plain = _plain(variable)
+    plain = _plain(name, dtype)  # refuses what no column can hold
     if not rules.cf or dtype.kind not in "iuf":
         result = TEXT if rules.cf and dtype.kind == "S" else plain
-        return Decoder(variable.name, dtype, result, letters=variable.letters)
-    view = _unsigned(dtype, attrs)
+        return Decoder(name, dtype, result, letters=letters)
+    with naming("variable", name):
+        return _number_decoder(name, dtype, attrs, rules)
+
+
+def _number_decoder(
+    name: str, dtype: np.dtype[Any], attrs: Mapping[str, Any], rules: Rules
+) -> Decoder:
+    view = unsigned(dtype, attrs)
     packed = view or dtype
-    known = _fills(attrs, packed, variable.name)
+    known = fill_values(attrs, packed)
     fills = tuple(fill for fill in known if fill == fill)
     nan = len(fills) < len(known)
-    units = attrs.get("units")
-    if is_time(units) and rules.times:
-        time = parse_time_units(str(units), attrs.get("calendar", "standard"), variable.name)
+    if is_time(attrs.get("units")) and rules.times:
+        time = parse_time_units(attrs)
         if not time.is_numpy and not rules.calendars_as_text:
-            raise _unsuitable(
-                f"variable {variable.name!r} uses the calendar {attrs.get('calendar')!r}, whose "
-                "dates timestamps cannot hold; read them as text with other-calendars=string, or "
-                "as numbers with decode_times=false"
+            raise unsuitable(
+                f"timestamps cannot hold the dates of the calendar {attrs.get('calendar')!r}; "
+                "read them as text with other-calendars=string, or as numbers with "
+                "decode_times=false"
             )
         as_texts = rules.calendars_as_text and (time.is_early or not time.is_numpy)
         kind: np.dtype[Any] = TEXT if as_texts else TIME
-        return Decoder(
-            variable.name, dtype, kind, view, fills, nan, time=time, time_as_text=as_texts
-        )
-    scale = _factor(attrs, "scale_factor", variable.name)
-    offset = _factor(attrs, "add_offset", variable.name)
+        return Decoder(name, dtype, kind, view, fills, nan, time=time, time_as_text=as_texts)
+    scale, offset = factor(attrs, "scale_factor"), factor(attrs, "add_offset")
     if scale is not None or offset is not None:
-        return Decoder(variable.name, dtype, np.dtype("f8"), view, fills, nan, scale, offset)
+        return Decoder(name, dtype, np.dtype("f8"), view, fills, nan, scale, offset)
     if attrs.get("dtype") == "bool" and packed.kind in "iu":
-        return Decoder(variable.name, dtype, np.dtype("?"), view, fills, nan)
-    return Decoder(variable.name, dtype, _widened(packed), view, fills, nan)
+        return Decoder(name, dtype, np.dtype("?"), view, fills, nan)
+    return Decoder(name, dtype, _widened(packed), view, fills, nan)
 
 
-def _plain(variable: Variable) -> np.dtype[Any]:
+def _plain(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The type of values that are handed over as they are."""
-    dtype = variable.dtype
     match dtype.kind:
         case "i" | "u" | "f" if dtype.itemsize <= 8:
             return _widened(dtype)
@@ -197,8 +208,8 @@ def _plain(variable: Variable) -> np.dtype[Any]:
         case "m":
             return SPAN
         case _:
-            raise _unsuitable(
-                f"{variable.path!r} has the type {dtype}, which no column can hold; leave it out "
+            raise unsuitable(
+                f"{name!r} has the type {dtype}, which no column can hold; leave it out "
                 "with option 'variables'"
             )
 
@@ -206,70 +217,3 @@ def _plain(variable: Variable) -> np.dtype[Any]:
 def _widened(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Half precision floats become single ones; everything gets the machine's byte order."""
     return np.dtype("f4") if dtype.kind == "f" and dtype.itemsize == 2 else dtype.newbyteorder("=")
-
-
-def _unsigned(dtype: np.dtype[Any], attrs: Mapping[str, Any]) -> np.dtype[Any] | None:
-    word = str(attrs.get("_Unsigned", "")).lower()
-    if dtype.kind == "i" and word == "true":
-        return np.dtype(f"u{dtype.itemsize}")
-    if dtype.kind == "u" and word == "false":
-        return np.dtype(f"i{dtype.itemsize}")
-    return None
-
-
-def _fills(attrs: Mapping[str, Any], dtype: np.dtype[Any], name: str) -> tuple[float, ...]:
-    given = [attrs["_FillValue"]] if attrs.get("_FillValue") is not None else []
-    # Some files spell the missing value as text, which is a number or says nothing.
-    missing = _number(attrs.get("missing_value"))
-    given += [] if missing is None else [missing]
-    flat = [one for value in given for one in (value if isinstance(value, list) else [value])]
-    return tuple(dict.fromkeys(_fill(one, dtype, name) for one in flat))
-
-
-_WORDS: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-
-
-def _number(value: object) -> object:
-    """A missing value, as a number where it is written as text; None for other texts."""
-    if not isinstance(value, str) or value in _WORDS:
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        return None
-
-
-def _fill(value: object, dtype: np.dtype[Any], name: str) -> float:
-    """A fill value as the array's type; xarray writes those of floats as Base64 of a double."""
-    if isinstance(value, str) and value in _WORDS:
-        value = _WORDS[value]
-    elif isinstance(value, str):
-        try:
-            value = struct.unpack("<d", base64.b64decode(value, validate=True))[0]
-        except (binascii.Error, struct.error) as error:
-            raise _unsuitable(
-                f"variable {name!r} has the fill value {value!r}, which cannot be read"
-            ) from error
-    try:
-        # Wrapping is meant: -1 of a byte stands for 255 once the bytes are unsigned.
-        with np.errstate(invalid="ignore"):
-            return np.asarray(value).astype(dtype).item()  # type: ignore[no-any-return]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise _unsuitable(
-            f"variable {name!r} has the fill value {value!r}, which is no {dtype}"
-        ) from error
-
-
-def _factor(attrs: Mapping[str, Any], key: str, name: str) -> float | None:
-    value = attrs.get(key)
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _unsuitable(f"variable {name!r} has the {key} {value!r}, which is no number")
-    return float(value)
-
-
-def _unsuitable(message: str) -> InvalidInputError:
-    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA)
