@@ -38,7 +38,7 @@ LAYERS: Final = (
     ("repository",),
     ("fsck",),
     ("upgrade",),
-    ("xarray", "dask", "distributed"),
+    ("xarray", "dask", "distributed", "testing"),
     ("ingestion",),
     ("",),  # the package itself: what `import frazil` offers
     ("icechunk",),
