@@ -6,7 +6,7 @@ import contextlib
 import copy
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from frazil.async_twins import AsyncItems, with_async_twins
 from frazil.bulk.array import BulkArray
@@ -51,8 +51,6 @@ from frazil.transaction.working import WorkingState, rearranges_only
 # Stores bring zarr along, which whoever only looks at a snapshot need not wait for.
 if TYPE_CHECKING:
     from frazil.store import FrazilStore
-
-S = TypeVar("S", bound="FrazilStore")
 
 RESERVED = "__icechunk"
 """Key of commit metadata that the format keeps for itself."""
@@ -125,17 +123,10 @@ class Session(AsyncSession, Shown):
 
     @property
     def store(self) -> FrazilStore:
-        """The Zarr store of this session; zarr-python then reads and writes it in bulk."""
+        """The Zarr store of this session."""
         from frazil.store import FrazilStore
 
-        return self._seen_as(FrazilStore)
-
-    def _seen_as(self, store: type[S]) -> S:
-        """A store of the given class over this session."""
-        from frazil import codec_pipeline
-
-        codec_pipeline.install()
-        return store(self)
+        return FrazilStore(self)
 
     def array(self, path: str) -> BulkArray:
         """An array of this session that reads regions into numpy, many chunks at once.
@@ -223,9 +214,6 @@ class Session(AsyncSession, Shown):
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        from frazil import codec_pipeline
-
-        codec_pipeline.install()  # stores and arrays come to worker processes without `store`
         context: Context = state["context"]
         Session.__init__(
             self,

@@ -26,8 +26,8 @@ LAYERS: Final = (
     ("commit",),
     ("transaction",),
     ("bulk",),
-    ("store",),
     ("codec_pipeline",),
+    ("store",),
     ("session", "session_async"),  # what users hold; it hands out a store over the parts below
     ("tip",),
     ("maintenance",),

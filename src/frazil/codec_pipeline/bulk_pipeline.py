@@ -30,9 +30,9 @@ from frazil.bulk.read import read_chunks
 from frazil.bulk.write import write_chunks
 from frazil.codec_pipeline.batch import Batch, Item, batch_of, box_of, covers_as_told
 from frazil.codec_pipeline.bounded import unbounded
+from frazil.codec_pipeline.stores import LARGE_VALUE, BulkStore
 from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef, VirtualRef
-from frazil.store import LARGE_VALUE, FrazilStore
 
 Axes: TypeAlias = tuple[int, ...]
 Statuses: TypeAlias = Any
@@ -234,11 +234,11 @@ class BulkPipeline(CodecPipeline):
         place, spec = items[0][:2]
         store = place.store if isinstance(place, StorePath) else None
         # What only says that it is one of ours, as mocks do, has no session to read from.
-        if not isinstance(store, FrazilStore) or not issubclass(type(store), FrazilStore):
+        if not isinstance(store, BulkStore) or not issubclass(type(store), BulkStore):
             return None
         if spec.prototype != cpu.buffer_prototype:
             return None
-        return batch_of(items, store.session.state, len(spec.shape))
+        return batch_of(items, store.state, len(spec.shape))
 
     def _chunk_bytes(self, batch: Batch) -> int:
         return prod(batch.spec.shape) * self.chain.dtype.itemsize
