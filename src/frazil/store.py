@@ -236,11 +236,10 @@ class FrazilStore(Shown, BulkStore):
         found = self._keys.find(key, span)
         if not isinstance(found, Pending):
             return found
-        read = self._session.state.read
+        context = self._session.state.context
         if isinstance(found.ref, VirtualRef) or found.end - found.start >= LARGE_VALUE:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(pool(), read, found.ref, found.start, found.end)
-        return read(found.ref, found.start, found.end)
+            return await asyncio.get_running_loop().run_in_executor(pool(), found.read, context)
+        return found.read(context)
 
     def get_sync(
         self,

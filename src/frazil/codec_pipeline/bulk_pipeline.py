@@ -115,7 +115,7 @@ class BulkPipeline(CodecPipeline):
     def _read_few(
         self, batch: Batch, refs: Sequence[ChunkRef | None], out: Array, drop_axes: Axes
     ) -> Statuses:
-        state, chain = batch.state, self.chain
+        context, chain = batch.state.context, self.chain
         statuses = []
         for ref, (_, spec, in_chunk, in_out, _) in zip(refs, batch.items, strict=True):
             if ref is None:
@@ -123,10 +123,9 @@ class BulkPipeline(CodecPipeline):
                 statuses.append(MISSING)
                 continue
             try:
-                chunk = chain.decode(state.read(ref), spec.shape)[in_chunk]
-            except FormatError as error:
-                coords = tuple(batch.coords[len(statuses)].tolist())
-                error.facts |= {"array": batch.node.path, "chunk": coords}
+                chunk = chain.decode(context.read_chunk(ref), spec.shape)[in_chunk]
+            except (FormatError, StorageError) as error:
+                error.of_chunk(batch.node.path, batch.coords[len(statuses)])
                 raise
             out[in_out] = np.squeeze(chunk, axis=drop_axes) if drop_axes else chunk
             statuses.append(PRESENT)

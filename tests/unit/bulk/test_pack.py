@@ -64,7 +64,7 @@ def coords_of(count: int) -> npt.NDArray[np.uint32]:
 
 def read_all(session: Session, table: ChunkTable) -> list[bytes]:
     """The bytes that references point to."""
-    return [session.state.read(ref) for _, ref in table.refs()]
+    return [session.state.context.read_chunk(ref) for _, ref in table.refs()]
 
 
 def stored(session: Session) -> list[bytes]:
