@@ -28,8 +28,8 @@ LAYERS: Final = (
     ("commit",),
     ("transaction",),
     ("bulk",),
-    ("store",),
     ("codec_pipeline",),
+    ("store",),
     ("session", "session_async"),  # what users hold; it hands out a store over the parts below
     ("tip",),
     ("maintenance",),
@@ -40,7 +40,7 @@ LAYERS: Final = (
     ("repository",),
     ("fsck",),
     ("upgrade",),
-    ("xarray", "dask", "distributed"),
+    ("xarray", "dask", "distributed", "testing"),
     ("ingestion",),
     ("",),  # the package itself: what `import frazil` offers
     ("icechunk",),
