@@ -10,7 +10,6 @@ import os
 import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -45,17 +44,19 @@ class SparkRunner:
     """Runs work on a Spark session: the one given, else the active or a new one when needed."""
 
     def __init__(self, spark: SparkSession | None = None, master: str | None = None) -> None:
-        self._given = spark
+        self._spark = spark
         self._master = master
 
-    @cached_property
+    @property
     def spark(self) -> SparkSession:
-        """The session; it is started when somebody asks for it first."""
-        return self._given or session(self._master)
+        """The session, started on first use."""
+        if self._spark is None:
+            self._spark = session(self._master)
+        return self._spark
 
     def facts(self) -> dict[str, object]:
-        """The application, for the commit."""
-        return application(self.spark)
+        """The application, for the commit, if there was work for it."""
+        return {} if self._spark is None else application(self._spark)
 
     def run(
         self, work: Callable[[T], R], items: Sequence[T], *, size_bytes: int = 0

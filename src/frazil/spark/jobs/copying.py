@@ -26,7 +26,7 @@ def clone(
     target_options: Options | None = None,
     progress: Progress | None = None,
 ) -> JobReport:
-    """Copy one version of a repository, or all of it, to another place; see `frazil.clone`.
+    """Copy one version of a repository, or all of it, as `frazil.clone` does.
 
     Args:
         url: `URL[@version]`; without a version for `all_history`.
@@ -37,9 +37,6 @@ def clone(
         options: options of the data source for `url`, such as `storage.region`.
         target_options: the same for `target`.
         progress: is told what is being done and how far it is.
-
-    Raises:
-        AlreadyExistsError: there is something at the target.
     """
     source = target_of(url, options)
     goal = target_of(target, target_options).location.storage()
@@ -63,21 +60,10 @@ def export(
     path_options: Options | None = None,
     progress: Progress | None = None,
 ) -> JobReport:
-    """Copy one version of a repository, or a group of it, to a Zarr store; see `frazil.export`.
+    """Copy one version of a repository to a plain Zarr v3 store, as `frazil.export` does.
 
-    Args:
-        url: `URL[@version]`.
-        path: directory or URL of the store.
-        spark: the session to use; the active or an embedded one by default.
-        group: the group that becomes the root of the store.
-        overwrite: write also where something is; what is there and not overwritten stays.
-        options: options of the data source for `url`, such as `storage.region`.
-        path_options: the same for `path`.
-        progress: is told what is being done and how far it is.
-
-    Raises:
-        AlreadyExistsError: there is something at the path.
-        NodeNotFoundError: there is no such group.
+    `url` is `URL[@version]`; `options` are those of the data source for it, such as
+    `storage.region`, and `path_options` those for `path`.
     """
     source = target_of(url, options)
     goal = target_of(path, path_options).location.storage()
@@ -104,23 +90,10 @@ def import_zarr(
     options: Options | None = None,
     progress: Progress | None = None,
 ) -> JobReport:
-    """Copy a plain Zarr store into a repository, in one commit; see `frazil.import_zarr`.
+    """Copy a plain Zarr store into a repository, in one commit, as `frazil.import_zarr` does.
 
-    Args:
-        store: directory or URL of a Zarr store, version 3 or 2, that can be listed.
-        url: `URL[@branch]` of the repository, which is made when there is none.
-        spark: the session to use; the active or an embedded one by default.
-        group: where the root of the store goes; the root by default.
-        branch: the branch to commit to; that of the URL, or `main`, by default.
-        message: of the commit.
-        store_options: options of the data source for `store`, such as `storage.region`.
-        options: the same for `url`.
-        progress: is told what is being done and how far it is.
-
-    Raises:
-        NotFoundError: there is no Zarr store.
-        AlreadyExistsError: there is an array or group of one of the names already.
-        InvalidInputError: an array of version 2 has what version 3 cannot say.
+    `url` is `URL[@branch]`; `options` are those of the data source for it, such as
+    `storage.region`, and `store_options` those for `store`.
     """
     goal = target_of(url, options)
     return zarr_import.import_zarr(
