@@ -32,13 +32,14 @@ LAYERS: Final = (
     ("store",),
     ("session", "session_async"),  # what users hold; it hands out a store over the parts below
     ("tip",),
+    ("run",),  # one function over many items, and the commit of what it stored
     ("maintenance",),
     ("merging",),
     ("comparing", "purging"),
     ("opening",),
     ("upgrading",),
     ("repository",),
-    ("fsck",),
+    ("fsck", "transfer"),
     ("upgrade",),
     ("xarray", "dask", "distributed", "testing"),
     ("ingestion",),
