@@ -13,7 +13,7 @@ from typing import Final
 SHOWN: Final = 20
 """So many names a message lists."""
 NEAR: Final = 0.6
-ALIKE: Final = 0.8
+ALIKE: Final = 0.75
 """Names so much alike are hardly two different things."""
 
 

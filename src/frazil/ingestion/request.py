@@ -153,12 +153,8 @@ def _texts(given: str | Sequence[str] | None) -> tuple[str, ...]:
 def _wanted(mode: Mode, options: IngestOptions) -> Wanted:
     """What the arrays shall be like."""
     chunks, compressor = options.get("chunks") or {}, options.get("compressor")
-    try:
+    if compressor is not None:
         texts.read("the compressor", texts.compressor, compressor)
-    except ValueError:
-        raise _invalid(
-            f"there is no compressor {compressor!r}; write zstd:9, gzip:5, blosc:lz4:5 or none"
-        ) from None
     for dim, length in chunks.items():
         if length == 0 or length < -1:
             raise _invalid(
