@@ -21,7 +21,7 @@ from frazil.errors import (
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, node_path
 from frazil.model.chunks import ChunkType, InlineRef, NativeRef, VirtualRef
 from frazil.model.config import RepositoryConfig
-from frazil.model.display import Field, Literal, Shown
+from frazil.model.display import Field, HasRepr, Literal
 from frazil.model.history import SnapshotEntry, TransactionLog
 from frazil.model.values import ConflictSolver, Diff, SessionMode
 from frazil.naming import OURS
@@ -60,7 +60,7 @@ NO_NUMBERS: Final[NodeIds] = {}
     "move",
     "rebase",
 )
-class Session(AsyncSession, Shown):
+class Session(AsyncSession, HasRepr):
     """A view of one snapshot, with the changes made to it since.
 
     Sessions come from `Repository.readonly_session`, `writable_session` and

@@ -33,7 +33,7 @@ from frazil.errors import (
 )
 from frazil.model.chunks import VirtualRef
 from frazil.model.config import VirtualChunkSpec
-from frazil.model.display import Field, Shown
+from frazil.model.display import Field, HasRepr
 from frazil.model.display import Literal as Verbatim
 from frazil.naming import OURS
 from frazil.storage.base import pool
@@ -93,7 +93,7 @@ def to_span(request: ByteRequest | None) -> Span | None:
 
 
 @with_async_twins("set_virtual_ref", "set_virtual_refs", "set_virtual_refs_arr")
-class FrazilStore(Shown, BulkStore):
+class FrazilStore(HasRepr, BulkStore):
     """A Zarr v3 store over a session; get one from `Session.store`.
 
     Making one puts the pipeline that reads and writes many chunks at once into zarr's

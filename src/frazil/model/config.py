@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from enum import EnumType
 from typing import Final, cast
 
-from frazil.model.display import Field, Literal, Shown
+from frazil.model.display import Field, HasRepr, Literal
 from frazil.model.manifest_config import (
     ManifestConfig,
     ManifestPreloadCondition,
@@ -305,7 +305,7 @@ _LABEL_BYTES: Final = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Attribution(Shown):
+class Attribution(HasRepr):
     """Labels that requests carry in their User-Agent, for the owner of the bucket to count by."""
 
     shown_name = "Attribution"
@@ -347,7 +347,7 @@ class Attribution(Shown):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FeatureFlag(Shown):
+class FeatureFlag(HasRepr):
     """A guarded ability of a repository, and whether it is on."""
 
     shown_name = "config.FeatureFlag"
