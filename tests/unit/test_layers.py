@@ -28,7 +28,7 @@ LAYERS: Final = (
     ("bulk",),
     ("store",),
     ("codec_pipeline",),
-    ("session", "session_async"),  # what users hold; it hands out a store over the parts below
+    ("session",),  # what users hold; it hands out a store over the parts below
     ("tip",),
     ("maintenance",),
     ("merging",),

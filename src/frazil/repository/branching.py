@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from frazil import urls
+from frazil.async_twins import async_twin
 from frazil.ids import SnapshotId
 from frazil.merging import merge as merging
 from frazil.merging import replay, squash
@@ -133,3 +134,9 @@ class Branching(History, Refs):
 
     def _version(self, text: str) -> SnapshotId:
         return SnapshotId.parse(urls.resolve(urls.parse_version(text), self))
+
+    merge_async = async_twin(merge)
+    cherry_pick_async = async_twin(cherry_pick)
+    revert_async = async_twin(revert)
+    squash_async = async_twin(squash)
+    fast_forward_async = async_twin(fast_forward)

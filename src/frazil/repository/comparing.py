@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frazil import urls
+from frazil.async_twins import async_twin
 from frazil.comparing import values
 from frazil.comparing.records import ValueDiff
 from frazil.ids import SnapshotId
@@ -40,3 +41,5 @@ class Comparing(History, Refs):
         return values.diff_values(
             self.context, first, last, paths=paths, max_samples=max_samples, progress=progress
         )
+
+    diff_values_async = async_twin(diff_values)

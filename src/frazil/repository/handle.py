@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from frazil.async_twins import async_twin
 from frazil.formats.config_codec import config_from_map, config_to_map
 from frazil.formats.config_merging import merged_config
 from frazil.ids import SnapshotId
@@ -157,3 +158,5 @@ class Handle(Shown):
     def require_writable(self) -> None:
         """Refuse changes of a place that can only be read."""
         require_writable(self.context)
+
+    save_config_async = async_twin(save_config)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
-from frazil.async_twins import AsyncItems
+from frazil.async_twins import AsyncItems, async_items, async_twin
 from frazil.errors import (
     ErrorKind,
     InvalidInputError,
@@ -135,3 +135,10 @@ class History(Handle):
             "as an earlier snapshot",
             kind=ErrorKind.BAD_SNAPSHOT_CHAIN_FOR_DIFF,
         )
+
+    ancestry_graph_async = async_twin(ancestry_graph)
+    lookup_snapshot_async = async_twin(lookup_snapshot)
+    list_snapshots_async = async_twin(list_snapshots)
+    list_manifest_files_async = async_twin(list_manifest_files)
+    diff_async = async_twin(diff)
+    ops_log_async = async_items(ops_log)

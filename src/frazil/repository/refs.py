@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from frazil.async_twins import async_twin
 from frazil.repository.handle import Handle
 
 
@@ -51,3 +52,13 @@ class Refs(Handle):
         """Delete a tag; its name cannot be used again."""
         self.require_writable()
         self.context.refs.delete_tag(tag)
+
+    create_branch_async = async_twin(create_branch)
+    list_branches_async = async_twin(list_branches)
+    lookup_branch_async = async_twin(lookup_branch)
+    reset_branch_async = async_twin(reset_branch)
+    delete_branch_async = async_twin(delete_branch)
+    create_tag_async = async_twin(create_tag)
+    list_tags_async = async_twin(list_tags)
+    lookup_tag_async = async_twin(lookup_tag)
+    delete_tag_async = async_twin(delete_tag)

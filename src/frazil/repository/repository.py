@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from frazil import urls
-from frazil.async_twins import with_async_twins
+from frazil.async_twins import async_maker, async_twin
 from frazil.commit.by_repo_object import (
     REPO_KEY,
 )
@@ -30,7 +30,6 @@ from frazil.opening import (
     require,
     stored_config,
 )
-from frazil.repository.async_methods import AsyncRepository
 from frazil.repository.attributes import Attributes
 from frazil.repository.branching import Branching
 from frazil.repository.comparing import Comparing
@@ -69,61 +68,6 @@ def _as_storage(storage: Storage | str | Path) -> Storage:
     return storage if isinstance(storage, Storage) else storage_from_url(str(storage))
 
 
-@with_async_twins(
-    "create",
-    "open",
-    "open_or_create",
-    "exists",
-    "fetch_spec_version",
-    "fetch_config",
-    "save_config",
-    "reopen",
-    "get_metadata",
-    "set_metadata",
-    "update_metadata",
-    "get_status",
-    "set_status",
-    "feature_flags",
-    "enabled_feature_flags",
-    "disabled_feature_flags",
-    "set_feature_flag",
-    "ancestry_graph",
-    "create_branch",
-    "list_branches",
-    "lookup_branch",
-    "reset_branch",
-    "delete_branch",
-    "create_tag",
-    "list_tags",
-    "lookup_tag",
-    "delete_tag",
-    "lookup_snapshot",
-    "list_snapshots",
-    "list_manifest_files",
-    "diff",
-    "diff_values",
-    "merge",
-    "cherry_pick",
-    "revert",
-    "squash",
-    "fast_forward",
-    "readonly_session",
-    "tip",
-    "writable_session",
-    "rearrange_session",
-    "expire_snapshots",
-    "garbage_collect",
-    "plan_garbage",
-    "collect_planned",
-    "purge",
-    "rewrite_manifests",
-    "chunk_storage_stats",
-    "inspect_snapshot",
-    "inspect_repo_info",
-    "inspect_manifest",
-    "inspect_transaction_log",
-    iterators=("ops_log",),
-)
 class Repository(
     Branching,
     Comparing,
@@ -134,7 +78,6 @@ class Repository(
     Attributes,
     Space,
     Upkeep,
-    AsyncRepository,
 ):
     """An Icechunk repository: a versioned hierarchy of Zarr groups and arrays."""
 
@@ -318,3 +261,11 @@ class Repository(
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         type(self).__init__(self, state["context"], state["storage"], state["who"])
+
+    create_async = async_maker(create)
+    open_async = async_maker(open)
+    open_or_create_async = async_maker(open_or_create)
+    exists_async = staticmethod(async_twin(exists))
+    fetch_spec_version_async = staticmethod(async_twin(fetch_spec_version))
+    fetch_config_async = staticmethod(async_twin(fetch_config))
+    reopen_async = async_twin(reopen)

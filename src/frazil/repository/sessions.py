@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from frazil.async_twins import async_twin
 from frazil.commit.by_repo_object import (
     require_moves,
 )
@@ -136,3 +137,9 @@ class Sessions(Handle):
         raise SnapshotNotFoundError(
             f"no snapshot as early as {as_of.isoformat()}", kind=ErrorKind.NO_SNAPSHOT_AT_TIME
         )
+
+    readonly_session_async = async_twin(readonly_session)
+    tip_async = async_twin(tip)
+    writable_session_async = async_twin(writable_session)
+    rearrange_session_async = async_twin(rearrange_session)
+    rewrite_manifests_async = async_twin(rewrite_manifests)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
+from frazil.async_twins import async_twin
 from frazil.maintenance import garbage_plan, sharing, space, trash
 from frazil.maintenance.garbage_plan import GarbagePlan
 from frazil.maintenance.sharing import By, Shares
@@ -154,3 +155,7 @@ class Space(Handle):
             delete_backups=delete_backups,
             unsafe_minimum_age=self.age_floor(unsafe_minimum_age),
         )
+
+    plan_garbage_async = async_twin(plan_garbage)
+    collect_planned_async = async_twin(collect_planned)
+    purge_async = async_twin(purge)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from frazil.async_twins import async_twin
 from frazil.bulk.pack import Packing
 from frazil.maintenance import collecting, compaction, expire, inspect, stats
 from frazil.maintenance.compaction import Compaction
@@ -180,3 +181,11 @@ class Upkeep(Handle):
     def inspect_transaction_log(self, snapshot_id: str) -> dict[str, Any]:
         """A transaction log as plain data."""
         return inspect.inspect_transaction_log(self.context, self.id_of(snapshot_id))
+
+    expire_snapshots_async = async_twin(expire_snapshots)
+    garbage_collect_async = async_twin(garbage_collect)
+    chunk_storage_stats_async = async_twin(chunk_storage_stats)
+    inspect_snapshot_async = async_twin(inspect_snapshot)
+    inspect_repo_info_async = async_twin(inspect_repo_info)
+    inspect_manifest_async = async_twin(inspect_manifest)
+    inspect_transaction_log_async = async_twin(inspect_transaction_log)
