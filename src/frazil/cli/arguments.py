@@ -42,7 +42,26 @@ UnsafeAge = Annotated[
 Limit = Annotated[
     int, typer.Option("--limit", "-n", min=0, help="Show at most so many; 0 shows all.")
 ]
-Message = Annotated[str, typer.Option("--message", "-m", help="Message of the commit.")]
+Message = Annotated[
+    str | None, typer.Option("--message", "-m", help="Message of the commit.", show_default=False)
+]
+PolicyTexts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        metavar="[PATH=]CHOICE",
+        help="What to do about conflicts: fail, ours (the branch that is changed) or theirs; for "
+        "a group, an array or a pattern with PATH=. May be repeated, the first that fits counts.",
+        show_default="fail",
+    ),
+]
+Batch = Annotated[
+    str | None,
+    typer.Argument(metavar="BATCH", help="As `trash list` names it.", show_default=False),
+]
+BranchUrl = Annotated[
+    str, typer.Argument(metavar="URL@BRANCH", help="Branch to rewrite.", show_default=False)
+]
 Authorize = Annotated[
     list[str] | None,
     typer.Option(
@@ -54,6 +73,16 @@ Authorize = Annotated[
         show_default=False,
     ),
 ]
+
+SHARED: Final = {
+    "batch": Batch,
+    "message": Message,
+    "older_than": OlderThan,
+    "path": NodePath,
+    "policy": PolicyTexts,
+    "unsafe_minimum_age": UnsafeAge,
+}
+"""declarations of parameters that verbs share"""
 
 _AGE: Final = re.compile(r"(\d+)\s*([mhdw])")
 _UNIT: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -103,6 +132,25 @@ def parse_region(text: str, shape: tuple[int, ...]) -> tuple[slice, ...]:
         raise InvalidInputError(f"{text!r} has {len(parts)} axes, the array has {len(shape)}")
     named = [_part(part, text, length) for part, length in zip(parts, shape, strict=False)]
     return (*named, *(slice(0, length, 1) for length in shape[len(named) :]))
+
+
+def parse_slices(text: str) -> list[slice]:
+    """Read a region of whatever shape: `0:10, :, 5`.
+
+    Raises:
+        InvalidInputError: it is none.
+    """
+    found = []
+    for part in text.strip().strip("[]").split(","):
+        first, colon, last = (each.strip() for each in part.partition(":"))
+        if not all(not each or (each.isascii() and each.isdigit()) for each in (first, last)):
+            raise InvalidInputError(f"{part.strip()!r} is neither a number nor start:stop")
+        if not colon and not first:
+            raise InvalidInputError(f"{text!r} is no region; write 0:10, :, 5")
+        start = int(first) if first else None
+        stop = (int(last) if last else None) if colon else int(first) + 1
+        found.append(slice(start, stop))
+    return found
 
 
 def _part(part: str, text: str, length: int) -> slice:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from frazil import urls
 from frazil.async_twins import async_maker, async_twin
 from frazil.commit.by_repo_object import (
     REPO_KEY,
@@ -31,14 +30,11 @@ from frazil.opening import (
     stored_config,
 )
 from frazil.repository.attributes import Attributes
-from frazil.repository.branching import Branching
-from frazil.repository.comparing import Comparing
-from frazil.repository.history import History
-from frazil.repository.refs import Refs
+from frazil.repository.audit import Audit
 from frazil.repository.sessions import Sessions
 from frazil.repository.space import Space
-from frazil.repository.staging import Staging
 from frazil.repository.upkeep import Upkeep
+from frazil.repository.versions import Versions
 from frazil.storage.base import Storage, require_deleted
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.credentials import AnyCredential
@@ -68,17 +64,7 @@ def _as_storage(storage: Storage | str | Path) -> Storage:
     return storage if isinstance(storage, Storage) else storage_from_url(str(storage))
 
 
-class Repository(
-    Branching,
-    Comparing,
-    Staging,
-    Sessions,
-    History,
-    Refs,
-    Attributes,
-    Space,
-    Upkeep,
-):
+class Repository(Sessions, Attributes, Upkeep):
     """An Icechunk repository: a versioned hierarchy of Zarr groups and arrays."""
 
     @classmethod
@@ -249,12 +235,20 @@ class Repository(
         require_deleted(place.delete_many([key for key in keys if key not in set(entry_points)]))
         return len(keys)
 
-    def resolve(self, version: str) -> str:
-        """The snapshot a text means: a branch, else a tag, else an id or the beginning of one.
+    @property
+    def versions(self) -> Versions:
+        """Merging branches, repeating, undoing and joining commits, comparing values."""
+        return Versions(self)
 
-        `{2024-05-01}` means what `main` was at that time, `dev@{2024-05-01}` what `dev` was.
-        """
-        return urls.resolve(urls.parse_version(version), self)
+    @property
+    def space(self) -> Space:
+        """What takes room, and freeing it: expiry, garbage, trash, compaction, erasure."""
+        return Space(self, self._minimum_age)
+
+    @property
+    def audit(self) -> Audit:
+        """Checks of the repository, and of changes before they are published."""
+        return Audit(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"context": self.context, "storage": self.storage, "who": self.attribution}

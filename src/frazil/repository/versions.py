@@ -1,23 +1,23 @@
-"""Merging branches, repeating and undoing commits, and making several one."""
+"""`repo.versions`: branches merged, commits repeated, undone and joined, values compared."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from frazil import urls
 from frazil.async_twins import async_twin
-from frazil.ids import SnapshotId
-from frazil.merging import merge as merging
-from frazil.merging import replay, squash
-from frazil.merging.applying import Wish
-from frazil.merging.merge import FastForward, MergeOptions
-from frazil.merging.policies import FAIL, Policy
-from frazil.merging.records import MergeReport
-from frazil.repository.history import History
-from frazil.repository.refs import Refs
+from frazil.operations import Effect, Version, verb
+from frazil.repository.namespace import Namespace
+
+if TYPE_CHECKING:
+    from frazil.comparing.records import ValueDiff
+    from frazil.comparing.values import Progress
+    from frazil.merging.merge import FastForward
+    from frazil.merging.policies import Policy
+    from frazil.merging.records import MergeReport
 
 
-class Branching(History, Refs):
+class Versions(Namespace):
     """What is done with whole branches and commits.
 
     Versions are given as `resolve` reads them: a branch, a tag, a snapshot id or the beginning
@@ -25,15 +25,16 @@ class Branching(History, Refs):
     a mapping from path patterns to those, or a function from a `MergeConflict` to one of them.
     """
 
+    @verb(Effect.CHANGES)
     def merge(
         self,
-        source: str,
+        source: Version,
         into: str = "main",
         *,
         message: str | None = None,
-        policy: Policy = FAIL,
+        policy: Policy = "fail",
         ff: FastForward = True,
-        base: str | None = None,
+        base: Version | None = None,
         dry_run: bool = False,
         metadata: dict[str, Any] | None = None,
     ) -> MergeReport:
@@ -54,22 +55,26 @@ class Branching(History, Refs):
                 `report` has the conflicts as data. Nothing was changed.
             SessionStateError: the histories have nothing in common that still exists.
         """
+        from frazil.merging.applying import Wish
+        from frazil.merging.merge import MergeOptions, merge
+
         options = MergeOptions(
             policy=policy,
             ff=ff,
-            base=None if base is None else self._version(base),
+            base=None if base is None else self._snapshot(base),
             source_name=source,
             wish=Wish(message, metadata, dry_run),
         )
-        return merging.merge(self.context, self._version(source), into, options)
+        return merge(self.context, self._snapshot(source), into, options)
 
+    @verb(Effect.CHANGES)
     def cherry_pick(
         self,
-        snapshot: str,
+        snapshot: Version,
         onto: str = "main",
         *,
         message: str | None = None,
-        policy: Policy = FAIL,
+        policy: Policy = "fail",
         dry_run: bool = False,
         metadata: dict[str, Any] | None = None,
     ) -> MergeReport:
@@ -78,16 +83,20 @@ class Branching(History, Refs):
         Raises:
             MergeConflictError: the branch changed the same, and the policy does not decide.
         """
-        wish = Wish(message, metadata, dry_run)
-        return replay.cherry_pick(self.context, self._version(snapshot), onto, policy, wish)
+        from frazil.merging.applying import Wish
+        from frazil.merging.replay import cherry_pick
 
+        wish = Wish(message, metadata, dry_run)
+        return cherry_pick(self.context, self._snapshot(snapshot), onto, policy, wish)
+
+    @verb(Effect.CHANGES)
     def revert(
         self,
-        snapshot: str,
+        snapshot: Version,
         on: str = "main",
         *,
         message: str | None = None,
-        policy: Policy = FAIL,
+        policy: Policy = "fail",
         dry_run: bool = False,
         metadata: dict[str, Any] | None = None,
     ) -> MergeReport:
@@ -96,47 +105,82 @@ class Branching(History, Refs):
         Raises:
             MergeConflictError: the branch changed the same since, and the policy does not decide.
         """
-        wish = Wish(message, metadata, dry_run)
-        return replay.revert(self.context, self._version(snapshot), on, policy, wish)
+        from frazil.merging.applying import Wish
+        from frazil.merging.replay import revert
 
+        wish = Wish(message, metadata, dry_run)
+        return revert(self.context, self._snapshot(snapshot), on, policy, wish)
+
+    @verb(Effect.CHANGES)
     def squash(
         self,
         branch: str,
-        from_: str,
-        to: str | None = None,
+        after: Version,
+        to: Version | None = None,
         *,
         message: str | None = None,
         dry_run: bool = False,
         metadata: dict[str, Any] | None = None,
     ) -> MergeReport:
-        """Make one commit of those after `from_`, up to `to` or the tip of the branch.
+        """Make one commit of those that follow `after`, up to `to` or the tip of the branch.
 
         Commits after `to` are repeated upon it. Other branches and tags stay where they are.
 
         Raises:
-            InvalidInputError: `from_` and `to` are not in the history of the branch.
+            InvalidInputError: `after` and `to` are not in the history of the branch.
             ConflictError: the branch moved meanwhile.
         """
-        after = self._version(from_)
-        newest = None if to is None else self._version(to)
-        wish = Wish(message, metadata, dry_run)
-        return squash.squash(self.context, branch, after, newest, wish)
+        from frazil.merging.applying import Wish
+        from frazil.merging.squash import squash
 
-    def fast_forward(self, branch: str, to: str, *, dry_run: bool = False) -> MergeReport:
+        first = self._snapshot(after)
+        newest = None if to is None else self._snapshot(to)
+        return squash(self.context, branch, first, newest, Wish(message, metadata, dry_run))
+
+    @verb(Effect.CHANGES)
+    def fast_forward(self, branch: str, to: Version, *, dry_run: bool = False) -> MergeReport:
         """Point a branch to a version that descends from its tip.
 
         Raises:
             ConflictError: the branch has commits of its own.
         """
-        if not dry_run:
-            self.require_writable()
-        return merging.fast_forward(self.context, branch, self._version(to), dry_run=dry_run)
+        from frazil.merging.merge import fast_forward
 
-    def _version(self, text: str) -> SnapshotId:
-        return SnapshotId.parse(urls.resolve(urls.parse_version(text), self))
+        return fast_forward(self.context, branch, self._snapshot(to), dry_run=dry_run)
+
+    @verb(Effect.READS)
+    def diff_values(
+        self,
+        before: Version,
+        after: Version,
+        *,
+        paths: Sequence[str] | None = None,
+        max_samples: int = 10,
+        progress: Progress | None = None,
+    ) -> ValueDiff:
+        """How the values of two versions differ, cell by cell.
+
+        Only chunks that may differ are read. `paths` are arrays, or groups above them. The
+        versions need not be ancestors of each other.
+
+        Raises:
+            RefNotFoundError: there is no such version.
+            NodeNotFoundError: neither version has a node at one of the paths.
+        """
+        from frazil.comparing.values import diff_values
+
+        return diff_values(
+            self.context,
+            self._snapshot(before),
+            self._snapshot(after),
+            paths=paths,
+            max_samples=max_samples,
+            progress=progress,
+        )
 
     merge_async = async_twin(merge)
     cherry_pick_async = async_twin(cherry_pick)
     revert_async = async_twin(revert)
     squash_async = async_twin(squash)
     fast_forward_async = async_twin(fast_forward)
+    diff_values_async = async_twin(diff_values)
