@@ -60,7 +60,12 @@ Batch = Annotated[
     typer.Argument(metavar="BATCH", help="As `trash list` names it.", show_default=False),
 ]
 BranchUrl = Annotated[
-    str, typer.Argument(metavar="URL@BRANCH", help="Branch to rewrite.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="URL@BRANCH",
+        help="Repository, and with @ the branch to change; without it, main.",
+        show_default=False,
+    ),
 ]
 Authorize = Annotated[
     list[str] | None,
@@ -76,10 +81,21 @@ Authorize = Annotated[
 
 SHARED: Final = {
     "batch": Batch,
+    "confirm": Annotated[
+        str | None, typer.Option(metavar="PATH", help="The path again, to do it.")
+    ],
+    "ff": Annotated[
+        bool | None,
+        typer.Option("--ff-only/--no-ff", help="Only move the branch, or always make a commit."),
+    ],
     "message": Message,
     "older_than": OlderThan,
     "path": NodePath,
     "policy": PolicyTexts,
+    "region": Annotated[
+        str | None,
+        typer.Option(metavar="REGION", help="Only these cells of an array: 0:10, :, 5."),
+    ],
     "unsafe_minimum_age": UnsafeAge,
 }
 """declarations of parameters that verbs share"""

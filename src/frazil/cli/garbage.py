@@ -12,6 +12,7 @@ from frazil.cli.answers import Answer, Screen, styled, tell_dry_run, working
 from frazil.cli.arguments import Apply, OlderThan, UnsafeAge, WholeUrl, parse_time, parse_unsafe_age
 from frazil.cli.commands import add_command
 from frazil.cli.exits import Exit
+from frazil.cli.places import open_whole
 from frazil.cli.text import counted, exact, moment, size
 from frazil.cli.verbs import Command, Given, add_verbs
 from frazil.errors import InvalidInputError, SessionStateError
@@ -59,7 +60,6 @@ def gc(
     the store is never deleted, unless --unsafe-minimum-age says so. A saved plan is checked again
     before anything is deleted.
     """
-    from frazil.cli.places import open_whole
     from frazil.commit.base import MINIMUM_AGE
     from frazil.maintenance.garbage_plan import GarbagePlan, carry_out, make_plan
 
@@ -250,17 +250,15 @@ def _show_purge(screen: Screen, report: PurgeReport) -> None:
 # --- the commands ---
 
 TRASH: Final = (
-    Command("list", "space.list_trash", _listed, help="List what was put aside."),
-    Command("restore", "space.restore_trash", _moved, "batch", doing="Restoring", applies=True),
+    Command("list", "space.list_trash", _listed),
+    Command("restore", "space.restore_trash", _moved, "batch"),
     Command(
         "empty",
         "space.empty_trash",
         _moved,
         "batch older_than unsafe_minimum_age",
-        doing="Emptying the trash",
-        applies=False,
+        "Delete for good what was put aside long enough ago.",
         defaults={"older_than": "7d"},
-        help="Delete for good what was put aside long enough ago.",
     ),
 )
 PURGE: Final = Command(
@@ -268,30 +266,7 @@ PURGE: Final = Command(
     "space.purge",
     _purged,
     "path region confirm delete_backups unsafe_minimum_age",
-    doing="Purging",
-    applies=False,
-    words={
-        "path": Annotated[
-            str,
-            typer.Argument(
-                metavar="PATH", help="Array or group, as it is or was called.", show_default=False
-            ),
-        ],
-        "region": Annotated[
-            str | None,
-            typer.Option(metavar="REGION", help="Only these cells of an array: 0:10, :, 5."),
-        ],
-        "confirm": Annotated[
-            str | None, typer.Option(metavar="PATH", help="The path again, to do it.")
-        ],
-        "delete_backups": Annotated[
-            bool,
-            typer.Option(
-                "--delete-backups", help="Delete the older part of the operations log too."
-            ),
-        ],
-    },
-    help="""Erase an array, a group or a region from all of history; it cannot be undone.
+    """Erase an array, a group or a region from all of history; it cannot be undone.
 
     Snapshots that hold it are written anew under other ids, which branches and tags then name.
     Its bytes are deleted, or overwritten where others share a file. Everything is looked through

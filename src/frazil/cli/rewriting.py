@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from frazil.cli.answers import Answer, Screen, styled, tell_dry_run
-from frazil.cli.arguments import BranchUrl
 from frazil.cli.text import counted, short, size
 from frazil.cli.verbs import Command, Given, add_verbs
 
@@ -72,29 +71,21 @@ def _compacted(done: Compaction, given: Given) -> Answer:
 COMMANDS: Final = (
     Command(
         "rewrite-manifests",
-        "space.rewrite_manifests",
+        "space.rewrite_manifests(branch)",
         _rewritten,
         "message",
-        doing="Rewriting manifests",
-        url=BranchUrl,
-        branch="branch",
-        applies=True,
         defaults={"message": "Rewrite manifests"},
     ),
     Command(
         "compact",
-        "space.compact",
+        "space.compact(branch)",
         _compacted,
         "path min_dead_share message",
-        doing="Compacting chunks",
-        url=BranchUrl,
-        branch="branch",
-        applies=True,
-        defaults={"message": "Compact chunks"},
-        help="""Put small chunks together into larger objects, in a commit; nothing is decoded.
+        """Put small chunks together into larger objects, in a commit; nothing is decoded.
 
         Old snapshots keep the old objects: expire and gc free their space.
         """,
+        defaults={"message": "Compact chunks"},
     ),
 )
 

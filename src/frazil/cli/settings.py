@@ -10,6 +10,7 @@ import typer
 from frazil.cli.answers import Answer, Screen, print_json
 from frazil.cli.arguments import WholeUrl
 from frazil.cli.commands import add_command
+from frazil.cli.places import open_whole
 from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
 from frazil.masking import shown_data
 
@@ -106,7 +107,6 @@ def set_values(
 
 
 def _open(url: str) -> Repository:
-    from frazil.cli.places import open_whole
 
     return open_whole(url)
 

@@ -10,6 +10,7 @@ from frazil.cli.answers import Answer, Screen, print_json, styled, tell_dry_run,
 from frazil.cli.arguments import Authorize, Url
 from frazil.cli.commands import add_command
 from frazil.cli.exits import Exit
+from frazil.cli.places import open_place
 from frazil.cli.text import counted, exact, moment, short
 from frazil.cli.verbs import Command, Given, add_verbs
 from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
@@ -63,9 +64,7 @@ EXPIRE: Final = Command(
     "space.expire",
     _expired,
     "older_than delete_branches delete_tags",
-    doing="Looking at the history",
-    applies=False,
-    help="Release old snapshots from the history; gc then frees their space.",
+    "Release old snapshots from the history; gc then frees their space.",
 )
 
 
@@ -84,7 +83,6 @@ def verify(
     authorize: Authorize = None,
 ) -> Answer:
     """Check that everything a snapshot refers to exists, with enough bytes."""
-    from frazil.cli.places import open_place
     from frazil.ids import SnapshotId
     from frazil.maintenance.verifying import verify_references
 
@@ -175,7 +173,6 @@ def inspect(url: Url, key: Key = None) -> Answer:
     Without KEY: the snapshot file of a URL with @REF, else the file that the repository begins
     with.
     """
-    from frazil.cli.places import open_place
     from frazil.commit.by_repo_object import REPO_KEY
     from frazil.commit.file_refs import FileRefs
     from frazil.maintenance.inspect import inspect_file

@@ -2,12 +2,13 @@
 
 A row of a table says what a command is called, which parameters it takes in which order, and how
 its report is shown. Types, defaults and help are those of the verb; what the signature cannot say
-(a short option, another name for a value) is in `arguments.SHARED` or in the row.
+(a short option, another name for a value) is in `arguments.SHARED`.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
@@ -18,14 +19,16 @@ from frazil.cli.answers import Answer, working
 from frazil.cli.arguments import (
     SHARED,
     Apply,
+    BranchUrl,
     WholeUrl,
     parse_slices,
     parse_time,
     parse_unsafe_age,
 )
 from frazil.cli.commands import add_command
+from frazil.cli.places import open_place, open_whole
 from frazil.errors import MergeConflictError
-from frazil.operations import VERBS, Parameter, Verb, summary
+from frazil.operations import VERBS, Effect, Parameter, Verb, summary
 
 Given = Mapping[str, Any]
 """arguments of the verb by name, and `applied`"""
@@ -38,63 +41,66 @@ class Command:
 
     name: str
     verb: str
+    """with the parameter that is the branch of the URL in parentheses, if there is one"""
     answer: Callable[[Any, Given], Answer]
     """from the report to what is printed"""
     takes: str = ""
     """parameters in the order of the command, blanks between them"""
-    doing: str = "Working"
-    """what a terminal shows meanwhile"""
-    url: Any = WholeUrl
-    branch: str = ""
-    """the parameter that is the branch of the URL; else the URL has no version"""
-    applies: bool | None = None
-    """whether it is done without `--apply`; None if there is nothing to apply"""
-    words: Mapping[str, Any] = field(default_factory=dict)
-    """declarations of parameters that are only so here"""
-    defaults: Given = field(default_factory=dict)
     help: str = ""
     """in place of the docstring of the verb"""
+    applies: bool | None = None
+    """whether it is done without `--apply`; None: if it deletes nothing"""
+    defaults: Given = field(default_factory=dict)
 
 
 def add_verbs(app: typer.Typer, commands: Iterable[Command], panel: str | None = None) -> None:
     """Make commands of the rows of a table."""
     for command in commands:
-        add_command(app, command.name, _work(command, VERBS[command.verb]), panel)
+        add_command(app, command.name, _work(command), panel)
 
 
-def _work(command: Command, verb: Verb) -> Callable[..., Answer]:
+def _work(command: Command) -> Callable[..., Answer]:
     """The function of a command, with the signature that typer reads."""
+    verb_name, _, branch = command.verb.rstrip(")").partition("(")
+    verb = VERBS[verb_name]
     taken = [verb.parameters[name] for name in command.takes.split()]
+    can_try = "dry_run" in verb.parameters
 
     def work(url: str, apply: bool = True, **texts: Any) -> Answer:  # noqa: ANN401  (typer's)
-        from frazil.cli.places import open_place, open_whole
-
         given = {each.name: _read(each, texts[each.name]) for each in taken}
-        if command.branch:
+        if branch:
             place = open_place(url)
-            repository, given[command.branch] = place.repository, place.branch()
+            repository, given[branch] = place.repository, place.branch()
         else:
             repository = open_whole(url)
-        if command.applies is not None:
+        if can_try:
             given["dry_run"] = not apply
-        with working(command.doing):
+        with working(command.name):
             try:
                 report = verb.on(repository)(**given)
             except MergeConflictError as error:
                 report = error.report  # conflicts are an answer too
         return command.answer(report, {**given, "applied": apply})
 
-    named: dict[str, tuple[Any, object]] = {"url": (command.url, inspect.Parameter.empty)}
+    named: dict[str, tuple[Any, object]]
+    named = {"url": (BranchUrl if branch else WholeUrl, inspect.Parameter.empty)}
     named |= {each.name: _declared(command, each) for each in taken}
-    if command.applies is not None:
-        named["apply"] = (Apply, command.applies)
+    if can_try:
+        is_mild = verb.effect is not Effect.DELETES
+        named["apply"] = (Apply, is_mild if command.applies is None else command.applies)
     kind = inspect.Parameter.KEYWORD_ONLY
     work.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [inspect.Parameter(name, kind, default=default) for name, (_, default) in named.items()]
     )
     work.__annotations__ = {**{name: type_ for name, (type_, _) in named.items()}, "return": Answer}
-    work.__doc__ = command.help or summary(inspect.getdoc(verb.run) or "")
+    work.__doc__ = command.help or _help(verb)
     return work
+
+
+def _help(verb: Verb) -> str:
+    """The docstring of a verb; its arguments are written as in the usage of a command."""
+    doc = summary(inspect.getdoc(verb.run) or "")
+    return re.sub(r"`(\w+)`", lambda found: found[1].upper(), doc)
 
 
 def _declared(command: Command, parameter: Parameter) -> tuple[Any, object]:
@@ -103,17 +109,16 @@ def _declared(command: Command, parameter: Parameter) -> tuple[Any, object]:
     is_required = default is inspect.Parameter.empty
     if parameter.kind in READERS and not is_required and name not in command.defaults:
         default = None  # what the signature has is no text
-    said = command.words.get(name, SHARED.get(name))
-    if said is not None:
-        return said, default
+    if name in SHARED:
+        return SHARED[name], default
     kind = TYPES.get(parameter.kind, str if is_required else str | None)
     told = parameter.help[:1].upper() + parameter.help[1:]
-    flag = f"--{name.replace('_', '-')}"
     if parameter.by_name:
-        return Annotated[kind, typer.Option(flag, help=told)], default
-    return Annotated[
-        kind, typer.Argument(metavar=name.upper(), help=told, show_default=False)
-    ], default
+        flag = f"--{name.replace('_', '-')}"
+        metavar = "VERSION" if "Version" in parameter.kind else None
+        return Annotated[kind, typer.Option(flag, metavar=metavar, help=told)], default
+    said = typer.Argument(metavar=name.upper(), help=told, show_default=False)
+    return Annotated[kind, said], default
 
 
 def _read(parameter: Parameter, value: Any) -> Any:  # noqa: ANN401  (whatever the verb takes)

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
 from frazil.cli.answers import Answer, Screen, styled
-from frazil.cli.arguments import Url
 from frazil.cli.exits import Exit
 from frazil.cli.text import counted, short
 from frazil.cli.verbs import Command, Given, add_verbs
 
 if TYPE_CHECKING:
     from frazil.merging.records import MergeConflict, MergeReport
-
-PANEL: Final = "Branches and tags"
-DOING: Final = "Comparing versions"
-
-
-def _version(metavar: str, told: str, default: str | bool = False) -> object:
-    return typer.Argument(metavar=metavar, help=told, show_default=default)
-
-
-SNAPSHOT: Final = {
-    "snapshot": Annotated[str, _version("SNAPSHOT", "The commit: an id, its beginning, or a ref.")]
-}
 
 
 def answer(report: MergeReport, _: Given) -> Answer:
@@ -37,96 +24,25 @@ def answer(report: MergeReport, _: Given) -> Answer:
 COMMANDS: Final = (
     Command(
         "merge",
-        "versions.merge",
+        "versions.merge(into)",
         answer,
         "source message policy ff base",
-        doing=DOING,
-        url=Url,
-        branch="into",
-        applies=True,
-        words={
-            "source": Annotated[str, _version("SOURCE", "A branch, tag or snapshot to merge.")],
-            "ff": Annotated[
-                bool | None,
-                typer.Option(
-                    "--ff-only/--no-ff", help="Only move the branch, or always make a commit."
-                ),
-            ],
-            "base": Annotated[
-                str | None,
-                typer.Option(
-                    metavar="VERSION",
-                    help="Compare both with this version, not with what history says.",
-                    show_default=False,
-                ),
-            ],
-        },
-        help="""Merge a version into the branch of the URL: nodes, attributes and chunks.
+        """Merge a version into the branch of the URL: nodes, attributes and chunks.
 
         Where the branch only lags behind it is moved; else a commit is made. Conflicts are listed,
         and end with exit code 4 and nothing changed, unless a policy decides them.
         """,
     ),
-    Command(
-        "cherry-pick",
-        "versions.cherry_pick",
-        answer,
-        "snapshot message policy",
-        doing=DOING,
-        url=Url,
-        branch="onto",
-        applies=True,
-        words=SNAPSHOT,
-        help="Make the change of one commit on the branch of the URL too.",
-    ),
-    Command(
-        "revert",
-        "versions.revert",
-        answer,
-        "snapshot message policy",
-        doing=DOING,
-        url=Url,
-        branch="on",
-        applies=True,
-        words=SNAPSHOT,
-        help="Take the change of one commit back on the branch of the URL, in a new commit.",
-    ),
-    Command(
-        "squash",
-        "versions.squash",
-        answer,
-        "after to message",
-        doing=DOING,
-        url=Url,
-        branch="branch",
-        applies=False,
-        words={
-            "after": Annotated[str, _version("AFTER", "The snapshot before the first of them.")],
-            "to": Annotated[str | None, _version("[TO]", "The last of them.", "the tip")],
-        },
-        help="""Make one commit of those that follow AFTER on the branch of the URL.
-
-        The branch then has another history; other branches and tags stay where they are.
-        """,
-    ),
-    Command(
-        "fast-forward",
-        "versions.fast_forward",
-        answer,
-        "to",
-        doing=DOING,
-        url=Url,
-        branch="branch",
-        applies=True,
-        words={"to": Annotated[str, _version("TO", "A version that descends from it.")]},
-        help="Move the branch of the URL to a version that descends from it.",
-    ),
+    Command("cherry-pick", "versions.cherry_pick(onto)", answer, "snapshot message policy"),
+    Command("revert", "versions.revert(on)", answer, "snapshot message policy"),
+    Command("squash", "versions.squash(branch)", answer, "after to message", applies=False),
+    Command("fast-forward", "versions.fast_forward(branch)", answer, "to"),
 )
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    add_verbs(app, COMMANDS, PANEL)
+    add_verbs(app, COMMANDS, "Branches and tags")
 
 
 # --- showing ---

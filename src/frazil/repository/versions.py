@@ -80,6 +80,14 @@ class Versions(Namespace):
     ) -> MergeReport:
         """Make the change of one commit on a branch too; the message is its own by default.
 
+        Args:
+            snapshot: the commit: an id, its beginning, or a ref.
+            onto: the branch that gets the change.
+            message: of the new commit.
+            policy: who decides conflicts.
+            dry_run: only report what would be done, conflicts included.
+            metadata: of the new commit.
+
         Raises:
             MergeConflictError: the branch changed the same, and the policy does not decide.
         """
@@ -101,6 +109,14 @@ class Versions(Namespace):
         metadata: dict[str, Any] | None = None,
     ) -> MergeReport:
         """Take the change of one commit back, in a new commit.
+
+        Args:
+            snapshot: the commit: an id, its beginning, or a ref.
+            on: the branch that gets the new commit.
+            message: of the new commit.
+            policy: who decides conflicts.
+            dry_run: only report what would be done, conflicts included.
+            metadata: of the new commit.
 
         Raises:
             MergeConflictError: the branch changed the same since, and the policy does not decide.
@@ -126,6 +142,14 @@ class Versions(Namespace):
 
         Commits after `to` are repeated upon it. Other branches and tags stay where they are.
 
+        Args:
+            branch: the branch that gets another history.
+            after: the snapshot before the first of them.
+            to: the last of them; the tip by default.
+            message: of the new commit; those of all of them by default.
+            dry_run: only report what would be done.
+            metadata: of the new commit.
+
         Raises:
             InvalidInputError: `after` and `to` are not in the history of the branch.
             ConflictError: the branch moved meanwhile.
@@ -140,6 +164,11 @@ class Versions(Namespace):
     @verb(Effect.CHANGES)
     def fast_forward(self, branch: str, to: Version, *, dry_run: bool = False) -> MergeReport:
         """Point a branch to a version that descends from its tip.
+
+        Args:
+            branch: the branch that moves.
+            to: a version that descends from it.
+            dry_run: only report what would be done.
 
         Raises:
             ConflictError: the branch has commits of its own.

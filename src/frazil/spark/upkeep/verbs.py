@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from pyspark.sql import types as t
 
 from frazil.maintenance.ages import parse_age
 from frazil.merging.policies import Policy, parse_policy
-from frazil.operations import VERBS, Parameter
+from frazil.operations import VERBS, Parameter, Verb
 from frazil.spark.options.texts import moment
 from frazil.spark.upkeep.procedure import (
     INT,
@@ -36,136 +37,102 @@ from frazil.spark.upkeep.procedure import (
 )
 
 EXPIRE_AGE: Final = timedelta(days=5)
-Columns: TypeAlias = Mapping[str, tuple[t.DataType, str | int]]
-"""by name: the type, and where in the report the value is, or a number that it always is"""
 
-MERGED: Final[Columns] = {
-    "branch": (TEXT, "branch"),
-    "source_snapshot_id": (TEXT, "source"),
-    "previous_snapshot_id": (TEXT, "previous_snapshot_id"),
-    "current_snapshot_id": (TEXT, "snapshot_id"),
-    "status": (TEXT, "status"),
-    "changed_nodes_count": (LONG, "changes.nodes"),
-    "changed_chunks_count": (LONG, "changes.chunk_count"),
-    "conflicts_count": (LONG, "conflicts.__len__"),
-}
-PICKED: Final[Columns] = {
-    "source_snapshot_id": (TEXT, "source"),
-    "current_snapshot_id": (TEXT, "snapshot_id"),
-}
-MOVED: Final[Columns] = {
-    "branch_updated": (TEXT, "branch"),
-    "previous_ref": (TEXT, "previous_snapshot_id"),
-    "updated_ref": (TEXT, "snapshot_id"),
-}
-EXPIRED: Final[Columns] = {
-    "deleted_data_files_count": (LONG, "files.chunks_deleted"),
-    "deleted_position_delete_files_count": (LONG, 0),
-    "deleted_equality_delete_files_count": (LONG, 0),
-    "deleted_manifest_files_count": (LONG, "files.manifests_deleted"),
-    "deleted_manifest_lists_count": (LONG, "files.snapshots_deleted"),
-    "deleted_statistics_files_count": (LONG, 0),
-    "expired_snapshots_count": (LONG, "snapshots.__len__"),
-}
-REWRITTEN: Final[Columns] = {
-    "rewritten_manifests_count": (INT, "removed"),
-    "added_manifests_count": (INT, "added"),
-}
-COMPACTED: Final[Columns] = {
-    "rewritten_data_files_count": (INT, "objects_before"),
-    "added_data_files_count": (INT, "objects_after"),
-    "rewritten_bytes_count": (LONG, "bytes_rewritten"),
-    "failed_data_files_count": (INT, 0),
-    "removed_delete_files_count": (INT, 0),
-}
-SHARES: Final[Columns] = {
-    "name": (TEXT, "name"),
-    "type": (TEXT, "kind"),
-    **{
-        name: (LONG, name)
-        for name in (
-            "chunks",
-            "referenced_bytes",
-            "unique_bytes",
-            "shared_bytes",
-            "reclaimable_bytes",
-            "stranded_bytes",
-            "inline_bytes",
-            "virtual_bytes",
-        )
-    },
-}
+# Columns, blanks between them: the name, `:` its type if that is not text, and `=` where in the
+# report the value is, or a number that it always is, if that has another name.
+MERGED: Final = """branch source_snapshot_id=source previous_snapshot_id
+current_snapshot_id=snapshot_id status changed_nodes_count:long=changes.nodes
+changed_chunks_count:long=changes.chunk_count conflicts_count:long=conflicts.__len__"""
+PICKED: Final = "source_snapshot_id=source current_snapshot_id=snapshot_id"
+MOVED: Final = "branch_updated=branch previous_ref=previous_snapshot_id updated_ref=snapshot_id"
+EXPIRED: Final = """deleted_data_files_count:long=files.chunks_deleted
+deleted_position_delete_files_count:long=0 deleted_equality_delete_files_count:long=0
+deleted_manifest_files_count:long=files.manifests_deleted
+deleted_manifest_lists_count:long=files.snapshots_deleted
+deleted_statistics_files_count:long=0 expired_snapshots_count:long=snapshots.__len__"""
+REWRITTEN: Final = "rewritten_manifests_count:int=removed added_manifests_count:int=added"
+COMPACTED: Final = """rewritten_data_files_count:int=objects_before
+added_data_files_count:int=objects_after rewritten_bytes_count:long=bytes_rewritten
+failed_data_files_count:int=0 removed_delete_files_count:int=0"""
+SHARES: Final = """name type=kind chunks:long referenced_bytes:long unique_bytes:long
+shared_bytes:long reclaimable_bytes:long stranded_bytes:long inline_bytes:long virtual_bytes:long"""
+TYPES: Final = {"": TEXT, "long": LONG, "int": INT}
+_COLUMN: Final = re.compile(r"(\w+)(?::(\w+))?(?:=(\S+))?")
 
 
 @dataclass(frozen=True, slots=True)
 class VerbProcedure:
     """How a verb is a procedure."""
 
-    name: str
     verb: str
+    """with the parameter that is the branch of the URL in parentheses, if there is one"""
     meaning: str
-    columns: Columns
+    columns: str
     takes: str
     """parameters in SQL's order, blanks between them; `theirs=ours` where names differ"""
-    branch: str = ""
-    """the parameter that is the branch of the URL"""
     each: str = ""
     """where in the report the items are of which each is a row; else it is one row"""
     ago: timedelta | None = None
     """how long ago a time is that is not given"""
     defaults: Mapping[str, object] = field(default_factory=dict)
 
-    def known(self) -> Procedure:
+    def known(self, name: str) -> Procedure:
         """The procedure."""
-        parameters = {theirs: VERBS[self.verb].parameters[ours] for theirs, ours in self.names()}
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        own = [
-            inspect.Parameter(
-                theirs,
-                kind,
-                default=self.defaults.get(theirs, None if self._is_time(ours) else ours.default),
-                annotation=_annotation(ours, is_optional=self._is_time(ours)),
-            )
-            for theirs, ours in parameters.items()
-        ]
-        returns = columns(**{name: kind for name, (kind, _) in self.columns.items()})
-        run, has_branch = partial(_run, self), bool(self.branch)
-        return Procedure(self.name, inspect.Signature(own), returns, run, self.meaning, has_branch)
+        verb, _, branch = self.verb.rstrip(")").partition("(")
+        parameters = {theirs: VERBS[verb].parameters[ours] for theirs, ours in _pairs(self.takes)}
+        own = [self._declared(theirs, ours) for theirs, ours in parameters.items()]
+        found = _COLUMN.findall(self.columns)
+        returns = columns(**{column: TYPES[kind] for column, kind, _ in found})
+        run = partial(_run, self, VERBS[verb], branch, parameters)
+        return Procedure(
+            name, inspect.Signature(own), returns, run, self.meaning, on_branch=bool(branch)
+        )
 
-    def names(self) -> Iterable[tuple[str, str]]:
-        """Names of parameters: here, and in the verb."""
-        pairs = (each.partition("=") for each in self.takes.split())
-        return [(theirs, ours or theirs) for theirs, _, ours in pairs]
-
-    def _is_time(self, parameter: Parameter) -> bool:
-        return self.ago is not None and parameter.kind == "datetime"
+    def _declared(self, name: str, parameter: Parameter) -> inspect.Parameter:
+        kind, default = parameter.kind, self.defaults.get(name, parameter.default)
+        if self.ago is not None and kind == "datetime":
+            kind, default = "datetime | None", None
+        told = ANNOTATIONS.get(kind, kind.replace("Version", "str"))
+        by_place = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        return inspect.Parameter(name, by_place, default=default, annotation=told)
 
 
-def _run(row: VerbProcedure, place: Place, **texts: Any) -> Iterable[Row]:  # noqa: ANN401  (SQL)
-    verb = VERBS[row.verb]
-    given: dict[str, Any] = {}
-    for theirs, ours in row.names():
-        kind, value = verb.parameters[ours].kind, texts[theirs]
-        if kind == "datetime" and row.ago is not None:
-            given[ours] = as_time(value, datetime.now(UTC) - row.ago)
-        else:
-            given[ours] = value if value is None or kind not in READERS else READERS[kind](value)
-    if row.branch:
-        given[row.branch] = place.branch
+def _pairs(names: str) -> list[tuple[str, str]]:
+    parts = (each.partition("=") for each in names.split())
+    return [(theirs, ours or theirs) for theirs, _, ours in parts]
+
+
+def _run(
+    row: VerbProcedure,
+    verb: Verb,
+    branch: str,
+    parameters: Mapping[str, Parameter],
+    place: Place,
+    /,
+    **texts: Any,  # noqa: ANN401  (SQL's)
+) -> Iterable[Row]:
+    given: dict[str, Any] = {branch: place.branch} if branch else {}
+    for theirs, ours in parameters.items():
+        value = texts[theirs]
+        if row.ago is not None and ours.kind == "datetime":
+            value = as_time(value, datetime.now(UTC) - row.ago)
+        reader = READERS.get(ours.kind)
+        given[ours.name] = value if value is None or reader is None else reader(value)
     if "find_chunks" in verb.parameters:
         given["find_chunks"] = place.find_chunks
     report = verb.on(place.repository)(**given)
-    return map(partial(row_of, row.columns), attrgetter(row.each)(report) if row.each else [report])
+    items = attrgetter(row.each)(report) if row.each else [report]
+    return (row_of(row.columns, item) for item in items)
 
 
-def row_of(found: Columns, report: object) -> Row:
-    """A report as a row."""
-    return tuple(
-        where if isinstance(where, int) else _value(report, where) for _, where in found.values()
-    )
+def row_of(told: str, report: object) -> Row:
+    """A report as a row of some columns."""
+    return tuple(_value(report, where or name) for name, _, where in _COLUMN.findall(told))
 
 
 def _value(report: object, where: str) -> object:
+    if where.isdigit():
+        return int(where)
     value = attrgetter(where)(report)
     if where.endswith("__len__"):
         return value()
@@ -206,64 +173,47 @@ READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "Policy": as_policy,
 }
 """from what SQL gives to the kinds of parameters that verbs have"""
-_ANNOTATIONS: Final = {
+ANNOTATIONS: Final = {
     "datetime": "datetime | str",
     "datetime | None": "datetime | str | None",
     "timedelta | None": "timedelta | str | None",
     "Policy": "str",
     "By": "str",
 }
-
-
-def _annotation(parameter: Parameter, *, is_optional: bool) -> str:
-    told = _ANNOTATIONS.get(parameter.kind, parameter.kind.replace("Version", "str"))
-    return f"{told} | None" if is_optional else told
+"""what a parameter of the verb is called in Spark"""
 
 
 # --- the table ---
 
-TABLE: Final = (
-    VerbProcedure(
-        "merge",
-        "versions.merge",
+TABLE: Final = {
+    "merge": VerbProcedure(
+        "versions.merge(into)",
         "merge a version into a branch",
         MERGED,
         "source policy message dry_run",
-        branch="into",
     ),
-    VerbProcedure(
-        "cherrypick_snapshot",
-        "versions.cherry_pick",
+    "cherrypick_snapshot": VerbProcedure(
+        "versions.cherry_pick(onto)",
         "make the change of one commit on a branch too",
         PICKED,
         "snapshot_id=snapshot policy message",
-        branch="onto",
     ),
-    VerbProcedure(
-        "revert",
-        "versions.revert",
+    "revert": VerbProcedure(
+        "versions.revert(on)",
         "take the change of one commit back",
         PICKED,
         "snapshot_id=snapshot policy message",
-        branch="on",
     ),
-    VerbProcedure(
-        "squash",
-        "versions.squash",
+    "squash": VerbProcedure(
+        "versions.squash(branch)",
         "make one commit of several",
         MERGED,
         "from_snapshot_id=after to_snapshot_id=to message dry_run",
-        branch="branch",
     ),
-    VerbProcedure(
-        "fast_forward",
-        "versions.fast_forward",
-        "move a branch that lags behind",
-        MOVED,
-        "branch to",
+    "fast_forward": VerbProcedure(
+        "versions.fast_forward", "move a branch that lags behind", MOVED, "branch to"
     ),
-    VerbProcedure(
-        "expire_snapshots",
+    "expire_snapshots": VerbProcedure(
         "space.expire",
         "release old snapshots, and delete what only they need",
         EXPIRED,
@@ -272,34 +222,24 @@ TABLE: Final = (
         ago=EXPIRE_AGE,
         defaults={"delete_files": True},
     ),
-    VerbProcedure(
-        "rewrite_manifests",
-        "space.rewrite_manifests",
-        "build manifests anew",
-        REWRITTEN,
-        "message",
-        branch="branch",
+    "rewrite_manifests": VerbProcedure(
+        "space.rewrite_manifests(branch)", "build manifests anew", REWRITTEN, "message"
     ),
-    VerbProcedure(
-        "rewrite_data_files",
-        "space.compact",
+    "rewrite_data_files": VerbProcedure(
+        "space.compact(branch)",
         "put small chunks into shared objects",
         COMPACTED,
         "path dry_run message",
-        branch="branch",
     ),
-    VerbProcedure(
-        "storage_shares",
+    "storage_shares": VerbProcedure(
         "space.shares",
         "whose bytes they are: by array, snapshot or branch",
         SHARES,
         "by older_than",
         each="owners",
     ),
-)
-PROCEDURES.update({each.name: each.known() for each in TABLE})
-
-
+}
+PROCEDURES.update({name: row.known(name) for name, row in TABLE.items()})
 CONFLICTS: Final = columns(
     kind=TEXT,
     path=TEXT,
