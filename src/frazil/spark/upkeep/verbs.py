@@ -22,7 +22,6 @@ from pyspark.sql import types as t
 from frazil.maintenance.ages import parse_age
 from frazil.merging.policies import Policy, parse_policy
 from frazil.operations import VERBS, Parameter, Verb
-from frazil.spark.options.texts import moment
 from frazil.spark.upkeep.procedure import (
     INT,
     LONG,
@@ -35,6 +34,7 @@ from frazil.spark.upkeep.procedure import (
     columns,
     procedure,
 )
+from frazil.texts import moment
 
 EXPIRE_AGE: Final = timedelta(days=5)
 
