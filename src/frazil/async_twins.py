@@ -1,64 +1,62 @@
-"""Coroutine twins of blocking methods: `name_async` beside `name`, made in one place.
+"""Coroutine twins of blocking methods: `name_async` beside `name`, in the class that has it.
 
-A twin runs its method in a thread, so that the event loop stays free. The twin of a method
-that returns an iterator is a plain method that returns an async iterator.
+    def lookup(self, name: str) -> str: ...
+    lookup_async = async_twin(lookup)
+
+A twin runs its method in a thread, so that the event loop stays free, and type checkers see the
+parameters and the result of the method. The twin of a method that returns an iterator is a plain
+method that returns an async iterator.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import Generic, ParamSpec, TypeVar, cast
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from frazil.errors import FrazilError
 
 P = ParamSpec("P")
 T = TypeVar("T")
-C = TypeVar("C", bound=type)
 
 _FIRST_BATCH = 64
 _LARGEST_BATCH = 4096
 _END = object()
 
 
-def with_async_twins(*names: str, iterators: Iterable[str] = ()) -> Callable[[C], C]:
-    """Add `<name>_async` for each named method of the decorated class.
+def async_twin(method: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """A coroutine function that does the same in a thread; for a static method its function."""
+    latest = _latest(method)
 
-    Args:
-        names: methods, class methods and static methods that block.
-        iterators: methods that return an iterator.
-    """
-
-    def decorate(cls: C) -> C:
-        for name in names:
-            _attach(cls, name, coroutine_twin)
-        for name in iterators:
-            _attach(cls, name, iterator_twin)
-        return cls
-
-    return decorate
-
-
-def coroutine_twin(function: Callable[P, T]) -> Callable[P, object]:
-    """A coroutine function that does the same in a thread."""
-
-    @functools.wraps(function)
+    @functools.wraps(latest)
     async def twin(*args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.to_thread(function, *args, **kwargs)
+        return await asyncio.to_thread(latest, *args, **kwargs)
 
-    return _named(twin, function)
+    return _named(twin, latest)
 
 
-def iterator_twin(function: Callable[P, Iterator[T]]) -> Callable[P, AsyncIterator[T]]:
-    """A function that gives the same items as an async iterator."""
+def async_items(method: Callable[P, Iterator[T]]) -> Callable[P, AsyncItems[T]]:
+    """A method that gives the same items as an async iterator."""
+    latest = _latest(method)
 
-    @functools.wraps(function)
-    def twin(*args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
-        return AsyncItems(lambda: function(*args, **kwargs))
+    @functools.wraps(latest)
+    def twin(*args: P.args, **kwargs: P.kwargs) -> AsyncItems[T]:
+        return AsyncItems(lambda: latest(*args, **kwargs))
 
-    return _named(twin, function)
+    return _named(twin, latest)
+
+
+class MadeAsync(Protocol[P]):
+    """How type checkers see the twin of a constructor: it makes what its class is."""
+
+    def __get__(self, owner: object, cls: type[T]) -> Callable[P, Coroutine[Any, Any, T]]: ...
+
+
+def async_maker(constructor: Callable[Concatenate[Any, P], object]) -> MadeAsync[P]:
+    """The twin of a class method that makes an object of the class."""
+    plain: Callable[Concatenate[Any, P], object] = constructor.__func__  # type: ignore[attr-defined]
+    return cast("MadeAsync[P]", classmethod(async_twin(plain)))
 
 
 class AsyncItems(AsyncIterator[T], Iterator[T], Generic[T]):
@@ -118,22 +116,16 @@ class AsyncItems(AsyncIterator[T], Iterator[T], Generic[T]):
         self._batch = min(2 * self._batch, _LARGEST_BATCH)
 
 
-def _attach(
-    cls: type, name: str, make: Callable[[Callable[..., T]], Callable[..., object]]
-) -> None:
-    found = inspect.getattr_static(cls, name)
-    if isinstance(found, staticmethod):
-        setattr(cls, f"{name}_async", staticmethod(make(found.__func__)))
-        return
-    function = found.__func__ if isinstance(found, classmethod) else found
+def _latest(method: Callable[P, T]) -> Callable[P, T]:
+    """The method by its name, so that the twin of one that a subclass overrides runs that."""
+    if isinstance(method, staticmethod):
+        return cast("Callable[P, T]", method.__func__)
 
-    # by name, so that the twin of a method that a subclass overrides runs the override
-    @functools.wraps(function)
+    @functools.wraps(method)
     def latest(owner: object, *args: object, **kwargs: object) -> T:
-        return cast("T", getattr(owner, name)(*args, **kwargs))
+        return cast("T", getattr(owner, method.__name__)(*args, **kwargs))
 
-    twin = make(latest)
-    setattr(cls, f"{name}_async", classmethod(twin) if isinstance(found, classmethod) else twin)
+    return cast("Callable[P, T]", latest)
 
 
 def _named(twin: Callable[P, T], function: Callable[P, object]) -> Callable[P, T]:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from frazil.async_twins import AsyncItems, with_async_twins
+from frazil.async_twins import AsyncItems, async_twin
 from frazil.bulk.array import BulkArray
 from frazil.commit.base import Publication, moved
 from frazil.commit.by_repo_object import require_moves
@@ -25,7 +25,6 @@ from frazil.model.display import Field, HasRepr, Literal
 from frazil.model.history import SnapshotEntry, TransactionLog
 from frazil.model.values import ConflictSolver, Diff, SessionMode
 from frazil.naming import OURS
-from frazil.session_async import AsyncSession
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.committing import Saved, commit_metadata, save, start_save
 from frazil.transaction.context import Context
@@ -49,18 +48,7 @@ if TYPE_CHECKING:
 NO_NUMBERS: Final[NodeIds] = {}
 
 
-@with_async_twins(
-    "all_virtual_chunk_locations",
-    "amend",
-    "chunk_type",
-    "commit",
-    "flush",
-    "get_node_id",
-    "merge",
-    "move",
-    "rebase",
-)
-class Session(AsyncSession, HasRepr):
+class Session(HasRepr):
     """A view of one snapshot, with the changes made to it since.
 
     Sessions come from `Repository.readonly_session`, `writable_session` and
@@ -632,6 +620,16 @@ class Session(AsyncSession, HasRepr):
             )
         if self._mode == SessionMode.rearrange:
             require_moves(self.state.context.refs)
+
+    all_virtual_chunk_locations_async = async_twin(all_virtual_chunk_locations)
+    amend_async = async_twin(amend)
+    chunk_type_async = async_twin(chunk_type)
+    commit_async = async_twin(commit)
+    flush_async = async_twin(flush)
+    get_node_id_async = async_twin(get_node_id)
+    merge_async = async_twin(merge)
+    move_async = async_twin(move)
+    rebase_async = async_twin(rebase)
 
 
 class ForkSession(Session):

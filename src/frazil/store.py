@@ -21,7 +21,7 @@ from zarr.abc.store import (
 )
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from frazil.async_twins import AsyncItems, with_async_twins
+from frazil.async_twins import AsyncItems, async_twin
 from frazil.codec_pipeline import install
 from frazil.codec_pipeline.stores import LARGE_VALUE, BulkStore
 from frazil.errors import (
@@ -92,7 +92,6 @@ def to_span(request: ByteRequest | None) -> Span | None:
             )
 
 
-@with_async_twins("set_virtual_ref", "set_virtual_refs", "set_virtual_refs_arr")
 class FrazilStore(HasRepr, BulkStore):
     """A Zarr v3 store over a session; get one from `Session.store`.
 
@@ -443,6 +442,10 @@ class FrazilStore(HasRepr, BulkStore):
         return self._iterate(
             lambda: chunk_batches(state, state.array(clean_path(array_path)), batch_size)
         )
+
+    set_virtual_ref_async = async_twin(set_virtual_ref)
+    set_virtual_refs_async = async_twin(set_virtual_refs)
+    set_virtual_refs_arr_async = async_twin(set_virtual_refs_arr)
 
 
 class RawStore:

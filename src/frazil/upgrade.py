@@ -9,6 +9,7 @@ from typing import TypeVar
 from frazil.maintenance.upgrade import upgrade_v1_to_v2
 from frazil.opening import open_context
 from frazil.repository import Repository
+from frazil.repository.handle import retire
 from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url
 from frazil.upgrading.chunks import mover
@@ -64,7 +65,7 @@ def upgrade_repository(
     # What was found in the repository does not become the caller's word by being opened again.
     context = open_context(labelled, old.config, old.authorized, trust=old.trust)
     fresh = type(repository)(context, repository.storage, repository.attribution)
-    repository.retire()
+    retire(repository)
     return fresh
 
 

@@ -26,6 +26,7 @@ from frazil.errors import (
 )
 from frazil.ids import ALPHABET, SnapshotId
 from frazil.model.values import SnapshotInfo
+from frazil.spelling import nearest
 from frazil.texts import iso_time
 
 MAIN: Final = "main"
@@ -247,13 +248,13 @@ def _named(text: str, repository: Versions) -> str:
     try:  # ids from before spec 1 have other spellings
         return repository.lookup_snapshot(text).id
     except (InvalidInputError, NotFoundError):
-        raise _nothing(text) from None
+        raise _nothing(text, repository) from None
 
 
 def _only_match(text: str, digits: str, repository: Versions) -> str:
     found = sorted(s for s in _reachable(repository) if s.startswith(digits))
     if not found:
-        raise _nothing(text)
+        raise _nothing(text, repository)
     if len(found) > 1:
         raise InvalidInputError(
             f"{text!r} fits {len(found)} snapshots, such as {found[0]} and {found[1]}",
@@ -285,8 +286,9 @@ def _at_time(time: datetime, branch: str, repository: Versions) -> str:
     )
 
 
-def _nothing(text: str) -> RefNotFoundError:
+def _nothing(text: str, repository: Versions) -> RefNotFoundError:
+    near = nearest(text, [*repository.list_branches(), *repository.list_tags()])
     return RefNotFoundError(
         f"no branch, tag or snapshot {text!r} (the beginning of a snapshot id needs at least "
-        f"{SHORTEST_PREFIX} digits)"
+        f"{SHORTEST_PREFIX} digits){near}"
     )

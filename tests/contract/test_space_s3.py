@@ -36,18 +36,23 @@ def test_space_is_freed_and_data_erased(s3_server: S3Server, spec: int) -> None:
         last = session.commit(f"{value}")
     repo.expire_snapshots(repo.lookup_snapshot(last).written_at)
     later = datetime.now(UTC) + timedelta(hours=1)
-    plan = repo.plan_garbage(later, incremental=True, unsafe_minimum_age=AT_ONCE)
-    assert set(plan.keys()) == set(repo.plan_garbage(later, unsafe_minimum_age=AT_ONCE).keys())
+    plan = repo.space.plan_garbage(later, incremental=True, unsafe_minimum_age=AT_ONCE)
+    assert set(plan.keys()) == set(
+        repo.space.plan_garbage(later, unsafe_minimum_age=AT_ONCE).keys()
+    )
     assert (
-        repo.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE).chunks_deleted == 1
+        repo.space.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE).chunks_deleted
+        == 1
     )
     assert garbage_of(repo) == set()
-    assert repo.restore_trash().objects == plan.objects
-    repo.collect_planned(
-        repo.plan_garbage(later, unsafe_minimum_age=AT_ONCE), unsafe_minimum_age=AT_ONCE
+    assert repo.space.restore_trash().objects == plan.objects
+    repo.space.collect_planned(
+        repo.space.plan_garbage(later, unsafe_minimum_age=AT_ONCE), unsafe_minimum_age=AT_ONCE
     )
-    assert repo.purge("open", [slice(6, 7)], confirm="open", unsafe_minimum_age=AT_ONCE).is_proved
-    assert repo.purge("secret", confirm="secret", unsafe_minimum_age=AT_ONCE).is_proved
+    assert repo.space.purge(
+        "open", [slice(6, 7)], confirm="open", unsafe_minimum_age=AT_ONCE
+    ).is_proved
+    assert repo.space.purge("secret", confirm="secret", unsafe_minimum_age=AT_ONCE).is_proved
     assert np.asarray(repo.readonly_session("main").array("open")[:]).tolist() == [
         *[20] * 4,
         *[5, 6, 0, 8],

@@ -260,7 +260,7 @@ def compact(actor: Actor) -> None:
     def run(token: int) -> Facts:
         repo = actor.repo()
         actor.is_acting = True
-        done = repo.compact_chunks(branch, message=message(token, "compact"))
+        done = repo.space.compact(branch, message=message(token, "compact"))
         return {"id": done.snapshot_id} if done.snapshot_id else {}
 
     actor.do("compact", {"branch": branch}, run)
@@ -295,7 +295,12 @@ def merge(actor: Actor) -> None:
     source, into = actor.memory.branches[actor.rng.choice(names)], actor.pick_branch()
     ff = actor.rng.random() < 0.3
     args = {"source": source, "branch": into, "ff": ff}
-    combine(actor, "merge", args, lambda repo, text: repo.merge(source, into, message=text, ff=ff))
+    combine(
+        actor,
+        "merge",
+        args,
+        lambda repo, text: repo.versions.merge(source, into, message=text, ff=ff),
+    )
 
 
 def pick(actor: Actor) -> None:
@@ -304,7 +309,10 @@ def pick(actor: Actor) -> None:
         onto = actor.pick_branch()
         args = {"source": snapshot, "branch": onto}
         combine(
-            actor, "pick", args, lambda repo, text: repo.cherry_pick(snapshot, onto, message=text)
+            actor,
+            "pick",
+            args,
+            lambda repo, text: repo.versions.cherry_pick(snapshot, onto, message=text),
         )
 
 
@@ -313,7 +321,12 @@ def revert(actor: Actor) -> None:
     if snapshot := actor.pick_snapshot():
         on = actor.pick_branch()
         args = {"source": snapshot, "branch": on}
-        combine(actor, "revert", args, lambda repo, text: repo.revert(snapshot, on, message=text))
+        combine(
+            actor,
+            "revert",
+            args,
+            lambda repo, text: repo.versions.revert(snapshot, on, message=text),
+        )
 
 
 def squash(actor: Actor) -> None:
@@ -323,7 +336,12 @@ def squash(actor: Actor) -> None:
     if len(ids) > 3:
         after = actor.rng.choice(ids[1:4])
         args = {"branch": branch, "after": after}
-        combine(actor, "squash", args, lambda repo, text: repo.squash(branch, after, message=text))
+        combine(
+            actor,
+            "squash",
+            args,
+            lambda repo, text: repo.versions.squash(branch, after, message=text),
+        )
 
 
 # --- refs ---

@@ -58,10 +58,10 @@ DOCUMENTS = {
 }
 USES: dict[str, Callable[[Repository, str, str], Any]] = {
     "bulk": lambda repo, old, new: repo.readonly_session("main").array("a")[:],
-    "values": lambda repo, old, new: repo.diff_values(old, new),
+    "values": lambda repo, old, new: repo.versions.diff_values(old, new),
     "diff": lambda repo, old, new: repo.diff(from_snapshot_id=old, to_snapshot_id=new),
     "stats": lambda repo, old, new: repo.chunk_storage_stats(),
-    "revert": lambda repo, old, new: repo.revert(new),
+    "revert": lambda repo, old, new: repo.versions.revert(new),
     "list": lambda repo, old, new: list(_keys(repo).list_prefix("")),
 }
 

@@ -79,7 +79,7 @@ def test_another_fill_value_is_compared_without_reading_it(shape: tuple[int, ...
     documents = [array_document(*shape, fill_value=fill) for fill in (0, 1)]
     repository, ids = repository_of(*documents, chunks={key: b"\7"})
     with memory(200 * MIB):
-        (found,) = repository.diff_values(*ids).arrays
+        (found,) = repository.versions.diff_values(*ids).arrays
     cells = int(np.prod([float(n) for n in shape]))
     assert found.cells_compared == pytest.approx(cells)
     assert found.cells_changed == found.cells_compared - 1
@@ -116,7 +116,7 @@ def test_cells_that_nobody_stored_count_as_if_they_were_read(
     documents = [array_document(*shape, chunks=chunk, fill_value=fill) for fill in (2, 9)]
     repository, ids = repository_of(*documents, chunks=keys)
     old, new = (repository.readonly_session(snapshot_id=each).array("a")[...] for each in ids)
-    (found,) = repository.diff_values(*ids).arrays
+    (found,) = repository.versions.diff_values(*ids).arrays
     assert found.cells_compared == old.size
     assert _changed(old, new) == {
         "changed": found.cells_changed,

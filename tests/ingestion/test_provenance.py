@@ -27,7 +27,7 @@ def expire(repository: Repository) -> None:
 
 
 def squash(repository: Repository) -> None:
-    repository.squash("main", ids(repository)[-1])
+    repository.versions.squash("main", ids(repository)[-1])
 
 
 def amend(repository: Repository) -> None:
@@ -66,7 +66,7 @@ def test_a_file_goes_in_again_after_its_ingest_was_reverted(
     report = take(repo, files[1], append=True)
     assert report.snapshot_id is not None
     repository = Repository.open(LocalStorage(repo))
-    repository.revert(report.snapshot_id)
+    repository.versions.revert(report.snapshot_id)
     xr.testing.assert_equal(seen(repo), decoded(0))
     if is_squashed:
         squash(repository)

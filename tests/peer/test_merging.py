@@ -93,10 +93,10 @@ def model(shared: Case) -> Model:
 
 
 def test_merge_commit(model: Model) -> None:
-    model.repository.merge("dev", "main")
+    model.repository.versions.merge("dev", "main")
     model.branches["main"] = {"line": [10, 21, 22, 0, 0, 0]}
     model.check()
-    model.repository.merge("main", "dev", policy={"/line": "theirs"})
+    model.repository.versions.merge("main", "dev", policy={"/line": "theirs"})
     model.branches["dev"] = {"line": list(model.branches["main"]["line"])}
     model.check()
 
@@ -106,13 +106,13 @@ def test_merge_with_new_and_deleted_arrays(model: Model) -> None:
     case.reader.call("new_array", case.repo, array="more", length=LENGTH, branch="dev")
     model.branches["dev"]["more"] = [0] * LENGTH
     model.put("dev", 3, 33, "more", by_peer=True)
-    model.repository.merge("dev", "main")
+    model.repository.versions.merge("dev", "main")
     model.branches["main"] = {"line": [10, 21, 22, 0, 0, 0], "more": [0, 0, 0, 33, 0, 0]}
     model.check()
     model.put("main", 1, 1, "more", by_peer=True)
     case.reader.call("delete_node", case.repo, node="line")
     del model.branches["main"]["line"]
-    model.repository.merge("main", "dev", policy="theirs")
+    model.repository.versions.merge("main", "dev", policy="theirs")
     model.branches["dev"] = {"more": [0, 1, 0, 33, 0, 0]}
     assert_same(*model.described())
     model.compare()
@@ -125,27 +125,27 @@ def test_merge_of_shapes(model: Model) -> None:
     case.reader.call("resize", case.repo, array="line", length=LENGTH + 2)
     model.branches["main"]["line"] += [0, 0]
     model.put("main", LENGTH + 1, 17, by_peer=True)
-    model.repository.merge("dev", "main")
+    model.repository.versions.merge("dev", "main")
     model.branches["main"] = {"line": [10, 21, 22, 0, 0, 0, 0, 17]}
     model.check()
 
 
 def test_fast_forward(model: Model) -> None:
     model.repository.create_branch("behind", list(model.repository.ancestry(branch="dev"))[1].id)
-    model.repository.fast_forward("behind", "dev")
+    model.repository.versions.fast_forward("behind", "dev")
     model.branches["behind"] = {"line": list(model.branches["dev"]["line"])}
     model.check()
 
 
 def test_cherry_pick(model: Model) -> None:
-    model.repository.cherry_pick("dev", "main")
+    model.repository.versions.cherry_pick("dev", "main")
     model.branches["main"]["line"][2] = 22
     model.check()
 
 
 def test_revert(model: Model) -> None:
     wrong = list(model.repository.ancestry(branch="dev"))[1].id
-    model.repository.revert(wrong, "dev")
+    model.repository.versions.revert(wrong, "dev")
     model.branches["dev"]["line"][1] = 0
     model.check()
 
@@ -154,7 +154,7 @@ def test_revert(model: Model) -> None:
 def test_squash(model: Model, later: int) -> None:
     model.put("dev", 3, 23, by_peer=True)
     history = list(model.repository.ancestry(branch="dev"))
-    model.repository.squash("dev", history[3].id, history[later].id)
+    model.repository.versions.squash("dev", history[3].id, history[later].id)
     model.check()
     assert len(list(model.repository.ancestry(branch="dev"))) == len(history) - 2 + later + 1
 
@@ -165,7 +165,7 @@ def test_peer_diffs_and_rebases_over_a_merge(model: Model) -> None:
     before = model.repository.lookup_branch("main")
     case.reader.call("begin", case.repo, number=1)
     case.reader.call("change", number=1, array="line", index=4, value=44)
-    made = model.repository.merge("dev", "main").snapshot_id
+    made = model.repository.versions.merge("dev", "main").snapshot_id
     diff = case.reader.call("diff", case.repo, start=before, end=made)
     assert diff == case.writer.call("diff", case.repo, start=before, end=made)
     case.reader.call("finish", number=1, message="rebased", solver="detect")
@@ -174,7 +174,7 @@ def test_peer_diffs_and_rebases_over_a_merge(model: Model) -> None:
 
 
 def test_peer_expires_and_collects_after_merges(model: Model) -> None:
-    model.repository.merge("dev", "main")
+    model.repository.versions.merge("dev", "main")
     model.branches["main"] = {"line": [10, 21, 22, 0, 0, 0]}
     later = "2999-01-01T00:00:00+00:00"
     model.case.reader.call("expire", model.case.repo, older_than=later)
@@ -190,7 +190,7 @@ def test_moves_are_merged(party_of: PartyOf, tmp_path: Path) -> None:
     model = Model(case, {name: {"line": [0] * LENGTH} for name in ("main", "dev")})
     model.put("dev", 1, 21, by_peer=True)
     case.reader.call("move", case.repo, moves=[["/line", "/moved"]], message="move")
-    model.repository.merge("dev", "main")
+    model.repository.versions.merge("dev", "main")
     model.branches = {"main": {"moved": [0, 21, 0, 0, 0, 0]}, "dev": model.branches["dev"]}
     assert_same(*model.described())
     model.compare()

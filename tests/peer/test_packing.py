@@ -98,7 +98,7 @@ def test_the_peer_reads_what_was_compacted(place: tuple[Party, Path]) -> None:
     for number in range(3):
         peer.call("put", path, array="line", index=number * 1000, value=-1, message="single")
     repo = Repository.open(LocalStorage(path))
-    done = repo.compact_chunks()
+    done = repo.space.compact()
     assert done.chunks == 3
     expected = np.arange(3000)
     expected[::1000] = -1

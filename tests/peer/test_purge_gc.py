@@ -100,13 +100,15 @@ def soon() -> datetime:
 
 def test_after_a_purge(parties: tuple[Party, Party, Repository]) -> None:
     repo = parties[2]
-    assert repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE).is_proved
+    assert repo.space.purge(
+        "group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE
+    ).is_proved
     agree(parties, {"main": {"line": line(_0_3=60)}, "dev": {"line": line(_4_6=50)}})
 
 
 def test_after_a_purge_of_a_region(parties: tuple[Party, Party, Repository]) -> None:
     repo = parties[2]
-    report = repo.purge(
+    report = repo.space.purge(
         "group/secret", [slice(1, 4)], confirm="group/secret", unsafe_minimum_age=AT_ONCE
     )
     assert report.is_proved
@@ -130,10 +132,14 @@ def test_after_an_incremental_collection(
         write(repo, "line", slice(0, 3), value)
     repo.delete_branch("dev")
     repo.expire_snapshots(soon(), delete_expired_tags=True)
-    plan = repo.plan_garbage(soon(), incremental=True, unsafe_minimum_age=AT_ONCE)
-    assert set(plan.keys()) == set(repo.plan_garbage(soon(), unsafe_minimum_age=AT_ONCE).keys())
+    plan = repo.space.plan_garbage(soon(), incremental=True, unsafe_minimum_age=AT_ONCE)
+    assert set(plan.keys()) == set(
+        repo.space.plan_garbage(soon(), unsafe_minimum_age=AT_ONCE).keys()
+    )
     assert (
-        repo.collect_planned(plan, quarantine=quarantine, unsafe_minimum_age=AT_ONCE).chunks_deleted
+        repo.space.collect_planned(
+            plan, quarantine=quarantine, unsafe_minimum_age=AT_ONCE
+        ).chunks_deleted
         > 0
     )
     agree(parties, {"main": {"line": line(_0_3=80), "group/secret": line(_0_5=SECRET)}})
@@ -158,6 +164,6 @@ def test_after_a_staged_publication(parties: tuple[Party, Party, Repository]) ->
         return bool((np.asarray(session.array("line")[:]) > 0).all())
 
     checks: list[Callable[[Session], bool]] = [is_positive]
-    with repo.staged("main", checks, message="audited") as session:
+    with repo.audit.staged("main", checks, message="audited") as session:
         write_region(session, "line", slice(8, 10), 33)
     agree(parties, {"main": {"line": line(_0_3=60, _8_10=33)}, "dev": {"line": line(_4_6=50)}})

@@ -234,7 +234,7 @@ class MergeMachine(RuleBasedStateMachine):
             expected = None
         is_known = source in self.history.commits[ours].contains
         report = self.tried(
-            lambda: self.repository.merge(source, into, policy=policy, ff=ff),
+            lambda: self.repository.versions.merge(source, into, policy=policy, ff=ff),
             into,
             None if is_known else expected,
             is_known,
@@ -291,7 +291,7 @@ class MergeMachine(RuleBasedStateMachine):
             expected: State | None = merge(change[0], self.state(onto), change[1], policy)
         except Clash:
             expected = None
-        work = self.repository.revert if back else self.repository.cherry_pick
+        work = self.repository.versions.revert if back else self.repository.versions.cherry_pick
         report = self.tried(lambda: work(wanted, onto, policy=policy), onto, expected)
         if report is None:
             return
@@ -310,7 +310,7 @@ class MergeMachine(RuleBasedStateMachine):
         first = data.draw(st.integers(0, len(lineage) - 1))
         last = data.draw(st.integers(0, first))
         after, to = lineage[first], lineage[last]
-        report = self.repository.squash(branch, after, to)
+        report = self.repository.versions.squash(branch, after, to)
         if report.status == MergeStatus.UP_TO_DATE:
             assert first - last < 2
             return

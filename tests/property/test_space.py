@@ -106,7 +106,7 @@ def test_a_purged_array_is_missing_everywhere_and_all_else_is_there(
 ) -> None:
     if expires:
         expire_some(known, choice)
-    report = known.repo.purge(name, confirm=name, unsafe_minimum_age=AT_ONCE)
+    report = known.repo.space.purge(name, confirm=name, unsafe_minimum_age=AT_ONCE)
     assert report.is_proved
     known.states = {
         message: {key: each for key, each in values.items() if key != name}
@@ -126,7 +126,7 @@ def test_a_purged_region_is_blank_everywhere(
     known: Known, name: str, region: tuple[int, int]
 ) -> None:
     start, stop = region[0], max(region[0] + 1, region[1])
-    assert known.repo.purge(
+    assert known.repo.space.purge(
         name, [slice(start, stop)], confirm=name, unsafe_minimum_age=AT_ONCE
     ).is_proved
     for message, values in known.states.items():
@@ -145,12 +145,14 @@ def test_an_incremental_collection_finds_what_a_full_one_finds(
     if drops_branch:
         repo.delete_branch("dev")
     expire_some(known, choice)
-    total = repo.storage_shares("snapshot").total.referenced_bytes
-    plan = repo.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE)
-    assert set(plan.keys()) == set(repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE).keys())
-    repo.collect_planned(plan, quarantine=quarantine, unsafe_minimum_age=AT_ONCE)
+    total = repo.space.shares("snapshot").total.referenced_bytes
+    plan = repo.space.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE)
+    assert set(plan.keys()) == set(
+        repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE).keys()
+    )
+    repo.space.collect_planned(plan, quarantine=quarantine, unsafe_minimum_age=AT_ONCE)
     assert garbage_of(repo) == set()
-    assert repo.storage_shares("snapshot").total.referenced_bytes == total
+    assert repo.space.shares("snapshot").total.referenced_bytes == total
     known.check()
     check_repository(repo)
 
@@ -161,12 +163,12 @@ def test_shares_add_up_and_expiry_frees_what_was_told(known: Known, choice: int)
     repo = known.repo
     infos = list(repo.ancestry(branch="main"))
     cutoff = infos[choice % len(infos)].written_at
-    found = repo.storage_shares("array", older_than=cutoff)
+    found = repo.space.shares("array", older_than=cutoff)
     assert sum(share.referenced_bytes for share in found.owners) == found.total.referenced_bytes
     assert all(share.shared_bytes == 0 for share in found.owners)
     stats = repo.chunk_storage_stats()
     assert found.total.referenced_bytes == stats.native_bytes
-    assert sum(each.new_native_bytes for each in repo.growth()) == stats.native_bytes
+    assert sum(each.new_native_bytes for each in repo.space.growth()) == stats.native_bytes
     before = sum(item.size_bytes for item in repo.storage.list("chunks/"))
     repo.expire_snapshots(cutoff)
     repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)

@@ -86,7 +86,7 @@ def test_it_tells_what_numpy_tells(
         ("dev", base, theirs, np.zeros(SHAPE)),
     ):
         count, box = expected(old, new)
-        found = repo.diff_values(one, other, max_samples=3).array("t")
+        found = repo.versions.diff_values(one, other, max_samples=3).array("t")
         if not count:
             assert found is None
             continue

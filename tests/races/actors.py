@@ -32,6 +32,7 @@ from frazil import (
 )
 from frazil.maintenance.released import expire_with_files
 from frazil.spark import import_zarr, ingest, map_blocks, rechunk
+from frazil.tip import require_writable
 from tests.races import files
 from tests.races.jobs_here import HERE, rows, stream_rows, url_of
 from tests.races.worlds import AGE, CONFIG, Facts, Place, cells, commit, garbage_before
@@ -247,7 +248,7 @@ def fork(me: Actor, *, rebases: bool) -> None:
 
 def staged(me: Actor, **how: object) -> None:
     """Written aside, checked and then published."""
-    with me.repo.staged("main", message=me.name, **how) as session:  # type: ignore[arg-type]
+    with me.repo.audit.staged("main", message=me.name, **how) as session:  # type: ignore[arg-type]
         write_keys(session, {"b/c/2": me.value})
 
 
@@ -320,13 +321,13 @@ def collect(me: Actor) -> None:
 
 def collect_planned(me: Actor, *, incremental: bool = False, quarantine: bool = False) -> None:
     """Delete garbage, or put it aside, by a plan."""
-    plan = me.plan or me.repo.plan_garbage(garbage_before(), incremental=incremental)
-    me.repo.collect_planned(plan, quarantine=quarantine)
+    plan = me.plan or me.repo.space.plan_garbage(garbage_before(), incremental=incremental)
+    me.repo.space.collect_planned(plan, quarantine=quarantine)
 
 
 def plan(me: Actor) -> None:
     """A plan of what is garbage now."""
-    me.plan = me.repo.plan_garbage(garbage_before())
+    me.plan = me.repo.space.plan_garbage(garbage_before())
 
 
 def expire_refs(me: Actor) -> None:
@@ -336,13 +337,13 @@ def expire_refs(me: Actor) -> None:
 
 def expire_files(me: Actor) -> None:
     """Old snapshots and what only they need."""
-    me.repo.require_writable()
+    require_writable(me.repo.context)
     expire_with_files(me.repo.context, me.facts.cut)
 
 
 def purge(me: Actor, path: str, *region: slice) -> None:
     """Erase from all history, also from what was committed a moment ago."""
-    me.repo.purge(path, region or None, confirm=path, unsafe_minimum_age=timedelta(0))
+    me.repo.space.purge(path, region or None, confirm=path, unsafe_minimum_age=timedelta(0))
 
 
 def upgrade(me: Actor, to: int = 2) -> None:
@@ -388,15 +389,21 @@ def _all() -> Iterator[Operation]:
               group=f"like-{me.number}"), kinds=NEW)  # fmt: skip
     yield one("stream", lambda me: stream(me, "/stream"), kinds=NEW, repeatable=True)
 
-    yield one("merge", lambda me: me.repo.merge("dev", "main"), kinds=NEW)
-    yield one("cherry-pick", lambda me: me.repo.cherry_pick(me.facts.ids["dev"], "main"), kinds=NEW)
-    yield one("revert", lambda me: me.repo.revert(me.facts.ids["three"], "main"), kinds=NEW)
+    yield one("merge", lambda me: me.repo.versions.merge("dev", "main"), kinds=NEW)
     yield one(
-        "squash",
-        lambda me: me.repo.squash("main", me.facts.ids["one"], me.facts.ids["three"]),
+        "cherry-pick",
+        lambda me: me.repo.versions.cherry_pick(me.facts.ids["dev"], "main"),
         kinds=NEW,
     )
-    yield one("fast-forward", lambda me: me.repo.fast_forward("behind", "main"))
+    yield one(
+        "revert", lambda me: me.repo.versions.revert(me.facts.ids["three"], "main"), kinds=NEW
+    )
+    yield one(
+        "squash",
+        lambda me: me.repo.versions.squash("main", me.facts.ids["one"], me.facts.ids["three"]),
+        kinds=NEW,
+    )
+    yield one("fast-forward", lambda me: me.repo.versions.fast_forward("behind", "main"))
 
     yield one("create-branch", lambda me: own_branch(me, "four"))
     yield one("create-branch-old", lambda me: own_branch(me, "gone"))
@@ -422,8 +429,8 @@ def _all() -> Iterator[Operation]:
     yield one("collect-incremental", lambda me: collect_planned(me, incremental=True))
     yield one("put-aside", lambda me: collect_planned(me, quarantine=True))
     yield one("collect-planned", collect_planned, before=plan)
-    yield one("restore", lambda me: me.repo.restore_trash())
-    yield one("empty-trash", lambda me: me.repo.empty_trash(garbage_before()))
+    yield one("restore", lambda me: me.repo.space.restore_trash())
+    yield one("empty-trash", lambda me: me.repo.space.empty_trash(garbage_before()))
     yield one("purge", lambda me: purge(me, "/b"), kinds=NEW, partly=True, repeatable=True,
               moves_refs=True)  # fmt: skip
     yield one(
@@ -437,7 +444,7 @@ def _all() -> Iterator[Operation]:
     yield one("rewrite", lambda me: me.repo.rewrite_manifests(me.name, branch="main"))
     yield one("rewrite-amend", lambda me: me.repo.rewrite_manifests(
         me.name, branch="main", commit_method="amend"), kinds=V2)  # fmt: skip
-    yield one("compact", lambda me: me.repo.compact_chunks("main", message=me.name), optional=True)
+    yield one("compact", lambda me: me.repo.space.compact("main", message=me.name), optional=True)
     yield one("upgrade", upgrade, kinds=("v1", *OLD), partly=True, repeatable=True)
     yield one("upgrade-to-v1", lambda me: upgrade(me, 1), kinds=OLD, partly=True, repeatable=True)
 

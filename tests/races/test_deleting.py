@@ -22,19 +22,19 @@ Ids = dict[str, str]
 Done = dict[str, list[int]]
 MODES: dict[str, Callable[[Repository], object]] = {
     "full": lambda repo: repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE),
-    "incremental": lambda repo: repo.collect_planned(
-        repo.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE),
+    "incremental": lambda repo: repo.space.collect_planned(
+        repo.space.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE),
         unsafe_minimum_age=AT_ONCE,
     ),
-    "quarantine": lambda repo: repo.collect_planned(
-        repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE),
+    "quarantine": lambda repo: repo.space.collect_planned(
+        repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE),
         quarantine=True,
         unsafe_minimum_age=AT_ONCE,
     ),
     "expire": lambda repo: expire_with_files(
         repo.context, datetime.now(UTC), unsafe_minimum_age=AT_ONCE
     ),
-    "purge": lambda repo: repo.purge("other", confirm="other", unsafe_minimum_age=AT_ONCE),
+    "purge": lambda repo: repo.space.purge("other", confirm="other", unsafe_minimum_age=AT_ONCE),
 }
 
 

@@ -131,14 +131,14 @@ def merge(repository: Repository, ours: str, theirs: str) -> None:
     repository.create_branch("other", repository.lookup_branch("main"))
     begin(repository, ours).commit("ours")
     begin(repository, theirs, branch="other").commit("theirs")
-    repository.merge("other", "main", ff=False)
+    repository.versions.merge("other", "main", ff=False)
 
 
 def pick(repository: Repository, ours: str, theirs: str) -> None:
     repository.create_branch("other", repository.lookup_branch("main"))
     begin(repository, ours).commit("ours")
     picked = begin(repository, theirs, branch="other").commit("theirs")
-    repository.cherry_pick(picked, "main")
+    repository.versions.cherry_pick(picked, "main")
 
 
 def wrong(work: Work, spec: int, ours: str, others: Sequence[str]) -> list[str]:
@@ -170,7 +170,7 @@ def wrong_reverts(spec: int, first: str, others: Sequence[str]) -> list[str]:
         reverted = begin(repository, first).commit("first")
         begin(repository, second).commit("second", allow_empty=True)
         try:
-            repository.revert(reverted, "main")
+            repository.versions.revert(reverted, "main")
         except MergeConflictError:
             continue
         seen = facts(contents(Repository.open(repository.storage).readonly_session("main")))
@@ -212,7 +212,7 @@ def test_what_has_no_place_on_the_axes_of_the_other_side_is_a_conflict(
         repository = copy_of(base_of(2)[0])
         with pytest.raises(MergeConflictError):
             merge(repository, mine, other)
-        repository.merge("other", "main", policy=policy)
+        repository.versions.merge("other", "main", policy=policy)
         chosen = committed(base_of(2)[1], mine if policy == "ours" else other)
         found = contents(Repository.open(repository.storage).readonly_session("main"))
         assert visible(found)["a/zarr.json"] == visible(chosen)["a/zarr.json"]

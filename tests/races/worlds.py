@@ -183,7 +183,7 @@ def _made(kind: str) -> World:
         if name == "trashed":
             place.settle()
             repo = Repository.open(place.storage(), CONFIG)
-            repo.collect_planned(repo.plan_garbage(garbage_before()), quarantine=True)
+            repo.space.collect_planned(repo.space.plan_garbage(garbage_before()), quarantine=True)
     objects = {item.key: place.memory.get(item.key) or b"" for item in place.memory.list("")}
     return World(kind, objects, Facts(ids, datetime.now(UTC)))
 

@@ -245,7 +245,7 @@ def shortened_by_expiry(repository: frazil.Repository) -> None:
 
 def shortened_by_squash(repository: frazil.Repository) -> None:
     first = [entry.id for entry in repository.ancestry(branch="main")][-1]
-    repository.squash("main", first)
+    repository.versions.squash("main", first)
 
 
 def rewritten(repository: frazil.Repository) -> None:

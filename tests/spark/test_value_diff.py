@@ -14,7 +14,7 @@ import frazil
 import frazil.spark as fs
 from frazil.comparing import pairing
 from frazil.errors import AuditFailedError, InvalidInputError
-from frazil.repository.staging import AUDIT
+from frazil.repository.audit import AUDIT
 from frazil.spark.upkeep.calls import call
 from frazil.xarray import to_icechunk
 
@@ -46,7 +46,7 @@ def test_rows_for_arrays_are_those_of_the_library(
     spark: SparkSession, made: tuple[str, str, str]
 ) -> None:
     url, first, last = made
-    told = frazil.Repository.open(url).diff_values(first, last)
+    told = frazil.Repository.open(url).versions.diff_values(first, last)
     rows = {
         row["node_path"]: row for row in fs.diff_values(url, first, last, spark=spark).collect()
     }
@@ -125,6 +125,6 @@ def test_checks_in_sql_decide_what_is_published(spark: SparkSession, tmp_path: P
     named = fs.sql_check("SELECT count(*) = 7 FROM cells", name="count", view="cells", spark=spark)
     with (
         pytest.raises(AuditFailedError, match="count: it is not so"),
-        repo.staged("main", [named]) as session,
+        repo.audit.staged("main", [named]) as session,
     ):
         session.array("t2m")[0, 0] = 1.0

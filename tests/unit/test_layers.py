@@ -30,7 +30,7 @@ LAYERS: Final = (
     ("bulk",),
     ("codec_pipeline",),
     ("store",),
-    ("session", "session_async"),  # what users hold; it hands out a store over the parts below
+    ("session",),  # what users hold; it hands out a store over the parts below
     ("tip",),
     ("run",),  # one function over many items, and the commit of what it stored
     ("maintenance",),
@@ -38,8 +38,10 @@ LAYERS: Final = (
     ("comparing", "purging"),
     ("opening",),
     ("upgrading",),
+    ("fsck",),
+    ("operations",),
     ("repository",),
-    ("fsck", "transfer"),
+    ("transfer",),
     ("upgrade",),
     ("xarray", "dask", "distributed", "testing"),
     ("ingestion",),

@@ -90,13 +90,13 @@ def rewrite_anew(repository: Repository) -> None:
 
 def squash(repository: Repository) -> None:
     needs_documents(repository)
-    repository.squash("main", ids(repository)[-1])
+    repository.versions.squash("main", ids(repository)[-1])
 
 
 def squash_the_middle(repository: Repository) -> None:
     needs_documents(repository)
     found = ids(repository)
-    repository.squash("main", found[-2], found[1])
+    repository.versions.squash("main", found[-2], found[1])
 
 
 def expire(repository: Repository) -> None:
@@ -124,7 +124,7 @@ def merge(repository: Repository) -> None:
     needs_documents(repository)
     repository.create_branch("public", ids(repository)[3])
     write(repository, "elsewhere", 4, "public")
-    repository.merge("main", "public")
+    repository.versions.merge("main", "public")
     repository.reset_branch("main", repository.lookup_branch("public"))
 
 
@@ -138,12 +138,12 @@ def cherry_pick(repository: Repository) -> None:
     found = ids(repository)
     repository.create_branch("new", found[3])
     for one in reversed(found[:3]):
-        repository.cherry_pick(one, "new")
+        repository.versions.cherry_pick(one, "new")
     repository.reset_branch("main", repository.lookup_branch("new"))
 
 
 def stage(repository: Repository) -> None:
-    with repository.staged("main", []) as session:
+    with repository.audit.staged("main", []) as session:
         zarr.create_array(session.store, name="more", shape=(2,), dtype="i4")
 
 
@@ -155,7 +155,7 @@ def stage_and_expire(repository: Repository) -> None:
 def revert_another(repository: Repository) -> None:
     needs_documents(repository)
     write(repository, "wrong", 9)
-    repository.revert(repository.lookup_branch("main"))
+    repository.versions.revert(repository.lookup_branch("main"))
 
 
 OPERATIONS: list[Callable[[Repository], None]] = [

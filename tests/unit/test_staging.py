@@ -16,7 +16,7 @@ from frazil.errors import (
     InvalidInputError,
     SessionStateError,
 )
-from frazil.repository.staging import AUDIT, Keep
+from frazil.repository.audit import AUDIT, Keep
 from frazil.session import Session
 from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 from tests.support.checks import check_repository
@@ -47,7 +47,7 @@ def no_negatives(session: Session) -> bool:
 
 def test_what_passes_is_published_in_one_commit(repo: frazil.Repository) -> None:
     before = repo.lookup_branch("main")
-    with repo.staged("main", [no_negatives], message="day 2", metadata={"day": 2}) as session:
+    with repo.audit.staged("main", [no_negatives], message="day 2", metadata={"day": 2}) as session:
         write(session, 0, 5.0)
         assert read(repo) == [1.0] * 4
     assert read(repo) == [5.0, 1.0, 1.0, 1.0]
@@ -75,7 +75,7 @@ def test_what_fails_leaves_the_branch_and_tells_which_check(repo: frazil.Reposit
 
     with (
         pytest.raises(AuditFailedError, match="is_small: the largest value is 99") as caught,
-        repo.staged("main", [no_negatives, is_small, asserted], "audit-1") as session,
+        repo.audit.staged("main", [no_negatives, is_small, asserted], "audit-1") as session,
     ):
         write(session, 1, 99.0)
     error = caught.value
@@ -102,7 +102,9 @@ def test_audit_branches_stay_as_asked(
     repo: frazil.Repository, keep: Keep, passes: bool, stays: bool
 ) -> None:
     try:
-        with repo.staged("main", [lambda _: passes], "audit", keep_audit_branch=keep) as session:
+        with repo.audit.staged(
+            "main", [lambda _: passes], "audit", keep_audit_branch=keep
+        ) as session:
             write(session, 0, 2.0)
     except AuditFailedError:
         assert not passes
@@ -116,7 +118,7 @@ def test_an_error_in_the_block_leaves_nothing(repo: frazil.Repository) -> None:
         write(session, 0, 2.0)
         raise RuntimeError("halfway")
 
-    with pytest.raises(RuntimeError, match="halfway"), repo.staged("main") as session:
+    with pytest.raises(RuntimeError, match="halfway"), repo.audit.staged("main") as session:
         fail(session)
     assert (repo.lookup_branch("main"), repo.list_branches()) == (before, {"main"})
 
@@ -127,14 +129,14 @@ def test_an_error_in_a_check_is_the_callers_and_publishes_nothing(repo: frazil.R
     def broken(_: Session) -> bool:
         raise LookupError("no such column")
 
-    with pytest.raises(LookupError), repo.staged("main", [broken], "audit") as session:
+    with pytest.raises(LookupError), repo.audit.staged("main", [broken], "audit") as session:
         write(session, 0, 2.0)
     assert repo.lookup_branch("main") == before
     assert "audit" in repo.list_branches()
 
 
 def test_no_changes_are_refused_as_in_any_commit(repo: frazil.Repository) -> None:
-    with pytest.raises(SessionStateError, match="no changes"), repo.staged("main"):
+    with pytest.raises(SessionStateError, match="no changes"), repo.audit.staged("main"):
         pass
     assert repo.list_branches() == {"main"}
 
@@ -142,7 +144,7 @@ def test_no_changes_are_refused_as_in_any_commit(repo: frazil.Repository) -> Non
 def test_several_commits_on_the_audit_branch_are_published_together(
     repo: frazil.Repository,
 ) -> None:
-    with repo.staged("main", [no_negatives]) as session:
+    with repo.audit.staged("main", [no_negatives]) as session:
         audit = session.branch
         assert audit is not None
         write(session, 0, 3.0)
@@ -168,7 +170,7 @@ def test_a_branch_that_moved_is_left_alone(repo: frazil.Repository) -> None:
         write(session, 0, 3.0)
         made.append(other_commit(repo, 3, 8.0))
 
-    with pytest.raises(ConflictError), repo.staged("main", [], "audit") as session:
+    with pytest.raises(ConflictError), repo.audit.staged("main", [], "audit") as session:
         overtaken(session)
     assert [repo.lookup_branch("main")] == made
     assert read(repo, "audit")[0] == 3.0
@@ -180,7 +182,7 @@ def test_a_branch_that_moved_is_built_upon_and_checked_again(repo: frazil.Reposi
     def look(session: Session) -> None:
         seen.append(np.asarray(session.array("t")[:]).tolist())
 
-    with repo.staged("main", [look], rebase_with=frazil.ConflictDetector()) as session:
+    with repo.audit.staged("main", [look], rebase_with=frazil.ConflictDetector()) as session:
         write(session, 0, 3.0)
         other_commit(repo, 3, 8.0)
     assert seen == [[3.0, 1.0, 1.0, 1.0], [3.0, 1.0, 1.0, 8.0]]
@@ -199,7 +201,7 @@ def test_what_staged_work_relied_on_must_not_have_changed(repo: frazil.Repositor
     solver = frazil.ConflictDetector()
     with (
         pytest.raises(frazil.RebaseFailedError),
-        repo.staged("main", [], rebase_with=solver) as session,
+        repo.audit.staged("main", [], rebase_with=solver) as session,
     ):
         derived(session)
     assert read(repo) == [1.0, 1.0, 1.0, 8.0]
@@ -214,19 +216,22 @@ def test_checks_get_datasets_if_they_want(repo: frazil.Repository) -> None:
     del group["t"]
     session.commit("named axes")
     check = frazil.Check(lambda data: (data["u"] < 5).all(), name="small", takes="dataset")
-    with pytest.raises(AuditFailedError, match="small"), repo.staged("main", [check]) as session:
+    with (
+        pytest.raises(AuditFailedError, match="small"),
+        repo.audit.staged("main", [check]) as session,
+    ):
         session.array("u")[:] = 7.0
-    with repo.staged("main", [check]) as session:
+    with repo.audit.staged("main", [check]) as session:
         session.array("u")[:] = 3.0
     assert np.asarray(repo.readonly_session("main").array("u")[:]).tolist() == [3.0, 3.0]
 
 
 def test_wrong_arguments_are_refused_before_anything_is_made(repo: frazil.Repository) -> None:
-    with pytest.raises(InvalidInputError, match="SQL"), repo.staged("main", ["SELECT 1"]):  # type: ignore[list-item]
+    with pytest.raises(InvalidInputError, match="SQL"), repo.audit.staged("main", ["SELECT 1"]):  # type: ignore[list-item]
         pass
-    with pytest.raises(InvalidInputError), repo.staged("main", keep_audit_branch="maybe"):  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError), repo.audit.staged("main", keep_audit_branch="maybe"):  # type: ignore[arg-type]
         pass
-    with pytest.raises(frazil.RefNotFoundError), repo.staged("nope"):
+    with pytest.raises(frazil.RefNotFoundError), repo.audit.staged("nope"):
         pass
     assert repo.list_branches() == {"main"}
 
@@ -243,7 +248,7 @@ def staged_once(spec: int, keep: Keep, failing_from: int | None) -> tuple[Faulty
         if failing_from is not None:
             storage.plan = (Fault(Trouble.FAIL, call=failing_from, times=1000),)
 
-    with repo.staged("main", [check], keep_audit_branch=keep) as session:
+    with repo.audit.staged("main", [check], keep_audit_branch=keep) as session:
         write(session, 0, 5.0)
     storage.plan = ()
     return storage, len(storage.calls)

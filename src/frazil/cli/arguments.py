@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from frazil import texts
+from frazil.errors import InvalidInputError
 
 Url = Annotated[
     str,
@@ -41,7 +42,31 @@ UnsafeAge = Annotated[
 Limit = Annotated[
     int, typer.Option("--limit", "-n", min=0, help="Show at most so many; 0 shows all.")
 ]
-Message = Annotated[str, typer.Option("--message", "-m", help="Message of the commit.")]
+Message = Annotated[
+    str | None, typer.Option("--message", "-m", help="Message of the commit.", show_default=False)
+]
+PolicyTexts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        metavar="[PATH=]CHOICE",
+        help="What to do about conflicts: fail, ours (the branch that is changed) or theirs; for "
+        "a group, an array or a pattern with PATH=. May be repeated, the first that fits counts.",
+        show_default="fail",
+    ),
+]
+Batch = Annotated[
+    str | None,
+    typer.Argument(metavar="BATCH", help="As `trash list` names it.", show_default=False),
+]
+BranchUrl = Annotated[
+    str,
+    typer.Argument(
+        metavar="URL@BRANCH",
+        help="Repository, and with @ the branch to change; without it, main.",
+        show_default=False,
+    ),
+]
 Authorize = Annotated[
     list[str] | None,
     typer.Option(
@@ -53,6 +78,27 @@ Authorize = Annotated[
         show_default=False,
     ),
 ]
+
+SHARED: Final = {
+    "batch": Batch,
+    "confirm": Annotated[
+        str | None, typer.Option(metavar="PATH", help="The path again, to do it.")
+    ],
+    "ff": Annotated[
+        bool | None,
+        typer.Option("--ff-only/--no-ff", help="Only move the branch, or always make a commit."),
+    ],
+    "message": Message,
+    "older_than": OlderThan,
+    "path": NodePath,
+    "policy": PolicyTexts,
+    "region": Annotated[
+        str | None,
+        typer.Option(metavar="REGION", help="Only these cells of an array: 0:10, :, 5."),
+    ],
+    "unsafe_minimum_age": UnsafeAge,
+}
+"""declarations of parameters that verbs share"""
 
 
 def parse_time(text: str, now: datetime | None = None) -> datetime:
@@ -68,6 +114,25 @@ def parse_unsafe_age(text: str | None) -> timedelta | None:
 def parse_region(text: str, shape: tuple[int, ...]) -> tuple[slice, ...]:
     """Read a region as numpy would write it, `0:3, :, 5`, for an array of a shape."""
     return texts.read("the region", lambda written: texts.region(written, shape), text)
+
+
+def parse_slices(text: str) -> list[slice]:
+    """Read a region of whatever shape: `0:10, :, 5`.
+
+    Raises:
+        InvalidInputError: it is none.
+    """
+    found = []
+    for part in text.strip().strip("[]").split(","):
+        first, colon, last = (each.strip() for each in part.partition(":"))
+        if not all(not each or (each.isascii() and each.isdigit()) for each in (first, last)):
+            raise InvalidInputError(f"{part.strip()!r} is neither a number nor start:stop")
+        if not colon and not first:
+            raise InvalidInputError(f"{text!r} is no region; write 0:10, :, 5")
+        start = int(first) if first else None
+        stop = (int(last) if last else None) if colon else int(first) + 1
+        found.append(slice(start, stop))
+    return found
 
 
 def parse_index(text: str) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from frazil.cli.answers import Answer, Screen, styled, tell_dry_run, working
 from frazil.cli.arguments import Apply, Authorize, WholeUrl
 from frazil.cli.commands import Work, add_command
 from frazil.cli.exits import Exit
+from frazil.cli.places import open_place, storage_at
 from frazil.cli.text import counted, size
 from frazil.errors import FormatError, InvalidInputError, RepositoryNotFoundError
 
@@ -96,7 +97,6 @@ def fsck(
 def _place(url: str, authorize: list[str] | None) -> tuple[FsckPlace, list[str] | None]:
     """What to check: an open repository if possible, else where it should be."""
     from frazil import urls
-    from frazil.cli.places import open_place
     from frazil.storage.constructors import storage_from_url
 
     parsed = urls.parse_url(url)
@@ -202,7 +202,6 @@ def repair(
     manifests are rebuilt from older ones, references to lost chunks are dropped. Damaged files
     are kept aside, and all changes of data are new commits.
     """
-    from frazil.cli.places import storage_at
     from frazil.fsck import repair as mend
     from frazil.fsck.plans import RepairPlan
 

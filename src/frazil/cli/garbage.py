@@ -12,7 +12,9 @@ from frazil.cli.answers import Answer, Screen, styled, tell_dry_run, working
 from frazil.cli.arguments import Apply, OlderThan, UnsafeAge, WholeUrl, parse_time, parse_unsafe_age
 from frazil.cli.commands import add_command
 from frazil.cli.exits import Exit
+from frazil.cli.places import open_whole
 from frazil.cli.text import counted, exact, moment, size
+from frazil.cli.verbs import Command, Given, add_verbs
 from frazil.errors import InvalidInputError, SessionStateError
 
 if TYPE_CHECKING:
@@ -23,20 +25,6 @@ if TYPE_CHECKING:
 Described = dict[str, Any]
 PANEL: Final = "Maintain"
 KINDS: Final = ("snapshots", "transaction_logs", "manifests", "chunks")
-Batch = Annotated[
-    str | None,
-    typer.Argument(metavar="BATCH", help="As `trash list` names it.", show_default=False),
-]
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    add_command(app, "gc", gc, PANEL)
-    trash = typer.Typer(no_args_is_help=True, help="What gc --quarantine put aside.")
-    for name, work in (("list", list_), ("restore", restore), ("empty", empty)):
-        add_command(trash, name, work)
-    app.add_typer(trash, name="trash", rich_help_panel=PANEL)
-    add_command(app, "purge", purge, PANEL)
 
 
 # --- gc ---
@@ -72,7 +60,6 @@ def gc(
     the store is never deleted, unless --unsafe-minimum-age says so. A saved plan is checked again
     before anything is deleted.
     """
-    from frazil.cli.places import open_whole
     from frazil.commit.base import MINIMUM_AGE
     from frazil.maintenance.garbage_plan import GarbagePlan, carry_out, make_plan
 
@@ -150,13 +137,18 @@ def _show_gc(
 # --- trash ---
 
 
-def list_(url: WholeUrl) -> Answer:
-    """List what was put aside."""
-    from frazil.cli.places import open_whole
-    from frazil.maintenance.trash import list_trash
-
-    found = list_trash(open_whole(url).context.storage)
-    data = {"batches": [_batch_data(each) for each in found]}
+def _listed(found: list[TrashBatch], _: Given) -> Answer:
+    data = {
+        "batches": [
+            {
+                "batch": each.name,
+                "moved_at": exact(each.moved_at),
+                "objects": each.objects,
+                "bytes": each.size_bytes,
+            }
+            for each in found
+        ]
+    }
 
     def show(screen: Screen) -> None:
         rows = [
@@ -168,61 +160,25 @@ def list_(url: WholeUrl) -> Answer:
     return Answer(data, show)
 
 
-def _batch_data(batch: TrashBatch) -> Described:
-    return {
-        "batch": batch.name,
-        "moved_at": exact(batch.moved_at),
-        "objects": batch.objects,
-        "bytes": batch.size_bytes,
-    }
-
-
-def restore(url: WholeUrl, batch: Batch = None, apply: Apply = True) -> Answer:
-    """Put back what was put aside: one batch, or all."""
-    from frazil.cli.places import open_whole
-    from frazil.maintenance.trash import restore_trash
-
-    with working("Restoring"):
-        done = restore_trash(open_whole(url).context, batch, dry_run=not apply)
-    data = {"batch": batch, "objects": done.objects, "bytes": done.size_bytes, "applied": apply}
-    verb = "Restored" if apply else "Would restore"
-    told = f"{verb} {counted(done.objects, 'object')}, {size(done.size_bytes)}"
-    return Answer(data, lambda screen: screen.line(told))
-
-
-def empty(
-    url: WholeUrl,
-    batch: Batch = None,
-    older_than: OlderThan = "7d",
-    unsafe_minimum_age: UnsafeAge = None,
-    apply: Apply = False,
-) -> Answer:
-    """Delete for good what was put aside long enough ago."""
-    from frazil.cli.places import open_whole
-    from frazil.maintenance.trash import empty_trash
-
-    cutoff = parse_time(older_than)
-    with working("Emptying the trash"):
-        done = empty_trash(
-            open_whole(url).context,
-            cutoff,
-            batch,
-            dry_run=not apply,
-            unsafe_minimum_age=parse_unsafe_age(unsafe_minimum_age),
-        )
-    data = {
-        "batch": batch,
-        "older_than": exact(cutoff),
+def _moved(done: TrashBatch, given: Given) -> Answer:
+    """What was restored or, where a time was given, deleted."""
+    applied, cutoff = given["applied"], given.get("older_than")
+    data: Described = {
+        "batch": given["batch"],
+        **({} if cutoff is None else {"older_than": exact(cutoff)}),
         "objects": done.objects,
         "bytes": done.size_bytes,
-        "applied": apply,
+        "applied": applied,
     }
+    what = f"{counted(done.objects, 'object')}, {size(done.size_bytes)}"
 
     def show(screen: Screen) -> None:
-        verb = "Deleted" if apply else "Would delete"
-        what = f"{counted(done.objects, 'object')}, {size(done.size_bytes)}"
+        if cutoff is None:
+            screen.line(f"{'Restored' if applied else 'Would restore'} {what}")
+            return
+        verb = "Deleted" if applied else "Would delete"
         screen.line(f"{verb} {what} put aside before {moment(cutoff)}")
-        tell_dry_run(screen, applied=apply)
+        tell_dry_run(screen, applied=applied)
 
     return Answer(data, show)
 
@@ -230,68 +186,9 @@ def empty(
 # --- purge ---
 
 
-def purge(
-    url: WholeUrl,
-    path: Annotated[
-        str,
-        typer.Argument(
-            metavar="PATH", help="Array or group, as it is or was called.", show_default=False
-        ),
-    ],
-    region: Annotated[
-        str | None,
-        typer.Option(metavar="REGION", help="Only these cells of an array: 0:10, :, 5."),
-    ] = None,
-    confirm: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The path again, to do it.")
-    ] = None,
-    delete_backups: Annotated[
-        bool,
-        typer.Option("--delete-backups", help="Delete the older part of the operations log too."),
-    ] = False,
-    unsafe_minimum_age: UnsafeAge = None,
-    apply: Apply = False,
-) -> Answer:
-    """Erase an array, a group or a region from all of history; it cannot be undone.
-
-    Snapshots that hold it are written anew under other ids, which branches and tags then name.
-    Its bytes are deleted, or overwritten where others share a file. Everything is looked through
-    again in the end; exit code 6 means that something is left.
-    """
-    from frazil.cli.places import open_whole
-    from frazil.purging import purge as purging
-
-    with working("Purging"):
-        report = purging.purge(
-            open_whole(url).context,
-            path,
-            None if region is None else slices(region),
-            confirm=confirm,
-            dry_run=not apply,
-            delete_backups=delete_backups,
-            unsafe_minimum_age=parse_unsafe_age(unsafe_minimum_age),
-        )
-    code = Exit.OK if not apply or report.is_proved else Exit.FINDINGS
+def _purged(report: PurgeReport, given: Given) -> Answer:
+    code = Exit.OK if not given["applied"] or report.is_proved else Exit.FINDINGS
     return Answer(purge_data(report), lambda screen: _show_purge(screen, report), code)
-
-
-def slices(text: str) -> list[slice]:
-    """Read a region of whatever shape: `0:10, :, 5`.
-
-    Raises:
-        InvalidInputError: it is none.
-    """
-    found = []
-    for part in text.strip().strip("[]").split(","):
-        first, colon, last = (each.strip() for each in part.partition(":"))
-        if not all(not each or (each.isascii() and each.isdigit()) for each in (first, last)):
-            raise InvalidInputError(f"{part.strip()!r} is neither a number nor start:stop")
-        if not colon and not first:
-            raise InvalidInputError(f"{text!r} is no region; write 0:10, :, 5")
-        start = int(first) if first else None
-        stop = (int(last) if last else None) if colon else int(first) + 1
-        found.append(slice(start, stop))
-    return found
 
 
 def purge_data(report: PurgeReport) -> Described:
@@ -348,3 +245,40 @@ def _show_purge(screen: Screen, report: PurgeReport) -> None:
             screen.note(f"{loose} without any reference may hold anything: gc deletes them")
     if not done:
         screen.note(f"Nothing was changed; --apply --confirm {report.path} does it.")
+
+
+# --- the commands ---
+
+TRASH: Final = (
+    Command("list", "space.list_trash", _listed),
+    Command("restore", "space.restore_trash", _moved, "batch"),
+    Command(
+        "empty",
+        "space.empty_trash",
+        _moved,
+        "batch older_than unsafe_minimum_age",
+        "Delete for good what was put aside long enough ago.",
+        defaults={"older_than": "7d"},
+    ),
+)
+PURGE: Final = Command(
+    "purge",
+    "space.purge",
+    _purged,
+    "path region confirm delete_backups unsafe_minimum_age",
+    """Erase an array, a group or a region from all of history; it cannot be undone.
+
+    Snapshots that hold it are written anew under other ids, which branches and tags then name.
+    Its bytes are deleted, or overwritten where others share a file. Everything is looked through
+    again in the end; exit code 6 means that something is left.
+    """,
+)
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    add_command(app, "gc", gc, PANEL)
+    trash = typer.Typer(no_args_is_help=True, help="What gc --quarantine put aside.")
+    add_verbs(trash, TRASH)
+    app.add_typer(trash, name="trash", rich_help_panel=PANEL)
+    add_verbs(app, [PURGE], PANEL)

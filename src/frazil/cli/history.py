@@ -14,11 +14,11 @@ from frazil.cli.answers import Answer, Screen, print_json, styled
 from frazil.cli.arguments import Authorize, Limit, Url, WholeUrl
 from frazil.cli.changes import diff_data, draw_diff
 from frazil.cli.commands import add_command
+from frazil.cli.places import Place, open_place, open_whole
 from frazil.cli.text import counted, exact, moment, one_line, short, size
 from frazil.errors import ErrorKind, InvalidInputError
 
 if TYPE_CHECKING:
-    from frazil.cli import places
     from frazil.model.values import Diff, SnapshotInfo, Update
 
 Described = dict[str, Any]
@@ -42,7 +42,6 @@ def log(
     ] = False,
 ) -> Answer:
     """List the snapshots of a ref, newest first."""
-    from frazil.cli.places import open_place
 
     place = open_place(url)
     if graph:
@@ -79,7 +78,7 @@ def described(info: SnapshotInfo) -> Described:
     }
 
 
-def _names(place: places.Place) -> dict[str, list[Described]]:
+def _names(place: Place) -> dict[str, list[Described]]:
     """Branches and tags by the snapshot they point to."""
     refs = place.repository.context.refs
     found: dict[str, list[Described]] = {}
@@ -112,7 +111,7 @@ def _tag(name: str) -> Any:  # noqa: ANN401  (rich is not imported yet)
     return styled(f"tag {name}", "bold cyan")
 
 
-def _graph(place: places.Place) -> Answer:
+def _graph(place: Place) -> Answer:
     chosen = {"snapshot_id": place.snapshot_id()} if place.ref is not None else {}
     repository = place.repository
     starts = (
@@ -145,7 +144,6 @@ def _graph(place: places.Place) -> Answer:
 
 def show(url: Url) -> Answer:
     """Tell everything about one snapshot, and what it changed."""
-    from frazil.cli.places import open_place
 
     place = open_place(url)
     repository, snapshot_id = place.repository, place.snapshot_id()
@@ -189,7 +187,7 @@ def show(url: Url) -> Answer:
     return Answer(data, draw)
 
 
-def _changes(place: places.Place, parent: str | None, snapshot_id: str) -> Diff | None:
+def _changes(place: Place, parent: str | None, snapshot_id: str) -> Diff | None:
     """What a snapshot changed; None for the first one."""
     if parent is None:
         return None
@@ -224,7 +222,6 @@ def diff(
     URL FROM TO compares two; URL@FROM TO does the same; URL FROM compares with main; and
     URL@REF alone tells what that snapshot itself changed.
     """
-    from frazil.cli.places import open_place
 
     place = open_place(url, authorize)
     begin, end = _ends(place, first, last)
@@ -243,7 +240,7 @@ def diff(
     return Answer(data, draw)
 
 
-def _ends(place: places.Place, first: str | None, last: str | None) -> tuple[str, str]:
+def _ends(place: Place, first: str | None, last: str | None) -> tuple[str, str]:
     if first is not None and last is not None:
         if place.ref is not None:
             raise InvalidInputError("three versions are too many: leave out that of the URL")
@@ -259,7 +256,7 @@ def _ends(place: places.Place, first: str | None, last: str | None) -> tuple[str
     return place.snapshot_id(), place.named(first)
 
 
-def _require_line(place: places.Place, begin: str, end: str) -> None:
+def _require_line(place: Place, begin: str, end: str) -> None:
     """Refuse two versions of which the first is no ancestor of the second, and say what to do."""
     if begin == end:
         raise InvalidInputError(f"both are snapshot {begin}", kind=ErrorKind.INVALID_REF_TYPE)
@@ -288,7 +285,6 @@ def _require_line(place: places.Place, begin: str, end: str) -> None:
 
 def status(url: WholeUrl) -> Answer:
     """Tell what a repository is: version, availability, branches, tags, flags."""
-    from frazil.cli.places import open_whole
 
     repository = open_whole(url)
     refs, generation = repository.context.refs, repository.context.generation
@@ -338,7 +334,6 @@ def _status_lines(data: Described) -> list[tuple[str, Any]]:
 
 def reflog(url: WholeUrl, limit: Limit = 20) -> Answer:
     """List everything that was done to a repository, newest first."""
-    from frazil.cli.places import open_whole
 
     updates = open_whole(url).ops_log()
     found = list(islice(updates, limit + 1 if limit else None))

@@ -9,6 +9,7 @@ import typer
 from frazil.cli.answers import Answer, Screen, print_json, styled
 from frazil.cli.arguments import Authorize, NodePath, Url, parse_index
 from frazil.cli.commands import add_command
+from frazil.cli.places import find_node, open_place
 from frazil.cli.text import axes, counted, size
 from frazil.errors import ErrorKind, InvalidInputError
 
@@ -33,7 +34,6 @@ def add_commands(app: typer.Typer) -> None:
 def ls(url: Url, path: NodePath = "/") -> Answer:
     """List the nodes directly below a group, or one array."""
     from frazil.cli.documents import summary
-    from frazil.cli.places import find_node
     from frazil.model.nodes import ArrayNode
 
     state, start = _state(url), _path(path)
@@ -66,7 +66,6 @@ def tree(
 ) -> Answer:
     """Draw the hierarchy."""
     from frazil.cli.documents import summary
-    from frazil.cli.places import find_node
     from frazil.ids import is_below
 
     state, start = _state(url), _path(path)
@@ -123,7 +122,6 @@ def stat(
     ] = None,
 ) -> Answer:
     """Tell everything about a node, or where one chunk is."""
-    from frazil.cli.places import find_node
 
     state, start = _state(url), _path(path)
     if chunk is not None:
@@ -287,7 +285,6 @@ def du(
 
 
 def _state(url: str) -> WorkingState:
-    from frazil.cli.places import open_place
 
     return open_place(url).state()
 

@@ -19,9 +19,7 @@ from frazil.ids import NodeId, SnapshotId
 from frazil.model.config import ObjectStoreConfig, RepositoryConfig, VirtualChunkContainer
 from frazil.model.nodes import GroupNode, Node
 from frazil.opening import open_context, require, stored_config
-from frazil.repository.attributes import Attributes
-from frazil.repository.history import History
-from frazil.repository.refs import Refs
+from frazil.repository import Repository
 from frazil.spelling import nearest
 from frazil.storage import credentials
 from frazil.storage.base import Storage
@@ -31,15 +29,11 @@ from frazil.storage.trust import ANONYMOUS, split_word
 from frazil.transaction.working import WorkingState
 
 
-class Opened(History, Refs, Attributes):
-    """An open repository without the parts that need Zarr, which take long to import."""
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """A repository and the version that its URL names."""
 
-    repository: Opened
+    repository: Repository
     ref: urls.VersionRef | None
 
     @property
@@ -52,14 +46,8 @@ class Place:
         return self.find(self.ref)
 
     def find(self, ref: urls.VersionRef | None) -> str:
-        """The snapshot that a version means; near names are told when there is none."""
-        try:
-            return urls.resolve(ref, self.repository)
-        except RefNotFoundError as error:
-            wanted = ref.text if isinstance(ref, urls.Named) else ""
-            known = [*self.repository.list_branches(), *self.repository.list_tags()]
-            near = nearest(wanted, known)
-            raise RefNotFoundError(f"{error}{near}", kind=error.kind) from error
+        """The snapshot that a version means."""
+        return urls.resolve(ref, self.repository)
 
     def named(self, text: str) -> str:
         """The snapshot that a text means."""
@@ -127,10 +115,10 @@ def open_place(
         access = {_slashed(prefix): _credential(config, prefix, word) for prefix, word in words}
     endpoints = [word for _, word in words if "://" in word]
     context = open_context(storage, None, access, store_root=store_root, endpoints=endpoints)
-    return Place(Opened(context, storage), place.ref)
+    return Place(Repository(context, storage), place.ref)
 
 
-def open_whole(text: str, store_root: Storage | str | None = None) -> Opened:
+def open_whole(text: str, store_root: Storage | str | None = None) -> Repository:
     """Open a repository where a version makes no sense."""
     refuse_version(urls.parse_url(text))
     return open_place(text, store_root=store_root).repository

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Literal
 
 import typer
 
 from frazil.cli.answers import Answer, Screen, styled, tell_dry_run
 from frazil.cli.arguments import Apply, Url, WholeUrl
-from frazil.cli.commands import add_command
+from frazil.cli.commands import Work, add_command
+from frazil.cli.history import described
+from frazil.cli.places import Place, open_place, storage_at
 from frazil.cli.text import counted, moment, one_line, short
+from frazil.commit.base import refuse_main
 
-if TYPE_CHECKING:
-    from frazil.cli import places
-
-Described = dict[str, Any]
+Kind = Literal["branch", "tag"]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.", show_default=False)]
 PANEL = "Branches and tags"
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    add_command(app, "init", init, PANEL)
-    branch = typer.Typer(no_args_is_help=True, help="List, create and delete branches.")
-    for name, work in (
-        ("list", list_branches),
-        ("create", create_branch),
-        ("delete", delete_branch),
-    ):
-        add_command(branch, name, work)
-    app.add_typer(branch, name="branch", rich_help_panel=PANEL)
-    tag = typer.Typer(no_args_is_help=True, help="List, create and delete tags.")
-    for name, work in (("list", list_tags), ("create", create_tag), ("delete", delete_tag)):
-        add_command(tag, name, work)
-    app.add_typer(tag, name="tag", rich_help_panel=PANEL)
-    add_command(app, "reset", reset, PANEL)
 
 
 def init(
@@ -44,7 +26,6 @@ def init(
     ] = "2",
 ) -> Answer:
     """Create a repository in an empty place."""
-    from frazil.cli.places import storage_at
     from frazil.formats.generation import generation_named
     from frazil.opening import create_repository
 
@@ -57,36 +38,59 @@ def init(
     return Answer(data, lambda s: s.line("Created a repository at ", styled(storage.url, "bold")))
 
 
-# --- listing ---
+# --- branches and tags ---
 
 
-def list_branches(url: WholeUrl) -> Answer:
-    """List branches and where they point."""
-    from frazil.cli.places import open_place
+def _group(kind: Kind, plural: str, creating: str, deleting: str) -> typer.Typer:
+    """The commands of branches, or of tags."""
+    group = typer.Typer(no_args_is_help=True, help=f"List, create and delete {plural}.")
 
-    place = open_place(url)
-    return _listing(place, place.repository.context.refs.branches(), "branches")
+    def list_(url: WholeUrl) -> Answer:
+        return _listing(open_place(url), kind, plural)
+
+    def create(url: Url, name: Name) -> Answer:
+        place = open_place(url)
+        target, repository = place.snapshot_id(), place.repository
+        make = repository.create_branch if kind == "branch" else repository.create_tag
+        make(name, target)
+        data = {"type": kind, "name": name, "snapshot_id": target, "created": True}
+        told = (f"Created {kind} ", styled(name, "bold"), f" at {short(target)}")
+        return Answer(data, lambda screen: screen.line(*told))
+
+    def delete(url: WholeUrl, name: Name, apply: Apply = False) -> Answer:
+        place = open_place(url)
+        repository, is_branch = place.repository, kind == "branch"
+        target = (repository.lookup_branch if is_branch else repository.lookup_tag)(name)
+        if is_branch:
+            refuse_main(name)
+        lost = _only_here(place, (kind, name), target)
+        if apply:
+            (repository.delete_branch if is_branch else repository.delete_tag)(name)
+        return _deleted(kind, name, target, lost, applied=apply)
+
+    list_.__doc__, create.__doc__ = f"List {plural} and where they point.", creating
+    delete.__doc__ = deleting
+    works: dict[str, Work] = {"list": list_, "create": create, "delete": delete}
+    for name, work in works.items():
+        add_command(group, name, work)
+    return group
 
 
-def list_tags(url: WholeUrl) -> Answer:
-    """List tags and where they point."""
-    from frazil.cli.places import open_place
+def _targets(place: Place, kind: Kind) -> dict[str, str]:
+    """What branches, or tags, point to."""
+    refs = place.repository.context.refs
+    found = refs.branches() if kind == "branch" else refs.tags()
+    return {name: str(target) for name, target in sorted(found.items())}
 
-    place = open_place(url)
-    return _listing(place, place.repository.context.refs.tags(), "tags")
 
-
-def _listing(place: places.Place, refs: Any, kind: str) -> Answer:  # noqa: ANN401  (lazy import)
-    from frazil.cli.history import described
-
-    found = {
-        name: place.repository.lookup_snapshot(str(target)) for name, target in sorted(refs.items())
-    }
-    data = {kind: [{"name": name, "snapshot": described(at)} for name, at in found.items()]}
+def _listing(place: Place, kind: Kind, plural: str) -> Answer:
+    lookup = place.repository.lookup_snapshot
+    found = {name: lookup(target) for name, target in _targets(place, kind).items()}
+    data = {plural: [{"name": name, "snapshot": described(at)} for name, at in found.items()]}
 
     def show(screen: Screen) -> None:
         if not found:
-            screen.note(f"no {kind}")
+            screen.note(f"no {plural}")
             return
         rows = [
             [
@@ -100,66 +104,6 @@ def _listing(place: places.Place, refs: Any, kind: str) -> Answer:  # noqa: ANN4
         screen.table(("name", "snapshot", "written", "message"), rows)
 
     return Answer(data, show)
-
-
-# --- creating ---
-
-
-def create_branch(url: Url, name: Name) -> Answer:
-    """Make a branch that points to the snapshot of the URL."""
-    from frazil.cli.places import open_place
-
-    place = open_place(url)
-    target = place.snapshot_id()
-    place.repository.create_branch(name, target)
-    return _created("branch", name, target)
-
-
-def create_tag(url: Url, name: Name) -> Answer:
-    """Give the snapshot of the URL a name that never moves."""
-    from frazil.cli.places import open_place
-
-    place = open_place(url)
-    target = place.snapshot_id()
-    place.repository.create_tag(name, target)
-    return _created("tag", name, target)
-
-
-def _created(kind: str, name: str, target: str) -> Answer:
-    data = {"type": kind, "name": name, "snapshot_id": target, "created": True}
-    return Answer(
-        data,
-        lambda s: s.line(f"Created {kind} ", styled(name, "bold"), f" at {short(target)}"),
-    )
-
-
-# --- deleting and moving ---
-
-
-def delete_branch(url: WholeUrl, name: Name, apply: Apply = False) -> Answer:
-    """Delete a branch; its snapshots stay until garbage collection."""
-    from frazil.cli.places import open_place
-    from frazil.commit.base import refuse_main
-
-    place = open_place(url)
-    repository, tip = place.repository, place.repository.lookup_branch(name)
-    refuse_main(name)
-    lost = _only_here(place, {"branch": name}, tip)
-    if apply:
-        repository.delete_branch(name)
-    return _deleted("branch", name, tip, lost, applied=apply)
-
-
-def delete_tag(url: WholeUrl, name: Name, apply: Apply = False) -> Answer:
-    """Delete a tag; its name cannot be used again."""
-    from frazil.cli.places import open_place
-
-    place = open_place(url)
-    repository, target = place.repository, place.repository.lookup_tag(name)
-    lost = _only_here(place, {"tag": name}, target)
-    if apply:
-        repository.delete_tag(name)
-    return _deleted("tag", name, target, lost, applied=apply)
 
 
 def _deleted(kind: str, name: str, target: str, lost: list[str], *, applied: bool) -> Answer:
@@ -189,12 +133,13 @@ def tell_lost(screen: Screen, lost: list[str], *, applied: bool) -> None:
 
 
 def _only_here(
-    place: places.Place, but: dict[str, str], tip: str, extra: tuple[str, ...] = ()
+    place: Place, but: tuple[str, str], tip: str, extra: tuple[str, ...] = ()
 ) -> list[str]:
     """The snapshots below a tip that no other branch or tag leads to, newest first."""
-    refs = place.repository.context.refs
-    tips = [str(at) for name, at in refs.branches().items() if name != but.get("branch")]
-    tips += [str(at) for name, at in refs.tags().items() if name != but.get("tag")]
+    kinds: tuple[Kind, ...] = ("branch", "tag")
+    tips = [
+        at for kind in kinds for name, at in _targets(place, kind).items() if (kind, name) != but
+    ]
     reached: set[str] = set()
     for start in (*tips, *extra):
         for info in place.repository.ancestry(snapshot_id=start):
@@ -209,18 +154,20 @@ def _only_here(
     return found
 
 
+# --- moving ---
+
+
 def reset(
     url: Annotated[str, typer.Argument(metavar="URL@BRANCH", help="Branch to move.")],
     target: Annotated[str, typer.Argument(metavar="TO", help="Version it shall point to.")],
     apply: Apply = False,
 ) -> Answer:
     """Point a branch to another snapshot."""
-    from frazil.cli.places import open_place
 
     place = open_place(url)
     branch, to = place.branch(), place.named(target)
     before = place.repository.lookup_branch(branch)
-    lost = _only_here(place, {"branch": branch}, before, (to,))
+    lost = _only_here(place, ("branch", branch), before, (to,))
     if apply:
         place.repository.reset_branch(branch, to, from_snapshot_id=before)
     data = {
@@ -239,3 +186,23 @@ def reset(
         tell_lost(screen, lost, applied=apply)
 
     return Answer(data, show)
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    add_command(app, "init", init, PANEL)
+    branch = _group(
+        "branch",
+        "branches",
+        "Make a branch that points to the snapshot of the URL.",
+        "Delete a branch; its snapshots stay until garbage collection.",
+    )
+    app.add_typer(branch, name="branch", rich_help_panel=PANEL)
+    tag = _group(
+        "tag",
+        "tags",
+        "Give the snapshot of the URL a name that never moves.",
+        "Delete a tag; its name cannot be used again.",
+    )
+    app.add_typer(tag, name="tag", rich_help_panel=PANEL)
+    add_command(app, "reset", reset, PANEL)

@@ -10,11 +10,12 @@ import typer
 from frazil.cli.answers import Answer, Screen, print_json
 from frazil.cli.arguments import WholeUrl
 from frazil.cli.commands import add_command
+from frazil.cli.places import open_whole
 from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
 from frazil.masking import shown_data
 
 if TYPE_CHECKING:
-    from frazil.cli.places import Opened
+    from frazil.repository import Repository
 
 Config = dict[str, Any]
 Dotted = Annotated[
@@ -78,9 +79,9 @@ def set_values(
 ) -> Answer:
     """Change settings for everybody who opens the repository from now on."""
     from frazil.formats.config_codec import config_from_map, config_to_map
+    from frazil.repository.handle import edit_stored_config
 
     repository = _open(url)
-    repository.require_writable()
     values: dict[str, Any] = {}
     for change in changes:
         key, equals, text = change.partition("=")
@@ -95,7 +96,7 @@ def set_values(
             _put(config, key.split("."), value)
         return config_to_map(config_from_map(_set_only(config)))
 
-    repository.edit_stored_config(changed)
+    edit_stored_config(repository.context, changed)
     checked = _as_map(repository.context.loaded_config)
     data = {"config": shown_data(_set_only(checked)), "changed": [*values]}
 
@@ -105,13 +106,12 @@ def set_values(
     return Answer(data, draw)
 
 
-def _open(url: str) -> Opened:
-    from frazil.cli.places import open_whole
+def _open(url: str) -> Repository:
 
     return open_whole(url)
 
 
-def _stored(repository: Opened) -> Config:
+def _stored(repository: Repository) -> Config:
     """The stored configuration as a map with all keys."""
     return _as_map(repository.context.refs.stored_config())
 

@@ -10,6 +10,7 @@ import typer
 from frazil.cli.answers import Answer, Screen, tell_dry_run, working
 from frazil.cli.arguments import Apply, UnsafeAge, WholeUrl, parse_unsafe_age
 from frazil.cli.commands import add_command
+from frazil.cli.places import open_whole
 from frazil.cli.text import counted, size
 from frazil.errors import ErrorKind, InvalidInputError
 
@@ -62,7 +63,6 @@ def upgrade(
     and the files that only version 1 uses are deleted. Repositories from before version 1 keep
     their files until they are cleaned up, and old writers are locked out.
     """
-    from frazil.cli.places import open_whole
 
     if undo and clean:
         raise InvalidInputError("choose one of --undo and --clean", kind=ErrorKind.NOT_ALLOWED)

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from frazil.cli.answers import Answer, Screen, print_json, styled, tell_dry_run, working
-from frazil.cli.arguments import Apply, Authorize, OlderThan, Url, WholeUrl, parse_time
-from frazil.cli.commands import Work, add_command
+from frazil.cli.arguments import Authorize, Url
+from frazil.cli.commands import add_command
 from frazil.cli.exits import Exit
+from frazil.cli.places import open_place
 from frazil.cli.text import counted, exact, moment, short
+from frazil.cli.verbs import Command, Given, add_verbs
 from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
     from frazil.maintenance.verifying import Finding, Verification
+    from frazil.repository.reports import ExpiryReport
     from frazil.storage.base import Storage
 
 Described = dict[str, Any]
@@ -29,62 +32,40 @@ Key = Annotated[
 ]
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    works: dict[str, Work] = {
-        "expire": expire,
-        "verify": verify,
-        "inspect": inspect,
-    }
-    for name, work in works.items():
-        add_command(app, name, work, PANEL)
-
-
 # --- expire ---
 
 
-def expire(
-    url: WholeUrl,
-    older_than: OlderThan,
-    delete_branches: Annotated[
-        bool, typer.Option("--delete-branches", help="Delete branches whose tip is expired.")
-    ] = False,
-    delete_tags: Annotated[
-        bool, typer.Option("--delete-tags", help="Delete tags of expired snapshots.")
-    ] = False,
-    apply: Apply = False,
-) -> Answer:
-    """Release old snapshots from the history; gc then frees their space."""
-    from frazil.cli.places import open_whole
-    from frazil.maintenance.expire import expire_snapshots, plan_expiry
-
-    cutoff, repository = parse_time(older_than), open_whole(url)
-    options = {"delete_expired_branches": delete_branches, "delete_expired_tags": delete_tags}
-    with working("Looking at the history"):
-        plan = plan_expiry(repository.context, cutoff, **options)
-        released = sorted(map(str, plan.released))
-        if apply:
-            released = sorted(expire_snapshots(repository.context, cutoff, **options))
+def _expired(report: ExpiryReport, given: Given) -> Answer:
+    apply, released = given["applied"], report.snapshots
     data = {
-        "older_than": exact(cutoff),
-        "snapshots": released,
-        "branches": list(plan.branches),
-        "tags": list(plan.tags),
+        "older_than": exact(report.older_than),
+        "snapshots": list(released),
+        "branches": list(report.branches),
+        "tags": list(report.tags),
         "applied": apply,
     }
 
     def show(screen: Screen) -> None:
-        verb = "Released" if apply else "Would release"
-        screen.line(f"{verb} {counted(len(released), 'snapshot')} older than {moment(cutoff)}")
+        verb, when = "Released" if apply else "Would release", moment(report.older_than)
+        screen.line(f"{verb} {counted(len(released), 'snapshot')} older than {when}")
         if released:
             screen.note(" ".join(map(short, released[:8])) + (" …" if len(released) > 8 else ""))
         gone = "Deleted" if apply else "Would delete"
-        for kind, names in (("branches", plan.branches), ("tags", plan.tags)):
+        for kind, names in (("branches", report.branches), ("tags", report.tags)):
             if names:
                 screen.line(f"{gone} {kind}: ", styled(", ".join(names), "bold"))
         tell_dry_run(screen, applied=apply)
 
     return Answer(data, show)
+
+
+EXPIRE: Final = Command(
+    "expire",
+    "space.expire",
+    _expired,
+    "older_than delete_branches delete_tags",
+    "Release old snapshots from the history; gc then frees their space.",
+)
 
 
 # --- verify ---
@@ -102,7 +83,6 @@ def verify(
     authorize: Authorize = None,
 ) -> Answer:
     """Check that everything a snapshot refers to exists, with enough bytes."""
-    from frazil.cli.places import open_place
     from frazil.ids import SnapshotId
     from frazil.maintenance.verifying import verify_references
 
@@ -193,7 +173,6 @@ def inspect(url: Url, key: Key = None) -> Answer:
     Without KEY: the snapshot file of a URL with @REF, else the file that the repository begins
     with.
     """
-    from frazil.cli.places import open_place
     from frazil.commit.by_repo_object import REPO_KEY
     from frazil.commit.file_refs import FileRefs
     from frazil.maintenance.inspect import inspect_file
@@ -236,3 +215,10 @@ def _file(storage: Storage, wanted: str) -> tuple[str, bytes]:
     if blob is None:
         raise NotFoundError(f"no file {near[0]!r}", kind=ErrorKind.KEY_NOT_FOUND)
     return near[0], blob
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    add_verbs(app, [EXPIRE], PANEL)
+    add_command(app, "verify", verify, PANEL)
+    add_command(app, "inspect", inspect, PANEL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -50,24 +51,13 @@ def of_values(
 
 def array_data(diff: ArrayDiff) -> Described:
     """The differences of an array as JSON shows them."""
+    found: Described = {each.name: getattr(diff, each.name) for each in fields(diff)}
     return {
-        "path": diff.path,
+        **found,
         "change": str(diff.change),
         "found_by": str(diff.found_by),
-        "old_path": diff.old_path,
         "old_shape": _list(diff.old_shape),
         "new_shape": _list(diff.new_shape),
-        "old_dtype": diff.old_dtype,
-        "new_dtype": diff.new_dtype,
-        "chunks_read": diff.chunks_read,
-        "cells_compared": diff.cells_compared,
-        "cells_changed": diff.cells_changed,
-        "cells_added": diff.cells_added,
-        "cells_removed": diff.cells_removed,
-        "differences": diff.differences,
-        "min_difference": diff.min_difference,
-        "max_difference": diff.max_difference,
-        "mean_difference": diff.mean_difference,
         "bounding_box": None if diff.bounding_box is None else [*map(list, diff.bounding_box)],
         "samples": [
             {"coords": list(each.coords), "old": _plain(each.old), "new": _plain(each.new)}

@@ -2,214 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
-from frazil.cli.answers import Answer, Screen, styled, working
-from frazil.cli.arguments import Apply, Url
-from frazil.cli.commands import add_command
+from frazil.cli.answers import Answer, Screen, styled
 from frazil.cli.exits import Exit
 from frazil.cli.text import counted, short
-from frazil.errors import MergeConflictError
+from frazil.cli.verbs import Command, Given, add_verbs
 
 if TYPE_CHECKING:
-    from frazil.cli.places import Place
-    from frazil.merging.policies import Policy
     from frazil.merging.records import MergeConflict, MergeReport
-    from frazil.repository.branching import Branching
 
-PANEL: Final = "Branches and tags"
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="SOURCE", help="A branch, tag or snapshot to merge.", show_default=False
+
+def answer(report: MergeReport, _: Given) -> Answer:
+    """What became of it; conflicts are listed."""
+    code = Exit.CONFLICT if report.unresolved else Exit.OK
+    return Answer(report.as_json(), lambda screen: _show(screen, report), code)
+
+
+COMMANDS: Final = (
+    Command(
+        "merge",
+        "versions.merge(into)",
+        answer,
+        "source message policy ff base",
+        """Merge a version into the branch of the URL: nodes, attributes and chunks.
+
+        Where the branch only lags behind it is moved; else a commit is made. Conflicts are listed,
+        and end with exit code 4 and nothing changed, unless a policy decides them.
+        """,
     ),
-]
-Snapshot = Annotated[
-    str,
-    typer.Argument(
-        metavar="SNAPSHOT", help="The commit: an id, its beginning, or a ref.", show_default=False
-    ),
-]
-Target = Annotated[
-    str, typer.Argument(metavar="TO", help="A version that descends from it.", show_default=False)
-]
-Message = Annotated[
-    str | None, typer.Option("--message", "-m", help="Message of the commit.", show_default=False)
-]
-PolicyTexts = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--policy",
-        metavar="[PATH=]CHOICE",
-        help="What to do about conflicts: fail, ours (the branch that is changed) or theirs; for "
-        "a group, an array or a pattern with PATH=. May be repeated, the first that fits counts.",
-        show_default="fail",
-    ),
-]
+    Command("cherry-pick", "versions.cherry_pick(onto)", answer, "snapshot message policy"),
+    Command("revert", "versions.revert(on)", answer, "snapshot message policy"),
+    Command("squash", "versions.squash(branch)", answer, "after to message", applies=False),
+    Command("fast-forward", "versions.fast_forward(branch)", answer, "to"),
+)
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    for name, work in (
-        ("merge", merge),
-        ("cherry-pick", cherry_pick),
-        ("revert", revert),
-        ("squash", squash),
-        ("fast-forward", fast_forward),
-    ):
-        add_command(app, name, work, PANEL)
+    add_verbs(app, COMMANDS, "Branches and tags")
 
 
-def merge(
-    url: Url,
-    source: Source,
-    message: Message = None,
-    policy: PolicyTexts = None,
-    ff: Annotated[
-        bool | None,
-        typer.Option("--ff-only/--no-ff", help="Only move the branch, or always make a commit."),
-    ] = None,
-    base: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VERSION",
-            help="Compare both with this version, not with what history says.",
-            show_default=False,
-        ),
-    ] = None,
-    apply: Apply = True,
-) -> Answer:
-    """Merge a version into the branch of the URL: nodes, attributes and chunks.
-
-    Where the branch only lags behind it is moved; else a commit is made. Conflicts are listed,
-    and end with exit code 4 and nothing changed, unless a policy decides them.
-    """
-    place = _open(url)
-    return _done(
-        lambda: _branching(place).merge(
-            place.named(source),
-            place.branch(),
-            message=message if message is not None else f"merge {source} into {place.branch()}",
-            policy=_policy(policy),
-            ff=True if ff is None else "only" if ff else False,
-            base=None if base is None else place.named(base),
-            dry_run=not apply,
-        )
-    )
-
-
-def cherry_pick(
-    url: Url,
-    snapshot: Snapshot,
-    message: Message = None,
-    policy: PolicyTexts = None,
-    apply: Apply = True,
-) -> Answer:
-    """Make the change of one commit on the branch of the URL too."""
-    place = _open(url)
-    return _done(
-        lambda: _branching(place).cherry_pick(
-            place.named(snapshot),
-            place.branch(),
-            message=message,
-            policy=_policy(policy),
-            dry_run=not apply,
-        )
-    )
-
-
-def revert(
-    url: Url,
-    snapshot: Snapshot,
-    message: Message = None,
-    policy: PolicyTexts = None,
-    apply: Apply = True,
-) -> Answer:
-    """Take the change of one commit back on the branch of the URL, in a new commit."""
-    place = _open(url)
-    return _done(
-        lambda: _branching(place).revert(
-            place.named(snapshot),
-            place.branch(),
-            message=message,
-            policy=_policy(policy),
-            dry_run=not apply,
-        )
-    )
-
-
-def squash(
-    url: Url,
-    after: Annotated[
-        str,
-        typer.Argument(
-            metavar="AFTER", help="The snapshot before the first of them.", show_default=False
-        ),
-    ],
-    to: Annotated[
-        str | None,
-        typer.Argument(metavar="[TO]", help="The last of them.", show_default="the tip"),
-    ] = None,
-    message: Message = None,
-    apply: Apply = False,
-) -> Answer:
-    """Make one commit of those that follow AFTER on the branch of the URL.
-
-    The branch then has another history; other branches and tags stay where they are.
-    """
-    place = _open(url)
-    return _done(
-        lambda: _branching(place).squash(
-            place.branch(),
-            place.named(after),
-            None if to is None else place.named(to),
-            message=message,
-            dry_run=not apply,
-        )
-    )
-
-
-def fast_forward(url: Url, to: Target, apply: Apply = True) -> Answer:
-    """Move the branch of the URL to a version that descends from it."""
-    place = _open(url)
-    return _done(
-        lambda: _branching(place).fast_forward(place.branch(), place.named(to), dry_run=not apply)
-    )
-
-
-# --- doing it ---
-
-
-def _policy(texts: list[str] | None) -> Policy:
-    from frazil.merging.policies import parse_policy
-
-    return parse_policy(texts or ())
-
-
-def _open(url: str) -> Place:
-    from frazil.cli.places import open_place
-
-    return open_place(url)
-
-
-def _branching(place: Place) -> Branching:
-    from frazil.repository.branching import Branching
-
-    return Branching(place.repository.context, place.repository.storage)
-
-
-def _done(work: Callable[[], MergeReport]) -> Answer:
-    """Do it and tell; conflicts are an answer too."""
-    with working("Comparing versions"):
-        try:
-            report = work()
-        except MergeConflictError as error:
-            report = error.report
-    code = Exit.CONFLICT if report.unresolved else Exit.OK
-    return Answer(report.as_json(), lambda screen: _show(screen, report), code)
+# --- showing ---
 
 
 def _show(screen: Screen, report: MergeReport) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from frazil.commit.by_repo_object import REPO_KEY
 from frazil.errors import FormatError, RepositoryNotFoundError
@@ -11,12 +11,20 @@ from frazil.formats.generation import V1, V2, Generation
 from frazil.formats.ref_files import REFS
 from frazil.model.config import RepositoryConfig
 from frazil.opening import open_context
-from frazil.repository.handle import Handle
 from frazil.storage.assets import SNAPSHOTS
 from frazil.storage.base import Storage
 from frazil.transaction.context import Context, make_context
 
-Place: TypeAlias = Handle | Context | Storage
+
+class Opened(Protocol):
+    """What is asked of an open repository."""
+
+    @property
+    def context(self) -> Context:
+        """Its parts."""
+
+
+Place: TypeAlias = Opened | Context | Storage
 """An open repository, or where one is or was."""
 
 
@@ -26,10 +34,10 @@ def open_anyway(place: Place) -> Context:
     Raises:
         RepositoryNotFoundError: there is nothing of a repository.
     """
-    if isinstance(place, Handle):
-        return place.context
     if isinstance(place, Context):
         return place
+    if not isinstance(place, Storage):
+        return place.context
     try:
         return open_context(place, None, None)
     except FormatError:

@@ -36,8 +36,8 @@ class Repository(Ours):
     """
 
     shown_package = OFFICIAL
-    session_class = Session
-    minimum_age: ClassVar[timedelta | None] = timedelta(0)
+    _session_class = Session
+    _minimum_age: ClassVar[timedelta | None] = timedelta(0)
 
     def __init__(
         self, context: Context, storage: Storage, attribution: Attribution | None = None

@@ -19,6 +19,7 @@ from frazil.ingestion.records import FileScan
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON
 from frazil.repository import Repository
+from frazil.repository.handle import edit_stored_config
 from frazil.session import Session
 from frazil.storage.base import Storage
 from frazil.tip import Tip
@@ -99,7 +100,7 @@ class Target:
             added[:] = [container.url_prefix for container in fresh]
             return config_to_map(config)
 
-        self._repository.edit_stored_config(change)
+        edit_stored_config(self._repository.context, change)
         self._repository = Repository.open(self.storage)
         return added
 

@@ -136,10 +136,19 @@ class ChangeCounts:
     """changed chunks by the path of their array"""
 
     @property
+    def nodes(self) -> int:
+        """Nodes that are made, deleted, changed or moved."""
+        return self.new_nodes + self.deleted_nodes + self.updated_nodes + self.moved_nodes
+
+    @property
+    def chunk_count(self) -> int:
+        """Changed chunks of all arrays."""
+        return sum(self.chunks.values())
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing changes."""
-        nodes = self.new_nodes + self.deleted_nodes + self.updated_nodes + self.moved_nodes
-        return not nodes and not self.chunks
+        return not self.nodes and not self.chunks
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from frazil.async_twins import async_twin
 from frazil.errors import (
     ErrorKind,
     InvalidInputError,
@@ -83,3 +84,13 @@ class Attributes(Handle):
             f"invalid feature flag {name!r}; known are {', '.join(FLAGS.values())}",
             kind=ErrorKind.INVALID_FEATURE_FLAG,
         )
+
+    get_metadata_async = async_twin(get_metadata)
+    set_metadata_async = async_twin(set_metadata)
+    update_metadata_async = async_twin(update_metadata)
+    get_status_async = async_twin(get_status)
+    set_status_async = async_twin(set_status)
+    feature_flags_async = async_twin(feature_flags)
+    enabled_feature_flags_async = async_twin(enabled_feature_flags)
+    disabled_feature_flags_async = async_twin(disabled_feature_flags)
+    set_feature_flag_async = async_twin(set_feature_flag)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from frazil.async_twins import async_twin
 from frazil.formats.config_codec import config_from_map, config_to_map
 from frazil.formats.config_merging import merged_config
 from frazil.ids import SnapshotId
@@ -26,7 +27,7 @@ class Handle(HasRepr):
 
     shown_name = "Repository"
     shown_package = OURS
-    minimum_age: ClassVar[timedelta | None] = None
+    _minimum_age: ClassVar[timedelta | None] = None
     """how old something must be to be deleted, unless a call says otherwise; None: a day"""
 
     def __init__(
@@ -49,10 +50,6 @@ class Handle(HasRepr):
                 "use the repository that function returned."
             )
         return self._open_context
-
-    def retire(self) -> None:
-        """Make this handle unusable, because the repository behind it has changed its format."""
-        self._open_context = None
 
     @property
     def config(self) -> RepositoryConfig:
@@ -104,23 +101,7 @@ class Handle(HasRepr):
         def change(stored: JSON | None) -> JSON:
             return merged_config(loaded, ours, config_to_map(config_from_map(stored)))
 
-        self.edit_stored_config(change)
-
-    def edit_stored_config(self, change: Callable[[JSON | None], JSON]) -> None:
-        """Replace the stored configuration by what a pure function of the stored one gives.
-
-        The function may be asked several times, when others change the configuration meanwhile.
-        """
-        self.require_writable()
-        saved: list[JSON] = []
-
-        def noted(stored: JSON | None) -> JSON:
-            saved[:] = [change(stored)]
-            return saved[0]
-
-        self.context.refs.edit_config(noted)
-        self.context.loaded_config.clear()
-        self.context.loaded_config.update(saved[0])
+        edit_stored_config(self.context, change)
 
     def set_default_commit_metadata(self, metadata: dict[str, Any]) -> None:
         """Set metadata that each commit of this handle carries."""
@@ -133,13 +114,7 @@ class Handle(HasRepr):
 
     # --- rules ---
 
-    def age_floor(self, asked: timedelta | None) -> timedelta | None:
-        """How old something must be to be deleted; None: as old as everywhere."""
-        return self.minimum_age if asked is None else asked
-
-    def resolve_selector(
-        self, branch: str | None, tag: str | None, snapshot_id: str | None
-    ) -> SnapshotId:
+    def _selected(self, branch: str | None, tag: str | None, snapshot_id: str | None) -> SnapshotId:
         """The snapshot named by exactly one of three ways."""
         if sum(choice is not None for choice in (branch, tag, snapshot_id)) != 1:
             raise ValueError("give exactly one of branch, tag and snapshot_id")
@@ -148,12 +123,32 @@ class Handle(HasRepr):
         if tag is not None:
             return self.context.refs.tag_target(tag)
         assert snapshot_id is not None
-        return self.id_of(snapshot_id)
+        return self._id_of(snapshot_id)
 
-    def id_of(self, text: str) -> SnapshotId:
+    def _id_of(self, text: str) -> SnapshotId:
         """The snapshot id that a text means."""
         return self.context.refs.snapshot_id(text)
 
-    def require_writable(self) -> None:
-        """Refuse changes of a place that can only be read."""
-        require_writable(self.context)
+    save_config_async = async_twin(save_config)
+
+
+def retire(handle: Handle) -> None:
+    """Make a handle unusable, because the repository behind it has changed its format."""
+    handle._open_context = None
+
+
+def edit_stored_config(context: Context, change: Callable[[JSON | None], JSON]) -> None:
+    """Replace the stored configuration by what a pure function of the stored one gives.
+
+    The function may be asked several times, when others change the configuration meanwhile.
+    """
+    require_writable(context)
+    saved: list[JSON] = []
+
+    def noted(stored: JSON | None) -> JSON:
+        saved[:] = [change(stored)]
+        return saved[0]
+
+    context.refs.edit_config(noted)
+    context.loaded_config.clear()
+    context.loaded_config.update(saved[0])

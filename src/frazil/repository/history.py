@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
-from frazil.async_twins import AsyncItems
+from frazil import urls
+from frazil.async_twins import AsyncItems, async_items, async_twin
 from frazil.errors import (
     ErrorKind,
     InvalidInputError,
@@ -21,11 +22,11 @@ from frazil.model.values import (
     snapshot_info,
     update,
 )
-from frazil.repository.handle import Handle
+from frazil.repository.refs import Refs
 from frazil.transaction.diff import diff_of
 
 
-class History(Handle):
+class History(Refs):
     """What happened so far."""
 
     def ancestry(
@@ -36,7 +37,7 @@ class History(Handle):
         snapshot_id: str | None = None,
     ) -> Iterator[SnapshotInfo]:
         """A snapshot and its ancestors, newest first."""
-        start = self.resolve_selector(branch, tag, snapshot_id)
+        start = self._selected(branch, tag, snapshot_id)
         return AsyncItems(lambda: self.context.refs.history(start))
 
     def async_ancestry(
@@ -61,9 +62,7 @@ class History(Handle):
         refs = self.context.refs
         branches, tags = dict(refs.branches()), dict(refs.tags())
         chosen = (branch, tag, snapshot_id) != (None, None, None)
-        starts = (
-            [self.resolve_selector(branch, tag, snapshot_id)] if chosen else sorted(refs.heads())
-        )
+        starts = [self._selected(branch, tag, snapshot_id)] if chosen else sorted(refs.heads())
         entries = {entry.id: entry for start in starts for entry in refs.ancestry(start)}
         return AncestryGraph(
             [snapshot_info(entry) for entry in entries.values()],
@@ -77,13 +76,20 @@ class History(Handle):
         self.context.generation.require_repo_object("the operations log")
         return AsyncItems(lambda: map(update, self.context.refs.updates()))
 
+    def resolve(self, version: str) -> str:
+        """The snapshot a text means: a branch, else a tag, else an id or the beginning of one.
+
+        `{2024-05-01}` means what `main` was at that time, `dev@{2024-05-01}` what `dev` was.
+        """
+        return urls.resolve(urls.parse_version(version), self)
+
     def lookup_snapshot(self, snapshot_id: str) -> SnapshotInfo:
         """What is known of a snapshot.
 
         Raises:
             SnapshotNotFoundError: there is no such snapshot.
         """
-        return snapshot_info(self.context.refs.entry(self.id_of(snapshot_id)))
+        return snapshot_info(self.context.refs.entry(self._id_of(snapshot_id)))
 
     def list_snapshots(self) -> list[SnapshotInfo]:
         """All snapshots of the histories of branches and tags, newest first.
@@ -97,7 +103,7 @@ class History(Handle):
 
     def list_manifest_files(self, snapshot_id: str) -> list[ManifestFileInfo]:
         """The manifests a snapshot needs."""
-        snapshot = self.context.assets.snapshot(self.id_of(snapshot_id))
+        snapshot = self.context.assets.snapshot(self._id_of(snapshot_id))
         return [manifest_file_info(info) for info in snapshot.manifest_files]
 
     def diff(
@@ -115,8 +121,8 @@ class History(Handle):
         Raises:
             InvalidInputError: the first is no ancestor of the second.
         """
-        first = self.resolve_selector(from_branch, from_tag, from_snapshot_id)
-        last = self.resolve_selector(to_branch, to_tag, to_snapshot_id)
+        first = self._selected(from_branch, from_tag, from_snapshot_id)
+        last = self._selected(to_branch, to_tag, to_snapshot_id)
         between = self._between(first, last)
         assets = self.context.assets
         ids = [id_ for entry in between for id_ in (*entry.pruned_ancestor_tx_logs, entry.id)]
@@ -135,3 +141,10 @@ class History(Handle):
             "as an earlier snapshot",
             kind=ErrorKind.BAD_SNAPSHOT_CHAIN_FOR_DIFF,
         )
+
+    ancestry_graph_async = async_twin(ancestry_graph)
+    lookup_snapshot_async = async_twin(lookup_snapshot)
+    list_snapshots_async = async_twin(list_snapshots)
+    list_manifest_files_async = async_twin(list_manifest_files)
+    diff_async = async_twin(diff)
+    ops_log_async = async_items(ops_log)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from frazil.async_twins import async_twin
 from frazil.repository.handle import Handle
+from frazil.tip import require_writable
 
 
 class Refs(Handle):
@@ -10,8 +12,8 @@ class Refs(Handle):
 
     def create_branch(self, branch: str, snapshot_id: str) -> None:
         """Make a branch that points to a snapshot."""
-        self.require_writable()
-        self.context.refs.create_branch(branch, self.id_of(snapshot_id))
+        require_writable(self.context)
+        self.context.refs.create_branch(branch, self._id_of(snapshot_id))
 
     def list_branches(self) -> set[str]:
         """Names of all branches."""
@@ -25,19 +27,19 @@ class Refs(Handle):
         self, branch: str, snapshot_id: str, *, from_snapshot_id: str | None = None
     ) -> None:
         """Point a branch to another snapshot, if it still is where you think."""
-        self.require_writable()
-        expected = None if from_snapshot_id is None else self.id_of(from_snapshot_id)
-        self.context.refs.reset_branch(branch, self.id_of(snapshot_id), expected)
+        require_writable(self.context)
+        expected = None if from_snapshot_id is None else self._id_of(from_snapshot_id)
+        self.context.refs.reset_branch(branch, self._id_of(snapshot_id), expected)
 
     def delete_branch(self, branch: str) -> None:
         """Delete a branch; its snapshots stay until garbage collection."""
-        self.require_writable()
+        require_writable(self.context)
         self.context.refs.delete_branch(branch)
 
     def create_tag(self, tag: str, snapshot_id: str) -> None:
         """Give a snapshot a name that never moves."""
-        self.require_writable()
-        self.context.refs.create_tag(tag, self.id_of(snapshot_id))
+        require_writable(self.context)
+        self.context.refs.create_tag(tag, self._id_of(snapshot_id))
 
     def list_tags(self) -> set[str]:
         """Names of all tags."""
@@ -49,5 +51,15 @@ class Refs(Handle):
 
     def delete_tag(self, tag: str) -> None:
         """Delete a tag; its name cannot be used again."""
-        self.require_writable()
+        require_writable(self.context)
         self.context.refs.delete_tag(tag)
+
+    create_branch_async = async_twin(create_branch)
+    list_branches_async = async_twin(list_branches)
+    lookup_branch_async = async_twin(lookup_branch)
+    reset_branch_async = async_twin(reset_branch)
+    delete_branch_async = async_twin(delete_branch)
+    create_tag_async = async_twin(create_tag)
+    list_tags_async = async_twin(list_tags)
+    lookup_tag_async = async_twin(lookup_tag)
+    delete_tag_async = async_twin(delete_tag)

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from frazil import urls
-from frazil.async_twins import with_async_twins
+from frazil.async_twins import async_maker, async_twin
 from frazil.commit.by_repo_object import (
     REPO_KEY,
 )
@@ -30,16 +29,12 @@ from frazil.opening import (
     require,
     stored_config,
 )
-from frazil.repository.async_methods import AsyncRepository
 from frazil.repository.attributes import Attributes
-from frazil.repository.branching import Branching
-from frazil.repository.comparing import Comparing
-from frazil.repository.history import History
-from frazil.repository.refs import Refs
+from frazil.repository.audit import Audit
 from frazil.repository.sessions import Sessions
 from frazil.repository.space import Space
-from frazil.repository.staging import Staging
 from frazil.repository.upkeep import Upkeep
+from frazil.repository.versions import Versions
 from frazil.storage.base import Storage, require_deleted
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.credentials import AnyCredential
@@ -69,73 +64,7 @@ def _as_storage(storage: Storage | str | Path) -> Storage:
     return storage if isinstance(storage, Storage) else storage_from_url(str(storage))
 
 
-@with_async_twins(
-    "create",
-    "open",
-    "open_or_create",
-    "exists",
-    "fetch_spec_version",
-    "fetch_config",
-    "save_config",
-    "reopen",
-    "get_metadata",
-    "set_metadata",
-    "update_metadata",
-    "get_status",
-    "set_status",
-    "feature_flags",
-    "enabled_feature_flags",
-    "disabled_feature_flags",
-    "set_feature_flag",
-    "ancestry_graph",
-    "create_branch",
-    "list_branches",
-    "lookup_branch",
-    "reset_branch",
-    "delete_branch",
-    "create_tag",
-    "list_tags",
-    "lookup_tag",
-    "delete_tag",
-    "lookup_snapshot",
-    "list_snapshots",
-    "list_manifest_files",
-    "diff",
-    "diff_values",
-    "merge",
-    "cherry_pick",
-    "revert",
-    "squash",
-    "fast_forward",
-    "readonly_session",
-    "tip",
-    "writable_session",
-    "rearrange_session",
-    "expire_snapshots",
-    "garbage_collect",
-    "plan_garbage",
-    "collect_planned",
-    "purge",
-    "rewrite_manifests",
-    "chunk_storage_stats",
-    "inspect_snapshot",
-    "inspect_repo_info",
-    "inspect_manifest",
-    "inspect_transaction_log",
-    iterators=("ops_log",),
-)
-class Repository(
-    Branching,
-    Comparing,
-    Staging,
-    Sessions,
-    History,
-    Refs,
-    Attributes,
-    Space,
-    Upkeep,
-    AsyncRepository,
-):
+class Repository(Sessions, Attributes, Upkeep):
     """An Icechunk repository: a versioned hierarchy of Zarr groups and arrays."""
 
     @classmethod
@@ -306,15 +235,31 @@ class Repository(
         require_deleted(place.delete_many([key for key in keys if key not in set(entry_points)]))
         return len(keys)
 
-    def resolve(self, version: str) -> str:
-        """The snapshot a text means: a branch, else a tag, else an id or the beginning of one.
+    @property
+    def versions(self) -> Versions:
+        """Merging branches, repeating, undoing and joining commits, comparing values."""
+        return Versions(self)
 
-        `{2024-05-01}` means what `main` was at that time, `dev@{2024-05-01}` what `dev` was.
-        """
-        return urls.resolve(urls.parse_version(version), self)
+    @property
+    def space(self) -> Space:
+        """What takes room, and freeing it: expiry, garbage, trash, compaction, erasure."""
+        return Space(self, self._minimum_age)
+
+    @property
+    def audit(self) -> Audit:
+        """Checks of the repository, and of changes before they are published."""
+        return Audit(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"context": self.context, "storage": self.storage, "who": self.attribution}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         type(self).__init__(self, state["context"], state["storage"], state["who"])
+
+    create_async = async_maker(create)
+    open_async = async_maker(open)
+    open_or_create_async = async_maker(open_or_create)
+    exists_async = staticmethod(async_twin(exists))
+    fetch_spec_version_async = staticmethod(async_twin(fetch_spec_version))
+    fetch_config_async = staticmethod(async_twin(fetch_config))
+    reopen_async = async_twin(reopen)

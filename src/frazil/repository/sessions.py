@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from frazil.async_twins import async_twin
 from frazil.commit.by_repo_object import (
     require_moves,
 )
@@ -22,19 +23,19 @@ from frazil.model.values import (
     ConflictSolver,
     SessionMode,
 )
-from frazil.repository.handle import Handle
+from frazil.repository.history import History
 from frazil.session import Session
-from frazil.tip import Tip, tip_of
+from frazil.tip import Tip, require_writable, tip_of
 from frazil.transaction.preload import start_preload
 
 if TYPE_CHECKING:
     from frazil.store import FrazilStore
 
 
-class Sessions(Handle):
+class Sessions(History):
     """Ways to look into and to change the repository."""
 
-    session_class: ClassVar[type[Session]] = Session
+    _session_class: ClassVar[type[Session]] = Session
 
     def readonly_session(
         self,
@@ -51,11 +52,11 @@ class Sessions(Handle):
         """
         if as_of is not None and branch is None:
             raise ValueError("as_of is only allowed together with a branch")
-        found = self.resolve_selector(branch, tag, snapshot_id)
+        found = self._selected(branch, tag, snapshot_id)
         if as_of is not None:
             found = self._at_time(found, as_of)
         self.context.refs.require_known(found)
-        session = self.session_class(self.context, found)
+        session = self._session_class(self.context, found)
         start_preload(session.state)
         return session
 
@@ -89,9 +90,9 @@ class Sessions(Handle):
         return session
 
     def _session(self, branch: str, mode: SessionMode) -> Session:
-        self.require_writable()
+        require_writable(self.context)
         tip = self.context.refs.writable_tip(branch)
-        session = self.session_class(self.context, tip, branch=branch, mode=mode)
+        session = self._session_class(self.context, tip, branch=branch, mode=mode)
         start_preload(session.state)
         return session
 
@@ -136,3 +137,9 @@ class Sessions(Handle):
         raise SnapshotNotFoundError(
             f"no snapshot as early as {as_of.isoformat()}", kind=ErrorKind.NO_SNAPSHOT_AT_TIME
         )
+
+    readonly_session_async = async_twin(readonly_session)
+    tip_async = async_twin(tip)
+    writable_session_async = async_twin(writable_session)
+    rearrange_session_async = async_twin(rearrange_session)
+    rewrite_manifests_async = async_twin(rewrite_manifests)

@@ -1,39 +1,177 @@
-"""Where the bytes of a repository are, and how they are freed: plans, quarantine, erasure."""
+"""`repo.space`: where the bytes of a repository are, and how they are freed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-from frazil.maintenance import garbage_plan, sharing, space, trash
-from frazil.maintenance.garbage_plan import GarbagePlan
-from frazil.maintenance.sharing import By, Shares
-from frazil.maintenance.space import SnapshotUsage
-from frazil.maintenance.trash import TrashBatch
-from frazil.model.values import GCSummary
-from frazil.purging import purge
-from frazil.purging.records import PurgeReport
-from frazil.repository.handle import Handle
+from frazil.async_twins import async_items, async_twin
+from frazil.errors import ErrorKind, InvalidInputError
+from frazil.model.values import BasicConflictSolver, GCSummary, VersionSelection
+from frazil.operations import Effect, verb
+from frazil.repository.namespace import Namespace
+from frazil.repository.reports import ExpiryReport, ManifestsReport
+
+if TYPE_CHECKING:
+    from frazil.bulk.pack import Packing
+    from frazil.maintenance.compaction import Compaction
+    from frazil.maintenance.garbage import FindChunks
+    from frazil.maintenance.garbage_plan import GarbagePlan
+    from frazil.maintenance.sharing import By, Shares
+    from frazil.maintenance.space import SnapshotUsage
+    from frazil.maintenance.trash import TrashBatch
+    from frazil.purging.records import PurgeReport
 
 
-class Space(Handle):
+class Space(Namespace):
     """What takes room, and what need not."""
 
     # --- looking ---
 
-    def storage_shares(self, by: By = "array", *, older_than: datetime | None = None) -> Shares:
+    @verb(Effect.READS)
+    def shares(self, by: By = "array", *, older_than: datetime | None = None) -> Shares:
         """What each array, snapshot or branch refers to, alone and with others.
 
         With `older_than` also what expiry of snapshots before that time would free.
         """
-        return sharing.shares(self.context, by, older_than=older_than)
+        from frazil.maintenance.sharing import shares
 
+        return shares(self.context, by, older_than=older_than)
+
+    @verb(Effect.READS)
     def growth(self) -> Iterator[SnapshotUsage]:
         """What each snapshot of the repository added, in the order in which they were made."""
-        return space.growth(self.context)
+        from frazil.maintenance.space import growth
+
+        return growth(self.context)
+
+    # --- writing anew ---
+
+    @verb(Effect.CHANGES)
+    def compact(
+        self,
+        branch: str = "main",
+        path: str = "/",
+        *,
+        packing: Packing | bool = True,
+        min_dead_share: float = 0.3,
+        message: str = "compact chunks",
+        metadata: dict[str, Any] | None = None,
+        dry_run: bool = False,
+    ) -> Compaction:
+        """Put small chunks together into larger objects, in a commit; nothing is decoded.
+
+        It is one commit, or none if there is nothing to do; where others change the same chunks
+        meanwhile, their change stays. Old snapshots keep the old objects: expiry and garbage
+        collection free their space.
+
+        Args:
+            branch: the branch whose chunks are looked at.
+            path: an array, or a group above some.
+            packing: how large the objects become.
+            min_dead_share: write packs anew of which at least this share is unused.
+            message: of the commit.
+            metadata: of the commit.
+            dry_run: only tell what would be done.
+
+        Raises:
+            NodeNotFoundError: there is no node at `path`.
+        """
+        from frazil.maintenance.compaction import compact_chunks
+
+        session = self._repository.tip(branch).writable_session()
+        done = compact_chunks(
+            session.state, path, packing=packing, min_dead_share=min_dead_share, dry_run=dry_run
+        )
+        if dry_run or not done.chunks:
+            return done
+        theirs = BasicConflictSolver(on_chunk_conflict=VersionSelection.UseTheirs)
+        return replace(done, snapshot_id=session.commit(message, metadata, rebase_with=theirs))
+
+    @verb(Effect.CHANGES)
+    def rewrite_manifests(
+        self, branch: str = "main", *, message: str = "rewrite manifests", dry_run: bool = False
+    ) -> ManifestsReport:
+        """Build the manifests of a branch anew by the present configuration, in a commit."""
+        repository, previous = self._repository, self._repository.lookup_branch(branch)
+        old = tuple(repository.list_manifest_files(previous))
+        if dry_run:
+            return ManifestsReport(branch, previous, None, old)
+        made = repository.rewrite_manifests(message, branch=branch)
+        new = tuple(repository.list_manifest_files(made))
+        return ManifestsReport(branch, previous, made, old, new)
+
+    # --- expiry ---
+
+    @verb(Effect.DELETES)
+    def expire(
+        self,
+        older_than: datetime,
+        *,
+        retain_last: int = 1,
+        delete_branches: bool = False,
+        delete_tags: bool = False,
+        delete_files: bool = False,
+        max_concurrent_deletes: int = 10,
+        unsafe_minimum_age: timedelta | None = None,
+        dry_run: bool = False,
+        find_chunks: FindChunks | None = None,
+    ) -> ExpiryReport:
+        """Release old snapshots from the history; garbage collection then frees their space.
+
+        Args:
+            older_than: snapshots written before this time go.
+            retain_last: so many snapshots of each branch stay.
+            delete_branches: delete branches whose tip is expired.
+            delete_tags: delete tags of expired snapshots.
+            delete_files: delete the files that only they need at once, if they are a day old.
+            max_concurrent_deletes: requests to the storage at one time.
+            unsafe_minimum_age: how old files must be to be deleted, instead of a day.
+            dry_run: only tell what would be done.
+            find_chunks: tells what manifests refer to, where there are very many.
+        """
+        from frazil.maintenance.deleting import DeleteLimits
+        from frazil.maintenance.expire import expire_snapshots, plan_expiry
+        from frazil.maintenance.released import expire_with_files
+        from frazil.maintenance.walk import native_chunks
+
+        self.context.generation.require_expiry()
+        cutoff = self._keeping(older_than, retain_last)
+        lost = {"delete_expired_branches": delete_branches, "delete_expired_tags": delete_tags}
+        plan = plan_expiry(self.context, cutoff, **lost)
+        released, files = {str(each) for each in plan.released}, GCSummary()
+        if delete_files:
+            done = expire_with_files(
+                self.context,
+                cutoff,
+                **lost,
+                dry_run=dry_run,
+                unsafe_minimum_age=self._age_floor(unsafe_minimum_age),
+                find_chunks=find_chunks or native_chunks,
+                deleting=DeleteLimits(max_concurrent_deletes),
+            )
+            released, files = {*done.released}, done.files
+        elif not dry_run:
+            released = expire_snapshots(self.context, cutoff, **lost)
+        return ExpiryReport(cutoff, tuple(sorted(released)), plan.branches, plan.tags, files)
+
+    def _keeping(self, cutoff: datetime, retain_last: int) -> datetime:
+        """The time before which snapshots go, so that so many of each branch stay."""
+        if retain_last < 1:
+            raise InvalidInputError("retain_last must be at least 1", kind=ErrorKind.INVALID_OPTION)
+        for branch in self._repository.list_branches() if retain_last > 1 else ():
+            history = self._repository.ancestry(branch=branch)
+            last = next(islice(history, retain_last - 1, None), None)
+            if last is not None:
+                cutoff = min(cutoff, last.written_at)
+        return cutoff
 
     # --- garbage ---
 
+    @verb(Effect.READS)
     def plan_garbage(
         self,
         older_than: datetime,
@@ -48,15 +186,18 @@ class Space(Handle):
         lists neither chunks nor manifests; uploads that were never committed are left to a full
         one. Nothing younger than a day, or than `unsafe_minimum_age`, is planned.
         """
-        chosen = None if snapshots is None else [self.id_of(one) for one in snapshots]
-        return garbage_plan.make_plan(
+        from frazil.maintenance.garbage_plan import make_plan
+
+        id_of = self.context.refs.snapshot_id
+        return make_plan(
             self.context,
             older_than,
             how="incremental" if incremental else "full",
-            snapshots=chosen,
-            unsafe_minimum_age=self.age_floor(unsafe_minimum_age),
+            snapshots=None if snapshots is None else [id_of(each) for each in snapshots],
+            unsafe_minimum_age=self._age_floor(unsafe_minimum_age),
         )
 
+    @verb(Effect.DELETES)
     def collect_planned(
         self,
         plan: GarbagePlan,
@@ -71,23 +212,30 @@ class Space(Handle):
         Raises:
             InvalidInputError: the plan is that of another repository.
         """
-        self.require_writable()
-        return garbage_plan.carry_out(
+        from frazil.maintenance.garbage_plan import carry_out
+
+        return carry_out(
             self.context,
             plan,
             quarantine=quarantine,
-            unsafe_minimum_age=self.age_floor(unsafe_minimum_age),
+            unsafe_minimum_age=self._age_floor(unsafe_minimum_age),
         )[0]
 
+    @verb(Effect.READS)
     def list_trash(self) -> list[TrashBatch]:
-        """What collections put aside, oldest first."""
-        return trash.list_trash(self.context.storage)
+        """List what collections put aside, oldest first."""
+        from frazil.maintenance.trash import list_trash
 
+        return list_trash(self.context.storage)
+
+    @verb(Effect.CHANGES)
     def restore_trash(self, batch: str | None = None, *, dry_run: bool = False) -> TrashBatch:
-        """Put back what a collection put aside, or what all did."""
-        self.require_writable()
-        return trash.restore_trash(self.context, batch, dry_run=dry_run)
+        """Put back what was put aside: one batch, or all."""
+        from frazil.maintenance.trash import restore_trash
 
+        return restore_trash(self.context, batch, dry_run=dry_run)
+
+    @verb(Effect.DELETES)
     def empty_trash(
         self,
         older_than: datetime,
@@ -100,17 +248,19 @@ class Space(Handle):
 
         `unsafe_minimum_age` is another age.
         """
-        self.require_writable()
-        return trash.empty_trash(
+        from frazil.maintenance.trash import empty_trash
+
+        return empty_trash(
             self.context,
             older_than,
             batch,
             dry_run=dry_run,
-            unsafe_minimum_age=self.age_floor(unsafe_minimum_age),
+            unsafe_minimum_age=self._age_floor(unsafe_minimum_age),
         )
 
     # --- erasure ---
 
+    @verb(Effect.DELETES)
     def purge(
         self,
         path: str,
@@ -143,14 +293,26 @@ class Space(Handle):
             SessionStateError: a file that holds it is too young.
             NodeNotFoundError: no snapshot has, or had, a node there.
         """
-        if not dry_run:
-            self.require_writable()
-        return purge.purge(
+        from frazil.purging.purge import purge
+
+        return purge(
             self.context,
             path,
             region,
             confirm=confirm,
             dry_run=dry_run,
             delete_backups=delete_backups,
-            unsafe_minimum_age=self.age_floor(unsafe_minimum_age),
+            unsafe_minimum_age=self._age_floor(unsafe_minimum_age),
         )
+
+    shares_async = async_twin(shares)
+    growth_async = async_items(growth)
+    compact_async = async_twin(compact)
+    rewrite_manifests_async = async_twin(rewrite_manifests)
+    expire_async = async_twin(expire)
+    plan_garbage_async = async_twin(plan_garbage)
+    collect_planned_async = async_twin(collect_planned)
+    list_trash_async = async_twin(list_trash)
+    restore_trash_async = async_twin(restore_trash)
+    empty_trash_async = async_twin(empty_trash)
+    purge_async = async_twin(purge)

@@ -19,7 +19,8 @@ from frazil.spark.upkeep.fsck import fsck
 from frazil.spark.upkeep.garbage import chunks_by_tasks, collect_garbage
 from frazil.spark.upkeep.procedure import PROCEDURES
 from frazil.spark.upkeep.procedure_methods import ProcedureMethods
-from frazil.spark.upkeep.procedures import ORPHAN_AGE, as_age, as_time
+from frazil.spark.upkeep.procedures import ORPHAN_AGE
+from frazil.spark.upkeep.verbs import COMPACTED, as_age, as_time, row_of
 from frazil.spark.upkeep.verifying import storage, verify
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class FrazilTable(ProcedureMethods):
                 message=message,
                 options=self._options,
             )
-            row = (done.objects_before, done.objects_after, done.bytes_rewritten, 0, 0)
+            row = row_of(COMPACTED, done)
             return self._spark.createDataFrame([row], PROCEDURES["rewrite_data_files"].returns)
         return self.call("rewrite_data_files", path=path, dry_run=dry_run, message=message)
 

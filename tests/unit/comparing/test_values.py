@@ -53,7 +53,7 @@ def test_only_changed_chunks_are_read(repo: frazil.Repository) -> None:
     old = np.arange(64, dtype="f8").reshape(8, 8)
     first = make(repo, t=old, u=np.arange(6))
     last = change(repo, "t", (slice(3, 5), 6), [100.0, 200.0])
-    diff = repo.diff_values(first, last)
+    diff = repo.versions.diff_values(first, last)
     [found] = diff.arrays
     assert (found.path, found.change) == ("/t", ArrayChange.CHANGED)
     assert found.found_by in (FoundBy.LOGS, FoundBy.MANIFESTS)
@@ -64,7 +64,7 @@ def test_only_changed_chunks_are_read(repo: frazil.Repository) -> None:
     assert found.bounding_box == ((3, 5), (6, 7))
     assert found.samples == (Sample((3, 6), 30.0, 100.0), Sample((4, 6), 38.0, 200.0))
     assert diff.array("t") == found
-    assert repo.diff_values(last, last).is_empty
+    assert repo.versions.diff_values(last, last).is_empty
 
 
 def test_logs_are_used_where_all_are_there() -> None:
@@ -72,12 +72,12 @@ def test_logs_are_used_where_all_are_there() -> None:
     first = make(repo, t=np.zeros((4, 4)))
     change(repo, "t", 0, 1.0)
     last = change(repo, "t", 3, 2.0)
-    assert repo.diff_values(first, last).arrays[0].found_by == FoundBy.LOGS
-    back = repo.diff_values(last, first).arrays[0]
+    assert repo.versions.diff_values(first, last).arrays[0].found_by == FoundBy.LOGS
+    back = repo.versions.diff_values(last, first).arrays[0]
     assert (back.found_by, back.min_difference, back.max_difference) == (FoundBy.LOGS, -2.0, -1.0)
     for key in [item.key for item in repo.storage.list("transactions/")]:
         repo.storage.delete_many([key])
-    again = frazil.Repository.open(repo.storage).diff_values(first, last).arrays[0]
+    again = frazil.Repository.open(repo.storage).versions.diff_values(first, last).arrays[0]
     assert (again.found_by, again.cells_changed) == (FoundBy.MANIFESTS, 8)
 
 
@@ -86,7 +86,7 @@ def test_branches_are_compared_through_their_common_ancestor(repo: frazil.Reposi
     repo.create_branch("dev", first)
     change(repo, "t", 0, 5)
     change(repo, "t", 5, 7, branch="dev")
-    [found] = repo.diff_values("main", "dev").arrays
+    [found] = repo.versions.diff_values("main", "dev").arrays
     assert found.samples == (Sample((0,), 5, 0), Sample((5,), 0, 7))
     assert found.cells_changed == 2
 
@@ -94,13 +94,13 @@ def test_branches_are_compared_through_their_common_ancestor(repo: frazil.Reposi
 def test_a_chunk_written_with_the_same_values_is_no_difference(repo: frazil.Repository) -> None:
     first = make(repo, t=np.arange(6.0))
     last = change(repo, "t", slice(0, 2), [0.0, 1.0])
-    assert repo.diff_values(first, last).is_empty
+    assert repo.versions.diff_values(first, last).is_empty
 
 
 def test_nan_is_equal_to_nan_and_left_out_of_statistics(repo: frazil.Repository) -> None:
     first = make(repo, t=np.array([np.nan, 1.0, np.inf, 2.0, -0.0, np.nan]))
     last = change(repo, "t", slice(None), [np.nan, np.nan, 5.0, 4.0, 0.0, np.nan])
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert (found.cells_changed, found.differences) == (3, 1)
     assert (found.min_difference, found.max_difference, found.mean_difference) == (2.0, 2.0, 2.0)
 
@@ -110,7 +110,7 @@ def test_large_integers_are_compared_exactly(repo: frazil.Repository) -> None:
     first = make(repo, t=np.array([big, 0], "i8"), u=np.array([2**64 - 1, 3], "u8"))
     change(repo, "t", 0, big - 1)
     last = change(repo, "u", slice(None), [2**64 - 2, 1])
-    t, u = repo.diff_values(first, last).arrays
+    t, u = repo.versions.diff_values(first, last).arrays
     assert (t.cells_changed, t.mean_difference) == (1, -1.0)
     assert (u.min_difference, u.max_difference) == (-2.0, -1.0)
 
@@ -127,7 +127,7 @@ def test_large_integers_are_compared_exactly(repo: frazil.Repository) -> None:
 def test_other_types_are_counted_only(repo: frazil.Repository, old: Any, new: Any) -> None:  # noqa: ANN401
     first = make(repo, t=old)
     last = change(repo, "t", slice(None), np.asarray(new, old.dtype))
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert (found.cells_changed, found.differences, found.min_difference) == (1, 0, None)
     assert len(found.samples) == 1
 
@@ -139,7 +139,7 @@ def test_a_grown_array_has_added_cells(repo: frazil.Repository) -> None:
     array.resize((5, 3))
     array[2:] = 9.0
     last = session.commit("resize")
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert (found.old_shape, found.new_shape) == ((3, 4), (5, 3))
     assert (found.cells_added, found.cells_removed) == (6, 3)
     assert (found.cells_changed, found.bounding_box) == (3, ((2, 3), (0, 3)))
@@ -151,7 +151,7 @@ def test_cells_lost_by_shrinking_and_growing_again_are_found(repo: frazil.Reposi
         session = repo.writable_session("main")
         zarr.open_array(session.store, path="t", mode="r+").resize((length,))
         last = session.commit(f"resize to {length}")
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert (found.cells_changed, found.bounding_box) == (4, ((2, 6),))
 
 
@@ -169,10 +169,10 @@ def test_an_array_made_anew_is_compared_cell_by_cell(repo: frazil.Repository) ->
     values = np.arange(20, dtype="i4").reshape(4, 5)
     first = make(repo, t=values)
     same = rewritten(repo, values.astype("f8"), chunks=(3, 3), compressors=None)
-    assert repo.diff_values(first, same).is_empty
+    assert repo.versions.diff_values(first, same).is_empty
     values[3, 4] = 100
     last = rewritten(repo, values.astype("f4"), chunks=(4, 1), shards=(4, 5))
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert (found.found_by, found.old_dtype, found.new_dtype) == (FoundBy.CELLS, "int32", "float32")
     assert found.samples == (Sample((3, 4), 19, 100.0),)
     assert found.cells_compared == 20
@@ -181,7 +181,7 @@ def test_an_array_made_anew_is_compared_cell_by_cell(repo: frazil.Repository) ->
 def test_another_number_of_axes_has_nothing_in_common(repo: frazil.Repository) -> None:
     first = make(repo, t=np.ones((2, 3)))
     last = rewritten(repo, np.ones(4), chunks=(2,))
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert (found.cells_added, found.cells_removed, found.cells_changed) == (4, 6, 0)
 
 
@@ -194,7 +194,7 @@ def test_another_fill_value_changes_cells_without_chunks(repo: frazil.Repository
     root = zarr.open_group(session.store, mode="a")
     root.create_array("t", shape=(5,), chunks=(2,), dtype="i4", fill_value=7, overwrite=True)[0] = 3
     last = session.commit("seven")
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert (found.cells_changed, found.min_difference, found.bounding_box) == (4, 7.0, ((1, 5),))
 
 
@@ -205,7 +205,7 @@ def test_added_and_deleted_arrays_are_told_without_reading(repo: frazil.Reposito
     del root["t"]
     root.create_array("u", shape=(3, 2), chunks=(3, 2), dtype="f4")[...] = 1
     last = session.commit("exchange")
-    t, u = repo.diff_values(first, last).arrays
+    t, u = repo.versions.diff_values(first, last).arrays
     assert (t.change, t.cells_removed, t.chunks_read) == (ArrayChange.DELETED, 4, 0)
     assert (u.change, u.cells_added, u.found_by) == (ArrayChange.ADDED, 6, FoundBy.METADATA)
 
@@ -216,9 +216,9 @@ def test_a_moved_array_is_compared_with_itself() -> None:
     session = repo.rearrange_session("main")
     session.move("/t", "/moved")
     moved = session.commit("move")
-    assert repo.diff_values(first, moved).is_empty
+    assert repo.versions.diff_values(first, moved).is_empty
     last = change(repo, "moved", 1, 2.0)
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert (found.path, found.old_path, found.cells_changed) == ("/moved", "/t", 1)
 
 
@@ -232,22 +232,22 @@ def test_paths_choose_arrays_and_groups(repo: frazil.Repository) -> None:
     for path in ("a/x", "a/y", "b"):
         zarr.open_array(session.store, path=path, mode="r+")[0] = 1
     last = session.commit("change")
-    told = [each.path for each in repo.diff_values(first, last, paths=["/a"]).arrays]
+    told = [each.path for each in repo.versions.diff_values(first, last, paths=["/a"]).arrays]
     assert told == ["/a/x", "/a/y"]
-    assert [e.path for e in repo.diff_values(first, last, paths=["b", "a/y"]).arrays] == [
+    assert [e.path for e in repo.versions.diff_values(first, last, paths=["b", "a/y"]).arrays] == [
         "/a/y",
         "/b",
     ]
     with pytest.raises(NodeNotFoundError, match="nope"):
-        repo.diff_values(first, last, paths=["nope"])
+        repo.versions.diff_values(first, last, paths=["nope"])
     with pytest.raises(RefNotFoundError):
-        repo.diff_values("nowhere", last)
+        repo.versions.diff_values("nowhere", last)
 
 
 def test_scalars_and_empty_arrays(repo: frazil.Repository) -> None:
     first = make(repo, s=np.array(3.0), e=np.zeros((0, 3)))
     last = change(repo, "s", ..., 4.5)
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert (found.path, found.mean_difference, found.bounding_box) == ("/s", 1.5, ())
     assert found.samples == (Sample((), 3.0, 4.5),)
 
@@ -255,9 +255,9 @@ def test_scalars_and_empty_arrays(repo: frazil.Repository) -> None:
 def test_samples_are_those_with_the_smallest_coordinates(repo: frazil.Repository) -> None:
     first = make(repo, t=np.zeros((4, 4)))
     last = change(repo, "t", ..., 1.0)
-    [found] = repo.diff_values(first, last, max_samples=3).arrays
+    [found] = repo.versions.diff_values(first, last, max_samples=3).arrays
     assert [each.coords for each in found.samples] == [(0, 0), (0, 1), (0, 2)]
-    assert repo.diff_values(first, last, max_samples=0).arrays[0].samples == ()
+    assert repo.versions.diff_values(first, last, max_samples=0).arrays[0].samples == ()
 
 
 def test_virtual_chunks_are_read_from_their_sources(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_virtual_chunks_are_read_from_their_sources(tmp_path: Path) -> None:
         session.store.set_virtual_ref(f"t/c/{chunk}", f"{prefix}source", offset=8 * chunk, length=8)
     first = session.commit("virtual")
     last = change(repo, "t", 3, 9)
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert (found.chunks_read, found.samples) == (1, (Sample((3,), 4, 9),))
 
 
@@ -310,7 +310,7 @@ def test_chunks_of_different_lengths_are_compared() -> None:
     changed[7, 3] = 9  # beyond the end of the array
     KeySpace(session.state).set("a/c/3/2", changed.tobytes())
     last = session.commit("another")
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert (found.chunks_read, found.cells_compared) == (1, 10)
     assert found.samples == (Sample((11, 9), 5, 8),)
 
@@ -324,11 +324,11 @@ def test_codecs_that_only_zarr_knows_are_read_by_zarr(repo: frazil.Repository) -
     assert layout_of(session.state.array("/m").user_data) is None
     first = session.commit("first")
     last = change(repo, "m", slice(3, 5), [8, 9])
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert found.samples == (Sample((3,), 4, 8), Sample((4,), 5, 9))
     with pytest.raises(frazil.InvalidInputError, match="purge the whole array"):
-        repo.purge("m", [slice(0, 1)], confirm="m", unsafe_minimum_age=AT_ONCE)
-    assert repo.purge("m", confirm="m", unsafe_minimum_age=AT_ONCE).is_proved
+        repo.space.purge("m", [slice(0, 1)], confirm="m", unsafe_minimum_age=AT_ONCE)
+    assert repo.space.purge("m", confirm="m", unsafe_minimum_age=AT_ONCE).is_proved
 
 
 def resized(repo: frazil.Repository, name: str, shape: tuple[int, ...]) -> str:
@@ -349,7 +349,7 @@ def test_an_array_that_was_only_resized_is_told(
     zarr.open_array(session.store, path="t", mode="r+").resize(shape)
     zarr.open_array(session.store, path="u", mode="r+").attrs["a"] = 1
     last = session.commit("resize")
-    found = repo.diff_values(first, last).arrays
+    found = repo.versions.diff_values(first, last).arrays
     if not added and not removed:
         assert not found
         return
@@ -364,7 +364,7 @@ def test_an_array_of_another_rank_has_no_common_cells(repo: frazil.Repository) -
     root = zarr.open_group(session.store, mode="a")
     root.create_array("t", shape=(2, 3), chunks=(2, 3), dtype="f8", overwrite=True)[...] = 1.0
     last = session.commit("another rank")
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert (found.old_shape, found.new_shape) == ((6,), (2, 3))
     assert (found.cells_compared, found.cells_changed) == (0, 0)
     assert (found.cells_added, found.cells_removed) == (6, 6)
@@ -378,7 +378,7 @@ def test_the_last_chunk_of_a_portion_is_compared(
     monkeypatch.setattr(pairing, "PORTION_BYTES", 2 * 2 * 8)
     first = make(repo, t=np.zeros(2 * count))
     last = change(repo, "t", slice(None), np.arange(1.0, 2 * count + 1))
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert (found.cells_compared, found.cells_changed) == (2 * count, 2 * count)
     assert found.max_difference == 2 * count
 
@@ -396,7 +396,7 @@ def test_regions_of_arrays_with_other_chunks_cover_all_cells(
     made = root.create_array("t", shape=(5, 7), chunks=(1, side), dtype="f8", overwrite=True)
     made[...] = -values
     last = session.commit("other chunks")
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert (found.found_by, found.cells_compared) == (FoundBy.CELLS, 35)
     assert (found.cells_changed, found.bounding_box) == (35, ((0, 5), (0, 7)))
     assert found.min_difference == -70.0
@@ -443,7 +443,7 @@ def test_manifests_that_were_only_written_anew_are_no_difference(repo: frazil.Re
     )
     other = frazil.Repository.open(repo.storage, config=config)
     last = other.rewrite_manifests("in parts", branch="main")
-    assert repo.diff_values(first, last).is_empty
+    assert repo.versions.diff_values(first, last).is_empty
 
 
 def test_arrays_that_nobody_touched_are_not_looked_into(repo: frazil.Repository) -> None:
@@ -457,7 +457,7 @@ def test_arrays_that_nobody_touched_are_not_looked_into(repo: frazil.Repository)
         for ref in opened.readonly_session(snapshot_id=id_).state.array("/t").manifests
     }
     storage.forget_calls()
-    assert [each.path for each in opened.diff_values(first, last).arrays] == ["/u"]
+    assert [each.path for each in opened.versions.diff_values(first, last).arrays] == ["/u"]
     read = {key for _, key in storage.calls}
     assert not read & {f"manifests/{each}" for each in manifests}
 
@@ -472,7 +472,7 @@ def test_cells_without_chunks_differ_where_fill_values_do(repo: frazil.Repositor
         )
         made[0] = 0.0
     last = session.commit("another fill value")
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert (found.path, found.cells_changed, found.bounding_box) == ("/t", 7, ((1, 8),))
 
 
@@ -493,7 +493,7 @@ def test_another_fill_value_changes_all_cells_of_an_array_without_chunks(
     monkeypatch.setattr(pairing, "PORTION_BYTES", 1)
     first = blank(repo, "zero", shape=(6,), chunks=(2,), dtype="i4", fill_value=0)
     last = blank(repo, "seven", shape=(6,), chunks=(2,), dtype="i4", fill_value=7)
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert (found.cells_compared, found.cells_changed) == (6, 6)
 
 
@@ -505,7 +505,7 @@ def test_chunks_that_reach_into_two_regions_are_compared_in_both(
     plain = {"shape": (12,), "dtype": "i4", "fill_value": 0}
     first = blank(repo, "threes", chunks=(3,), written={5: 1}, **plain)
     last = blank(repo, "fours", chunks=(4,), **plain)
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert found.samples == (Sample((5,), 1, 0),)
 
 
@@ -519,7 +519,7 @@ def test_chunks_beyond_what_both_have_are_not_compared(
     [pair] = pairing.plan_pairs(repo.context, *ends)
     old, new = (WorkingState(repo.context, each) for each in ends)
     assert [each.box for each in pairing.portions(pair, old, new)] == [((0, 2),), ((2, 4),)]
-    [found] = repo.diff_values(first, last).arrays
+    [found] = repo.versions.diff_values(first, last).arrays
     assert (found.cells_compared, found.cells_removed) == (4, 4)
     assert found.samples == (Sample((2,), 0, 5),)
 

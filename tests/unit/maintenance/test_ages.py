@@ -27,13 +27,15 @@ from tests.unit.maintenance.samples import keys, later, make, put, values
 Door = Callable[[Repository], object]
 DOORS: dict[str, Door] = {
     "collect": lambda repo: repo.garbage_collect(later()),
-    "plan": lambda repo: repo.collect_planned(repo.plan_garbage(later())),
-    "incremental": lambda repo: repo.collect_planned(repo.plan_garbage(later(), incremental=True)),
-    "plan made with another age": lambda repo: repo.collect_planned(
-        repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    "plan": lambda repo: repo.space.collect_planned(repo.space.plan_garbage(later())),
+    "incremental": lambda repo: repo.space.collect_planned(
+        repo.space.plan_garbage(later(), incremental=True)
     ),
-    "quarantine": lambda repo: repo.collect_planned(
-        repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE), quarantine=True
+    "plan made with another age": lambda repo: repo.space.collect_planned(
+        repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    ),
+    "quarantine": lambda repo: repo.space.collect_planned(
+        repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE), quarantine=True
     ),
     "expire with files": lambda repo: expire_with_files(repo.context, later()),
 }
@@ -112,17 +114,17 @@ def test_the_clock_of_the_store_counts(storage: MemoryStorage) -> None:
     now = datetime.now(UTC)
     # By the collector's own clock everything is thirty hours old.
     assert collector.garbage_collect(now - timedelta(hours=25)).chunks_deleted == 0
-    plan = collector.plan_garbage(now - timedelta(hours=25))
+    plan = collector.space.plan_garbage(now - timedelta(hours=25))
     assert plan.summary.chunks_deleted > 0
-    assert collector.collect_planned(plan).chunks_deleted == 0
+    assert collector.space.collect_planned(plan).chunks_deleted == 0
 
 
 def test_the_trash_is_kept_for_a_day(storage: MemoryStorage) -> None:
     repo = littered(storage, 2)
-    plan = repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
-    repo.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE)
-    assert repo.empty_trash(later()).objects == 0
-    assert repo.empty_trash(later(), unsafe_minimum_age=AT_ONCE).objects == plan.objects
+    plan = repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    repo.space.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE)
+    assert repo.space.empty_trash(later()).objects == 0
+    assert repo.space.empty_trash(later(), unsafe_minimum_age=AT_ONCE).objects == plan.objects
 
 
 @pytest.mark.parametrize("spec", [1, 2])
@@ -130,10 +132,10 @@ def test_a_purge_of_what_was_just_written_is_refused(storage: MemoryStorage, spe
     repo = littered(storage, spec)
     before = dict.fromkeys(keys(storage, ""))
     with pytest.raises(SessionStateError, match="unsafe_minimum_age"):
-        repo.purge("line", confirm="line")
+        repo.space.purge("line", confirm="line")
     assert dict.fromkeys(keys(storage, "")) == before
     assert values(repo)[0] == 3
-    assert repo.purge("line", confirm="line", unsafe_minimum_age=AT_ONCE).is_proved
+    assert repo.space.purge("line", confirm="line", unsafe_minimum_age=AT_ONCE).is_proved
 
 
 def test_an_age_is_no_less_than_zero(storage: MemoryStorage) -> None:

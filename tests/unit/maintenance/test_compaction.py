@@ -62,9 +62,9 @@ def overwrite(repo: Repository, rows: slice, value: float, *, packing: bool = Tr
 
 def test_small_objects_become_packs_in_one_commit(storage: MemoryStorage, spec: int) -> None:
     repo = make(storage, spec)
-    planned = repo.compact_chunks(dry_run=True)
+    planned = repo.space.compact(dry_run=True)
     assert len(keys(storage, "chunks/")) == 200
-    done = repo.compact_chunks(message="tidy")
+    done = repo.space.compact(message="tidy")
     assert done == Compaction(2, 200, 200, 2, 2 * WHOLE, 0, done.snapshot_id)
     assert planned == Compaction(2, 200, 200, 2, 2 * WHOLE, 0, None)
     newest = next(iter(repo.ancestry(branch="main")))
@@ -76,7 +76,7 @@ def test_small_objects_become_packs_in_one_commit(storage: MemoryStorage, spec: 
 
 def test_space_is_free_once_the_past_has_expired(storage: MemoryStorage, spec: int) -> None:
     repo = make(storage, spec)
-    repo.compact_chunks()
+    repo.space.compact()
     assert len(keys(storage, "chunks/")) == 202
     needs_expiry(repo)
     repo.expire_snapshots(later())
@@ -91,36 +91,36 @@ def test_space_is_free_once_the_past_has_expired(storage: MemoryStorage, spec: i
 def test_nothing_to_do_is_no_commit(storage: MemoryStorage, spec: int) -> None:
     repo = make(storage, spec, packing=True)
     before = repo.lookup_branch("main")
-    assert repo.compact_chunks() == Compaction()
+    assert repo.space.compact() == Compaction()
     repo = make(MemoryStorage(), spec)
-    repo.compact_chunks()
+    repo.space.compact()
     after = repo.lookup_branch("main")
-    assert repo.compact_chunks() == Compaction()
+    assert repo.space.compact() == Compaction()
     assert repo.lookup_branch("main") == after
     assert before != after
 
 
 def test_only_below_a_path(storage: MemoryStorage) -> None:
     repo = make(storage, 2)
-    assert repo.compact_chunks(path="/group").arrays == 1
-    assert repo.compact_chunks(path="/group/b") == Compaction()
-    assert repo.compact_chunks(path="/a").arrays == 1
+    assert repo.space.compact(path="/group").arrays == 1
+    assert repo.space.compact(path="/group/b") == Compaction()
+    assert repo.space.compact(path="/a").arrays == 1
     with pytest.raises(NodeNotFoundError):
-        repo.compact_chunks(path="/nowhere")
+        repo.space.compact(path="/nowhere")
 
 
 def test_sizes_of_packs_are_kept(storage: MemoryStorage) -> None:
     repo = make(storage, 2)
     packing = Packing(max_object=10 * CHUNK_BYTES, max_chunk=1000)
-    assert repo.compact_chunks(path="/a", packing=packing).objects_after == 10
+    assert repo.space.compact(path="/a", packing=packing).objects_after == 10
     old = keys(storage, "chunks/")
-    assert repo.compact_chunks(path="/a", packing=Packing(WHOLE, 5 * CHUNK_BYTES)) == Compaction()
+    assert repo.space.compact(path="/a", packing=Packing(WHOLE, 5 * CHUNK_BYTES)) == Compaction()
     assert keys(storage, "chunks/") == old
 
 
 def test_large_chunks_stay(storage: MemoryStorage) -> None:
     repo = make(storage, 2)
-    assert repo.compact_chunks(packing=Packing(WHOLE, CHUNK_BYTES)) == Compaction()
+    assert repo.space.compact(packing=Packing(WHOLE, CHUNK_BYTES)) == Compaction()
 
 
 def test_packs_with_dead_space_are_written_anew(storage: MemoryStorage, spec: int) -> None:
@@ -128,8 +128,8 @@ def test_packs_with_dead_space_are_written_anew(storage: MemoryStorage, spec: in
     limit = Packing(max_object=50 * CHUNK_BYTES, max_chunk=2 * CHUNK_BYTES)
     repo = make(storage, spec, packing=small)
     overwrite(repo, slice(0, 8), 0.0)  # 20 of the 50 chunks of the first pack are gone
-    assert repo.compact_chunks(packing=limit, min_dead_share=0.5) == Compaction()
-    done = repo.compact_chunks(packing=limit, min_dead_share=0.4)
+    assert repo.space.compact(packing=limit, min_dead_share=0.5) == Compaction()
+    done = repo.space.compact(packing=limit, min_dead_share=0.4)
     assert (done.chunks, done.objects_before, done.objects_after) == (30, 1, 1)
     assert done.dead_bytes == 20 * CHUNK_BYTES
     expected = numbers()
@@ -170,7 +170,7 @@ def test_references_to_one_range_go_on_sharing_it(storage: MemoryStorage) -> Non
     session.state.set_table(node, shared)
     write_region(session, "a", np.s_[:4, :4], 7.0, packing=False)
     session.commit("shared")
-    done = repo.compact_chunks(path="/a")
+    done = repo.space.compact(path="/a")
     assert (done.chunks, done.objects_before, done.objects_after) == (100, 2, 1)
     expected = np.tile(numbers()[:4, :4], (10, 10))
     expected[:4, :4] = 7
@@ -185,7 +185,7 @@ def test_others_may_write_meanwhile(storage: MemoryStorage, spec: int) -> None:
     overwrite(repo, slice(0, 4), -1.0, packing=False)
     with pytest.raises(ConflictError):
         session.commit("compacted")
-    assert repo.compact_chunks().snapshot_id is not None
+    assert repo.space.compact().snapshot_id is not None
     expected = numbers()
     expected[:4] = -1
     assert (values(repo, "a") == expected).all()
@@ -199,7 +199,7 @@ def test_what_others_commit_during_a_compaction_stays(storage: MemoryStorage, sp
         overwrite(other, slice(0, 4), -1.0, packing=False)
 
     repo = Repository.open(InterruptedStorage(storage, [Moment("put", "manifests/", write)]))
-    done = repo.compact_chunks()
+    done = repo.space.compact()
     assert done.chunks == 200
     assert [info.message for info in other.ancestry(branch="main")][:2] == [
         "compact chunks",
@@ -220,13 +220,13 @@ def test_inline_and_virtual_chunks_are_left_alone(storage: MemoryStorage) -> Non
         "a/c/5/5", "s3://bucket/key", offset=0, length=CHUNK_BYTES, validate_container=False
     )
     session.commit("no objects")
-    assert repo.compact_chunks() == Compaction()
+    assert repo.space.compact() == Compaction()
 
 
 def test_a_missing_object_is_left_to_a_check(storage: MemoryStorage) -> None:
     repo = make(storage, 2, packing=True)
     storage.delete_many(sorted(keys(storage, "chunks/")))
-    assert repo.compact_chunks() == Compaction()
+    assert repo.space.compact() == Compaction()
 
 
 @pytest.mark.parametrize("operation", ["get", "put"])
@@ -239,15 +239,15 @@ def test_a_failure_leaves_the_branch_where_it_was(operation: str) -> None:
     if operation == "put":
         storage.plan = (Fault(Trouble.FAIL, operation, call=1),)
     with pytest.raises(StorageError, match="planned"):
-        repo.compact_chunks()
+        repo.space.compact()
     storage.plan = ()
     assert repo.lookup_branch("main") == before
     assert (values(repo, "a") == numbers()).all()
-    assert repo.compact_chunks().chunks == 200
+    assert repo.space.compact().chunks == 200
 
 
 def test_shares_that_make_no_sense(storage: MemoryStorage) -> None:
     repo = make(storage, 2)
     for share in (0, 1.5, -1):
         with pytest.raises(InvalidInputError):
-            repo.compact_chunks(min_dead_share=share)
+            repo.space.compact(min_dead_share=share)

@@ -206,7 +206,7 @@ def doors(repo: Repository) -> dict[str, Callable[[], object]]:
             repo.context, later(), unsafe_minimum_age=AT_ONCE
         ),
         "dry run": lambda: expire_with_files(repo.context, later(), dry_run=True),
-        "what it would free": lambda: repo.storage_shares("array", older_than=later()),
+        "what it would free": lambda: repo.space.shares("array", older_than=later()),
     }
 
 

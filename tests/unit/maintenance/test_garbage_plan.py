@@ -73,24 +73,28 @@ def test_what_expired_snapshots_left_is_found_without_listing_chunks(
     expired(storage, spec)
     watched = Counting(storage)
     repo = Repository.open(watched)
-    full = set(repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE).keys())
+    full = set(repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE).keys())
     watched.listed.clear()
-    plan = repo.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE)
+    plan = repo.space.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE)
     assert set(plan.keys()) == full
     assert plan.how == "incremental"
     assert plan.summary.chunks_deleted == 2
     assert not {"chunks/", "manifests/", "transactions/"} & set(watched.listed)
-    done = repo.collect_planned(plan, unsafe_minimum_age=AT_ONCE)
+    done = repo.space.collect_planned(plan, unsafe_minimum_age=AT_ONCE)
     assert done.chunks_deleted == 2
     assert values(repo)[:2] == [3, 7]
     assert garbage_of(repo) == set()
-    assert repo.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE).objects == 0
+    assert (
+        repo.space.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE).objects == 0
+    )
 
 
 def test_nothing_expired_costs_no_manifest(storage: MemoryStorage, spec: Spec) -> None:
     repo = make(storage, spec)
     put(repo, 0, 1)
-    assert repo.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE).objects == 0
+    assert (
+        repo.space.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE).objects == 0
+    )
 
 
 def test_branches_that_are_gone_leave_garbage_too(storage: MemoryStorage, spec: Spec) -> None:
@@ -98,8 +102,10 @@ def test_branches_that_are_gone_leave_garbage_too(storage: MemoryStorage, spec: 
     repo.create_branch("dev", repo.lookup_branch("main"))
     put(repo, 0, 5, "dev")
     repo.delete_branch("dev")
-    plan = repo.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE)
-    assert set(plan.keys()) == set(repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE).keys())
+    plan = repo.space.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE)
+    assert set(plan.keys()) == set(
+        repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE).keys()
+    )
     assert (plan.summary.snapshots_deleted, plan.summary.chunks_deleted) == (1, 1)
 
 
@@ -111,28 +117,30 @@ def test_expired_tips_are_found_in_backups(storage: MemoryStorage) -> None:
     repo.expire_snapshots(written_at(repo, last), delete_expired_branches=True)
     assert repo.list_branches() == {"main"}
     assert set(
-        repo.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE).keys()
-    ) == set(repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE).keys())
+        repo.space.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE).keys()
+    ) == set(repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE).keys())
 
 
 def test_young_files_stay(storage: MemoryStorage, spec: Spec) -> None:
     repo = expired(storage, spec)
     before = datetime.now(UTC) - timedelta(days=1)
-    assert repo.plan_garbage(before, incremental=True, unsafe_minimum_age=AT_ONCE).objects == 0
+    assert (
+        repo.space.plan_garbage(before, incremental=True, unsafe_minimum_age=AT_ONCE).objects == 0
+    )
     with pytest.raises(TypeError):
-        repo.plan_garbage(datetime(2024, 1, 1), incremental=True, unsafe_minimum_age=AT_ONCE)
+        repo.space.plan_garbage(datetime(2024, 1, 1), incremental=True, unsafe_minimum_age=AT_ONCE)
 
 
 def test_only_some_snapshots_may_be_looked_at(storage: MemoryStorage, spec: Spec) -> None:
     repo, ids = with_lost(storage, spec)
-    plan = repo.plan_garbage(
+    plan = repo.space.plan_garbage(
         later(), incremental=True, snapshots=[ids[0]], unsafe_minimum_age=AT_ONCE
     )
     assert f"snapshots/{ids[0]}" in set(plan.keys())
     assert f"snapshots/{ids[1]}" not in set(plan.keys())
     tip = repo.lookup_branch("main")
     assert (
-        repo.plan_garbage(
+        repo.space.plan_garbage(
             later(), incremental=True, snapshots=[tip], unsafe_minimum_age=AT_ONCE
         ).objects
         == 0
@@ -155,16 +163,16 @@ def test_a_pack_stays_while_one_of_its_chunks_is_needed(storage: MemoryStorage, 
         last = session.commit("most of it")
     repo.expire_snapshots(written_at(repo, last))
     assert len(keys(storage, "chunks/")) == 3
-    plan = repo.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE)
+    plan = repo.space.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE)
     assert plan.summary.chunks_deleted == 1
-    repo.collect_planned(plan, unsafe_minimum_age=AT_ONCE)
+    repo.space.collect_planned(plan, unsafe_minimum_age=AT_ONCE)
     assert np.asarray(repo.readonly_session("main").array("a")[:]).tolist() == [30] * 7 + [8]
     check_repository(repo)
 
 
 def test_a_plan_survives_a_file(storage: MemoryStorage, spec: Spec, tmp_path: Path) -> None:
     repo = expired(storage, spec)
-    plan = repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    plan = repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
     plan.save(tmp_path / "plan.json")
     again = GarbagePlan.load(tmp_path / "plan.json")
     assert list(again.keys()) == list(plan.keys())
@@ -175,7 +183,7 @@ def test_a_plan_survives_a_file(storage: MemoryStorage, spec: Spec, tmp_path: Pa
         plan.size_bytes,
     )
     assert "chunks" in str(again)
-    assert repo.collect_planned(again, unsafe_minimum_age=AT_ONCE).chunks_deleted == 2
+    assert repo.space.collect_planned(again, unsafe_minimum_age=AT_ONCE).chunks_deleted == 2
     assert garbage_of(repo) == set()
 
 
@@ -187,22 +195,22 @@ def test_what_became_needed_since_is_spared(
     repo.create_branch("dev", repo.lookup_branch("main"))
     dev = put(repo, 0, 5, "dev")
     repo.delete_branch("dev")
-    plan = repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    plan = repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
     assert plan.summary.chunks_deleted == 1
     if is_saved:
         plan = GarbagePlan.from_dict(plan.to_dict())
     repo.create_branch("saved", dev)
-    done = repo.collect_planned(plan, unsafe_minimum_age=AT_ONCE)
+    done = repo.space.collect_planned(plan, unsafe_minimum_age=AT_ONCE)
     assert (done.snapshots_deleted, done.chunks_deleted, done.manifests_deleted) == (0, 0, 0)
     assert values(repo, "saved")[0] == 5
     check_repository(repo)
 
 
 def test_plans_of_other_repositories_are_refused(storage: MemoryStorage, tmp_path: Path) -> None:
-    plan = expired(storage, 2).plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    plan = expired(storage, 2).space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
     other = make(LocalStorage(tmp_path), 2)
     with pytest.raises(InvalidInputError, match="was made for"):
-        other.collect_planned(plan, unsafe_minimum_age=AT_ONCE)
+        other.space.collect_planned(plan, unsafe_minimum_age=AT_ONCE)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +230,7 @@ def test_plans_of_other_repositories_are_refused(storage: MemoryStorage, tmp_pat
 def test_damaged_plans_are_refused(
     storage: MemoryStorage, tmp_path: Path, damage: dict[str, object]
 ) -> None:
-    data = expired(storage, 2).plan_garbage(later(), unsafe_minimum_age=AT_ONCE).to_dict()
+    data = expired(storage, 2).space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE).to_dict()
     if isinstance(damage.get("objects"), dict) and damage["objects"]:
         damage = {"objects": {**data["objects"], **damage["objects"]}}  # type: ignore[dict-item]
     place = tmp_path / "plan.json"
@@ -242,36 +250,38 @@ def test_files_that_are_no_plans_are_refused(tmp_path: Path) -> None:
 def test_garbage_can_be_put_aside_and_brought_back(storage: MemoryStorage, spec: Spec) -> None:
     repo = expired(storage, spec)
     before = keys(storage) - keys(storage, "overwritten/")
-    plan = repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
-    done = repo.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE)
+    plan = repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    done = repo.space.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE)
     assert done.chunks_deleted == 2
     assert garbage_of(repo) == set()
-    [batch] = repo.list_trash()
+    [batch] = repo.space.list_trash()
     assert batch.objects == plan.objects
     if isinstance(spec, int):  # older files are put aside in the form of spec 1
         assert batch.size_bytes == plan.size_bytes
     aside = {f"{TRASH}{batch.name}/{key}" for key in set(plan.keys())}
     assert keys(storage, TRASH) == aside
     with pytest.raises(NotFoundError):
-        repo.restore_trash("nothing")
-    assert repo.restore_trash(batch.name).objects == plan.objects
+        repo.space.restore_trash("nothing")
+    assert repo.space.restore_trash(batch.name).objects == plan.objects
     assert keys(storage) - keys(storage, "overwritten/") == before
-    assert repo.list_trash() == []
+    assert repo.space.list_trash() == []
     assert values(repo)[:2] == [3, 7]
 
 
 def test_the_trash_is_emptied_by_age(storage: MemoryStorage, spec: Spec) -> None:
     repo = expired(storage, spec)
-    repo.collect_planned(
-        repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE),
+    repo.space.collect_planned(
+        repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE),
         quarantine=True,
         unsafe_minimum_age=AT_ONCE,
     )
     early = datetime.now(UTC) - timedelta(days=7)
-    assert repo.empty_trash(early, unsafe_minimum_age=AT_ONCE).objects == 0
-    count = repo.list_trash()[0].objects
-    assert repo.empty_trash(later(), dry_run=True, unsafe_minimum_age=AT_ONCE).objects == count
-    assert repo.empty_trash(later(), unsafe_minimum_age=AT_ONCE).objects == count
+    assert repo.space.empty_trash(early, unsafe_minimum_age=AT_ONCE).objects == 0
+    count = repo.space.list_trash()[0].objects
+    assert (
+        repo.space.empty_trash(later(), dry_run=True, unsafe_minimum_age=AT_ONCE).objects == count
+    )
+    assert repo.space.empty_trash(later(), unsafe_minimum_age=AT_ONCE).objects == count
     assert keys(storage, TRASH) == set()
     check_repository(repo)
 
@@ -291,9 +301,9 @@ def test_what_becomes_needed_meanwhile_is_spared(
     operation, prefix = ("copy_if", "repo") if spec == 2 else ("list", "refs/")
     watched = InterruptedStorage(storage)
     raced = Repository.open(watched)
-    plan = raced.plan_garbage(later(), incremental=incremental, unsafe_minimum_age=AT_ONCE)
+    plan = raced.space.plan_garbage(later(), incremental=incremental, unsafe_minimum_age=AT_ONCE)
     watched.moments.append(Moment(operation, prefix, save))
-    assert raced.collect_planned(plan, unsafe_minimum_age=AT_ONCE).chunks_deleted == 0
+    assert raced.space.collect_planned(plan, unsafe_minimum_age=AT_ONCE).chunks_deleted == 0
     assert values(repo, "saved")[0] == 5
     check_repository(repo)
 
@@ -307,7 +317,7 @@ def test_commits_made_meanwhile_keep_what_they_wrote(storage: MemoryStorage, spe
     repo = Repository.open(
         InterruptedStorage(storage, [Moment("delete_many", "snapshots/", commit)])
     )
-    plan = repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
-    assert repo.collect_planned(plan, unsafe_minimum_age=AT_ONCE).chunks_deleted == 2
+    plan = repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    assert repo.space.collect_planned(plan, unsafe_minimum_age=AT_ONCE).chunks_deleted == 2
     assert values(Repository.open(storage))[:3] == [3, 7, 9]
     assert garbage_of(Repository.open(storage)) == set()

@@ -67,11 +67,11 @@ def test_the_trash_tells_what_stays(storage: MemoryStorage) -> None:
     repo.create_branch("dev", repo.lookup_branch("main"))
     put(repo, 0, 2, "dev")
     repo.delete_branch("dev")
-    plan = repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
-    repo.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE)
+    plan = repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    repo.space.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE)
     keeping = Repository.open(Keeping(storage))
     with pytest.raises(StorageError, match="permission denied"):
-        keeping.restore_trash()
+        keeping.space.restore_trash()
     with pytest.raises(StorageError, match="permission denied"):
-        keeping.empty_trash(later(), unsafe_minimum_age=AT_ONCE)
-    assert repo.list_trash()
+        keeping.space.empty_trash(later(), unsafe_minimum_age=AT_ONCE)
+    assert repo.space.list_trash()

@@ -19,22 +19,22 @@ from tests.unit.maintenance.samples import keys, later, make, put, values
 FIRST = "1CECHNKREP0F1RSTCMT0"
 CHANGES: dict[str, Callable[[Repository], object]] = {
     "collect": lambda repo: repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE),
-    "incremental": lambda repo: repo.collect_planned(
-        repo.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE),
+    "incremental": lambda repo: repo.space.collect_planned(
+        repo.space.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE),
         unsafe_minimum_age=AT_ONCE,
     ),
-    "quarantine": lambda repo: repo.collect_planned(
-        repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE),
+    "quarantine": lambda repo: repo.space.collect_planned(
+        repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE),
         quarantine=True,
         unsafe_minimum_age=AT_ONCE,
     ),
-    "empty the trash": lambda repo: repo.empty_trash(later(), unsafe_minimum_age=AT_ONCE),
-    "restore the trash": lambda repo: repo.restore_trash(),
+    "empty the trash": lambda repo: repo.space.empty_trash(later(), unsafe_minimum_age=AT_ONCE),
+    "restore the trash": lambda repo: repo.space.restore_trash(),
     "expire": lambda repo: repo.expire_snapshots(later(), delete_expired_branches=True),
     "expire with files": lambda repo: expire_with_files(
         repo.context, later(), unsafe_minimum_age=AT_ONCE
     ),
-    "purge": lambda repo: repo.purge("line", confirm="line", unsafe_minimum_age=AT_ONCE),
+    "purge": lambda repo: repo.space.purge("line", confirm="line", unsafe_minimum_age=AT_ONCE),
     "commit": lambda repo: put(repo, 1, 8),
     "create a branch": lambda repo: repo.create_branch("new", FIRST),
     "reset a branch": lambda repo: repo.reset_branch("dev", FIRST),

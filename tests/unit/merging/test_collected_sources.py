@@ -53,21 +53,21 @@ def lose_history(storage: MemoryStorage, began: datetime) -> None:
 
 
 def merge(made: Branches) -> Act:
-    return lambda: made.repository.merge("side")
+    return lambda: made.repository.versions.merge("side")
 
 
 def cherry_pick(made: Branches) -> Act:
-    return lambda: made.repository.cherry_pick("side")
+    return lambda: made.repository.versions.cherry_pick("side")
 
 
 def revert(made: Branches) -> Act:
     newest, *_ = made.repository.ancestry(branch="main")
-    return lambda: made.repository.revert(newest.id)
+    return lambda: made.repository.versions.revert(newest.id)
 
 
 def squash(made: Branches) -> Act:
     _, _, first, *_ = made.repository.ancestry(branch="main")
-    return lambda: made.repository.squash("main", first.id)
+    return lambda: made.repository.versions.squash("main", first.id)
 
 
 def shift(made: Branches) -> Act:

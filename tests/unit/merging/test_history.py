@@ -42,7 +42,7 @@ def info(repo: Branches, branch: str) -> Any:  # noqa: ANN401
 class TestFastForward:
     def test_a_branch_that_lags_behind_is_moved(self, repo: Branches) -> None:
         tip = repo.commit("dev", {"a/c/0": b"x"})
-        report = repo.repository.merge("dev", "main")
+        report = repo.repository.versions.merge("dev", "main")
         assert report.status == MergeStatus.FAST_FORWARD
         assert report.snapshot_id == repo.tip("main") == tip
         assert report.changed
@@ -50,7 +50,7 @@ class TestFastForward:
     def test_or_gets_a_commit_if_that_is_wanted(self, repo: Branches) -> None:
         before = repo.tip("main")
         tip = repo.commit("dev", {"a/c/0": b"x"})
-        report = repo.repository.merge("dev", "main", ff=False, message="joined")
+        report = repo.repository.versions.merge("dev", "main", ff=False, message="joined")
         assert report.status == MergeStatus.COMMITTED
         newest = info(repo, "main")
         assert (newest.message, newest.parent_id) == ("joined", before)
@@ -61,28 +61,28 @@ class TestFastForward:
         repo.commit("dev", {"a/c/0": b"x"})
         before = repo.commit("main", {"a/c/1": b"y"})
         with pytest.raises(ConflictError) as caught:
-            repo.repository.merge("dev", "main", ff="only")
+            repo.repository.versions.merge("dev", "main", ff="only")
         assert caught.value.kind == ErrorKind.NOT_FAST_FORWARD
         assert repo.tip("main") == before
 
     def test_by_itself(self, repo: Branches) -> None:
         tip = repo.commit("dev", {"a/c/0": b"x"})
-        assert not repo.repository.fast_forward("main", "dev", dry_run=True).changed
+        assert not repo.repository.versions.fast_forward("main", "dev", dry_run=True).changed
         assert repo.tip("main") != tip
-        assert repo.repository.fast_forward("main", "dev").changed
+        assert repo.repository.versions.fast_forward("main", "dev").changed
         assert repo.tip("main") == tip
-        again = repo.repository.fast_forward("main", "dev")
+        again = repo.repository.versions.fast_forward("main", "dev")
         assert (again.status, again.changed) == (MergeStatus.UP_TO_DATE, False)
         repo.commit("main", {"a/c/0": b"y"})
         repo.commit("dev", {"a/c/1": b"y"})
         with pytest.raises(ConflictError, match="commits of its own"):
-            repo.repository.fast_forward("main", "dev")
+            repo.repository.versions.fast_forward("main", "dev")
 
     def test_no_commit_of_the_branch_is_left_out_of_its_history(self, repo: Branches) -> None:
         on_main = repo.commit("main", {"a/c/0": b"x"})
         repo.commit("dev", {"a/c/1": b"y"})
-        repo.repository.merge("main", "dev")
-        report = repo.repository.merge("dev", "main")
+        repo.repository.versions.merge("main", "dev")
+        report = repo.repository.versions.merge("dev", "main")
         assert report.status == MergeStatus.COMMITTED
         assert on_main in [each.id for each in repo.repository.ancestry(branch="main")]
         assert repo.keys("main") == repo.keys("dev")
@@ -92,8 +92,8 @@ class TestRepeated:
     def test_merging_again_does_nothing(self, repo: Branches) -> None:
         repo.commit("main", {"a/c/0": b"x"})
         repo.commit("dev", {"a/c/1": b"y"})
-        tip = repo.repository.merge("dev", "main").snapshot_id
-        again = repo.repository.merge("dev", "main")
+        tip = repo.repository.versions.merge("dev", "main").snapshot_id
+        again = repo.repository.versions.merge("dev", "main")
         assert (again.status, again.snapshot_id, repo.tip("main")) == (
             MergeStatus.UP_TO_DATE,
             tip,
@@ -103,37 +103,37 @@ class TestRepeated:
     def test_only_what_is_new_is_merged(self, repo: Branches) -> None:
         repo.commit("main", {"a/c/0": b"x"})
         repo.commit("dev", {"a/c/1": b"y"})
-        repo.repository.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main")
         repo.commit("main", {"a/c/1": b"changed on main since"})
         repo.commit("dev", {"a/c/2": b"z"})
-        report = repo.repository.merge("dev", "main")
+        report = repo.repository.versions.merge("dev", "main")
         assert report.changes.chunks == {"/a": 1}
         assert repo.chunks("main", "a") == {"0": b"x", "1": b"changed on main since", "2": b"z"}
 
     def test_what_was_merged_and_deleted_does_not_come_back(self, repo: Branches) -> None:
         repo.commit("main", {"a/c/0": b"x"})
         repo.commit("dev", {"n/zarr.json": array_document(2), "n/c/0": b"n"})
-        repo.repository.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main")
         repo.commit("main", {"n/zarr.json": None})
         repo.commit("dev", {"a/c/3": b"3"})
-        repo.repository.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main")
         assert "n" not in repo.nodes("main")
 
     def test_and_what_is_deleted_after_a_merge_is_deleted(self, repo: Branches) -> None:
         repo.commit("main", {"a/c/0": b"x"})
         repo.commit("dev", {"n/zarr.json": array_document(2), "n/c/0": b"n"})
-        repo.repository.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main")
         repo.commit("dev", {"n/zarr.json": None})
-        repo.repository.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main")
         assert "n" not in repo.nodes("main")
 
     def test_a_policy_of_ours_is_remembered(self, repo: Branches) -> None:
         repo.commit("main", {"a/c/0": b"x"})
         repo.commit("dev", {"a/c/0": b"y"})
-        report = repo.repository.merge("dev", "main", policy="ours")
+        report = repo.repository.versions.merge("dev", "main", policy="ours")
         assert (report.status, report.changes.is_empty) == (MergeStatus.COMMITTED, True)
         repo.commit("dev", {"a/c/1": b"z"})
-        repo.repository.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main")
         assert repo.chunks("main", "a") == {"0": b"x", "1": b"z"}
 
 
@@ -141,8 +141,8 @@ class TestCrossing:
     def crossed(self, repo: Branches, ours: str = "fail", theirs: str = "fail") -> None:
         """Merge each branch, as it was, into the other."""
         main, dev = repo.tip("main"), repo.tip("dev")
-        repo.repository.merge(dev, "main", policy=ours, ff=False)
-        repo.repository.merge(main, "dev", policy=theirs, ff=False)
+        repo.repository.versions.merge(dev, "main", policy=ours, ff=False)
+        repo.repository.versions.merge(main, "dev", policy=theirs, ff=False)
 
     def test_two_bases_are_merged_into_one(self, repo: Branches) -> None:
         repo.commit("main", {"a/c/0": b"m"})
@@ -150,7 +150,7 @@ class TestCrossing:
         self.crossed(repo)
         repo.commit("main", {"a/c/0": b"m2"})
         repo.commit("dev", {"a/c/1": b"d2"})
-        report = repo.repository.merge("dev", "main")
+        report = repo.repository.versions.merge("dev", "main")
         assert len(report.bases) == 2
         assert repo.chunks("main", "a") == {"0": b"m2", "1": b"d2"}
 
@@ -159,14 +159,14 @@ class TestCrossing:
         repo.commit("dev", {"a/c/0": b"d"})
         self.crossed(repo, ours="ours", theirs="ours")
         with pytest.raises(MergeConflictError):
-            repo.repository.merge("dev", "main")
+            repo.repository.versions.merge("dev", "main")
 
     def test_unless_both_decided_alike(self, repo: Branches) -> None:
         repo.commit("main", {"a/c/0": b"m"})
         repo.commit("dev", {"a/c/0": b"d"})
         self.crossed(repo, ours="ours", theirs="theirs")
         repo.commit("dev", {"a/c/3": b"3"})
-        repo.repository.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main")
         assert repo.chunks("main", "a") == {"0": b"m", "1": b"a1", "3": b"3"}
 
     def test_crossing_again_and_again(self, repo: Branches) -> None:
@@ -174,8 +174,8 @@ class TestCrossing:
             repo.commit("main", {"a/c/0": b"m%d" % turn})
             repo.commit("dev", {"a/c/1": b"d%d" % turn})
             self.crossed(repo)
-        repo.repository.merge("dev", "main")
-        repo.repository.merge("main", "dev")
+        repo.repository.versions.merge("dev", "main")
+        repo.repository.versions.merge("main", "dev")
         assert repo.chunks("main", "a") == {"0": b"m3", "1": b"d3"}
         assert repo.keys("main") == repo.keys("dev")
 
@@ -187,9 +187,9 @@ class TestCrossing:
         for branch in tips:
             for other, tip in tips.items():
                 if other != branch:
-                    repo.repository.merge(tip, branch, ff=False)
+                    repo.repository.versions.merge(tip, branch, ff=False)
         repo.commit("dev", {"a/c/5": b"5"})
-        report = repo.repository.merge("dev", "main")
+        report = repo.repository.versions.merge("dev", "main")
         assert len(report.bases) > 1
         assert repo.chunks("main", "a") == {"0": b"main", "1": b"dev", "2": b"third", "5": b"5"}
 
@@ -199,18 +199,18 @@ class TestDryRun:
         repo.commit("main", {"a/c/0": b"x"})
         repo.commit("dev", {"a/c/0": b"y", "a/c/2": b"2"})
         keys = {each.key for each in repo.storage.list("")}
-        report = repo.repository.merge("dev", "main", dry_run=True)
+        report = repo.repository.versions.merge("dev", "main", dry_run=True)
         assert report.status == MergeStatus.CONFLICTS
         (row,) = report.rows()
         assert (row["kind"], row["path"], row["chunks"]) == ("chunks", "/a", [[0]])
-        planned = repo.repository.merge("dev", "main", dry_run=True, policy="theirs")
+        planned = repo.repository.versions.merge("dev", "main", dry_run=True, policy="theirs")
         assert (planned.snapshot_id, planned.changes.chunks) == (None, {"/a": 2})
         assert {each.key for each in repo.storage.list("")} == keys
 
     def test_of_a_fast_forward(self, repo: Branches) -> None:
         before = repo.tip("main")
         repo.commit("dev", {"a/c/0": b"y"})
-        report = repo.repository.merge("dev", "main", dry_run=True)
+        report = repo.repository.versions.merge("dev", "main", dry_run=True)
         assert (report.status, report.changed, repo.tip("main")) == (
             MergeStatus.FAST_FORWARD,
             False,
@@ -222,7 +222,7 @@ class TestMetadata:
     def test_is_kept_beside_the_parents(self, repo: Branches) -> None:
         main = repo.commit("main", {"a/c/0": b"x"})
         dev = repo.commit("dev", {"a/c/1": b"y"})
-        repo.repository.merge("dev", "main", metadata={"why": "joined", MERGE_PARENTS: 7})
+        repo.repository.versions.merge("dev", "main", metadata={"why": "joined", MERGE_PARENTS: 7})
         newest = info(repo, "main")
         assert (newest.metadata["why"], newest.metadata[MERGE_PARENTS]) == ("joined", [main, dev])
         assert newest.message == "merge dev into main"
@@ -236,7 +236,7 @@ class TestMetadata:
     def test_log_tells_what_the_merge_changed(self, repo: Branches) -> None:
         main = repo.commit("main", {"a/c/0": b"x"})
         repo.commit("dev", {"a/c/1": b"y", "g/zarr.json": None})
-        made = repo.repository.merge("dev", "main").snapshot_id
+        made = repo.repository.versions.merge("dev", "main").snapshot_id
         diff = repo.repository.diff(from_snapshot_id=main, to_snapshot_id=made)
         assert diff.updated_chunks == {"/a": [[1]]}
         assert (diff.deleted_groups, diff.deleted_arrays) == ({"/g"}, {"/g/b"})
@@ -257,7 +257,7 @@ class TestExpired:
         before = repo.keys("main")
         self.expire(repo, collect=True)
         with pytest.raises(SessionStateError) as caught:
-            repo.repository.merge("dev", "main")
+            repo.repository.versions.merge("dev", "main")
         assert caught.value.kind == ErrorKind.MERGE_BASE_EXPIRED
         assert repo.keys("main") == before
 
@@ -269,7 +269,7 @@ class TestExpired:
         repo.commit("dev", {"a/c/1": None})
         repo.commit("dev", {"a/c/3": b"y"})
         self.expire(repo, collect=True)
-        repo.repository.merge("dev", "main", base="start")
+        repo.repository.versions.merge("dev", "main", base="start")
         assert repo.chunks("main", "a") == {"0": b"x", "2": b"x", "3": b"y"}
 
     def test_what_expired_and_is_still_there_is_compared_with(self, v2_repo: Branches) -> None:
@@ -279,20 +279,20 @@ class TestExpired:
         repo.commit("dev", {"a/c/1": None})
         repo.commit("dev", {"a/c/3": b"y"})
         self.expire(repo, collect=False)
-        repo.repository.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main")
         assert repo.chunks("main", "a") == {"0": b"x", "2": b"x", "3": b"y"}
 
     def test_branches_that_were_merged_and_deleted_are_in_nobodys_way(self, repo: Branches) -> None:
         repo.branch("other")
         repo.commit("main", {"a/c/0": b"x"})
         repo.commit("dev", {"a/c/1": b"y"})
-        repo.repository.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main")
         repo.repository.delete_branch("dev")
         repo.repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
         repo.commit("other", {"a/c/2": b"z"})
-        repo.repository.merge("other", "main")
+        repo.repository.versions.merge("other", "main")
         assert repo.chunks("main", "a") == {"0": b"x", "1": b"y", "2": b"z"}
-        repo.repository.merge("main", "other")
+        repo.repository.versions.merge("main", "other")
         assert repo.keys("other") == repo.keys("main")
 
     def test_a_base_that_only_a_deleted_branch_had(self, repo: Branches) -> None:
@@ -302,12 +302,12 @@ class TestExpired:
         repo.commit("main", {"a/c/0": b"x"})
         repo.commit("dev", {"a/c/1": b"y"})
         for branch in ("main", "dev"):
-            repo.repository.merge("feature", branch)
+            repo.repository.versions.merge("feature", branch)
         repo.commit("dev", {"n/zarr.json": None})
         repo.repository.delete_branch("feature")
         repo.repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
         with pytest.raises(SessionStateError) as caught:
-            repo.repository.merge("dev", "main")
+            repo.repository.versions.merge("dev", "main")
         assert caught.value.kind == ErrorKind.MERGE_BASE_EXPIRED
 
     @pytest.mark.parametrize("squashed", [False, True])
@@ -325,19 +325,19 @@ class TestExpired:
             repo.commit(line, {"a/c/2": b"%d" % number})
         repo.commit("other", {"a/c/3": b"y"})
         if squashed:
-            repo.repository.squash("main", start)
+            repo.repository.versions.squash("main", start)
         else:
-            repo.repository.merge("dev", "main")
+            repo.repository.versions.merge("dev", "main")
         repo.commit("main", {"n/zarr.json": None})
         repo.repository.delete_branch("dev")
         repo.repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
         before = repo.keys("main")
         if commits == 1:
-            repo.repository.merge("other", "main")
+            repo.repository.versions.merge("other", "main")
             assert repo.keys("main") == before | {"a/c/3": b"y"}
             return
         with pytest.raises(SessionStateError) as caught:
-            repo.repository.merge("other", "main")
+            repo.repository.versions.merge("other", "main")
         assert caught.value.kind == ErrorKind.MERGE_BASE_EXPIRED
         assert repo.keys("main") == before
 
@@ -348,12 +348,12 @@ class TestExpired:
         repo.commit("dev", {"a/c/2": b"d"})
         repo.commit("other", {"a/c/3": b"y"})
         repo.commit("main", {"a/c/0": b"x"})
-        repo.repository.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main")
         repo.commit("main", {"n/zarr.json": None})
-        repo.repository.squash("main", start)
+        repo.repository.versions.squash("main", start)
         repo.repository.delete_branch("dev")
         repo.repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
-        repo.repository.merge("other", "main")
+        repo.repository.versions.merge("other", "main")
         assert "n" not in repo.nodes("main")
         assert repo.chunks("main", "a")["3"] == b"y"
 
@@ -375,7 +375,7 @@ class TestRaces:
             return found
 
         monkeypatch.setattr(applying, "merge_states", slow)
-        report = repo.repository.merge("dev", "main")
+        report = repo.repository.versions.merge("dev", "main")
         assert report.attempts == 3
         assert repo.chunks("main", "a") == {"0": b"x", "1": b"y", "2": b"2", "3": b"3"}
 
@@ -393,7 +393,7 @@ class TestRaces:
 
         monkeypatch.setattr(applying, "merge_states", slow)
         with pytest.raises(ConflictError) as caught:
-            repo.repository.merge("dev", "main")
+            repo.repository.versions.merge("dev", "main")
         assert caught.value.kind == ErrorKind.COMMIT_CONFLICT
         assert repo.chunks("main", "a") == {"0": b"x", "1": b"a1", "2": b"again"}
 
@@ -401,50 +401,50 @@ class TestRaces:
 class TestBadInput:
     def test_unknown_names(self, repo: Branches) -> None:
         with pytest.raises(RefNotFoundError):
-            repo.repository.merge("nope", "main")
+            repo.repository.versions.merge("nope", "main")
         with pytest.raises(RefNotFoundError):
-            repo.repository.merge("dev", "nope")
+            repo.repository.versions.merge("dev", "nope")
         with pytest.raises(SnapshotNotFoundError):
-            repo.repository.merge("0" * 20, "main")
+            repo.repository.versions.merge("0" * 20, "main")
 
     def test_a_deleted_branch(self, repo: Branches) -> None:
         repo.repository.delete_branch("dev")
         with pytest.raises(RefNotFoundError):
-            repo.repository.merge("main", "dev")
+            repo.repository.versions.merge("main", "dev")
 
     def test_a_tag_is_not_merged_into_but_from(self, repo: Branches) -> None:
         tip = repo.commit("dev", {"a/c/1": b"y"})
         repo.repository.create_tag("v1", tip)
         works: list[Callable[[], MergeReport]] = [
-            lambda: repo.repository.merge("dev", "v1"),
-            lambda: repo.repository.cherry_pick(tip, "v1"),
-            lambda: repo.repository.squash("v1", "main"),
-            lambda: repo.repository.fast_forward("v1", "dev"),
+            lambda: repo.repository.versions.merge("dev", "v1"),
+            lambda: repo.repository.versions.cherry_pick(tip, "v1"),
+            lambda: repo.repository.versions.squash("v1", "main"),
+            lambda: repo.repository.versions.fast_forward("v1", "dev"),
         ]
         for work in works:
             with pytest.raises(InvalidInputError, match="tags never move"):
                 work()
-        assert repo.repository.merge("v1", "main").snapshot_id == tip
+        assert repo.repository.versions.merge("v1", "main").snapshot_id == tip
 
     def test_wrong_options(self, repo: Branches) -> None:
         with pytest.raises(InvalidInputError, match="ff must be"):
-            repo.repository.merge("dev", "main", ff="yes")  # type: ignore[arg-type]
+            repo.repository.versions.merge("dev", "main", ff="yes")  # type: ignore[arg-type]
 
     def test_a_repository_that_takes_no_changes(self, v2_repo: Branches) -> None:
         repo = v2_repo
         tip = repo.commit("dev", {"a/c/1": b"y"})
         repo.repository.set_status(RepoStatus(RepoAvailability.read_only))
         works: list[Callable[[], MergeReport]] = [
-            lambda: repo.repository.merge("dev", "main"),
-            lambda: repo.repository.cherry_pick(tip, "main"),
-            lambda: repo.repository.revert(tip, "dev"),
-            lambda: repo.repository.squash("dev", "main"),
-            lambda: repo.repository.fast_forward("main", "dev"),
+            lambda: repo.repository.versions.merge("dev", "main"),
+            lambda: repo.repository.versions.cherry_pick(tip, "main"),
+            lambda: repo.repository.versions.revert(tip, "dev"),
+            lambda: repo.repository.versions.squash("dev", "main"),
+            lambda: repo.repository.versions.fast_forward("main", "dev"),
         ]
         for work in works:
             with pytest.raises(ReadOnlyError):
                 work()
-        assert repo.repository.merge("dev", "main", dry_run=True).status == (
+        assert repo.repository.versions.merge("dev", "main", dry_run=True).status == (
             MergeStatus.FAST_FORWARD
         )
 
@@ -460,18 +460,18 @@ class TestBadInput:
         repo.commit("main", {"a/c/0": b"x"})
         repo.commit("dev", {"a/c/0": b"y"})
         with pytest.raises(FrazilError, match=r"1 conflict \(chunks /a 1 chunks: \[0\]\)"):
-            repo.repository.merge("dev", "main")
+            repo.repository.versions.merge("dev", "main")
 
 
 async def test_there_are_async_twins(repo: Branches) -> None:
     tip = repo.commit("dev", {"a/c/1": b"y"})
-    report = await repo.repository.merge_async("dev", "main")
+    report = await repo.repository.versions.merge_async("dev", "main")
     assert report.snapshot_id == tip
 
 
 def test_opened_anew_history_is_the_same(repo: Branches) -> None:
     repo.commit("main", {"a/c/0": b"x"})
     repo.commit("dev", {"a/c/1": b"y"})
-    repo.repository.merge("dev", "main")
+    repo.repository.versions.merge("dev", "main")
     opened = Repository.open(repo.storage)
-    assert opened.merge("dev", "main").status == MergeStatus.UP_TO_DATE
+    assert opened.versions.merge("dev", "main").status == MergeStatus.UP_TO_DATE

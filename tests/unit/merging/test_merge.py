@@ -16,7 +16,7 @@ def merged(repo: Branches, ours: Edits, theirs: Edits, **options: object) -> Mer
     """Commit on both branches and merge dev into main."""
     repo.commit("main", ours, "on main")
     repo.commit("dev", theirs, "on dev")
-    return repo.repository.merge("dev", "main", **options)  # type: ignore[arg-type]
+    return repo.repository.versions.merge("dev", "main", **options)  # type: ignore[arg-type]
 
 
 def conflict(repo: Branches, ours: Edits, theirs: Edits) -> MergeConflict:
@@ -25,7 +25,7 @@ def conflict(repo: Branches, ours: Edits, theirs: Edits) -> MergeConflict:
     repo.commit("dev", theirs, "on dev")
     before, tip = repo.keys("main"), repo.tip("main")
     with pytest.raises(MergeConflictError) as caught:
-        repo.repository.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main")
     assert repo.tip("main") == tip
     assert repo.keys("main") == before
     report = caught.value.report
@@ -73,7 +73,7 @@ class TestChunks:
     def test_many_conflicts_are_counted_and_some_shown(self, repo: Branches) -> None:
         document = array_document(100)
         repo.commit("main", {"m/zarr.json": document})
-        repo.repository.merge("main", "dev")
+        repo.repository.versions.merge("main", "dev")
         ours = {f"m/c/{n}": b"x" for n in range(100)}
         theirs = {f"m/c/{n}": b"y" for n in range(100)}
         found = conflict(repo, ours, theirs)  # type: ignore[arg-type]
@@ -348,7 +348,7 @@ class TestNodes:
         new: Edits = {"g/new/zarr.json": array_document(2), "g/new/c/0": b"n"}
         found = conflict(repo, {"g/zarr.json": None}, new)
         assert (found.kind, found.path) == (ConflictKind.DELETED, "/g")
-        repo.repository.merge("dev", "main", policy="theirs")
+        repo.repository.versions.merge("dev", "main", policy="theirs")
         assert repo.nodes("main") == {"a", "g", "g/new"}
 
     def test_or_goes_with_what_was_put_into_it(self, repo: Branches) -> None:
@@ -378,7 +378,7 @@ class TestNodes:
         assert report.changes.chunks == {"/n": 1}
         assert repo.chunks("main", "n") == {"0": b"0", "1": b"1"}
         repo.commit("dev", {"n/c/2": b"2"})
-        repo.repository.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main")
         assert repo.chunks("main", "n") == {"0": b"0", "1": b"1", "2": b"2"}
 
     def test_made_differently_they_are_a_conflict(self, repo: Branches) -> None:
@@ -400,7 +400,7 @@ class TestNodes:
             "new array",
             "new group",
         )
-        repo.repository.merge("dev", "main", policy="ours")
+        repo.repository.versions.merge("dev", "main", policy="ours")
         assert repo.nodes("main") == {"a", "g", "g/b", "n"}
 
     def test_or_the_other_way_round(self, repo: Branches) -> None:
@@ -418,7 +418,7 @@ class TestMoves:
         repo = v2_repo
         repo.move("dev", "/a", "/g/moved")
         repo.commit("main", {"a/c/0": b"x"})
-        report = repo.repository.merge("dev", "main")
+        report = repo.repository.versions.merge("dev", "main")
         assert report.changes.moved_nodes == 1
         assert repo.nodes("main") == {"g", "g/b", "g/moved"}
         assert repo.chunks("main", "g/moved") == {"0": b"x", "1": b"a1"}
@@ -429,9 +429,9 @@ class TestMoves:
         repo = v2_repo
         repo.move("main", "/g", "/h")
         repo.commit("dev", {"g/new/zarr.json": array_document(2), "g/new/c/0": b"n"})
-        repo.repository.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main")
         assert repo.nodes("main") == {"a", "h", "h/b", "h/new"}
-        repo.repository.merge("main", "dev")
+        repo.repository.versions.merge("main", "dev")
         assert repo.keys("dev") == repo.keys("main")
 
     def test_moved_to_two_places_is_a_conflict(self, v2_repo: Branches) -> None:
@@ -439,10 +439,10 @@ class TestMoves:
         repo.move("main", "/a", "/x")
         repo.move("dev", "/a", "/y")
         with pytest.raises(MergeConflictError) as caught:
-            repo.repository.merge("dev", "main")
+            repo.repository.versions.merge("dev", "main")
         (found,) = caught.value.report.conflicts
         assert (found.kind, found.ours, found.theirs) == (ConflictKind.MOVED, "/x", "/y")
-        repo.repository.merge("dev", "main", policy="theirs")
+        repo.repository.versions.merge("dev", "main", policy="theirs")
         assert "y" in repo.nodes("main")
 
     def test_groups_moved_into_each_other(self, v2_repo: Branches) -> None:
@@ -460,8 +460,8 @@ class TestMoves:
             repo.move("main", "/q", "/p/q")
             repo.move("dev", "/p", "/q/p")
             with pytest.raises(MergeConflictError):
-                repo.repository.merge("dev", "main")
-            repo.repository.merge("dev", "main", policy=policy)
+                repo.repository.versions.merge("dev", "main")
+            repo.repository.versions.merge("dev", "main", policy=policy)
             assert repo.nodes("main") == nodes
 
     def test_moved_where_the_other_side_made_a_node(self, v2_repo: Branches) -> None:
@@ -469,8 +469,8 @@ class TestMoves:
         repo.move("dev", "/a", "/n")
         repo.commit("main", {"n/zarr.json": group_document()})
         with pytest.raises(MergeConflictError):
-            repo.repository.merge("dev", "main")
-        repo.repository.merge("dev", "main", policy="ours")
+            repo.repository.versions.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main", policy="ours")
         assert repo.nodes("main") == {"a", "g", "g/b", "n"}
 
     def test_moved_here_and_deleted_there(self, v2_repo: Branches) -> None:
@@ -478,8 +478,8 @@ class TestMoves:
         repo.move("main", "/a", "/x")
         repo.commit("dev", {"a/zarr.json": None})
         with pytest.raises(MergeConflictError):
-            repo.repository.merge("dev", "main")
-        repo.repository.merge("dev", "main", policy="theirs")
+            repo.repository.versions.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main", policy="theirs")
         assert repo.nodes("main") == {"g", "g/b"}
 
     def test_a_feature_flag_forbids_them(self, v2_repo: Branches) -> None:
@@ -488,7 +488,7 @@ class TestMoves:
         repo.commit("main", {"g/b/c/1/1": b"x"})
         repo.repository.set_feature_flag("move_node", False)
         with pytest.raises(Exception, match="feature flag"):
-            repo.repository.merge("dev", "main")
+            repo.repository.versions.merge("dev", "main")
 
 
 class TestEdges:
@@ -521,7 +521,7 @@ class TestEdges:
         repo.commit("main", typed[0], "on main")  # type: ignore[arg-type]
         repo.commit("dev", typed[1], "on dev")  # type: ignore[arg-type]
         with pytest.raises(MergeConflictError) as caught:
-            repo.repository.merge("dev", "main")
+            repo.repository.versions.merge("dev", "main")
         kinds = {each.kind: each for each in caught.value.report.conflicts}
         found = kinds[ConflictKind.STRUCTURE]
         assert isinstance(found.ours, dict)

@@ -11,12 +11,12 @@ from tests.support.nodes import array_document, group_document
 
 
 def merge(repo: Branches, source: str = "dev", into: str = "main") -> None:
-    assert repo.repository.merge(source, into).status != MergeStatus.CONFLICTS
+    assert repo.repository.versions.merge(source, into).status != MergeStatus.CONFLICTS
 
 
 def conflicts(repo: Branches, source: str = "dev", into: str = "main") -> list[MergeConflict]:
     with pytest.raises(MergeConflictError) as caught:
-        repo.repository.merge(source, into)
+        repo.repository.versions.merge(source, into)
     return [each for each in caught.value.report.conflicts if isinstance(each, MergeConflict)]
 
 
@@ -131,8 +131,8 @@ class TestCrissCross:
         repo.commit("dev", {"a/c/2": b"d"}, "on dev")
         repo.branch("main-then", "main")
         repo.branch("dev-then", "dev")
-        repo.repository.merge("dev-then", "main", policy="ours")
-        repo.repository.merge("main-then", "dev", policy="ours")
+        repo.repository.versions.merge("dev-then", "main", policy="ours")
+        repo.repository.versions.merge("main-then", "dev", policy="ours")
         (found,) = conflicts(repo)
         assert (found.kind, found.path, found.chunks) == (ConflictKind.CHUNKS, "/a", ((2,),))
         assert repo.chunks("main", "a")["2"] == b"m"
@@ -161,8 +161,8 @@ class TestCrissCross:
         repo.commit("dev", {"zarr.json": group_document(title="d", old=1)}, "on dev")
         repo.branch("main-then", "main")
         repo.branch("dev-then", "dev")
-        repo.repository.merge("dev-then", "main", policy="ours")
-        repo.repository.merge("main-then", "dev", policy="ours")
+        repo.repository.versions.merge("dev-then", "main", policy="ours")
+        repo.repository.versions.merge("main-then", "dev", policy="ours")
         (found,) = conflicts(repo)
         assert (found.kind, found.ours, found.theirs) == (ConflictKind.ATTRIBUTE, "m", "d")
 

@@ -26,7 +26,7 @@ def test_a_merge_of_old_chunks_asks_for_none_of_them(tmp_path: Path) -> None:
     for file in (tmp_path / "chunks").iterdir():
         os.utime(file, (last_week, last_week))
     storage.calls.clear()
-    made.repository.merge("side")
+    made.repository.versions.merge("side")
     looks = [key for name, key in storage.calls if name == "head" and key.startswith("chunks/")]
     assert looks == []
     assert written.items() <= contents(made.repository.readonly_session("main")).items()

@@ -22,7 +22,7 @@ class TestCherryPick:
         repo.commit("dev", {"a/c/2": b"2"}, "not wanted")
         wanted = repo.commit("dev", {"a/c/3": b"3"}, "wanted")
         repo.commit("dev", {"a/c/4": b"4"}, "not wanted either")
-        report = repo.repository.cherry_pick(wanted, "main")
+        report = repo.repository.versions.cherry_pick(wanted, "main")
         assert report.changes.chunks == {"/a": 1}
         assert repo.chunks("main", "a") == {"0": b"a0", "1": b"a1", "3": b"3"}
         newest = next(iter(repo.repository.ancestry(branch="main")))
@@ -30,31 +30,33 @@ class TestCherryPick:
 
     def test_again_does_nothing(self, repo: Branches) -> None:
         wanted = repo.commit("dev", {"a/c/3": b"3"})
-        tip = repo.repository.cherry_pick(wanted, "main").snapshot_id
-        again = repo.repository.cherry_pick(wanted, "main")
+        tip = repo.repository.versions.cherry_pick(wanted, "main").snapshot_id
+        again = repo.repository.versions.cherry_pick(wanted, "main")
         assert (again.status, repo.tip("main")) == (MergeStatus.UP_TO_DATE, tip)
 
     def test_and_a_merge_later_finds_it_there(self, repo: Branches) -> None:
         wanted = repo.commit("dev", {"n/zarr.json": array_document(3), "n/c/0": b"n"})
-        repo.repository.cherry_pick(wanted, "main")
+        repo.repository.versions.cherry_pick(wanted, "main")
         repo.commit("dev", {"n/c/1": b"n1"})
-        repo.repository.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main")
         assert repo.chunks("main", "n") == {"0": b"n", "1": b"n1"}
 
     def test_conflicts_are_told(self, repo: Branches) -> None:
         wanted = repo.commit("dev", {"a/c/0": b"y"})
         before = repo.commit("main", {"a/c/0": b"x"})
         with pytest.raises(MergeConflictError) as caught:
-            repo.repository.cherry_pick(wanted, "main")
+            repo.repository.versions.cherry_pick(wanted, "main")
         assert caught.value.report.operation == "cherry-pick"
         assert repo.tip("main") == before
-        repo.repository.cherry_pick(wanted, "main", policy="theirs", metadata={"by": "hand"})
+        repo.repository.versions.cherry_pick(
+            wanted, "main", policy="theirs", metadata={"by": "hand"}
+        )
         assert repo.chunks("main", "a")["0"] == b"y"
 
     def test_the_first_snapshot_has_nothing_to_pick(self, repo: Branches) -> None:
         *_, first = repo.repository.ancestry(branch="main")
         with pytest.raises(FrazilError, match="first snapshot"):
-            repo.repository.cherry_pick(first.id, "main")
+            repo.repository.versions.cherry_pick(first.id, "main")
 
     def test_of_a_commit_whose_parent_has_gone(self, repo: Branches) -> None:
         repo.commit("dev", {"a/c/2": b"2"})
@@ -63,7 +65,7 @@ class TestCherryPick:
         repo.repository.expire_snapshots(datetime.now(UTC) + LATER)
         repo.repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
         before = repo.tip("main")
-        for work in (repo.repository.cherry_pick, repo.repository.revert):
+        for work in (repo.repository.versions.cherry_pick, repo.repository.versions.revert):
             with pytest.raises(FrazilError) as caught:
                 work(wanted, "main")
             assert caught.value.kind == ErrorKind.MERGE_BASE_EXPIRED
@@ -74,7 +76,7 @@ class TestRevert:
     def test_takes_a_commit_back_and_keeps_later_ones(self, repo: Branches) -> None:
         wrong = repo.commit("main", {"a/c/0": b"wrong", "a/c/1": None, "a/c/3": b"3"}, "oops")
         repo.commit("main", {"a/c/4": b"4"})
-        repo.repository.revert(wrong, "main")
+        repo.repository.versions.revert(wrong, "main")
         assert repo.chunks("main", "a") == {"0": b"a0", "1": b"a1", "4": b"4"}
         newest = next(iter(repo.repository.ancestry(branch="main")))
         assert (newest.message, newest.metadata[REVERTS]) == ('revert "oops"', wrong)
@@ -83,42 +85,42 @@ class TestRevert:
         before = repo.keys("main")
         ids = [repo.repository.readonly_session("main").get_node_id("/g/b")]
         wrong = repo.commit("main", {"g/zarr.json": None})
-        repo.repository.revert(wrong, "main")
+        repo.repository.versions.revert(wrong, "main")
         assert repo.keys("main") == before
         assert [repo.repository.readonly_session("main").get_node_id("/g/b")] == ids
 
     def test_of_a_revert_brings_the_change_again(self, repo: Branches) -> None:
         wrong = repo.commit("main", {"a/c/0": b"x", "zarr.json": group_document(other=1)})
         after = repo.keys("main")
-        undone = repo.repository.revert(wrong, "main").snapshot_id
+        undone = repo.repository.versions.revert(wrong, "main").snapshot_id
         assert undone is not None
-        repo.repository.revert(undone, "main")
+        repo.repository.versions.revert(undone, "main")
         assert repo.keys("main") == after
 
     def test_of_a_merge(self, repo: Branches) -> None:
         repo.commit("main", {"a/c/0": b"x"})
         before = repo.keys("main")
         repo.commit("dev", {"a/c/2": b"y", "n/zarr.json": array_document(1)})
-        made = repo.repository.merge("dev", "main").snapshot_id
+        made = repo.repository.versions.merge("dev", "main").snapshot_id
         assert made is not None
-        repo.repository.revert(made, "main")
+        repo.repository.versions.revert(made, "main")
         assert repo.keys("main") == before
 
     def test_of_what_was_changed_since_is_a_conflict(self, repo: Branches) -> None:
         wrong = repo.commit("main", {"a/c/0": b"x"})
         tip = repo.commit("main", {"a/c/0": b"y"})
         with pytest.raises(MergeConflictError):
-            repo.repository.revert(wrong, "main")
+            repo.repository.versions.revert(wrong, "main")
         assert repo.tip("main") == tip
 
     def test_of_a_move(self, v2_repo: Branches) -> None:
         before = v2_repo.keys("main")
         wrong = v2_repo.move("main", "/g", "/h")
-        v2_repo.repository.revert(wrong, "main")
+        v2_repo.repository.versions.revert(wrong, "main")
         assert v2_repo.keys("main") == before
 
     def test_of_the_first_commit_leaves_nothing(self, repo: Branches) -> None:
-        repo.repository.revert("main", "main")
+        repo.repository.versions.revert("main", "main")
         assert repo.keys("main") == {}
 
 
@@ -128,7 +130,7 @@ class TestSquash:
         for number in range(3):
             repo.commit("main", {f"a/c/{number}": b"%d" % number}, f"step {number}")
         before, old = repo.keys("main"), repo.tip("main")
-        report = repo.repository.squash("main", start)
+        report = repo.repository.versions.squash("main", start)
         assert (report.previous_snapshot_id, report.snapshot_id) == (old, repo.tip("main"))
         assert repo.keys("main") == before
         history = list(repo.repository.ancestry(branch="main"))
@@ -143,7 +145,7 @@ class TestSquash:
         repo.commit("main", {"n/zarr.json": None, "a/c/0": b"x", "a/c/3": b"3"})
         repo.commit("main", {"a/c/3": None, "zarr.json": group_document(z=1)})
         repo.move("main", "/g", "/h")
-        repo.repository.squash("main", start, message="all")
+        repo.repository.versions.squash("main", start, message="all")
         diff = repo.repository.diff(from_snapshot_id=start, to_branch="main")
         assert diff.updated_chunks == {"/a": [[0]]}
         assert diff.updated_groups == {"/"}
@@ -154,7 +156,7 @@ class TestSquash:
         start = repo.tip("main")
         ids = [repo.commit("main", {f"a/c/{n}": b"%d" % n}, f"step {n}") for n in range(5)]
         before = repo.keys("main")
-        repo.repository.squash("main", start, ids[2], message="first three")
+        repo.repository.versions.squash("main", start, ids[2], message="first three")
         assert repo.keys("main") == before
         messages = [each.message for each in repo.repository.ancestry(branch="main")]
         assert messages[:4] == ["step 4", "step 3", "first three", "start"]
@@ -165,12 +167,12 @@ class TestSquash:
         start = repo.tip("main")
         repo.commit("dev", {"a/c/2": b"d1"})
         repo.commit("main", {"a/c/0": b"x"})
-        repo.repository.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main")
         repo.commit("main", {"a/c/2": b"changed on main since"})
         repo.commit("dev", {"a/c/3": b"d2"})
-        repo.repository.squash("dev", start)
+        repo.repository.versions.squash("dev", start)
         repo.commit("dev", {"a/c/4": b"d3"})
-        repo.repository.merge("dev", "main")
+        repo.repository.versions.merge("dev", "main")
         assert repo.chunks("main", "a") == {
             "0": b"x",
             "1": b"a1",
@@ -183,16 +185,16 @@ class TestSquash:
         start = repo.tip("main")
         repo.commit("dev", {"a/c/2": b"d1"})
         repo.commit("main", {"a/c/0": b"x"})
-        repo.repository.merge("dev", "main")
-        repo.repository.squash("main", start)
+        repo.repository.versions.merge("dev", "main")
+        repo.repository.versions.squash("main", start)
         repo.repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
-        assert repo.repository.merge("dev", "main").status == MergeStatus.UP_TO_DATE
+        assert repo.repository.versions.merge("dev", "main").status == MergeStatus.UP_TO_DATE
 
     def test_of_one_commit_does_nothing(self, repo: Branches) -> None:
         start = repo.tip("main")
         tip = repo.commit("main", {"a/c/0": b"x"})
-        assert repo.repository.squash("main", start).status == MergeStatus.UP_TO_DATE
-        assert repo.repository.squash("main", tip).status == MergeStatus.UP_TO_DATE
+        assert repo.repository.versions.squash("main", start).status == MergeStatus.UP_TO_DATE
+        assert repo.repository.versions.squash("main", tip).status == MergeStatus.UP_TO_DATE
         assert repo.tip("main") == tip
 
     def test_dry_run_changes_nothing(self, repo: Branches) -> None:
@@ -200,7 +202,7 @@ class TestSquash:
         for number in range(2):
             repo.commit("main", {f"a/c/{number}": b"x"})
         keys = {each.key for each in repo.storage.list("")}
-        report = repo.repository.squash("main", start, dry_run=True)
+        report = repo.repository.versions.squash("main", start, dry_run=True)
         assert (report.snapshot_id, report.changes.chunks) == (None, {"/a": 2})
         assert {each.key for each in repo.storage.list("")} == keys
 
@@ -210,7 +212,7 @@ class TestSquash:
         newer = repo.commit("main", {"a/c/0": b"y"})
         for after, to in ((tip, None), (start, tip), (newer, start)):
             with pytest.raises(FrazilError) as caught:
-                repo.repository.squash("main", after, to)
+                repo.repository.versions.squash("main", after, to)
             assert caught.value.kind == ErrorKind.BAD_SNAPSHOT_CHAIN_FOR_DIFF
 
     def test_a_branch_that_moved_is_left_alone(
@@ -227,7 +229,7 @@ class TestSquash:
 
         monkeypatch.setattr(squashing, "difference", slow)
         with pytest.raises(ConflictError):
-            repo.repository.squash("main", start)
+            repo.repository.versions.squash("main", start)
         assert repo.chunks("main", "a")["5"] == b"5"
         assert len(list(repo.repository.ancestry(branch="main"))) == 5
 
@@ -235,7 +237,7 @@ class TestSquash:
         start = repo.tip("main")
         old = [repo.commit("main", {f"a/c/{n}": b"%d" % n}) for n in range(3)]
         before = repo.keys("main")
-        repo.repository.squash("main", start)
+        repo.repository.versions.squash("main", start)
         repo.repository.delete_branch("dev")
         repo.repository.garbage_collect(datetime.now(UTC) + LATER, unsafe_minimum_age=AT_ONCE)
         assert repo.keys("main") == before

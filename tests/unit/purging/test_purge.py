@@ -118,7 +118,7 @@ def test_an_array_is_gone_from_every_snapshot(
     before = [info.message for info in repo.ancestry(branch="main")]
     old = {info.id for info in repo.ancestry(branch="main")}
     node_id = repo.readonly_session("main").get_node_id("/group/secret")
-    report = repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
+    report = repo.space.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     assert report.is_proved
     assert report.paths == ("/group/secret",)
     assert len(report.snapshots) == 5
@@ -130,7 +130,7 @@ def test_an_array_is_gone_from_every_snapshot(
             read(repo, "group/secret", **where)
     assert_whole(repo)
     with pytest.raises(NodeNotFoundError):
-        repo.purge("group/secret", dry_run=True)
+        repo.space.purge("group/secret", dry_run=True)
     new = {info.id for info in repo.ancestry(branch="main")}
     assert len(new & old) == 1  # that of the empty repository
     for key, data in blobs(storage):
@@ -142,7 +142,7 @@ def test_metadata_that_names_old_snapshots_names_the_new_ones(
     storage: MemoryStorage, spec: int
 ) -> None:
     repo = make(storage, spec)
-    repo.purge("/group/secret", confirm="/group/secret", unsafe_minimum_age=AT_ONCE)
+    repo.space.purge("/group/secret", confirm="/group/secret", unsafe_minimum_age=AT_ONCE)
     newest = next(iter(repo.ancestry(branch="dev")))
     assert newest.metadata["from"] == repo.lookup_tag("v1") == newest.parent_id
 
@@ -150,10 +150,10 @@ def test_metadata_that_names_old_snapshots_names_the_new_ones(
 def test_a_dry_run_changes_nothing(storage: MemoryStorage, spec: int) -> None:
     repo = make(storage, spec)
     before = dict(blobs(storage))
-    told = repo.purge("group", dry_run=True)
+    told = repo.space.purge("group", dry_run=True)
     assert dict(blobs(storage)) == before
     assert (told.applied, told.is_proved) == (False, False)
-    done = repo.purge("group", confirm="/group", unsafe_minimum_age=AT_ONCE)
+    done = repo.space.purge("group", confirm="/group", unsafe_minimum_age=AT_ONCE)
     assert done.paths == told.paths == ("/group", "/group/secret")
     assert set(done.snapshots) == set(told.snapshots)
     assert (done.objects_deleted, done.bytes_erased) == (told.objects_deleted, told.bytes_erased)
@@ -165,7 +165,7 @@ def test_it_must_be_confirmed(storage: MemoryStorage, spec: int, confirm: str | 
     repo = make(storage, spec)
     before = dict(blobs(storage))
     with pytest.raises(InvalidInputError, match="cannot be undone") as caught:
-        repo.purge("group/secret", confirm=confirm, unsafe_minimum_age=AT_ONCE)
+        repo.space.purge("group/secret", confirm=confirm, unsafe_minimum_age=AT_ONCE)
     assert caught.value.kind == ErrorKind.NOT_CONFIRMED
     assert dict(blobs(storage)) == before
 
@@ -182,7 +182,7 @@ def test_objects_that_hold_other_chunks_are_overwritten(storage: MemoryStorage, 
     write_region(session, "a", slice(2, 4), [5, 6], packing=True)
     session.commit("half of it")
     [pack, *_] = sorted(keys(storage, "chunks/"), key=lambda key: -len(storage.get(key) or b""))
-    report = repo.purge("a", [slice(0, 2)], confirm="a", unsafe_minimum_age=AT_ONCE)
+    report = repo.space.purge("a", [slice(0, 2)], confirm="a", unsafe_minimum_age=AT_ONCE)
     assert report.is_proved
     assert (report.objects_overwritten, report.bytes_erased) == (1, 16)
     assert storage.get(pack) == bytes(16) + np.array([3, 4], "<i8").tobytes()
@@ -208,7 +208,7 @@ def test_a_region_is_blank_in_every_snapshot(
     session = repo.writable_session("main")
     write_region(session, "a", (0, slice(None)), 50, packing=packing)
     second = session.commit("second")
-    report = repo.purge(
+    report = repo.space.purge(
         "/a", (slice(1, 2), slice(2, None)), confirm="/a", unsafe_minimum_age=AT_ONCE
     )
     assert report.is_proved
@@ -220,7 +220,7 @@ def test_a_region_is_blank_in_every_snapshot(
         assert new is not None
         assert read(repo, "a", snapshot_id=new).tolist() == expected.tolist()
     assert_whole(repo)
-    again = repo.purge(
+    again = repo.space.purge(
         "/a", (slice(1, 2), slice(2, None)), confirm="/a", unsafe_minimum_age=AT_ONCE
     )
     assert again.is_proved
@@ -235,7 +235,7 @@ def test_regions_that_make_no_sense_are_refused(
     repo = make(storage, 2)
     before = dict(blobs(storage))
     with pytest.raises(InvalidInputError):
-        repo.purge("open", region, confirm="open", unsafe_minimum_age=AT_ONCE)
+        repo.space.purge("open", region, confirm="open", unsafe_minimum_age=AT_ONCE)
     assert dict(blobs(storage)) == before
 
 
@@ -247,7 +247,7 @@ def test_arrays_that_were_deleted_or_moved_are_found(storage: MemoryStorage) -> 
     session = repo.writable_session("main")
     zarr.open_group(session.store, mode="r+").__delitem__("hidden")
     session.commit("delete")
-    report = repo.purge("/hidden", confirm="/hidden", unsafe_minimum_age=AT_ONCE)
+    report = repo.space.purge("/hidden", confirm="/hidden", unsafe_minimum_age=AT_ONCE)
     assert report.is_proved
     assert report.paths == ("/group/secret", "/hidden")
     for key, data in blobs(storage):
@@ -263,10 +263,10 @@ def test_expired_snapshots_and_what_was_put_aside_are_searched(
     last = repo.lookup_branch("main")
     gone = {"delete_expired_tags": True, "delete_expired_branches": True}
     repo.expire_snapshots(written_at(repo, last), **gone)
-    plan = repo.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
-    repo.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE)
+    plan = repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    repo.space.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE)
     assert any(NEEDLE in data for key, data in blobs(storage) if key.startswith("trash/"))
-    report = repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
+    report = repo.space.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     assert report.is_proved
     for key, data in blobs(storage):
         assert NEEDLE not in data, key
@@ -277,7 +277,7 @@ def test_snapshots_outside_of_history_go_with_it(storage: MemoryStorage, spec: i
     repo = make(storage, spec)
     last = repo.lookup_branch("main")
     repo.expire_snapshots(written_at(repo, last), delete_expired_tags=True)
-    report = repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
+    report = repo.space.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     assert report.is_proved
     assert report.loose_snapshots > 0
     for key, data in blobs(storage):
@@ -289,7 +289,7 @@ def test_who_works_on_an_old_snapshot_cannot_commit(storage: MemoryStorage, spec
     repo = make(storage, spec)
     session = Repository.open(storage).writable_session("main")
     write_region(session, "open", 0, 5)
-    repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
+    repo.space.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     with pytest.raises(ConflictError):
         session.commit("late")
     with pytest.raises(ConflictError):
@@ -311,7 +311,7 @@ def test_a_commit_upon_what_was_just_erased_shares_its_chunks(storage: MemorySto
     # By then dev has moved already, and main has not.
     moments = [Moment("put_if", "refs/branch.main", commit)]
     slow = Repository.open(InterruptedStorage(storage, moments))
-    assert slow.purge(
+    assert slow.space.purge(
         "group/secret", [slice(1, 7)], confirm="group/secret", unsafe_minimum_age=AT_ONCE
     ).is_proved
     repo = Repository.open(storage)
@@ -331,7 +331,7 @@ def test_commits_made_meanwhile_are_looked_through_too(storage: MemoryStorage, s
     operation, prefix = ("copy_if", "repo") if spec == 2 else ("put_if", "refs/branch.main")
     moments = [Moment(operation, prefix, commit)]
     repo = Repository.open(InterruptedStorage(storage, moments))
-    report = repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
+    report = repo.space.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     assert report.is_proved
     after = Repository.open(storage)
     assert next(iter(after.ancestry(branch="main"))).message == "meanwhile"
@@ -346,7 +346,7 @@ def test_a_purge_that_dies_can_be_made_again(storage: MemoryStorage, spec: int, 
     for operation in ("put", "copy_if", "put_if", "delete_many"):
         faulty = FaultyStorage(storage, [Fault(Trouble.FAIL, operation, call=call + 1)])
         try:
-            Repository.open(faulty).purge(
+            Repository.open(faulty).space.purge(
                 "group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE
             )
         except StorageError:
@@ -355,7 +355,7 @@ def test_a_purge_that_dies_can_be_made_again(storage: MemoryStorage, spec: int, 
             break
     repo = Repository.open(storage)
     with contextlib.suppress(NodeNotFoundError):  # if it was done before
-        assert repo.purge(
+        assert repo.space.purge(
             "group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE
         ).is_proved
     for key, data in blobs(storage):
@@ -371,7 +371,7 @@ def test_others_that_refer_to_the_same_bytes_are_told(storage: MemoryStorage, sp
     state = session.state
     state.set_table(state.array("/copy"), state.table(state.array("/group/secret")))
     session.commit("a copy by reference")
-    told = repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
+    told = repo.space.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     assert told.still_referenced == ("/copy",)
     assert read(repo, "copy").tolist() == [SECRET] * 8
     assert_whole(repo)
@@ -379,21 +379,21 @@ def test_others_that_refer_to_the_same_bytes_are_told(storage: MemoryStorage, sp
 
 def test_backups_stay_unless_they_shall_go(storage: MemoryStorage) -> None:
     repo = make(storage, 2)
-    report = repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
+    report = repo.space.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     assert report.backups > 0
     assert keys(storage, "overwritten/")
     newest, *older = repo.ops_log()
     assert isinstance(newest.kind, frazil.UpdateType.GCRan)
     assert len(older) > 5
     old = keys(storage, "overwritten/")
-    repo.purge("open", confirm="open", delete_backups=True, unsafe_minimum_age=AT_ONCE)
+    repo.space.purge("open", confirm="open", delete_backups=True, unsafe_minimum_age=AT_ONCE)
     (fresh,) = keys(storage, "overwritten/") - old  # of the repository as it is now
     assert keys(storage, "overwritten/") == {fresh}
     assert frazil.Repository.open(storage).list_branches() == {"main", "dev"}
 
 
 def test_the_repository_can_be_repaired_afterwards(storage: MemoryStorage) -> None:
-    make(storage, 2).purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
+    make(storage, 2).space.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
     storage.put("repo", b"garbage")
     repair(storage, apply=True)
     repo = Repository.open(storage)
@@ -409,7 +409,9 @@ def test_damaged_snapshots_that_repair_kept_go_too(storage: MemoryStorage) -> No
     (kept,) = (key for key in keys(storage, "overwritten/") if "damaged" in key)
     repo = Repository.open(storage)
     repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
-    assert repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE).is_proved
+    assert repo.space.purge(
+        "group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE
+    ).is_proved
     assert kept not in keys(storage, "overwritten/")
 
 
@@ -419,10 +421,12 @@ def test_what_an_upgrade_left_must_be_cleaned_up_first(storage: MemoryStorage, o
     repo = Repository.open(storage)
     before = dict(blobs(storage))
     with pytest.raises(SessionStateError, match="upgrade"):
-        repo.purge("x", confirm="x", unsafe_minimum_age=AT_ONCE)
+        repo.space.purge("x", confirm="x", unsafe_minimum_age=AT_ONCE)
     assert dict(blobs(storage)) == before
     frazil.clean_upgrade(storage, unsafe_minimum_age=AT_ONCE)
-    assert Repository.open(storage).purge("x", confirm="x", unsafe_minimum_age=AT_ONCE).is_proved
+    assert (
+        Repository.open(storage).space.purge("x", confirm="x", unsafe_minimum_age=AT_ONCE).is_proved
+    )
 
 
 def share_a_manifest(repo: Repository) -> None:
@@ -475,11 +479,11 @@ def telling(storage: Storage) -> list[str]:
 @pytest.mark.parametrize("path", ["s/x", "s"])
 def test_bytes_that_a_later_snapshot_took_over_go_too(spec: int, path: str) -> None:
     repo, storage = make_large(spec)
-    assert repo.purge(path, confirm=path, unsafe_minimum_age=AT_ONCE).is_proved
+    assert repo.space.purge(path, confirm=path, unsafe_minimum_age=AT_ONCE).is_proved
     assert not telling(storage)
     assert_whole(repo)
     with pytest.raises(NodeNotFoundError):
-        repo.purge(path, dry_run=True)
+        repo.space.purge(path, dry_run=True)
 
 
 def test_bytes_of_a_node_that_only_expired_snapshots_had_go_too() -> None:
@@ -488,9 +492,9 @@ def test_bytes_of_a_node_that_only_expired_snapshots_had_go_too() -> None:
     repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     assert len(telling(storage)) == 1
     before = dict(blobs(storage))
-    assert len(repo.purge("s/x", dry_run=True).snapshots) == 1
+    assert len(repo.space.purge("s/x", dry_run=True).snapshots) == 1
     assert dict(blobs(storage)) == before
-    assert repo.purge("s/x", confirm="s/x", unsafe_minimum_age=AT_ONCE).is_proved
+    assert repo.space.purge("s/x", confirm="s/x", unsafe_minimum_age=AT_ONCE).is_proved
     assert not telling(storage)
     assert_whole(repo)
 
@@ -506,12 +510,12 @@ def test_what_was_merged_stays_merged(storage: MemoryStorage, spec: int) -> None
         session = repo.writable_session(branch)
         del zarr.open_group(session.store, mode="r+")[name]
         session.commit(f"deleted {name}")
-    repo.merge("other", "main")
+    repo.versions.merge("other", "main")
     session = repo.writable_session("main")
     del zarr.open_group(session.store, mode="r+")["merged"]
     session.commit("deleted what was merged")
-    assert repo.purge("passing", confirm="passing", unsafe_minimum_age=AT_ONCE).is_proved
-    assert repo.merge("other", "main").status == "up-to-date"
+    assert repo.space.purge("passing", confirm="passing", unsafe_minimum_age=AT_ONCE).is_proved
+    assert repo.versions.merge("other", "main").status == "up-to-date"
     assert "merged" not in zarr.open_group(repo.readonly_session("main").store, mode="r")
     assert_whole(repo)
 
@@ -527,7 +531,7 @@ def test_a_manifest_of_several_arrays_keeps_the_others(
         del zarr.open_group(session.store, mode="r+")["group/secret"]
         session.commit("deleted")
     for region in ([slice(0, 8)], None):
-        assert repo.purge(
+        assert repo.space.purge(
             "group/secret", region, confirm="group/secret", unsafe_minimum_age=AT_ONCE
         ).is_proved
         for key, data in blobs(storage):
@@ -540,10 +544,10 @@ def test_a_closed_repository_is_left_alone(storage: MemoryStorage) -> None:
     repo = make(storage, 2)
     repo.set_status(frazil.RepoStatus(frazil.RepoAvailability.read_only))
     before = dict(blobs(storage))
-    assert len(repo.purge("group/secret", dry_run=True).snapshots) == 5
+    assert len(repo.space.purge("group/secret", dry_run=True).snapshots) == 5
     with pytest.raises(ReadOnlyError):
-        repo.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
-    with pytest.raises(ReadOnlyError), repo.staged("main"):
+        repo.space.purge("group/secret", confirm="group/secret", unsafe_minimum_age=AT_ONCE)
+    with pytest.raises(ReadOnlyError), repo.audit.staged("main"):
         pass
     assert dict(blobs(storage)) == before
 
@@ -566,14 +570,14 @@ def test_virtual_chunks_lose_their_references_and_keep_their_sources(tmp_path: P
         place = f"{prefix}source"
         session.store.set_virtual_ref(f"v/c/{chunk}", place, offset=16 * chunk, length=16)
     session.commit("virtual")
-    report = repo.purge("v", [slice(1, 2)], confirm="v", unsafe_minimum_age=AT_ONCE)
+    report = repo.space.purge("v", [slice(1, 2)], confirm="v", unsafe_minimum_age=AT_ONCE)
     assert report.is_proved
     assert report.virtual_sources == (f"{prefix}source",)
     assert read(repo, "v").tolist() == [1, 0, 3, 4]
     session = repo.readonly_session("main")
     assert session.chunk_type("/v", [0]) != frazil.ChunkType.virtual
     assert session.chunk_type("/v", [1]) == frazil.ChunkType.virtual
-    assert repo.purge("v", confirm="v", unsafe_minimum_age=AT_ONCE).is_proved
+    assert repo.space.purge("v", confirm="v", unsafe_minimum_age=AT_ONCE).is_proved
     assert NEEDLE in source.read_bytes()
     check_repository(repo)
 
@@ -597,7 +601,7 @@ def test_a_refusal_for_what_somebody_just_wrote_comes_before_history_changes() -
         other = Repository.open(storage.inner, config)
         storage.before(call, partial(write, other, "second", {"a/c/1": b"more"}))
         try:
-            repo.purge("/a", confirm="/a", unsafe_minimum_age=age)
+            repo.space.purge("/a", confirm="/a", unsafe_minimum_age=age)
         except SessionStateError:
             assert next(other.ancestry(branch="main")).message == "second"
             found = contents(other.readonly_session("main"))
@@ -644,7 +648,9 @@ def test_what_expires_during_an_erasure_stays_expired(
         assert other.expire_snapshots(written_at(other, last))
 
     meddled = InterruptedStorage(place, [Moment(operation, prefix, expire)])
-    Repository.open(meddled).purge("/a", [slice(0, 1)], confirm="/a", unsafe_minimum_age=AT_ONCE)
+    Repository.open(meddled).space.purge(
+        "/a", [slice(0, 1)], confirm="/a", unsafe_minimum_age=AT_ONCE
+    )
     assert meddled.is_over
     found = Repository.open(place)
     for ref in ({"branch": "main"}, {"tag": "newest"}):
@@ -666,7 +672,7 @@ def test_an_expiry_brings_nothing_back_that_was_erased_meanwhile() -> None:
         when = written_at(expiring, last)
 
         def erase(place: Storage = place) -> None:
-            Repository.open(place).purge("/a", confirm="/a", unsafe_minimum_age=AT_ONCE)
+            Repository.open(place).space.purge("/a", confirm="/a", unsafe_minimum_age=AT_ONCE)
 
         meddled.before(call, erase)
         with contextlib.suppress(SnapshotNotFoundError):
@@ -674,5 +680,5 @@ def test_an_expiry_brings_nothing_back_that_was_erased_meanwhile() -> None:
         if not meddled.is_over:
             break
         with pytest.raises(NodeNotFoundError):
-            Repository.open(place).purge("/a", dry_run=True)
+            Repository.open(place).space.purge("/a", dry_run=True)
     assert call > 10

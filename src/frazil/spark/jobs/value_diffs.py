@@ -280,7 +280,7 @@ def diff_values_procedure(
     """How values differ between two versions, a row for each array; `paths` has commas."""
     end = place.snapshot() if end_snapshot_id is None else end_snapshot_id
     chosen = None if paths is None else [each.strip() for each in paths.split(",")]
-    found = place.repository.diff_values(
+    found = place.repository.versions.diff_values(
         start_snapshot_id, end, paths=chosen, max_samples=max_samples
     )
     return (array_row(each) for each in found.arrays)

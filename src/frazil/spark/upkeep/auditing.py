@@ -84,9 +84,9 @@ def staged(
     *,
     spark: SparkSession | None = None,
     options: Options | None = None,
-    **more: Any,  # noqa: ANN401  (those of `Repository.staged`)
+    **more: Any,  # noqa: ANN401  (those of `Repository.audit.staged`)
 ) -> Iterator[Session]:
-    """`Repository.staged` for the repository at a URL; texts among the checks are SQL.
+    """`Repository.audit.staged` for the repository at a URL; texts among the checks are SQL.
 
     Whoever writes with Spark gives `branch=session.branch`, commits there, and leaves the session
     alone.
@@ -96,5 +96,5 @@ def staged(
         sql_check(each, spark=spark, options=options) if isinstance(each, str) else each
         for each in checks
     ]
-    with repository.staged(branch, chosen, audit_branch, **more) as session:
+    with repository.audit.staged(branch, chosen, audit_branch, **more) as session:
         yield session

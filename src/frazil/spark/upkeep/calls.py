@@ -13,7 +13,7 @@ from frazil.maintenance.garbage import FindChunks
 from frazil.maintenance.walk import native_chunks
 from frazil.spark.jobs import value_diffs
 from frazil.spark.location import location_of
-from frazil.spark.upkeep import fsck, merge_procedures, procedures, space_procedures
+from frazil.spark.upkeep import fsck, procedures, verbs
 from frazil.spark.upkeep.procedure import (
     PROCEDURES,
     REQUIRED,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "frazil_"
 # The procedures make themselves known when their modules are imported.
-KNOWN: Final = (procedures, merge_procedures, space_procedures, fsck, value_diffs)
+KNOWN: Final = (procedures, verbs, fsck, value_diffs)
 
 
 def call(

@@ -42,7 +42,7 @@ from frazil.spark.options.parsing import invalid_option
 from frazil.spark.runner import slots
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
-from frazil.spark.upkeep.procedures import as_time
+from frazil.spark.upkeep.verbs import as_time
 from frazil.storage.assets import CHUNKS, manifest_key
 from frazil.storage.base import Storage
 

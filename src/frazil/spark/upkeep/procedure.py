@@ -3,14 +3,15 @@
     @procedure("point a branch to an ancestor", MOVED, on_branch=True)
     def rollback_to_snapshot(place: Place, snapshot_id: str) -> list[Row]: ...
 
-Its name and parameters are those of the function. From the table come `call`, SQL's functions,
-the methods of `FrazilTable` and the list in docs/spark.md.
+Its name and parameters are those of the function; `verbs.py` makes procedures of the verbs of a
+repository. From the table come `call`, SQL's functions, the methods of `FrazilTable` and the list
+in docs/spark.md.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
@@ -48,13 +49,21 @@ class Procedure:
     """One procedure: its parameters after `table`, its columns, and what it does."""
 
     name: str
-    parameters: Mapping[str, Any]
-    """with their defaults"""
+    signature: inspect.Signature
+    """without the place"""
     returns: t.StructType
     run: Callable[..., Iterable[Row]]
     meaning: str
     on_branch: bool
     """whether it works on the branch that the URL names"""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Their defaults by name."""
+        return {
+            each.name: REQUIRED if each.default is each.empty else each.default
+            for each in self.signature.parameters.values()
+        }
 
 
 PROCEDURES: Final[dict[str, Procedure]] = {}
@@ -67,11 +76,8 @@ def procedure(
 
     def known(function: Any) -> Any:  # noqa: ANN401 - given back as it came
         _, *own = inspect.signature(function).parameters.values()
-        parameters = {
-            each.name: REQUIRED if each.default is each.empty else each.default for each in own
-        }
-        called = name or function.__name__
-        PROCEDURES[called] = Procedure(called, parameters, returns, function, meaning, on_branch)
+        called, signature = name or function.__name__, inspect.Signature(own)
+        PROCEDURES[called] = Procedure(called, signature, returns, function, meaning, on_branch)
         return function
 
     return known

@@ -35,8 +35,8 @@ class ProcedureMethods:
 
 
 def _method(procedure: Procedure) -> Any:  # noqa: ANN401 - a function of any signature
-    place, *own = inspect.signature(procedure.run).parameters.values()
-    signature = inspect.Signature([place.replace(name="self"), *own])
+    owner = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    signature = inspect.Signature([owner, *procedure.signature.parameters.values()])
 
     def method(self: ProcedureMethods, *args: Any, **kwargs: Any) -> DataFrame:  # noqa: ANN401
         given = signature.bind(self, *args, **kwargs).arguments
@@ -46,7 +46,7 @@ def _method(procedure: Procedure) -> Any:  # noqa: ANN401 - a function of any si
     method.__signature__ = signature  # type: ignore[attr-defined]
     method.__name__ = procedure.name
     method.__qualname__ = f"{ProcedureMethods.__name__}.{procedure.name}"
-    method.__doc__ = procedure.run.__doc__
+    method.__doc__ = f"{procedure.meaning.capitalize()}."
     return method
 
 

@@ -7,18 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import Final
 
 from pyspark.sql import types as t
 
 from frazil.errors import ErrorKind, NotFoundError
-from frazil.maintenance.ages import parse_age
 from frazil.maintenance.deleting import DeleteLimits
-from frazil.maintenance.expire import plan_expiry
 from frazil.maintenance.garbage_plan import carry_out, make_plan
-from frazil.maintenance.released import expire_with_files
-from frazil.repository import Repository
 from frazil.spark.tables import repo_tables
 from frazil.spark.upkeep.procedure import (
     INT,
@@ -31,33 +26,13 @@ from frazil.spark.upkeep.procedure import (
     columns,
     procedure,
 )
-from frazil.texts import moment
+from frazil.spark.upkeep.verbs import as_age, as_time
 
-EXPIRE_AGE: Final = timedelta(days=5)
 ORPHAN_AGE: Final = timedelta(days=3)
 
 
 MOVED: Final = columns(previous_snapshot_id=TEXT, current_snapshot_id=TEXT)
 REF: Final = columns(name=TEXT, type=TEXT, snapshot_id=TEXT)
-
-
-def as_time(value: datetime | str | None, default: datetime) -> datetime:
-    """A time as text (UTC unless it names a zone) or as a datetime (likewise)."""
-    match value:
-        case None:
-            return default
-        case datetime():
-            return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        case _:
-            try:
-                return moment(str(value))
-            except ValueError as error:
-                raise bad_argument(f"{value!r} is no time: {error}") from None
-
-
-def as_age(value: timedelta | str | None) -> timedelta | None:
-    """An age as text, such as `12h`, or as a timedelta."""
-    return parse_age(value) if isinstance(value, str) else value
 
 
 # --- moving branches ---
@@ -85,7 +60,7 @@ def rollback_to_snapshot(place: Place, snapshot_id: str) -> list[Row]:
 @procedure("point a branch to what it was", MOVED, on_branch=True)
 def rollback_to_timestamp(place: Place, timestamp: datetime | str) -> list[Row]:
     """Point the branch to what it was at a time."""
-    when = as_time(timestamp, datetime.now(UTC))
+    when = as_time(timestamp)
     for info in place.repository.ancestry(branch=place.branch):
         if info.written_at <= when:
             return _move(place, info.id)
@@ -143,74 +118,6 @@ def drop_tag(place: Place, tag: str) -> list[Row]:
 # --- upkeep ---
 
 
-@procedure(
-    "release old snapshots, and delete what only they need",
-    columns(
-        deleted_data_files_count=LONG,
-        deleted_position_delete_files_count=LONG,
-        deleted_equality_delete_files_count=LONG,
-        deleted_manifest_files_count=LONG,
-        deleted_manifest_lists_count=LONG,
-        deleted_statistics_files_count=LONG,
-        expired_snapshots_count=LONG,
-    ),
-)
-def expire_snapshots(
-    place: Place,
-    older_than: datetime | str | None = None,
-    retain_last: int = 1,
-    dry_run: bool = False,
-    delete_expired_branches: bool = False,
-    delete_expired_tags: bool = False,
-    delete_files: bool = True,
-    max_concurrent_deletes: int = 10,
-    unsafe_minimum_age: timedelta | str | None = None,
-) -> list[Row]:
-    """Release old snapshots from the history, and delete the files that only they need.
-
-    Files younger than a day, or than `unsafe_minimum_age`, stay.
-
-    Without `delete_files` these stay for remove_orphan_files.
-    """
-    repository = place.repository
-    repository.context.generation.require_expiry()
-    cutoff = _keeping(repository, as_time(older_than, datetime.now(UTC) - EXPIRE_AGE), retain_last)
-    lost = {
-        "delete_expired_branches": delete_expired_branches,
-        "delete_expired_tags": delete_expired_tags,
-    }
-    if delete_files:
-        repository.require_writable()
-        done = expire_with_files(
-            repository.context,
-            cutoff,
-            **lost,
-            dry_run=dry_run,
-            unsafe_minimum_age=as_age(unsafe_minimum_age),
-            find_chunks=place.find_chunks,
-            deleting=DeleteLimits(max_concurrent_deletes),
-        )
-        gone = done.files
-        counts = (gone.chunks_deleted, 0, 0, gone.manifests_deleted, gone.snapshots_deleted, 0)
-        return [(*counts, len(done.released))]
-    if dry_run:
-        released = len(plan_expiry(repository.context, cutoff, **lost).released)
-    else:
-        released = len(repository.expire_snapshots(cutoff, **lost))
-    return [(0, 0, 0, 0, 0, 0, released)]
-
-
-def _keeping(repository: Repository, cutoff: datetime, retain_last: int) -> datetime:
-    """The time before which snapshots go, so that so many of each branch stay."""
-    if retain_last < 1:
-        raise bad_argument("retain_last must be at least 1")
-    for branch in repository.list_branches() if retain_last > 1 else ():
-        last = next(islice(repository.ancestry(branch=branch), retain_last - 1, None), None)
-        if last is not None:
-            cutoff = min(cutoff, last.written_at)
-    return cutoff
-
-
 @procedure("delete files that nothing needs", columns(orphan_file_location=TEXT))
 def remove_orphan_files(
     place: Place,
@@ -238,42 +145,6 @@ def remove_orphan_files(
         )
     url = repository.storage.url.rstrip("/")
     return [(f"{url}/{key}",) for key in sorted(gone)]
-
-
-@procedure(
-    "build manifests anew",
-    columns(rewritten_manifests_count=INT, added_manifests_count=INT),
-    on_branch=True,
-)
-def rewrite_manifests(place: Place, message: str = "rewrite manifests") -> list[Row]:
-    """Build the manifests of a branch anew by the present settings."""
-    repository = place.repository
-    before = {m.id for m in repository.list_manifest_files(repository.lookup_branch(place.branch))}
-    made = repository.rewrite_manifests(message, branch=place.branch)
-    after = {m.id for m in repository.list_manifest_files(made)}
-    return [(len(before - after), len(after - before))]
-
-
-@procedure(
-    "put small chunks into shared objects",
-    columns(
-        rewritten_data_files_count=INT,
-        added_data_files_count=INT,
-        rewritten_bytes_count=LONG,
-        failed_data_files_count=INT,
-        removed_delete_files_count=INT,
-    ),
-    on_branch=True,
-)
-def rewrite_data_files(
-    place: Place,
-    path: str = "/",
-    dry_run: bool = False,
-    message: str = "compact chunks",
-) -> list[Row]:
-    """Put small chunks into shared objects, and write packs with much dead space anew."""
-    done = place.repository.compact_chunks(place.branch, path, message=message, dry_run=dry_run)
-    return [(done.objects_before, done.objects_after, done.bytes_rewritten, 0, 0)]
 
 
 # --- looking ---

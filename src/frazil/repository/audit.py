@@ -1,14 +1,15 @@
-"""Write, audit, publish: changes go to a branch of their own, and on once checks have passed."""
+"""`repo.audit`: whether all is well, with what is stored and with what is about to be published."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from frazil.async_twins import async_twin
 from frazil.commit.base import Publication, later_than
 from frazil.errors import (
     AuditFailedError,
@@ -20,12 +21,16 @@ from frazil.errors import (
 from frazil.ids import SnapshotId
 from frazil.model.history import Metadata
 from frazil.model.values import ConflictSolver, SessionMode
+from frazil.operations import Effect, Version, verb
 from frazil.repository.auditing import AuditReport, Check, Run, as_checks, run_checks
-from frazil.repository.refs import Refs
-from frazil.repository.sessions import Sessions
+from frazil.repository.namespace import Namespace
 from frazil.session import Session
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.context import Context
+
+if TYPE_CHECKING:
+    from frazil.fsck.findings import Report
+    from frazil.maintenance.verifying import Progress, Verification
 
 Keep: TypeAlias = Literal["never", "on_failure", "always"]
 KEEP: Final = ("never", "on_failure", "always")
@@ -51,9 +56,59 @@ class _Work:
     """those of the session, to be put on top of another tip if need be"""
 
 
-class Staging(Sessions, Refs):
-    """Publishing what was checked."""
+class Audit(Namespace):
+    """Checks of the repository itself, and of changes before others see them."""
 
+    @verb(Effect.READS)
+    def fsck(
+        self,
+        *,
+        refs: Sequence[str] | None = None,
+        ancestors: bool = True,
+        deep: bool = False,
+        virtual: bool = False,
+        max_findings: int = 1000,
+        progress: Progress | None = None,
+    ) -> Report:
+        """Check every rule of the format; one that cannot be opened, `frazil.fsck.fsck` checks.
+
+        Args:
+            refs: branches, tags and snapshot ids whose history is checked; None means everything.
+            ancestors: False checks only what refs point to, not what that descends from.
+            deep: decode every chunk.
+            virtual: ask the sources of virtual chunks, which must be authorised.
+            max_findings: how many are told in full; the rest is counted.
+            progress: is told how far the work is.
+
+        Raises:
+            RefNotFoundError: a ref does not exist.
+        """
+        from frazil.fsck.checking import fsck
+
+        return fsck(
+            self.context,
+            refs=refs,
+            ancestors=ancestors,
+            deep=deep,
+            virtual=virtual,
+            max_findings=max_findings,
+            progress=progress,
+        )
+
+    @verb(Effect.READS)
+    def verify(self, version: Version | None = None, *, virtual: bool = False) -> Verification:
+        """Check that everything a snapshot refers to exists, with enough bytes.
+
+        Args:
+            version: the snapshot to check; None means all that branches and tags reach.
+            virtual: also ask whether the sources of virtual chunks changed.
+        """
+        from frazil.maintenance.verifying import verify_references
+
+        chosen = None if version is None else [self._snapshot(version)]
+        return verify_references(self.context, snapshots=chosen, virtual=virtual)
+
+    @verb(Effect.CHANGES)
     @contextlib.contextmanager
     def staged(
         self,
@@ -86,11 +141,11 @@ class Staging(Sessions, Refs):
                 kind=ErrorKind.INVALID_OPTION,
             )
         chosen = as_checks(checks)
-        base = self.lookup_branch(branch)
+        base = self._repository.lookup_branch(branch)
         audit = audit_branch or f"audit-{branch}-{secrets.token_hex(4)}"
-        self.create_branch(audit, base)
+        self._repository.create_branch(audit, base)
         try:
-            session = self.writable_session(audit)
+            session = self._repository.writable_session(audit)
             work = _Work(branch, audit, SnapshotId.parse(base), session, chosen, message, metadata)
             yield session
             work.changes = session.state.changes
@@ -107,13 +162,16 @@ class Staging(Sessions, Refs):
             is_needed = error is not None and tip != SnapshotId.parse(base)
             keeps = keep == "always" or (keep == "on_failure" and is_needed)
             if tip is not None and not keeps:
-                self.delete_branch(audit)
+                self._repository.delete_branch(audit)
         except FrazilError as failure:
             left = f"the audit branch {audit!r} could not be cleaned up: {failure}"
             if error is not None:
                 error.add_note(left)
             else:
                 log.warning("published, but %s; delete it by hand", left)
+
+    fsck_async = async_twin(fsck)
+    verify_async = async_twin(verify)
 
 
 def _publish(context: Context, work: _Work, solver: ConflictSolver | None, tries: int) -> None:

@@ -1,0 +1,149 @@
+"""Commands that are verbs of a repository: their arguments come from the signature of the verb.
+
+A row of a table says what a command is called, which parameters it takes in which order, and how
+its report is shown. Types, defaults and help are those of the verb; what the signature cannot say
+(a short option, another name for a value) is in `arguments.SHARED`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final
+
+import typer
+
+from frazil.cli.answers import Answer, working
+from frazil.cli.arguments import (
+    SHARED,
+    Apply,
+    BranchUrl,
+    WholeUrl,
+    parse_slices,
+    parse_time,
+    parse_unsafe_age,
+)
+from frazil.cli.commands import add_command
+from frazil.cli.places import open_place, open_whole
+from frazil.errors import MergeConflictError
+from frazil.operations import VERBS, Effect, Parameter, Verb, summary
+
+Given = Mapping[str, Any]
+"""arguments of the verb by name, and `applied`"""
+TYPES: Final = {"bool": bool, "int": int, "float": float}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """How a verb is a command."""
+
+    name: str
+    verb: str
+    """with the parameter that is the branch of the URL in parentheses, if there is one"""
+    answer: Callable[[Any, Given], Answer]
+    """from the report to what is printed"""
+    takes: str = ""
+    """parameters in the order of the command, blanks between them"""
+    help: str = ""
+    """in place of the docstring of the verb"""
+    applies: bool | None = None
+    """whether it is done without `--apply`; None: if it deletes nothing"""
+    defaults: Given = field(default_factory=dict)
+
+
+def add_verbs(app: typer.Typer, commands: Iterable[Command], panel: str | None = None) -> None:
+    """Make commands of the rows of a table."""
+    for command in commands:
+        add_command(app, command.name, _work(command), panel)
+
+
+def _work(command: Command) -> Callable[..., Answer]:
+    """The function of a command, with the signature that typer reads."""
+    verb_name, _, branch = command.verb.rstrip(")").partition("(")
+    verb = VERBS[verb_name]
+    taken = [verb.parameters[name] for name in command.takes.split()]
+    can_try = "dry_run" in verb.parameters
+
+    def work(url: str, apply: bool = True, **texts: Any) -> Answer:  # noqa: ANN401  (typer's)
+        given = {each.name: _read(each, texts[each.name]) for each in taken}
+        if branch:
+            place = open_place(url)
+            repository, given[branch] = place.repository, place.branch()
+        else:
+            repository = open_whole(url)
+        if can_try:
+            given["dry_run"] = not apply
+        with working(command.name):
+            try:
+                report = verb.on(repository)(**given)
+            except MergeConflictError as error:
+                report = error.report  # conflicts are an answer too
+        return command.answer(report, {**given, "applied": apply})
+
+    named: dict[str, tuple[Any, object]]
+    named = {"url": (BranchUrl if branch else WholeUrl, inspect.Parameter.empty)}
+    named |= {each.name: _declared(command, each) for each in taken}
+    if can_try:
+        is_mild = verb.effect is not Effect.DELETES
+        named["apply"] = (Apply, is_mild if command.applies is None else command.applies)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    work.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, kind, default=default) for name, (_, default) in named.items()]
+    )
+    work.__annotations__ = {**{name: type_ for name, (type_, _) in named.items()}, "return": Answer}
+    work.__doc__ = command.help or _help(verb)
+    return work
+
+
+def _help(verb: Verb) -> str:
+    """The docstring of a verb; its arguments are written as in the usage of a command."""
+    doc = summary(inspect.getdoc(verb.run) or "")
+    return re.sub(r"`(\w+)`", lambda found: found[1].upper(), doc)
+
+
+def _declared(command: Command, parameter: Parameter) -> tuple[Any, object]:
+    """How typer is told of a parameter: its annotation and its default."""
+    name, default = parameter.name, command.defaults.get(parameter.name, parameter.default)
+    is_required = default is inspect.Parameter.empty
+    if parameter.kind in READERS and not is_required and name not in command.defaults:
+        default = None  # what the signature has is no text
+    if name in SHARED:
+        return SHARED[name], default
+    kind = TYPES.get(parameter.kind, str if is_required else str | None)
+    told = parameter.help[:1].upper() + parameter.help[1:]
+    if parameter.by_name:
+        flag = f"--{name.replace('_', '-')}"
+        metavar = "VERSION" if "Version" in parameter.kind else None
+        return Annotated[kind, typer.Option(flag, metavar=metavar, help=told)], default
+    said = typer.Argument(metavar=name.upper(), help=told, show_default=False)
+    return Annotated[kind, said], default
+
+
+def _read(parameter: Parameter, value: Any) -> Any:  # noqa: ANN401  (whatever the verb takes)
+    """The value that the text of an argument means."""
+    reader = READERS.get(parameter.kind)
+    if reader is None or (value is None and parameter.kind.endswith("None")):
+        return value
+    return reader(value)
+
+
+def _policy(texts: list[str] | None) -> Any:  # noqa: ANN401  (its type is not imported yet)
+    from frazil.merging.policies import parse_policy
+
+    return parse_policy(texts or ())
+
+
+def _fast_forward(only: bool | None) -> bool | str:
+    return True if only is None else "only" if only else False
+
+
+READERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "Policy": _policy,
+    "FastForward": _fast_forward,
+    "datetime": parse_time,
+    "timedelta | None": parse_unsafe_age,
+    "Sequence[slice | tuple[int, int | None]] | None": parse_slices,
+}
+"""from text to the kinds of parameters that verbs have"""

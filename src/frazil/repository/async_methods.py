@@ -1,5 +1,0 @@
-"""Declares the `name_async` methods; `with_async_twins` makes them, `scripts/stubs` the stub."""
-
-
-class AsyncRepository:
-    """Has no code: type checkers read the stub beside this file."""

@@ -1,0 +1,45 @@
+"""What verbs of a repository report, where no record of the work itself has all of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from frazil.model.values import GCSummary, ManifestFileInfo
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryReport:
+    """What an expiry did, or would do."""
+
+    older_than: datetime
+    """the time before which snapshots go"""
+    snapshots: tuple[str, ...]
+    """ids of those that were released from the history"""
+    branches: tuple[str, ...] = ()
+    """names of branches that were deleted"""
+    tags: tuple[str, ...] = ()
+    files: GCSummary = field(default_factory=GCSummary)
+    """what was deleted with them"""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestsReport:
+    """What building manifests anew did, or would do."""
+
+    branch: str
+    previous_snapshot_id: str
+    snapshot_id: str | None
+    """the new snapshot; None in a dry run"""
+    before: tuple[ManifestFileInfo, ...]
+    after: tuple[ManifestFileInfo, ...] = ()
+
+    @property
+    def removed(self) -> int:
+        """Manifests that the new snapshot does not need any more."""
+        return len({file.id for file in self.before} - {file.id for file in self.after})
+
+    @property
+    def added(self) -> int:
+        """Manifests that it needs and the old one did not."""
+        return len({file.id for file in self.after} - {file.id for file in self.before})
