@@ -18,7 +18,7 @@ from frazil.errors import (
     RepositoryNotFoundError,
 )
 from frazil.formats.config_codec import config_from_map, config_to_map
-from frazil.formats.generation import V1, Generation, Protocol, generation_of
+from frazil.formats.generation import V1, Generation, generation_of
 from frazil.formats.ref_files import branch_key
 from frazil.formats.repo_info import decode_repo_info, snapshot_table
 from frazil.ids import INITIAL_SNAPSHOT_ID
@@ -106,7 +106,7 @@ def open_context(
     generation = found.generation
     if made_as is not None and made_as.name == generation.name:
         generation = made_as
-    if store_root is not None and generation.protocol is not Protocol.STATE_FILE:
+    if store_root is not None and not generation.has_store_root:
         raise InvalidInputError(
             f"store_root is for repositories of generation g1, and this is {generation.title}",
             kind=ErrorKind.NOT_ALLOWED,

@@ -47,7 +47,7 @@ def upgrade_repository(
     version `to` (see `upgrade_older`). A dry run checks everything and changes nothing; the old
     handle stays valid then, and is invalid after a real upgrade.
     """
-    if repository.context.generation.dialect is not None:
+    if repository.context.generation.is_legacy:
         upgrade_older(repository, to=to, mode=mode, dry_run=dry_run)
     elif to == 2:
         upgrade_v1_to_v2(

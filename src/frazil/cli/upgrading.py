@@ -86,7 +86,7 @@ def upgrade(
             )
         return _tidied(tidied, undo=undo)
     context = repository.context
-    if context.generation.dialect is None:
+    if not context.generation.is_legacy:
         return _from_v1(context, to, apply=apply)
     with working("Upgrading" if apply else "Reading the history"):
         if spark and apply:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.by_state_file import StateFileRefs
 from frazil.commit.file_refs import FileRefs
-from frazil.formats.generation import Generation, Protocol
+from frazil.formats.generation import Generation
 from frazil.model.config import RepositoryConfig
 from frazil.storage.assets import Assets
 from frazil.storage.base import Storage
@@ -42,7 +42,7 @@ class LegacyParts:
 
     def refs(self, assets: Assets) -> FileRefs:
         """Its branches and tags, and how they move."""
-        if self.generation.protocol is Protocol.STATE_FILE:
+        if self.generation.has_store_root:
             return StateFileRefs(self.storage, assets, self.config, self.generation, self.state)
         names, layout = self.found.names, self.found.layout
         return NumberedRefs(self.storage, assets, self.config, self.generation, names, layout)

@@ -19,7 +19,7 @@ from frazil.formats.legacy.records import SEED_DIALECT, Dialect, LegacyGeneratio
 _WRAPPED: Final = re.compile(r"(.+)-(0|27|39)(-plain)?")
 
 
-class Protocol(StrEnum):
+class CommitProtocol(StrEnum):
     """How branches move."""
 
     REPO_OBJECT = "repo object"
@@ -35,7 +35,7 @@ class Generation:
     name: str
     spec: int
     """before spec 1, that of the form in which sessions see its files"""
-    protocol: Protocol
+    protocol: CommitProtocol
     stores_parent: bool
     """snapshot files name their parent"""
     initial_log: bool
@@ -52,9 +52,19 @@ class Generation:
     """old snapshots can leave the history; elsewhere files that must not change would have to"""
 
     @property
+    def is_legacy(self) -> bool:
+        """Whether it is from before spec 1."""
+        return self.dialect is not None
+
+    @property
+    def has_store_root(self) -> bool:
+        """Whether a state file says where the other files are, which may be elsewhere."""
+        return self.protocol is CommitProtocol.STATE_FILE
+
+    @property
     def repo_object(self) -> bool:
         """One `repo` object holds refs, history, status, flags, attributes and operations log."""
-        return self.protocol is Protocol.REPO_OBJECT
+        return self.protocol is CommitProtocol.REPO_OBJECT
 
     @property
     def keeps_documents(self) -> bool:
@@ -190,7 +200,7 @@ class Generation:
 G1: Final = Generation(
     "g1",
     1,
-    Protocol.STATE_FILE,
+    CommitProtocol.STATE_FILE,
     stores_parent=True,
     initial_log=False,
     dialect=SEED_DIALECT[LegacyGeneration.G1],
@@ -199,7 +209,7 @@ G1: Final = Generation(
 G2: Final = Generation(
     "g2",
     1,
-    Protocol.NUMBERED_FILES,
+    CommitProtocol.NUMBERED_FILES,
     stores_parent=True,
     initial_log=False,
     dialect=SEED_DIALECT[LegacyGeneration.G2],
@@ -210,15 +220,15 @@ G2: Final = Generation(
 G3: Final = Generation(
     "g3",
     1,
-    Protocol.NUMBERED_FILES,
+    CommitProtocol.NUMBERED_FILES,
     stores_parent=True,
     initial_log=False,
     dialect=SEED_DIALECT[LegacyGeneration.G3],
     wrapping=SEED,
     expires_snapshots=False,
 )
-V1: Final = Generation("v1", 1, Protocol.REF_FILES, stores_parent=True, initial_log=False)
-V2: Final = Generation("v2", 2, Protocol.REPO_OBJECT, stores_parent=False, initial_log=True)
+V1: Final = Generation("v1", 1, CommitProtocol.REF_FILES, stores_parent=True, initial_log=False)
+V2: Final = Generation("v2", 2, CommitProtocol.REPO_OBJECT, stores_parent=False, initial_log=True)
 BY_NAME: Final = {each.name: each for each in (G1, G2, G3, V1, V2)}
 LEGACY: Final = {LegacyGeneration.G1: G1, LegacyGeneration.G2: G2, LegacyGeneration.G3: G3}
 BY_NUMBER: Final = {each.number: each for each in BY_NAME.values()}

@@ -27,8 +27,7 @@ from frazil.errors import (
     SnapshotNotFoundError,
     StorageError,
 )
-from frazil.formats.legacy.names import FOLDERS
-from frazil.formats.legacy.records import LegacyGeneration
+from frazil.formats.legacy.names import METADATA_FOLDERS
 from frazil.ids import SnapshotId, crockford_many, node_path
 from frazil.maintenance.access import require_writable
 from frazil.maintenance.ages import deletable_before, require_old
@@ -61,14 +60,7 @@ MOST_TOLD: Final = 100
 """Names that a report lists."""
 LEFT_BY_UPGRADES: Final = (
     PRESERVED,
-    *sorted(
-        {
-            folders[kind]
-            for generation, folders in FOLDERS.items()
-            for kind in ("snapshots", "manifests", "attributes")
-            if generation != LegacyGeneration.G3  # whose folders are ours
-        }
-    ),
+    *METADATA_FOLDERS,
 )
 """Folders of files that go when somebody cleans up after an upgrade."""
 

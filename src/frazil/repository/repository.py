@@ -51,7 +51,7 @@ def _chosen(version: SpecVersion | int | str | None) -> Generation:
     if version is None:
         return V2
     named = generation_named(version) if isinstance(version, str) else None
-    if named is not None and named.dialect is not None:
+    if named is not None and named.is_legacy:
         return named
     if not isinstance(version, int):
         raise ValueError(f"Couldn't parse a valid version from {version!r}")  # noqa: TRY004 - the official package's own error

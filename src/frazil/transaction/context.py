@@ -12,7 +12,7 @@ from frazil.commit.base import RefStore
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.formats.config_codec import config_to_map
-from frazil.formats.generation import Generation, Protocol
+from frazil.formats.generation import CommitProtocol, Generation
 from frazil.model.chunks import ChunkRef, InlineRef, NativeRef, VirtualRef
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, RepoInfo
@@ -165,12 +165,12 @@ def _parts(
     """The objects of a repository under the keys of a spec, its assets and its refs."""
     assets_of = partial(Assets, generation=generation, config=config)
     match generation.protocol:
-        case Protocol.REPO_OBJECT:
+        case CommitProtocol.REPO_OBJECT:
             repo = known if isinstance(known, tuple) else None
             return storage, assets_of, lambda _: RepoObjectRefs(storage, config, repo)
-        case Protocol.REF_FILES:
+        case CommitProtocol.REF_FILES:
             return storage, assets_of, lambda assets: RefFileRefs(storage, assets, config)
-        case Protocol.NUMBERED_FILES | Protocol.STATE_FILE:
+        case CommitProtocol.NUMBERED_FILES | CommitProtocol.STATE_FILE:
             # Few repositories are that old, and all others need not wait for the modules.
             from frazil.commit.legacy import legacy_parts
 

@@ -44,6 +44,16 @@ FOLDERS: Final[Mapping[LegacyGeneration, Mapping[Kind, str]]] = {
         "transactions": "transactions/",
     },
 }
+METADATA_FOLDERS: Final = tuple(
+    sorted(
+        {
+            FOLDERS[generation][kind]
+            for generation in (LegacyGeneration.G1, LegacyGeneration.G2)
+            for kind in ("snapshots", "manifests", "attributes")
+        }
+    )
+)
+"""Folders of metadata that spec 1 has no use for; those of G3 have its names."""
 
 _CROCKFORD: Final = re.compile(f"[{ALPHABET}]+")
 _TO_BASE_32: Final = str.maketrans(ALPHABET, "0123456789ABCDEFGHIJKLMNOPQRSTUV")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
-from frazil.formats.generation import G1, LEGACY, Generation, Protocol
+from frazil.formats.generation import G1, LEGACY, Generation
 from frazil.formats.legacy.codec import decode_ref
 from frazil.formats.legacy.g1_state import STATE_FILES
 from frazil.formats.legacy.records import LegacyGeneration, SnapshotRecord
@@ -118,7 +118,7 @@ def files_of(
     store_root: Storage | str | None = None,
 ) -> LegacyFiles:
     """The files of a legacy repository at a place."""
-    if generation.protocol is Protocol.STATE_FILE:
+    if generation.has_store_root:
         held = found.state or state.find()
         named = None if held is None else held.state.store_root
         root, below = _root(storage, named, _opened(store_root))
