@@ -78,18 +78,21 @@ class Synthetic:
         found: dict[str, object] = self.runner.facts()
         return found
 
-    def run(self, work: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    def run(
+        self, work: Callable[[Any], Any], items: Sequence[Any], *, size_bytes: int = 0
+    ) -> Iterator[tuple[int, Any]]:
         """Do the work on executors; scans are made up."""
         from frazil.ingestion.scan import scan
 
         made = partial(describe, CHUNKS_PER_FILE) if getattr(work, "func", work) is scan else work
-        found: Iterator[tuple[int, Any]] = self.runner.run(made, items)
+        found: Iterator[tuple[int, Any]] = self.runner.run(made, items, size_bytes=size_bytes)
         return found
 
 
 def references(folder: Path, count: int) -> dict[str, Any]:
     """The time and memory of an ingest of so many references, apart from looking at files."""
-    from frazil.ingestion.pipeline import Request, ingest
+    from frazil.ingestion.pipeline import run_request
+    from frazil.ingestion.request import Request
     from frazil.spark import session
     from frazil.spark.runner import SparkRunner
     from frazil.storage.constructors import storage_from_url
@@ -106,7 +109,7 @@ def references(folder: Path, count: int) -> dict[str, Any]:
     shutil.rmtree(target, ignore_errors=True)
     begin = time.perf_counter()
     request = Request(files=[str(name) for name in names])
-    done = ingest(storage_from_url(str(target)), request, Synthetic(SparkRunner(spark)))
+    done = run_request(storage_from_url(str(target)), request, Synthetic(SparkRunner(spark)))
     seconds = time.perf_counter() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     spark.stop()

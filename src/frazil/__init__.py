@@ -20,6 +20,8 @@ _NAMES: Final = {
         "ReadOnlyError RebaseFailedError RefNotFoundError RepositoryNotFoundError "
         "SelectionError SessionStateError SnapshotNotFoundError StorageError"
     ),
+    "frazil.ingestion.ingest": "ingest",
+    "frazil.ingestion.reports": "IngestReport",
     "frazil.logs": "initialize_logs set_logs_filter shutdown_telemetry",
     "frazil.maintenance.garbage_plan": "GarbagePlan",
     "frazil.merging.records": "ChangeCounts ConflictKind MergeConflict MergeReport MergeStatus",
@@ -43,6 +45,7 @@ _NAMES: Final = {
     "frazil.purging.records": "PurgeReport",
     "frazil.repository": "Repository",
     "frazil.repository.auditing": "AuditReport Check CheckResult",
+    "frazil.run": "JobReport Runner",
     "frazil.session": "ForkSession Session",
     "frazil.storage.base": "Storage",
     "frazil.storage.constructors": (
@@ -63,6 +66,9 @@ _NAMES: Final = {
         "s3_static_credentials"
     ),
     "frazil.store": "FrazilStore",
+    "frazil.transfer.cloning": "clone",
+    "frazil.transfer.zarr_export": "export",
+    "frazil.transfer.zarr_import": "import_zarr",
     "frazil.upgrade": ("clean_upgrade plan_upgrade undo_upgrade upgrade_older upgrade_repository"),
     "frazil.upgrading.records": "TidyReport UpgradeReport",
 }

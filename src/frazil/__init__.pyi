@@ -25,6 +25,8 @@ from frazil.errors import SelectionError as SelectionError
 from frazil.errors import SessionStateError as SessionStateError
 from frazil.errors import SnapshotNotFoundError as SnapshotNotFoundError
 from frazil.errors import StorageError as StorageError
+from frazil.ingestion.ingest import ingest as ingest
+from frazil.ingestion.reports import IngestReport as IngestReport
 from frazil.logs import initialize_logs as initialize_logs
 from frazil.logs import set_logs_filter as set_logs_filter
 from frazil.logs import shutdown_telemetry as shutdown_telemetry
@@ -84,6 +86,8 @@ from frazil.repository import Repository as Repository
 from frazil.repository.auditing import AuditReport as AuditReport
 from frazil.repository.auditing import Check as Check
 from frazil.repository.auditing import CheckResult as CheckResult
+from frazil.run import JobReport as JobReport
+from frazil.run import Runner as Runner
 from frazil.session import ForkSession as ForkSession
 from frazil.session import Session as Session
 from frazil.storage.base import Storage as Storage
@@ -133,6 +137,9 @@ from frazil.storage.credentials import s3_from_env_credentials as s3_from_env_cr
 from frazil.storage.credentials import s3_refreshable_credentials as s3_refreshable_credentials
 from frazil.storage.credentials import s3_static_credentials as s3_static_credentials
 from frazil.store import FrazilStore as FrazilStore
+from frazil.transfer.cloning import clone as clone
+from frazil.transfer.zarr_export import export as export
+from frazil.transfer.zarr_import import import_zarr as import_zarr
 from frazil.upgrade import clean_upgrade as clean_upgrade
 from frazil.upgrade import plan_upgrade as plan_upgrade
 from frazil.upgrade import undo_upgrade as undo_upgrade

@@ -132,6 +132,8 @@ class Settings:
     """decode chunks by installed codecs of others too that take any amount of memory"""
     max_expansion: int = _key(1024, _count)
     """files over 64 MiB once unpacked may be this many times as large as they are packed"""
+    large_chunk_bytes: int = _key(GIB, _size)
+    """so may chunks over this size once decoded; for data that is not trusted, less is safer"""
     redirect_hosts: str = _key("", _hosts)
     """other hosts, with commas between them, to which servers may redirect requests"""
 

@@ -25,7 +25,7 @@ because errors cross process borders.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
@@ -190,6 +190,11 @@ class IcechunkError(Exception):
         """Note what was being done when this happened; callers add theirs on its way up."""
         inner, outer = self.facts.get("during"), safe(operation)
         self.facts["during"] = f"{inner} < {outer}" if inner else outer
+        return self
+
+    def of_chunk(self, array: str, chunk: Iterable[int]) -> Self:
+        """Note which chunk of which array this is about."""
+        self.facts |= {"array": array, "chunk": tuple(map(int, chunk))}
         return self
 
     def __str__(self) -> str:

@@ -7,13 +7,13 @@ none such, upper and lower case are the same, if that leaves one.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 SHOWN: Final = 20
 """So many names a message lists."""
 NEAR: Final = 0.6
-ALIKE: Final = 0.8
+ALIKE: Final = 0.75
 """Names so much alike are hardly two different things."""
 
 
@@ -50,3 +50,15 @@ def unknown(what: str, name: str, known: Iterable[str], where: str = "") -> str:
     """The message about a name that nothing has; `where` says where it was looked for."""
     names = [*known]
     return f"there is no {what} {name!r}{where}{nearest(name, names)} (there are {listed(names)})"
+
+
+def require_known(given: Mapping[str, object], kind: type[object]) -> None:
+    """Refuse keyword arguments that are none of a TypedDict.
+
+    Raises:
+        TypeError: as Python does for functions that name their arguments.
+    """
+    known = [*kind.__annotations__]
+    for name in given:
+        if name not in known:
+            raise TypeError(f"unexpected keyword argument {name!r}{nearest(name, known)}")

@@ -128,6 +128,19 @@ def parse_url(text: str) -> RepoUrl:
     return RepoUrl(location, ref)
 
 
+def branch_in(place: RepoUrl) -> str | None:
+    """The branch that a URL names, for what changes it; None when it names nothing.
+
+    Raises:
+        InvalidInputError: it names a time, which cannot be changed.
+    """
+    if isinstance(place.ref, AsOf):
+        raise InvalidInputError(
+            f"only a branch can be changed, and {place.ref} is none", kind=ErrorKind.INVALID_OPTION
+        )
+    return None if place.ref is None else place.ref.text
+
+
 def parse_version(text: str) -> VersionRef | None:
     """Read a version by itself: a name, or a time such as `{2024-05-01}` or `dev@{2024-05-01}`."""
     return parse_url(f"/@{text}").ref if text.endswith("}") else Named(text)

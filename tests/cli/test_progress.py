@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from frazil.cli.ingest import _bar
+from frazil.cli.ingest import _tell
+from frazil.cli.running import running
 from frazil.ingestion.reports import Progress
 
 
@@ -20,7 +21,7 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(
     ("state", "shown"),
     [
-        (None, "starting Spark"),
+        (None, "Ingesting"),
         (Progress("scanning", 3, 1, chunks=5, nbytes=2000), "1/3 5 chunks"),
         (Progress("copying", 0, regions=4, regions_done=2), "2/4"),
         (Progress("committing", 0), "committing"),
@@ -32,8 +33,8 @@ def test_numbers_are_shown_once_they_are_known(
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("COLUMNS", "200")
-    with _bar() as tell:
+    with running("Ingesting") as tell:
         if state is not None:
-            tell(state)
+            _tell(tell, state)
     assert shown in screen.getvalue()
     assert "?" not in screen.getvalue().replace("\x1b[?25", "")

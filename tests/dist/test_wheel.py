@@ -16,7 +16,7 @@ from tests.dist.environments import make
 from tests.support.documents import program
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-EXTRAS: Final = ("", "xarray", "dask", "spark", "virtual", "legacy", "cli", "all")
+EXTRAS: Final = ("", "xarray", "dask", "spark", "virtual", "legacy", "cli", "testing", "all")
 NEEDS: Final = {
     "frazil.cli": "cli",
     "frazil.dask": "dask",
@@ -27,6 +27,7 @@ NEEDS: Final = {
     "frazil.ingestion": "virtual",
     "frazil.spark": "spark",
     "frazil.spark.jobs.ingesting": "all",
+    "frazil.testing": "testing",
     "frazil.xarray": "xarray",
     "pyspark_frazil": "spark",
     "pyspark_icechunk": "spark",
@@ -103,7 +104,7 @@ def test_every_module_imports_with_the_extra_it_is_for(
     unexpected = {
         module: why
         for module, why in failed.items()
-        if extra in {"all", extra_of(module)} or extra_of(module) is None
+        if extra_of(module) in {None, extra} or (extra == "all" and extra_of(module) != "testing")
     }
     assert not unexpected
     assert count > 200

@@ -451,7 +451,9 @@ def virtual(length: int, shape: int, *, raw: bool) -> Case:
 
         def work() -> None:
             if raw:
-                session.state.read(session.state.chunk_ref(session.state.array("/a"), (0,)))  # type: ignore[arg-type]
+                ref = session.state.chunk_ref(session.state.array("/a"), (0,))
+                assert ref is not None
+                session.state.context.read_chunk(ref)
             else:
                 session.array("a")[:5]
 

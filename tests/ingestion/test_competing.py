@@ -12,10 +12,12 @@ import xarray as xr
 import zarr
 
 from frazil.errors import ConflictError, FrazilError
-from frazil.ingestion.pipeline import Here, Request, ingest
+from frazil.ingestion.pipeline import run_request
 from frazil.ingestion.plans import Mode, Wanted
 from frazil.ingestion.reports import IngestReport, Status
+from frazil.ingestion.request import Request
 from frazil.repository import Repository
+from frazil.run import Here
 from frazil.storage.local import LocalStorage
 from tests.support.archive import archive, decoded, opened, seen, take
 from tests.support.stepping import InterruptedStorage, Moment, SteppingStorage
@@ -51,7 +53,7 @@ class Competing(SteppingStorage):
 def append(storage: Competing, *files: Path, **request: Any) -> IngestReport:  # noqa: ANN401
     """Append files while somebody else is at work."""
     asked = Request([str(file) for file in files], **{"append": True, **request})
-    return ingest(storage, asked, Here())
+    return run_request(storage, asked, Here())
 
 
 def change(repo: Path, act: Callable[[zarr.Group], object]) -> Callable[[], object]:
@@ -193,7 +195,7 @@ def test_a_variable_made_right_before_the_commit_is_not_left_short(tmp_path: Pat
 
     storage = InterruptedStorage(LocalStorage(repo), [Moment("put_if", "repo", change(repo, add))])
     with pytest.raises(FrazilError, match="wind"):
-        ingest(storage, Request([str(files[1])], append=True), Here())
+        run_request(storage, Request([str(files[1])], append=True), Here())
     assert storage.is_over
     xr.testing.assert_equal(seen(repo).drop_vars("wind"), decoded(0))
 

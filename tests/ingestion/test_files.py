@@ -243,6 +243,23 @@ def test_references_may_be_relative_and_use_templates(tmp_path: Path) -> None:
     assert seen(tmp_path / "repo").v.values.tolist() == kerchunk.VALUES.tolist()
 
 
+@pytest.mark.parametrize("kind", ["hdf5", "kerchunk"])
+def test_a_huge_array_in_a_small_file_is_not_copied(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / f"huge.{kind}"
+    if kind == "hdf5":
+        with h5py.File(file, "w") as made:
+            made.create_dataset("v", shape=(1 << 30, 1 << 30), dtype="f4")
+    else:
+        array = {"zarr_format": 2, "shape": [1 << 40] * 2, "chunks": [1 << 40] * 2, "dtype": "|u1",
+                 "compressor": None, "fill_value": 0, "filters": None, "order": "C"}  # fmt: skip
+        refs = {".zgroup": '{"zarr_format": 2}', "v/.zarray": json.dumps(array), "v/0.0": "x"}
+        file.write_text(json.dumps({"version": 1, "refs": refs}))
+    with pytest.raises(InvalidInputError, match=r"v: a copy would have .* \[.*huge") as refusal:
+        take(tmp_path / "copy", file, wanted={"mode": "native"})
+    assert "max_expansion" in str(refusal.value)
+    assert take(tmp_path / "repo", file).status == "committed"
+
+
 # --- TIFF ---
 
 

@@ -88,9 +88,10 @@ def test_a_variable_that_some_files_have_may_be_left_out(tmp_path: Path) -> None
 
 def test_a_new_dimension_is_not_a_misspelled_one(tmp_path: Path) -> None:
     first, second = series(tmp_path / "f", "a.nc", 0), series(tmp_path / "f", "b.nc", 2)
-    wanted = {"concat_dims": ("tme",)}
-    said = told(refused(tmp_path, first, second, wanted=wanted), "unknown-name")
-    assert "did you mean 'time'" in said
+    for name in ("tme", "tiem", "TIEM"):
+        wanted = {"concat_dims": (name,)}
+        said = told(refused(tmp_path, first, second, wanted=wanted), "unknown-name")
+        assert "did you mean 'time'" in said
     one, two = series(tmp_path / "f", "c.nc", 0), series(tmp_path / "f", "d.nc", 0)
     report = take(tmp_path / "repo", one, two, wanted={"concat_dims": ("run",)})
     assert {each.name: each.dims for each in report.arrays}["v"] == ("run", "time", "lat")

@@ -18,11 +18,13 @@ import xarray as xr
 
 from frazil.errors import InvalidInputError
 from frazil.formats.zarr_meta import array_document
-from frazil.ingestion.pipeline import Here, Request, ingest
+from frazil.ingestion.pipeline import run_request
 from frazil.ingestion.plans import Kind, Mode, Wanted
 from frazil.ingestion.reports import IngestRefusedError, Progress, Status
+from frazil.ingestion.request import Request
 from frazil.model.config import ManifestConfig, RepositoryConfig
 from frazil.repository import Repository
+from frazil.run import Here
 from frazil.storage.local import LocalStorage
 from tests.support.ages import left_over
 from tests.support.archive import archive, as_netcdf4, decoded, opened, part, seen, take
@@ -292,7 +294,7 @@ def test_progress_tells_files_chunks_and_bytes(tmp_path: Path) -> None:
     files = archive(tmp_path / "files")
     told: list[Progress] = []
     request = Request([str(file) for file in files])
-    ingest(LocalStorage(tmp_path / "repo"), request, Here(), told.append)
+    run_request(LocalStorage(tmp_path / "repo"), request, Here(), told.append)
     last = [each for each in told if each.step == "scanning"][-1]
     assert (last.files_done, last.files) == (3, 3)
     assert last.chunks == 15
@@ -308,15 +310,20 @@ def test_a_container_of_ones_own_must_cover_the_files(tmp_path: Path) -> None:
     assert [*(config.virtual_chunk_containers or {})] == [f"file://{tmp_path}/"]
 
 
-class Watching(Here):
+class Watching:
     """Keeps the items of all tasks as a runner may write them to a disk."""
 
     def __init__(self) -> None:
         self.items: list[bytes] = []
 
-    def run(self, work: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    def run(
+        self, work: Callable[[Any], Any], items: Sequence[Any], *, size_bytes: int = 0
+    ) -> Iterator[tuple[int, Any]]:
         self.items.append(pickle.dumps([*items]))
-        return super().run(pickle.loads(pickle.dumps(work)), items)
+        return Here().run(pickle.loads(pickle.dumps(work)), items)
+
+    def facts(self) -> dict[str, object]:
+        return {}
 
 
 @pytest.mark.parametrize("wanted", [{}, {"mode": Mode.NATIVE}, {"concat_dims": ("time",)}])
@@ -331,7 +338,7 @@ def test_secrets_of_the_source_are_in_no_item_of_a_task(
         wanted=Wanted(**wanted),
         source_options={"secret_access_key": "swordfish", "region": "us-east-1"},
     )
-    assert ingest(LocalStorage(tmp_path / "repo"), request, runner).status is Status.COMMITTED
+    assert run_request(LocalStorage(tmp_path / "repo"), request, runner).status is Status.COMMITTED
     assert runner.items
     assert not any(b"swordfish" in each for each in runner.items)
     xr.testing.assert_equal(seen(tmp_path / "repo"), decoded(0, 1, 2))

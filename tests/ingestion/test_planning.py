@@ -50,6 +50,14 @@ def data(
     return Variable("v", (*dims,), shape, sizes, encoding, json.dumps(attrs), refs)
 
 
+def large(
+    dims: Mapping[str, int], size: int = 1000, chunks: Sequence[int] | None = None
+) -> FileScan:
+    url = "file:///data/large.h5"
+    made = data(url, dims, chunks)
+    return FileScan(url, "hdf5", Identity(size, None, 1), (made,), "{}")
+
+
 def scan(number: int, *, time: Sequence[float], chunk: int = 2, **changes: Any) -> FileScan:
     url = f"file:///data/{number}.nc"
     made = {
@@ -420,3 +428,29 @@ def test_copies_of_two_types_have_the_wider_one_and_keep_their_attributes() -> N
     assert not findings.errors
     assert dtype_of(array.encoding) == np.dtype("<i4")
     assert (array.attrs["units"], array.is_decoded) == ("K", False)
+
+
+# --- bounds ---
+
+
+def test_a_small_file_does_not_decide_how_much_memory_a_copy_takes() -> None:
+    dims = {"y": 1 << 18, "x": 1 << 18}
+    (array,) = planned(large(dims), mode=Mode.NATIVE)[0].arrays
+    assert array.chunks == (1 << 10, 1 << 18)
+    (array,) = planned(large(dims), mode=Mode.NATIVE, chunks={"y": 1 << 16})[0].arrays
+    assert array.chunks == (1 << 16, 1 << 12)
+    assert planned(large(dims))[0].arrays[0].chunks == (1 << 18, 1 << 18), "references take none"
+    _, findings = planned(large(dims), mode=Mode.NATIVE, chunks={"y": 1 << 16, "x": -1})
+    assert codes(findings) == ["chunks"]
+    assert "ask for smaller chunks" in str(findings.errors[0])
+
+
+def test_an_array_that_its_files_cannot_hold_is_not_copied() -> None:
+    dims = {"y": 1 << 40, "x": 1 << 40}
+    _, findings = planned(large(dims), mode=Mode.NATIVE)
+    assert codes(findings) == ["too-large"]
+    assert "large.h5" in str(findings.errors[0])
+    # A file of 5 GB may well hold some terabytes of something even.
+    _, findings = planned(large({"y": 1 << 10, "x": 1 << 30}, size=5 << 30), mode=Mode.NATIVE)
+    assert not findings.errors
+    assert not planned(large(dims))[1].errors

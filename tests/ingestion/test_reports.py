@@ -15,10 +15,12 @@ import zarr
 
 from frazil.errors import ConflictError
 from frazil.ingestion import pipeline
-from frazil.ingestion.pipeline import Here, Request, ingest
+from frazil.ingestion.pipeline import run_request
 from frazil.ingestion.plans import Mode, Wanted
 from frazil.ingestion.reports import IngestRefusedError, IngestReport, Progress, Status
+from frazil.ingestion.request import Request
 from frazil.repository import Repository
+from frazil.run import Here
 from frazil.storage.local import LocalStorage
 from tests.support.archive import archive, decoded, opened, seen, take
 from tests.support.stepping import InterruptedStorage, Moment
@@ -44,7 +46,7 @@ def told(repo: Path, files: Sequence[Path], **request: Any) -> list[Progress]:  
     """Everything that an ingest tells while it works."""
     found: list[Progress] = []
     asked = Request([str(file) for file in files], **request)
-    ingest(LocalStorage(repo), asked, Here(), found.append)
+    run_request(LocalStorage(repo), asked, Here(), found.append)
     return found
 
 
@@ -137,15 +139,20 @@ def test_a_group_that_is_not_overwritten_is_named(tmp_path: Path, group: str, na
         take(repo, files[1], group=group)
 
 
-class Counting(Here):
+class Counting:
     """Counts the items of each step."""
 
     def __init__(self) -> None:
         self.counts: list[int] = []
 
-    def run(self, work: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    def run(
+        self, work: Callable[[Any], Any], items: Sequence[Any], *, size_bytes: int = 0
+    ) -> Iterator[tuple[int, Any]]:
         self.counts.append(len(items))
-        return super().run(work, items)
+        return Here().run(work, items)
+
+    def facts(self) -> dict[str, object]:
+        return {}
 
 
 @pytest.mark.parametrize(("count", "steps"), [(1, [1]), (2, [2, 2])])
@@ -153,7 +160,7 @@ def test_values_are_read_for_comparison_only_where_there_are_two(
     tmp_path: Path, count: int, steps: list[int]
 ) -> None:
     files, runner = archive(tmp_path / "files", count), Counting()
-    ingest(LocalStorage(tmp_path / "repo"), Request([*map(str, files)]), runner)
+    run_request(LocalStorage(tmp_path / "repo"), Request([*map(str, files)]), runner)
     assert runner.counts == steps  # the scan; the mask of each file
 
 
@@ -171,7 +178,7 @@ def overtaken(repo: Path, file: Path, times: int) -> IngestReport:
 
     storage = Overtaken(LocalStorage(repo), [Moment("put_if", "repo", relabel)])
     storage.left = times - 1
-    report = ingest(storage, Request([str(file)], append=True), Here())
+    report = run_request(storage, Request([str(file)], append=True), Here())
     assert storage.is_over
     return report
 

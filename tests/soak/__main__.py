@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -22,13 +23,14 @@ from tests.soak.sharing import (
     Failure,
     Result,
     as_time,
+    goal,
     patience,
     seconds_of,
     share,
     table,
 )
 from tests.soak.suites import Suite, all_suites
-from tests.support.soaking import BEGUN, REPORT, SEED, UNTIL
+from tests.support.soaking import BEGUN, GOAL, REPORT, SEED, UNTIL
 
 FOLDER: Final = Path(".cache") / "soak"
 NOTHING_RAN: Final = 5
@@ -83,6 +85,7 @@ class Soak:
         else:
             trouble = self._process(suite, seconds, seed, report, log)
             result = read(suite, time.monotonic() - begun, report, trouble, seed)
+            result = replace(result, goal=goal(suite, self.seconds))
         with self._lock:
             del self._ends[suite.name]
             print(f"{suite.name}: {'ended' if result.is_good else 'FAILED'}, {log}", flush=True)
@@ -93,6 +96,7 @@ class Soak:
             **os.environ,
             UNTIL: str(time.time() + seconds),
             SEED: str(seed),
+            GOAL: str(goal(suite, self.seconds)),
             REPORT: str(report.resolve()),
         }
         command = [sys.executable, "-m", "pytest", "-m", "soak", *suite.paths]
@@ -127,10 +131,11 @@ def read(suite: Suite, seconds: float, report: Path, trouble: str, seed: int) ->
         Failure(note["test"], case, why, seed) for note in ran for case, why in note["failures"]
     )
     cases = sum(note["cases"] for note in ran)
+    inputs = sum(note.get("inputs", 0) for note in ran)
     cut_off = [note["test"] for note in notes if note["test"] not in ended]
     note = f"cut off in {cut_off[-1]}" if cut_off else ""
     skipped = len(ended) - len(ran)
-    return Result(suite.name, seconds, len(ran), skipped, cases, failures, trouble, note)
+    return Result(suite.name, seconds, len(ran), skipped, cases, failures, trouble, note, inputs)
 
 
 def main() -> int:

@@ -19,6 +19,8 @@ LATE: Final = 0.1
 """By this part of the whole time may a case that is under way be late."""
 LEAST_S: Final = 10.0
 """With less time a suite does not begin: it would only start and end."""
+GOALS_S: Final = 1800.0
+"""In so much time, or more, suites with a goal are to reach it; in less, a part of it."""
 
 
 def seconds_of(text: str) -> int:
@@ -58,6 +60,11 @@ def share(
     free = max(0.0, left_s * workers - busy_s)
     shares = suite.share + sum(one.share for one in waiting)
     return min(left_s, free * suite.share / shares)
+
+
+def goal(suite: Suite, whole_s: float) -> int:
+    """How many inputs a suite is to try when all suites together have so much time."""
+    return int(suite.goal * min(1.0, whole_s / GOALS_S))
 
 
 def patience(seconds: float, *, left_s: float, whole_s: float) -> float:
@@ -104,11 +111,24 @@ class Result:
     """why the suite itself did not end well"""
     note: str = ""
     """what did not run, though nothing is wrong"""
+    inputs: int = 0
+    """what was tried in all cases together, where that is counted"""
+    goal: int = 0
+    """inputs that were to be tried"""
 
     @property
     def is_good(self) -> bool:
         """Whether it ran, and nothing failed."""
         return not self.failures and not self.trouble
+
+    @property
+    def notes(self) -> str:
+        """What else is to be told, in brackets."""
+        inputs = f"{self.inputs:,} inputs" if self.inputs or self.goal else ""
+        if self.inputs < self.goal:
+            inputs = f"{self.inputs:,} of {self.goal:,} inputs"
+        told = ", ".join(part for part in (inputs, self.note) if part)
+        return f" ({told})" if told else ""
 
 
 def table(results: Sequence[Result]) -> str:
@@ -116,7 +136,7 @@ def table(results: Sequence[Result]) -> str:
     lines = [f"{'suite':<16}{'tests':>7}{'skipped':>9}{'cases':>10}{'time':>8}  outcome"]
     for one in results:
         outcome = one.trouble or (f"{len(one.failures)} failed" if one.failures else "good")
-        outcome += f" ({one.note})" if one.note else ""
+        outcome += one.notes
         lines.append(
             f"{one.suite:<16}{one.tests:>7,}{one.skipped:>9,}{one.cases:>10,}"
             f"{as_time(one.seconds):>8}  {outcome}"

@@ -17,6 +17,8 @@ class Suite:
     """files or folders; all their tests marked `soak` belong to the suite"""
     share: float = 1.0
     """how much time it gets, compared with the others"""
+    goal: int = 0
+    """inputs after which it ends and leaves its time to the others; 0 if it has none"""
 
     def holds(self, file: str) -> bool:
         """Whether a file belongs to it."""
@@ -44,9 +46,9 @@ SUITES: Final = (
     Suite("commit races", ("tests/races/test_commit_races.py",)),
     Suite("interleavings", ("tests/races/test_interleavings.py",), share=2),
     Suite("schedules", ("tests/races/test_schedules.py",), share=2),
+    Suite("changed files", ("tests/hostile",), share=5, goal=1_000_000),
     Suite("damaged files", ("tests/ingestion/test_scan_fuzz.py",)),
     Suite("machines", ("tests/property",)),
-    Suite("changed files", ("tests/hostile",), share=2),
     Suite("histories", ("tests/histories",), share=2.0),
 )
 

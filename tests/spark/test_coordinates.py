@@ -15,7 +15,7 @@ import frazil.spark
 from frazil.spark.query.run_query import mentioned, run_query
 from tests.spark.test_cf import climatology
 from tests.support.archive import take
-from tests.support.spark import read_here
+from tests.support.spark import make_repository, read_here
 
 NAMES = ["Oslo", "Bergen", "Troms\u00f8"]
 
@@ -136,3 +136,17 @@ def test_coordinates_of_files_are_conditions_in_sql(
     assert [*rows] == [(50.0, 10.0), (60.0, 12.0)]
     read = frazil.spark.read(first, spark=spark, where="name = 'Bergen'", authorize=allowed or None)
     assert sorted(row["t"] for row in read.collect()) == [1.0, 4.0]
+
+
+def test_a_scalar_beside_the_data_describes_it(tmp_path: Path) -> None:
+    """As `crs`, `height` or `spatial_ref` of many files, whether or not an attribute says so."""
+    data = xr.Dataset({"v": ("x", [1.0, 2.0, 3.0]), "crs": ((), 7), "height": ((), 2.5)})
+    make_repository(tmp_path / "r", data)
+    assert read_here(tmp_path / "r").to_pydict() == {"x": [0, 1, 2], "v": [1.0, 2.0, 3.0]}
+    found = read_here(tmp_path / "r", columns=["v", "height"], where="height > 2 AND x > 0")
+    assert found.to_pydict() == {"v": [2.0, 3.0], "height": [2.5, 2.5]}
+    assert read_here(tmp_path / "r", variables=["crs", "height"]).to_pylist() == [
+        {"crs": 7, "height": 2.5}
+    ]
+    make_repository(tmp_path / "s", data[["crs", "height"]])
+    assert read_here(tmp_path / "s").num_rows == 1, "where there is nothing else, it is the data"

@@ -14,10 +14,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from frazil.ingestion.pipeline import Here, Request, ingest
+from frazil.ingestion.pipeline import run_request
 from frazil.ingestion.plans import Mode, Wanted
 from frazil.ingestion.reports import IngestReport
+from frazil.ingestion.request import Request
 from frazil.repository import Repository
+from frazil.run import Here
 from frazil.storage.base import Storage
 from frazil.storage.credentials import LocalFileSystemAccess, containers_credentials
 from frazil.storage.local import LocalStorage
@@ -93,7 +95,7 @@ def take(
     if "mode" in wishes:
         wishes["mode"] = Mode(wishes["mode"])
     asked = Request([str(file) for file in files], wanted=Wanted(**wishes), **request)
-    return ingest(storage_of(repo), asked, Here())
+    return run_request(storage_of(repo), asked, Here())
 
 
 def storage_of(repo: Path | Storage) -> Storage:

@@ -30,6 +30,8 @@ UNTIL: Final = "FRAZIL_SOAK_UNTIL"
 """when they end at the latest, as the machine's clock has it: to start takes time as well"""
 SEED: Final = "FRAZIL_SOAK_SEED"
 CASE: Final = "FRAZIL_SOAK_CASE"
+GOAL: Final = "FRAZIL_SOAK_GOAL"
+"""inputs after which a test ends before its time; 0 if there is no such number"""
 REPORT: Final = "FRAZIL_SOAK_REPORT"
 """a file to which one line of JSON is written for each test"""
 WITHOUT_SOAK_S: Final = 60.0
@@ -50,6 +52,9 @@ class Soak:
     seed: int
     only: str | None = None
     cases: int = 0
+    goal: int = 0
+    inputs: int = 0
+    """what was tried in the cases, where one tries many; the test counts it"""
     failures: list[tuple[str, str]] = field(default_factory=list)
     begun: float = field(default_factory=time.monotonic)
 
@@ -81,7 +86,8 @@ class Soak:
                 self.failures.append((case, f"{type(error).__name__}: {error}"[:WHY_LENGTH]))
                 traces.append(f"--- {case}\n{traceback.format_exc()}")
             one = (time.monotonic() - self.begun) / self.cases
-            if self.left < one or len(traces) >= ENOUGH_FAILURES:
+            is_done = 0 < self.goal <= self.inputs
+            if is_done or self.left < one or len(traces) >= ENOUGH_FAILURES:
                 break
         if traces:
             told = "\n".join(traces[:3])
@@ -123,7 +129,8 @@ class SoakPlugin:
             seconds = max(0.0, self.end - time.monotonic()) / max(1, self.left)
         self.left -= 1
         seed = int(os.environ.get(SEED, "0"))
-        self.running[request.node.nodeid] = Soak(seconds, seed, os.environ.get(CASE))
+        goal = int(os.environ.get(GOAL, "0"))
+        self.running[request.node.nodeid] = Soak(seconds, seed, os.environ.get(CASE), goal=goal)
         return self.running[request.node.nodeid]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -140,6 +147,7 @@ class SoakPlugin:
             "test": report.nodeid,
             "outcome": report.outcome,
             "cases": soak.cases if soak else 1,
+            "inputs": soak.inputs if soak else 0,
             "failures": failures,
         }
         self._note(note)

@@ -28,10 +28,11 @@ LAYERS: Final = (
     ("commit",),
     ("transaction",),
     ("bulk",),
-    ("store",),
     ("codec_pipeline",),
+    ("store",),
     ("session",),  # what users hold; it hands out a store over the parts below
     ("tip",),
+    ("run",),  # one function over many items, and the commit of what it stored
     ("maintenance",),
     ("merging",),
     ("comparing", "purging"),
@@ -40,8 +41,9 @@ LAYERS: Final = (
     ("fsck",),
     ("operations",),
     ("repository",),
+    ("transfer",),
     ("upgrade",),
-    ("xarray", "dask", "distributed"),
+    ("xarray", "dask", "distributed", "testing"),
     ("ingestion",),
     ("",),  # the package itself: what `import frazil` offers
     ("icechunk",),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError, StorageError
-from frazil.ingestion.pipeline import Request
+from frazil.ingestion.request import Request
 from frazil.logs import set_logs_filter
 from frazil.masking import (
     bare_url,

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from tests.soak import __main__ as runner
-from tests.soak.sharing import Failure, Result, patience, seconds_of, share, table
+from tests.soak.sharing import Failure, Result, goal, patience, seconds_of, share, table
 from tests.soak.suites import SUITES, Suite, all_suites, marked
 from tests.support.soaking import BEGUN, CASE, REPORT, SECONDS, SEED, Soak
 
@@ -69,6 +69,26 @@ def test_seeds_end_with_the_time() -> None:
     soak.run(soak.seeds(), seen.append)
     assert seen[0] == "7"
     assert soak.cases == len(seen) > 1
+
+
+def test_a_suite_ends_when_it_has_tried_enough() -> None:
+    soak = Soak(seconds=60, seed=7, goal=100)
+
+    def check(_: str) -> None:
+        soak.inputs += 30
+
+    soak.run(soak.seeds(), check)
+    assert (soak.cases, soak.inputs) == (4, 120)
+
+
+def test_half_an_hour_is_to_try_a_million_changed_files() -> None:
+    (changed,) = (suite for suite in SUITES if suite.goal)
+    assert goal(changed, seconds_of("30m")) == goal(changed, seconds_of("2h")) == 1_000_000
+    assert goal(changed, seconds_of("3m")) == 100_000
+    told = table([Result("a", 9, 1, 0, 3, (), inputs=120_000, goal=100_000)])
+    assert told.endswith("good (120,000 inputs)")
+    told = table([Result("a", 9, 1, 0, 3, (), note="cut off in t", inputs=5000, goal=100_000)])
+    assert told.endswith("good (5,000 of 100,000 inputs, cut off in t)")
 
 
 def test_the_table_tells_how_to_see_a_failure_again() -> None:

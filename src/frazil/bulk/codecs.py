@@ -17,6 +17,7 @@ import numpy.typing as npt
 from numcodecs.abc import Codec as Numcodec
 from numcodecs.vlen import VLenBytes, VLenUTF8
 
+from frazil import config
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.bounds import justified
 
@@ -28,7 +29,7 @@ Configuration: TypeAlias = Mapping[str, Any]
 MAX_VARIABLE: Final = 1 << 30
 """Largest decoded chunk of strings, whose size no metadata tells."""
 LARGE_CHUNK: Final = 1 << 30
-"""Chunks that decode to more must have as many bytes encoded as files must (`formats.bounds`)."""
+"""Bytes of a chunk that are not taken, from a file or in memory, without a look before."""
 FOREIGN: Final = (ValueError, TypeError, RuntimeError, IndexError, OverflowError, SystemError)
 """What numcodecs raises when bytes make no sense."""
 
@@ -47,15 +48,16 @@ def require_justified(size: int, encoded: int) -> None:
     """Refuse a chunk that is larger than its bytes can honestly make it.
 
     How large a chunk becomes is told by its array, and a chunk of one value all over packs as
-    well as any bomb. So only the largest are refused: codecs hardly write chunks of a gigabyte.
+    well as any bomb. So only the largest are refused: codecs hardly write chunks of a gigabyte,
+    and whoever does not trust the data can have smaller ones looked at (`large_chunk_bytes`).
 
     Raises:
         FormatError: it would decode to too much.
     """
-    if size > justified(encoded, size, least=LARGE_CHUNK):
+    if size > justified(encoded, size, least=config.current().large_chunk_bytes):
         raise damaged(
             "it decodes to more than its bytes can honestly hold; if you trust it, allow more "
-            "with frazil.config.set(max_expansion=...)",
+            "with frazil.config.set(max_expansion=...), or large_chunk_bytes",
             encoded=encoded,
             decoded=size,
         )

@@ -8,6 +8,7 @@ import typer
 
 import frazil
 from frazil.cli import (
+    copying,
     doctor,
     fsck,
     garbage,
@@ -36,6 +37,7 @@ GROUPS: Final = (
     rewriting,
     upgrading,
     ingest,
+    copying,
     spark_jobs,
     settings,
     doctor,

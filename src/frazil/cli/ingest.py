@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +11,7 @@ import typer
 from frazil.cli.answers import Answer, Screen, styled
 from frazil.cli.commands import add_command
 from frazil.cli.exits import Exit
-from frazil.cli.spark_jobs import telling
+from frazil.cli.running import Engine, Master, Tell, running
 from frazil.cli.text import counted, short, size
 from frazil.errors import InvalidInputError
 from frazil.texts import lengths, read
@@ -75,9 +73,6 @@ Allow = Annotated[
 FilesFrom = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Further files, a name in each line.")
 ]
-Master = Annotated[
-    str | None, typer.Option(help="Where Spark runs: local[4], a cluster, sc://host.")
-]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -107,6 +102,7 @@ def ingest(
     container: Container = None,
     allow: Allow = None,
     files_from: FilesFrom = None,
+    engine: Engine = "auto",
     master: Master = None,
 ) -> Answer:
     """Take NetCDF, HDF5, GRIB, TIFF, Zarr and kerchunk files into a repository, in one commit.
@@ -119,7 +115,7 @@ def ingest(
 
 
 def _parsed(given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of the command as those of `frazil.spark.ingest`."""
+    """The arguments of the command as those of `frazil.ingest`."""
     asked = dict(given)
     names, files_from = asked.pop("names"), asked.pop("files_from")
     if len(names) < (1 if files_from else 2):
@@ -135,17 +131,27 @@ def _parsed(given: dict[str, Any]) -> dict[str, Any]:
 def _run(
     files: list[str],
     url: str,
-    **asked: Any,  # noqa: ANN401  (the arguments of `ingest`)
+    engine: str,
+    master: str | None,
+    **asked: Any,  # noqa: ANN401  (the options of `frazil.ingest`)
 ) -> tuple[IngestReport, Exit]:
+    from frazil.ingestion.ingest import ingest as run
     from frazil.ingestion.reports import IngestRefusedError
-    from frazil.spark.jobs.ingesting import ingest as run
+    from frazil.spark.engine import runner_for
 
-    with _bar() as progress, telling():
+    runner = runner_for(engine, master)
+    with running("Ingesting") as tell:
         try:
-            done = run(files, url, progress=progress, **asked)
+            done = run(files, url, runner=runner, progress=partial(_tell, tell), **asked)
         except IngestRefusedError as refusal:
             return refusal.report, Exit.REFUSED
     return done, Exit.OK
+
+
+def _tell(tell: Tell, now: Progress) -> None:
+    """Show how far an ingest is."""
+    note = f"{counted(now.chunks, 'chunk')}, {size(now.nbytes)}" if now.chunks else ""
+    tell(now.step, now.files_done or now.regions_done, now.files or now.regions, note)
 
 
 def _listed(path: Path | None) -> list[str]:
@@ -167,41 +173,6 @@ def _pairs(options: list[str] | None) -> dict[str, Any]:
         is_flag = value.lower() in ("true", "false")
         found[name.strip().replace("-", "_")] = value.lower() == "true" if is_flag else value
     return found
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[Progress], None]]:
-    """A bar on a terminal's stderr: files, chunks, bytes."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[count]}"),
-        TextColumn("{task.fields[told]}"),
-        TimeElapsedColumn(),
-    )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        job = bar.add_task("starting Spark", total=None, told="", count="")
-
-        def tell(now: Progress) -> None:
-            total = now.files or now.regions or None
-            done = now.files_done or now.regions_done
-            bar.update(
-                job,
-                description=now.step,
-                total=total,
-                completed=done,
-                count="" if total is None else f"{done}/{total}",
-                told=f"{counted(now.chunks, 'chunk')}, {size(now.nbytes)}" if now.chunks else "",
-            )
-
-        yield tell
 
 
 def _show(screen: Screen, report: IngestReport) -> None:

@@ -1,56 +1,27 @@
-"""Commands that run on Spark: `sql`, `export`, `clone` and `rechunk`."""
+"""Commands that run on Spark only: `sql` and `rechunk`."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
 from frazil import texts
-from frazil.cli.answers import Answer, Screen, styled
+from frazil.cli.answers import Answer, Screen
 from frazil.cli.arguments import Authorize, Url
 from frazil.cli.commands import Work, add_command
 from frazil.cli.places import as_prefix, open_place
-from frazil.cli.text import counted, short, size
-from frazil.errors import InternalError
+from frazil.cli.running import Group, Master, Text, job_answer, running
+from frazil.cli.text import counted
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from frazil.spark.tasks import JobReport
-
-Described = dict[str, Any]
 PANEL: Final = "Data"
-Master = Annotated[
-    str | None,
-    typer.Option(
-        "--master",
-        metavar="URL",
-        help="Where Spark runs: local[4], spark://host:7077, sc://host; here by default.",
-        show_default=False,
-    ),
-]
-Target = Annotated[
-    str,
-    typer.Argument(metavar="TARGET", help="Directory or URL to copy to.", show_default=False),
-]
-Group = Annotated[
-    str | None,
-    typer.Option("--group", metavar="PATH", help="Group; the root by default.", show_default=False),
-]
-Text = Annotated[
-    str | None,
-    typer.Option("--message", "-m", help="Message of the commit.", show_default=False),
-]
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    works: dict[str, Work] = {"sql": sql, "export": export, "clone": clone, "rechunk": rechunk}
+    works: dict[str, Work] = {"sql": sql, "rechunk": rechunk}
     for name, work in works.items():
         add_command(app, name, work, PANEL)
 
@@ -116,61 +87,6 @@ def looks_like_sql(text: str) -> bool:
     return _SQL.match(text) is not None
 
 
-# --- copies ---
-
-
-def export(
-    url: Url,
-    target: Target,
-    group: Group = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Write also where something is.")
-    ] = False,
-    authorize: Authorize = None,
-    master: Master = None,
-) -> Answer:
-    """Copy a version to a plain Zarr v3 store; nothing is decoded."""
-    from frazil.spark.jobs.zarr_export import export as run
-
-    require_place(url)
-    with running("Exporting") as tell:
-        report = run(
-            url,
-            target,
-            spark=spark_at(master),
-            group=group,
-            overwrite=overwrite,
-            options=_authorized(authorize),
-            progress=tell,
-        )
-    return _answer(report, "Exported", target)
-
-
-def clone(
-    url: Url,
-    target: Target,
-    everything: Annotated[
-        bool, typer.Option("--all", help="All branches, tags and snapshots.")
-    ] = False,
-    message: Text = None,
-    master: Master = None,
-) -> Answer:
-    """Copy a version, or all of a repository, to another place; nothing is decoded."""
-    from frazil.spark.jobs.cloning import clone as run
-
-    require_place(url)
-    with running("Cloning") as tell:
-        report = run(
-            url,
-            target,
-            spark=spark_at(master),
-            all_history=everything,
-            message=message,
-            progress=tell,
-        )
-    return _answer(report, "Cloned", target)
-
-
 # --- rechunk ---
 
 
@@ -215,6 +131,7 @@ def rechunk(
 ) -> Answer:
     """Write arrays anew in other chunks, in one commit."""
     from frazil.spark.jobs.rechunking import rechunk as run
+    from frazil.spark.sessions import session
 
     wanted = texts.read("the text of the chunks", texts.chunk_lengths, chunks)
     memory = texts.read("--max-memory", texts.size, max_memory)
@@ -224,7 +141,7 @@ def rechunk(
             url,
             variables or None,
             wanted,
-            spark=spark_at(master),
+            spark=session(master),
             target=to,
             branch=branch,
             group=group,
@@ -235,7 +152,7 @@ def rechunk(
             options=_authorized(authorize),
             progress=tell,
         )
-    return _answer(report, "Rechunked", to or url)
+    return job_answer(report, "Rechunked", to or url)
 
 
 # --- all of them ---
@@ -246,85 +163,6 @@ def require_place(url: str) -> None:
     open_place(url.partition("#")[0]).snapshot_id()
 
 
-def spark_at(master: str | None) -> SparkSession:
-    """The Spark session of a command."""
-    from frazil.spark.sessions import session
-
-    return session(master)
-
-
-@contextmanager
-def running(what: str) -> Iterator[Callable[[str, int, int], None]]:
-    """Show on a terminal's stderr how far a job is; call the result to say it.
-
-    Raises:
-        InternalError: Spark failed with something that is no error of ours, told in a sentence.
-    """
-    with telling(), _bar(what) as tell:
-        yield tell
-
-
-@contextmanager
-def telling() -> Iterator[None]:
-    """Tell what Spark failed with in a sentence, where it is no error of ours.
-
-    Raises:
-        InternalError: it failed.
-    """
-    from frazil.spark.errors import in_one_sentence, spark_errors
-
-    try:
-        yield
-    except spark_errors() as error:
-        raise InternalError(f"Spark failed: {in_one_sentence(error)}") from error
-
-
-@contextmanager
-def _bar(what: str) -> Iterator[Callable[[str, int, int], None]]:
-    if not sys.stderr.isatty():
-        yield lambda *_: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[count]}"),
-    )
-    with Progress(
-        *columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True
-    ) as bar:
-        tasks = {what: bar.add_task(f"{what} …", total=None, count="")}
-
-        def tell(part: str, done: int, total: int) -> None:
-            if part not in tasks:
-                tasks[part] = bar.add_task(part, total=total, count="")
-            bar.update(tasks[part], completed=done, total=total, count=f"{done}/{total}")
-
-        yield tell
-
-
 def _authorized(prefixes: list[str] | None) -> dict[str, str]:
     given = ", ".join(map(as_prefix, prefixes or ()))
     return {"authorize-virtual-chunk-access": given} if given else {}
-
-
-def _answer(report: JobReport, verb: str, place: str) -> Answer:
-    data: Described = {
-        "snapshot_id": report.snapshot_id,
-        "target": place,
-        "arrays": list(report.arrays),
-        "chunks": report.chunks,
-        "bytes": report.bytes,
-    }
-
-    def show(screen: Screen) -> None:
-        what = f"{counted(report.chunks, 'chunk')}, {size(report.bytes)}"
-        screen.line(f"{verb} ", styled(what, "bold"), f" to {place}")
-        if report.snapshot_id is not None:
-            screen.fields([("snapshot", short(report.snapshot_id))])
-        for path in report.arrays:
-            screen.note(path)
-
-    return Answer(data, show)

@@ -34,6 +34,7 @@ from frazil.errors import (
     AlreadyExistsError,
     ErrorKind,
     FormatError,
+    FrazilError,
     ReadOnlyError,
     RefNotFoundError,
     RepositoryNotFoundError,
@@ -161,13 +162,18 @@ class RepoObjectRefs(RefStore):
         lost: _Replacement | None = None
         known = self._known if trusts_known else None
         for _ in attempts(self._retries):
-            version, info = known or self._read()
-            known = None
+            trusted, known = known, None
+            version, info = trusted or self._read()
             if lost is not None and lost.is_in(info):
                 return
-            if not any_status:
-                require_online(info)
-            edit = change(info)
+            try:
+                if not any_status:
+                    require_online(info)
+                edit = change(info)
+            except FrazilError:
+                if trusted is None:
+                    raise
+                continue  # only what the object says now is a reason to refuse
             if edit is None:
                 return
             lost = self._replace(version, info, edit, ready)

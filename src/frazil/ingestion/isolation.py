@@ -1,9 +1,9 @@
 """Parsers of foreign files run in a child process, so that a crash or a hang is an answer too.
 
 Libraries in C and Rust that meet a damaged file can abort the process, loop for ever or take all
-memory. Each process that scans therefore has one helper, which lives as long as it behaves: it is
-ended by its own alarm when a call takes too long, and by nobody's wish when it crashes. Either way
-the next call gets a new one, and whoever asked is told what happened.
+memory. Each thread that scans therefore uses a helper, which lives as long as it behaves: it is
+ended by its own alarm when a call takes too long, or it crashes. Either way the next call gets a
+new one, and the caller is told what happened.
 """
 
 from __future__ import annotations
@@ -54,12 +54,16 @@ class ParserEndedError(InvalidInputError):
 
 
 def isolated(limits: Limits, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """The result of a function, run by the helper of this process.
+    """The result of a function, run by a helper that does nothing else meanwhile.
 
     Raises:
         ParserEndedError: it took too long or too much memory, or crashed.
     """
-    return _helper().call(limits, work, args, kwargs)
+    helper = _taken()
+    try:
+        return helper.call(limits, work, args, kwargs)
+    finally:
+        _put_back(helper)
 
 
 class _Helper:
@@ -67,7 +71,6 @@ class _Helper:
 
     def __init__(self) -> None:
         self.owner = os.getpid()
-        self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
     def call(
@@ -77,18 +80,17 @@ class _Helper:
         args: tuple[object, ...],
         kwargs: dict[str, object],
     ) -> R:
-        with self._lock:
-            process = self._started()
-            try:
-                _send(process.stdin, (limits, work, args, kwargs))
-                is_good, stays, found = _receive(process.stdout)
-            except (EOFError, BrokenPipeError):
-                raise self._ended(process, limits) from None
-            except BaseException:  # an interrupt: the next call would get this one's answer
-                self._close(process)
-                raise
-            if not stays:
-                self._close(process)
+        process = self._started()
+        try:
+            _send(process.stdin, (limits, work, args, kwargs))
+            is_good, stays, found = _receive(process.stdout)
+        except (EOFError, BrokenPipeError):
+            raise self._ended(process, limits) from None
+        except BaseException:  # an interrupt: the next call would get this one's answer
+            self._close(process)
+            raise
+        if not stays:
+            self._close(process)
         if is_good:
             result: R = found
             return result
@@ -122,7 +124,7 @@ class _Helper:
         return ParserEndedError(told, kind=ErrorKind.UNSUITABLE_DATA)
 
     def stop(self) -> None:
-        """End the child when this process ends."""
+        """End the child, as when this process ends."""
         if self._process is not None and self.owner == os.getpid():
             self._close(self._process)
 
@@ -139,18 +141,31 @@ class _Helper:
             process.wait()
 
 
+IDLE: Final = 4
+"""Helpers that are kept for later calls."""
 _lock: Final = threading.Lock()
-_known: _Helper | None = None
+_idle: list[_Helper] = []
 
 
-def _helper() -> _Helper:
-    global _known
+def _taken() -> _Helper:
+    """The helper that was used last, or a new one."""
     with _lock:
         # A fork has the pipes of its parent, whose answers are not for it.
-        if _known is None or _known.owner != os.getpid():
-            _known = _Helper()
-            atexit.register(_known.stop)
-        return _known
+        _idle[:] = [helper for helper in _idle if helper.owner == os.getpid()]
+        if _idle:
+            return _idle.pop()
+    helper = _Helper()
+    atexit.register(helper.stop)
+    return helper
+
+
+def _put_back(helper: _Helper) -> None:
+    with _lock:
+        if len(_idle) < IDLE:
+            _idle.append(helper)
+            return
+    atexit.unregister(helper.stop)
+    helper.stop()
 
 
 def _send(pipe: IO[bytes] | None, value: object) -> None:

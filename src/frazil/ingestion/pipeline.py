@@ -7,10 +7,11 @@ before the one commit. Work on files goes through a `Runner`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from math import prod
+from typing import Any, Final
 
 from frazil import config
 from frazil.errors import ConflictError, ErrorKind
@@ -22,7 +23,7 @@ from frazil.ingestion.isolation import Limits
 from frazil.ingestion.manifests import Written, cells, covered, united, write_cell
 from frazil.ingestion.names import require_variables
 from frazil.ingestion.planning import make_plan
-from frazil.ingestion.plans import Kind, Plan, Planned, Wanted
+from frazil.ingestion.plans import Kind, Plan, Planned
 from frazil.ingestion.records import (
     Failure,
     FileScan,
@@ -33,27 +34,19 @@ from frazil.ingestion.records import (
     origin_of,
 )
 from frazil.ingestion.reports import IngestReport, Progress, Status, refused
+from frazil.ingestion.request import FAIL, REFUSE, Request
 from frazil.ingestion.scan import scan, unless_known
 from frazil.ingestion.sources import expand, shown
 from frazil.ingestion.tables import part_of, table_of
 from frazil.ingestion.target import Target
 from frazil.ingestion.values import digest_safely
-from frazil.masking import MaskedRecord
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import ConflictDetector
+from frazil.run import Runner
 from frazil.session import ForkSession, Session
 from frazil.storage.base import Storage
 from frazil.transaction.mergeable import merge_changes
 
-T = TypeVar("T")
-R = TypeVar("R")
-
-REFS_BY_TASKS: Final = 1_000_000
-"""Arrays with so many references have their manifests written by tasks."""
-FAIL: Final = "fail"
-SKIP: Final = "skip"
-TELL: Final = "tell"
-REFUSE: Final = "refuse"
 PLANS: Final = 10
 """How often an ingest plans while others keep committing what it relied on."""
 _OVERTAKEN: Final = (
@@ -63,54 +56,7 @@ _OVERTAKEN: Final = (
 )
 
 
-class Runner(Protocol):
-    """Runs one function over many items, here or elsewhere."""
-
-    def run(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
-        """Results with the numbers of their items, in any order."""
-
-    def facts(self) -> dict[str, object]:
-        """What the commit should tell of where the work was done."""
-
-
-class Here:
-    """Runs everything in this process, one after the other."""
-
-    def run(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
-        """Results in order."""
-        return ((number, work(item)) for number, item in enumerate(items))
-
-    def facts(self) -> dict[str, object]:
-        """Nothing that a commit should tell."""
-        return {}
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Request(MaskedRecord):
-    """All that a user asks of an ingest."""
-
-    files: Sequence[str]
-    group: str = ""
-    branch: str = "main"
-    wanted: Wanted = field(default_factory=Wanted)
-    append: bool = False
-    on_error: str = FAIL
-    gaps: str = TELL
-    """whether a coordinate that jumps is told, or refused"""
-    dry_run: bool = False
-    message: str | None = None
-    format: str | None = None
-    source_group: str = ""
-    source_options: Mapping[str, Any] = field(default_factory=dict)
-    load: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    container: str | None = None
-    allow: tuple[str, ...] = ()
-    """prefixes of further files that the given ones may refer to"""
-    refs_by_tasks: int = REFS_BY_TASKS
-
-
-def ingest(
+def run_request(
     storage: Storage,
     request: Request,
     runner: Runner,
@@ -381,7 +327,8 @@ class _Ingest:
         state = Progress("copying", 0, regions=len(items))
         self.tell(state)
         work = partial(copy, fork, self.request.source_options, self.limits)
-        for _, done in self.runner.run(work, items):
+        size = sum(prod(item.shape) * item.dtype.itemsize for item in items)
+        for _, done in self.runner.run(work, items, size_bytes=size):
             assert isinstance(done, Copied)
             merge_changes(session.state.changes, done.changes)
             state = state.with_copy(done.chunks, done.nbytes)

@@ -13,6 +13,7 @@ import numpy as np
 from frazil.ingestion import comparing
 from frazil.ingestion.aligning import Joint, alignment
 from frazil.ingestion.arranging import ABSENT, Axis, arrange
+from frazil.ingestion.copy_limits import copied_chunks, require_chunks, require_justified
 from frazil.ingestion.encoding import (
     dtype_of,
     encoded_attributes,
@@ -334,14 +335,15 @@ class _Planner:
 
     def _copied(self, joint: Joint, shape: Shape, attrs: dict[str, Any] | None) -> Planned:
         made = self._finished(Kind.NATIVE, joint, shape, attrs or {})
+        dtypes = {dtype_of(part.encoding) for part in joint.parts}
+        itemsize = max(1, *(dtype.itemsize for dtype in dtypes))
+        scans = [self.scans[number] for number in made.files]
+        require_justified([*zip(scans, joint.own, strict=True)], itemsize, self.findings)
         if joint.has_base:
             return made
-        chunks = tuple(
-            max(1, min(length, _asked(self.wanted.chunks.get(dim, own), length)))
-            for dim, length, own in zip(made.dims, shape, made.chunks, strict=True)
-        )
+        chunks = copied_chunks(made.dims, shape, made.chunks, self.wanted.chunks, itemsize)
+        require_chunks(joint.name, chunks, itemsize, self.findings)
         compressor = self.wanted.compressor
-        dtypes = {dtype_of(part.encoding) for part in joint.parts}
         if attrs is not None and len(dtypes) == 1:
             encoding = renewed(joint.parts[0].encoding, compressor)
             return replace(made, chunks=chunks, encoding=encoding)
@@ -395,10 +397,6 @@ class _Planner:
                 (),
                 array.name,
             )
-
-
-def _asked(length: int, whole: int) -> int:
-    return length if length > 0 else whole
 
 
 def _lasting(finding: Finding) -> Finding:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from enum import EnumType
 from typing import Final, cast
 
-from frazil.model.display import Field, Literal, Shown
+from frazil.model.display import Field, HasRepr, Literal
 from frazil.model.manifest_config import (
     ManifestConfig,
     ManifestPreloadCondition,
@@ -228,9 +228,10 @@ class RepositoryConfig(Settings):
         """How many keys of one partial read are fetched at once."""
         return max(cast("int", self.effective("get_partial_values_concurrency")), 1)
 
-    def decode_limit(self) -> int:
-        """How many files are decoded at once."""
-        return max(cast("int", self.effective("max_concurrent_decodes")), 1)
+    def decode_limit(self) -> int | None:
+        """How many manifests are read and decoded at once; None for as many as is quickest."""
+        limit = self.max_concurrent_decodes
+        return None if limit is None else max(limit, 1)
 
     def compression_level(self) -> int:
         """The zstd level of metadata files."""
@@ -269,10 +270,10 @@ class RepositoryConfig(Settings):
             _filled(chosen or ManifestVirtualChunkLocationCompressionConfig()),
         )
 
-    def manifest_fetch_limit(self) -> int:
-        """How many manifests a commit rewrites at once."""
-        name = "max_concurrent_manifest_fetches_during_commit"
-        return max(cast("int", self.manifests().effective(name)), 1)
+    def manifest_fetch_limit(self) -> int | None:
+        """How many manifests a commit reads at once; None for as many as is quickest."""
+        limit = self.manifests().max_concurrent_manifest_fetches_during_commit
+        return None if limit is None else max(limit, 1)
 
     def storage_settings(self, backend: StorageSettings) -> StorageSettings:
         """What is configured, over the defaults of the storage in use."""
@@ -304,7 +305,7 @@ _LABEL_BYTES: Final = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Attribution(Shown):
+class Attribution(HasRepr):
     """Labels that requests carry in their User-Agent, for the owner of the bucket to count by."""
 
     shown_name = "Attribution"
@@ -346,7 +347,7 @@ class Attribution(Shown):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FeatureFlag(Shown):
+class FeatureFlag(HasRepr):
     """A guarded ability of a repository, and whether it is on."""
 
     shown_name = "config.FeatureFlag"

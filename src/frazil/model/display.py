@@ -7,7 +7,7 @@ as `str`. Which package the names begin with is decided by `naming`.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Final
@@ -42,7 +42,7 @@ class Literal(str):
     __slots__ = ()
 
 
-class Shown:
+class HasRepr:
     """Gives a class its `repr`, `str` and `_repr_html_` from a title and fields."""
 
     shown_name: ClassVar[str] = ""
@@ -75,7 +75,7 @@ class Shown:
             return _STYLE.replace("PACKAGE", package()) + view
 
 
-def expression(shown: Shown) -> str:
+def expression(shown: HasRepr) -> str:
     """Spell an object as the call that would rebuild it, one argument to a line."""
     lines = [f"{_INDENT}{f.name}={_nest(source(f.value))},\n" for f in shown.shown_fields()]
     body = "\n" + "".join(lines) if lines else ""
@@ -89,7 +89,7 @@ def source(value: object) -> str:
     if isinstance(value, str):
         return quoted(shown_text(value))
     if isinstance(value, Mapping):
-        if any(isinstance(item, Shown) for item in value.values()):
+        if any(isinstance(item, HasRepr) for item in value.values()):
             lines = "".join(
                 f"{_INDENT}{source(key)}: {_nest(source(item))},\n" for key, item in value.items()
             )
@@ -119,9 +119,9 @@ def text(title: str, fields: Iterable[Field]) -> str:
 def _line(field: Field) -> str:
     value = field.default if field.value is None else field.value
     name = safe(field.name)
-    if isinstance(value, Shown):
+    if isinstance(value, HasRepr):
         return f"{name}:\n{_INDENT}{_nest(str(value))}"
-    if isinstance(value, Mapping) and any(isinstance(item, Shown) for item in value.values()):
+    if isinstance(value, Mapping) and any(isinstance(item, HasRepr) for item in value.values()):
         inner = "\n".join(_line(Field(str(key), item)) for key, item in value.items())
         return f"{name}:\n{_INDENT}{_nest(inner)}"
     return f"{name}: {plain(field)}"
@@ -152,10 +152,10 @@ def markup(title: str, fields: Iterable[Field]) -> str:
 def _row(field: Field) -> str:
     value = field.default if field.value is None else field.value
     name = html.escape(safe(field.name))
-    if isinstance(value, Shown):
+    if isinstance(value, HasRepr):
         inner = markup(value.shown_title(), value.shown_fields())
         return _details(name, inner)
-    if isinstance(value, Mapping) and any(isinstance(item, Shown) for item in value.values()):
+    if isinstance(value, Mapping) and any(isinstance(item, HasRepr) for item in value.values()):
         inner = "".join(_row(Field(str(key), item)) for key, item in value.items())
         return _details(name, f'<div class="{package()}-repr">\n{inner}</div>\n')
     return (
@@ -172,8 +172,3 @@ def _details(name: str, inner: str) -> str:
 def _nest(lines: str) -> str:
     """Indent all lines but the first."""
     return lines.replace("\n", "\n" + _INDENT)
-
-
-def fields_of(pairs: Sequence[tuple[str, object]]) -> list[Field]:
-    """Fields without defaults, from name and value pairs."""
-    return [Field(name, value) for name, value in pairs]

@@ -22,7 +22,7 @@ from typing import (
     dataclass_transform,
 )
 
-from frazil.model.display import Field, Shown
+from frazil.model.display import Field, HasRepr
 
 T = TypeVar("T")
 
@@ -123,7 +123,7 @@ def record(cls: C) -> C:
     return cast("C", dataclasses.dataclass(repr=False)(cls))
 
 
-class Settings(Shown):
+class Settings(HasRepr):
     """A mutable record of settings; subclasses are `record`s of `setting` fields."""
 
     executable = True

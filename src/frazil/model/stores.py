@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.masking import MaskedRecord, shown_data, shown_headers
-from frazil.model.display import Field, Shown, source
+from frazil.model.display import Field, HasRepr, source
 from frazil.model.location import parse_location
 from frazil.model.settings import (
     NamedInt,
@@ -118,7 +118,7 @@ class S3Options(Settings):
     checksum_algorithm: ChecksumAlgorithm | None = setting(instance(ChecksumAlgorithm))
 
 
-class _Store(Shown):
+class _Store(HasRepr):
     """Base of the store variants, which show their arguments by position."""
 
     executable = True

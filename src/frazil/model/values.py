@@ -18,7 +18,7 @@ from typing import ClassVar, Final, Literal, Self, TypeAlias
 from frazil.ids import ObjectId
 from frazil.masking import clean
 from frazil.model import history
-from frazil.model.display import Field, Shown, source
+from frazil.model.display import Field, HasRepr, source
 from frazil.model.display import Literal as Verbatim
 from frazil.model.history import JSON, RepoAvailability, to_datetime, to_micros
 from frazil.model.settings import NamedInt
@@ -104,7 +104,7 @@ class ConflictType(NamedInt):
         return words.strip().capitalize()
 
 
-class _Record(Shown):
+class _Record(HasRepr):
     """A dataclass that shows its fields."""
 
     def shown_fields(self) -> Iterable[Field]:

@@ -11,7 +11,7 @@ from frazil.formats.config_codec import config_from_map, config_to_map
 from frazil.formats.config_merging import merged_config
 from frazil.ids import SnapshotId
 from frazil.model.config import Attribution, RepositoryConfig
-from frazil.model.display import Field, Literal, Shown
+from frazil.model.display import Field, HasRepr, Literal
 from frazil.model.history import JSON
 from frazil.model.values import (
     SpecVersion,
@@ -22,7 +22,7 @@ from frazil.tip import require_writable
 from frazil.transaction.context import Context
 
 
-class Handle(Shown):
+class Handle(HasRepr):
     """An open repository."""
 
     shown_name = "Repository"

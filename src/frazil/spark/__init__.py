@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from frazil.spark.jobs.blocks import map_blocks as map_blocks
     from frazil.spark.jobs.blocks import reduce_blocks as reduce_blocks
-    from frazil.spark.jobs.cloning import clone as clone
+    from frazil.spark.jobs.copying import clone as clone
+    from frazil.spark.jobs.copying import export as export
+    from frazil.spark.jobs.copying import import_zarr as import_zarr
     from frazil.spark.jobs.ingesting import ingest as ingest
     from frazil.spark.jobs.rechunking import rechunk as rechunk
     from frazil.spark.jobs.upgrading import upgrade_older as upgrade_older
     from frazil.spark.jobs.value_diffs import diff_values as diff_values
-    from frazil.spark.jobs.zarr_export import export as export
-    from frazil.spark.jobs.zarr_import import import_zarr as import_zarr
     from frazil.spark.query.run_query import register_views as register_views
     from frazil.spark.query.run_query import run_query as run_query
     from frazil.spark.reading.read import read as read
@@ -49,9 +49,9 @@ _HOME: Final = {
     "find_garbage": "frazil.spark.upkeep.garbage",
     "fsck": "frazil.spark.upkeep.fsck",
     "collect_garbage": "frazil.spark.upkeep.garbage",
-    "import_zarr": "frazil.spark.jobs.zarr_import",
-    "export": "frazil.spark.jobs.zarr_export",
-    "clone": "frazil.spark.jobs.cloning",
+    "import_zarr": "frazil.spark.jobs.copying",
+    "export": "frazil.spark.jobs.copying",
+    "clone": "frazil.spark.jobs.copying",
     "upgrade_older": "frazil.spark.jobs.upgrading",
     "FrazilTable": "frazil.spark.table",
     "ingest": "frazil.spark.jobs.ingesting",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Final
@@ -87,8 +88,8 @@ def _found(text: str) -> FrazilError | None:
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
-    """What Spark raises; over Connect there may be no bridge to Java."""
-    if find_spec("pyspark") is None:
+    """What Spark raises, if it was used; over Connect there may be no bridge to Java."""
+    if "pyspark" not in sys.modules:
         return ()
     from pyspark.errors import PySparkException
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 import zstandard
 
-from frazil.spark.tasks import collect, map_batches
+from frazil.spark.sessions import session
+from frazil.spark.tasks import application, collect, map_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,18 +41,27 @@ _ANSWERS: Final = "number long, item binary"
 
 
 class SparkRunner:
-    """Runs the tasks of an ingest on a Spark session."""
+    """Runs work on a Spark session: the one given, else the active or a new one when needed."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession | None = None, master: str | None = None) -> None:
         self._spark = spark
+        self._master = master
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session, started on first use."""
+        if self._spark is None:
+            self._spark = session(self._master)
+        return self._spark
 
     def facts(self) -> dict[str, object]:
-        """The application, for the commit."""
-        app_id = self._spark.conf.get("spark.app.id", None)
-        return {} if app_id is None else {"spark.app.id": app_id}
+        """The application, for the commit, if there was work for it."""
+        return {} if self._spark is None else application(self._spark)
 
-    def run(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
-        """Results with the numbers of their items, job after job.
+    def run(
+        self, work: Callable[[T], R], items: Sequence[T], *, size_bytes: int = 0
+    ) -> Iterator[tuple[int, R]]:
+        """Answers with the numbers of their items, job after job.
 
         Raises:
             FrazilError: what a task failed with.
@@ -66,11 +76,11 @@ class SparkRunner:
     def _wave(
         self, work: Callable[[T], R], items: Sequence[T], numbers: range
     ) -> Iterator[tuple[int, R]]:
-        tasks = min(len(numbers), TASKS_PER_SLOT * slots(self._spark))
+        tasks = min(len(numbers), TASKS_PER_SLOT * slots(self.spark))
         together = _packed([items[number] for number in numbers])
         if len(together) <= SMALL_ITEMS:
             # Few bytes go to all tasks with the work, and no shuffle has to hand them out.
-            frame = self._spark.range(numbers.start, numbers.stop, 1, tasks)
+            frame = self.spark.range(numbers.start, numbers.stop, 1, tasks)
             given: _Each = _Numbered(work, together, numbers.start)
         else:
             frame, given = self._items(items, numbers, tasks), _Each(work)
@@ -85,7 +95,7 @@ class SparkRunner:
             {"number": [*numbers], "item": [_packed(items[number]) for number in numbers]},
             schema=_SCHEMA,
         )
-        return self._spark.createDataFrame(given).repartition(tasks)
+        return self.spark.createDataFrame(given).repartition(tasks)
 
 
 class _Each:

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,6 +31,9 @@ _WORKER_PYTHON: Final = "PYSPARK_PYTHON"
 NO_FRAZIL: Final = "No module named 'frazil"
 """What Python says where it is not installed."""
 _DAEMON: Final = "frazil.spark.daemon"
+_NOTICE: Final = b"WARNING: Using incubator modules"
+"""What Java says of an option that Spark always gives it."""
+_STDERR: Final = 2
 
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 
@@ -93,7 +97,7 @@ def session(
     builder = builder.master(place)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with _environment(place):
+    with _environment(place), _without_notice(place):
         return builder.getOrCreate()
 
 
@@ -219,3 +223,32 @@ def _environment(place: str) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _without_notice(place: str) -> Iterator[None]:
+    """Let a JVM that is started here say on standard error what it has to say, and no more."""
+    try:
+        ours = os.dup(_STDERR) if place.startswith(_LOCAL) else None
+    except OSError:  # there is none
+        ours = None
+    if ours is None:
+        yield
+        return
+    reading, writing = os.pipe()
+    os.dup2(writing, _STDERR)
+    os.close(writing)
+    threading.Thread(target=_pass_on, args=(reading, ours), daemon=True).start()
+    try:
+        yield
+    finally:
+        # The JVM alone has the pipe then, as long as it lives.
+        os.dup2(ours, _STDERR)
+
+
+def _pass_on(reading: int, to: int) -> None:
+    with os.fdopen(reading, "rb") as said, os.fdopen(to, "wb", buffering=0) as out:
+        for line in said:
+            if not line.startswith(_NOTICE):
+                with contextlib.suppress(OSError):  # nobody listens any more
+                    out.write(line)

@@ -23,7 +23,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.model.config import Attribution, StorageSettings
-from frazil.model.display import Field, Literal, Shown
+from frazil.model.display import Field, HasRepr, Literal
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -116,7 +116,7 @@ CLOCK: Final = "frazil/clock/"
 """Where objects are written for a moment to learn the time of a store."""
 
 
-class Storage(ABC, Shown):
+class Storage(ABC, HasRepr):
     """A place that holds the objects of one repository (or of one virtual container)."""
 
     shown_name = "Storage"
@@ -467,56 +467,55 @@ def ahead(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[R
 
 
 def shared(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[R]:
-    """Yield `work` of every item, in any order; `width` threads help themselves to items.
+    """Yield `work` of every item, in any order; `width` threads take the next item each.
 
-    Nobody waits for the order. Threads leave when the caller is `width` results behind, and come
-    back when it has caught up. When it ends early, what has begun is waited for: it may use
-    memory of the caller.
+    Threads end when the caller is `width` results behind, and are started again when it has
+    caught up. When it ends early, what has begun is waited for: it may use memory of the caller.
     """
     if width < 2 or getattr(_in_pool, "yes", False):
         yield from map(work, items)
         return
-    rest, turn, stopped = iter(items), threading.Lock(), threading.Event()
-    told: SimpleQueue[tuple[R] | BaseException | None] = SimpleQueue()
+    rest, taking, stopped = iter(items), threading.Lock(), threading.Event()
+    results: SimpleQueue[tuple[R] | BaseException | None] = SimpleQueue()
 
-    def help_on() -> None:
+    def take_items() -> None:
         # A thread of the pool must not wait for the caller, who may be waiting for the pool.
-        while told.qsize() < width and not stopped.is_set():
-            with turn:
+        while results.qsize() < width and not stopped.is_set():
+            with taking:
                 try:
                     item = next(rest)
                 except StopIteration:
                     stopped.set()
                     return
-            told.put((work(item),))
+            results.put((work(item),))
 
-    def help() -> None:
+    def run() -> None:
         try:
-            help_on()
+            take_items()
         except BaseException as error:
-            told.put(error)
+            results.put(error)
         else:
-            told.put(None)
+            results.put(None)
 
     busy = 0
     try:
         while True:
-            while busy < width and told.qsize() < width and not stopped.is_set():
-                pool().submit(help)
+            while busy < width and results.qsize() < width and not stopped.is_set():
+                pool().submit(run)
                 busy += 1
             if not busy:
                 return
-            news = told.get()
-            if isinstance(news, tuple):
-                yield news[0]
+            result = results.get()
+            if isinstance(result, tuple):
+                yield result[0]
                 continue
             busy -= 1
-            if news is not None:
-                raise news
+            if result is not None:
+                raise result
     finally:
         stopped.set()
         while busy:
-            busy -= not isinstance(told.get(), tuple)
+            busy -= not isinstance(results.get(), tuple)
 
 
 def begin(work: Callable[[], R]) -> Future[R]:

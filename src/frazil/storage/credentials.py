@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.model.display import Field, Literal, Shown
+from frazil.model.display import Field, HasRepr, Literal
 from frazil.naming import dotted
 
 C = TypeVar("C")
@@ -38,7 +38,7 @@ def _moment(value: datetime | None) -> object:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Bare(Shown):
+class _Bare(HasRepr):
     """A credential without content."""
 
     def shown_title(self) -> str:

@@ -13,6 +13,7 @@ from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.formats.config_codec import config_to_map
 from frazil.formats.generation import Generation, Protocol
+from frazil.model.chunks import ChunkRef, InlineRef, NativeRef, VirtualRef
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, RepoInfo
 from frazil.storage.assets import Assets
@@ -58,10 +59,31 @@ class Context:
     loaded_config: dict[str, JSON] = field(default_factory=dict)
     """the stored configuration as it was read or saved last, to tell what has changed since"""
 
+    def read_chunk(self, ref: ChunkRef, start: int = 0, end: int | None = None) -> bytes:
+        """Bytes `start:end` of one chunk; for many at once see `bulk.fetch.fetch_into`.
+
+        Raises:
+            StorageError: the object that holds it is missing, too short or has changed.
+            InvalidInputError: a virtual chunk may not be read.
+        """
+        match ref:
+            case InlineRef(data):
+                return data[start:end] if start or end is not None else data
+            case NativeRef(length=length):
+                return self.assets.chunk(ref, start, length if end is None else end)
+            case VirtualRef():
+                return self.containers.fetch(ref, start, end)
+
     def each_manifest(
-        self, work: Callable[[T], R], items: Sequence[T], references: int
+        self, work: Callable[[T], R], items: Sequence[T], references: int, limit: int | None = None
     ) -> Sequence[R]:
-        """Read or write manifests side by side; `references` is how many they hold together."""
+        """Read or write manifests side by side; `references` is how many they hold together.
+
+        At most `limit` at once, and no more than the configuration allows, if it says so.
+        """
+        limits = [each for each in (limit, self.config.decode_limit()) if each is not None]
+        if limits:
+            return [*ahead(work, items, min(limits))]
         if references < MANY_REFS:
             return self.storage.each(work, items)
         # More at once would take memory and no less time: the work is mostly computing.

@@ -73,6 +73,22 @@ def test_strings_and_shards_come_back() -> None:
     assert read(session) == [0, *range(7), 0]
 
 
+@pytest.mark.parametrize("keys", ["default", "v2"])
+def test_who_does_not_trust_chunks_can_have_smaller_ones_looked_at(keys: Any) -> None:  # noqa: ANN401
+    """Both where Frazil decodes for zarr and where zarr does it by our codecs."""
+    session = new_session()
+    array = zarr.create_array(
+        session.store, name="a", shape=(4 << 20,), chunks=(4 << 20,), dtype="u1",
+        compressors=ZSTD, chunk_key_encoding={"name": keys, "separator": "."},
+    )  # fmt: skip
+    array[:] = 7
+    with config.set(large_chunk_bytes="1MiB", max_expansion=100):
+        for read in (session.array("a"), zarr.open_array(session.store, path="a", mode="r")):
+            with pytest.raises(FormatError, match="large_chunk_bytes"):
+                read[:5]
+    assert session.array("a")[:5].tolist() == [7] * 5
+
+
 @dataclass(frozen=True)
 class Twice(BytesBytesCodec):
     """Stores every byte twice."""

@@ -20,8 +20,8 @@ from frazil.repository import Repository
 from frazil.storage.base import Listed, Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.testing.faulty import FaultyStorage
 from tests.support.ages import AT_ONCE
-from tests.support.faulty import FaultyStorage
 from tests.unit.maintenance.samples import keys, later, make, put, values
 
 Door = Callable[[Repository], object]

@@ -39,11 +39,11 @@ from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 from frazil.transaction.committing import Saved
 from frazil.upgrade import upgrade_older
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
-from tests.support.faulty import Fault, FaultyStorage, Trouble
 from tests.support.generations import Spec
 from tests.support.nodes import array_document, contents, write_keys
 from tests.support.old_repositories import make_small

@@ -23,8 +23,8 @@ from frazil.model.nodes import Extents
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.memory import MemoryStorage
+from frazil.testing.faulty import FaultyStorage
 from frazil.transaction import draft
-from tests.support.faulty import FaultyStorage
 from tests.support.generations import ALL, IDS
 from tests.support.nodes import array_document, group_document, write_keys
 

@@ -14,8 +14,8 @@ import zarr
 from frazil.bulk.codecs import Shape
 from frazil.bulk.write import write_region
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.run import path_of
 from frazil.session import Session
-from frazil.spark import tasks
 from frazil.transaction.keys import METADATA
 
 _KEPT_ENCODING: Final = ("units", "calendar")
@@ -146,7 +146,7 @@ def _resized(document: Mapping[str, Any], shape: Shape, chunks: Shape) -> bytes:
 def make_arrays(writing: Session, place: str, outputs: Sequence[Output]) -> None:
     """Put the arrays into a session, with the values of those that all blocks share."""
     for output in outputs:
-        path = tasks.path_of(place, output.name)
+        path = path_of(place, output.name)
         writing.state.set_metadata(path, output.document)
         if output.values is not None:
             write_region(writing, path, ..., output.values)

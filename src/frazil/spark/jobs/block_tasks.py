@@ -14,8 +14,9 @@ import pyarrow as pa
 import xarray as xr
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.run import path_of
 from frazil.session import ForkSession
-from frazil.spark import tasks, worker
+from frazil.spark import worker
 from frazil.spark.jobs.block_outputs import Output
 from frazil.spark.location import Pinned
 from frazil.spark.tasks import Batches, Part
@@ -148,9 +149,9 @@ class Blocks:
         """The result of what was combined."""
         return made if self.finish is None else self._named(self.finish(made))
 
-    def __call__(self, number: int) -> Iterator[Part]:
+    def __call__(self, number: int) -> list[Part]:
         """Make a block and store it."""
-        return self.stored(number, self.apply(number))
+        return [*self.stored(number, self.apply(number))]
 
     def stored(self, number: int, made: Made) -> Iterator[Part]:
         """Write what was made of a block where it belongs."""
@@ -173,10 +174,10 @@ class Blocks:
             single.to_zarr(
                 self.fork.store, group=group, region=region or None, mode="r+", consolidated=False
             )
-            node = state.array(tasks.path_of(self.place, output.name))
+            node = state.array(path_of(self.place, output.name))
             changes = state.changes.chunks.get(node.id)
             if changes is not None:
-                yield Part(index, changes.columns()[0])
+                yield Part(index, changes.columns()[0].compact())
         state.changes = nodes
         state.move_base(state.base_id)
 

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 import xarray as xr
 
 from frazil.errors import AlreadyExistsError, ErrorKind
+from frazil.run import JobReport, Progress, commit_job, copy_groups, path_of, run_told
 from frazil.session import ForkSession, Session
 from frazil.spark import tasks
 from frazil.spark.jobs.block_outputs import Output, make_arrays, plan_outputs
 from frazil.spark.jobs.block_tasks import PARTIALS, Blocks, Function, Made, bad_blocks, opened
 from frazil.spark.location import Pinned
-from frazil.spark.sessions import session as spark_session
-from frazil.spark.tasks import Gathered, JobReport, Options, Progress
-from frazil.spelling import listed, nearest
+from frazil.spark.runner import SparkRunner
+from frazil.spark.tasks import Gathered, Options
+from frazil.spelling import listed, nearest, require_known
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,9 +137,9 @@ class _Run:
     """One run of either function."""
 
     def __init__(self, url: str, job: Job) -> None:
-        tasks.require_known(job, Job)
+        require_known(job, Job)
         self._job = job
-        self._spark = job.get("spark") or spark_session()
+        self._runner = SparkRunner(job.get("spark"))
         source = tasks.target_of(url, job.get("options"))
         target, group, place = job.get("target"), job.get("group"), job.get("output_group")
         self._goal = (
@@ -154,8 +155,8 @@ class _Run:
             self._pinned = Pinned(source.location, self._tip.snapshot_id)
         else:
             self._pinned = source.pin(repository)
-        self._group = tasks.path_of(group if group is not None else source.node, "")
-        self._place = tasks.path_of(self._group if place is None else place, "")
+        self._group = path_of(group if group is not None else source.node, "")
+        self._place = path_of(self._group if place is None else place, "")
         self._read: tuple[str, ...] = ()
 
     def blocks(
@@ -179,7 +180,7 @@ class _Run:
                     f"no variable {name!r}{nearest(name, known)} (there are {listed(known)})"
                 )
         chosen = view[list(names)]
-        self._read = tuple(tasks.path_of(self._group, str(name)) for name in chosen.variables)
+        self._read = tuple(path_of(self._group, str(name)) for name in chosen.variables)
         sizes = {str(dim): int(n) for dim, n in chosen.sizes.items()}
         lengths = _lengths(chosen, names, sizes, self._job.get("blocks") or {})
         return Blocks(
@@ -188,12 +189,12 @@ class _Run:
 
     def write(self, work: Blocks, plan: Sequence[Output], name: str, message: str) -> JobReport:
         """Make the arrays, let tasks fill them, and commit."""
-        spark, goal, progress = self._spark, self._goal, self._job.get("progress")
+        runner, goal, progress = self._runner, self._goal, self._job.get("progress")
         tip = self._tip or tasks.open_or_create(goal.location).tip(self._branch)
         writing = tip.writable_session()
         if self._is_same:  # else a version was chosen, whatever becomes of the branch
             writing.rely_on(*self._read)
-        tasks.copy_groups(writing.state, writing.state, self._place)
+        copy_groups(writing.state, writing.state, self._place)
         kept = _kept(writing, self._place, plan, self._job.get("overwrite", False))
         make_arrays(writing, self._place, kept)
         writing.rely_on_dimensions(self._place, *{dim for each in plan for dim in each.dims})
@@ -201,18 +202,19 @@ class _Run:
         filling = replace(work, fork=fork, place=self._place, outputs=tuple(kept))
         workers = max(1, min(work.count, tasks.MOST_TASKS))
         if work.over:
-            found = _reduce(spark, filling, progress)
+            found = _reduce(runner.spark, filling, progress)
         else:
-            found = tasks.run_numbered(
-                spark, work.count, filling, tasks=workers, what="blocks", progress=progress
-            )
+            found = Gathered()
+            for _, parts in run_told(runner, filling, range(work.count), progress, "blocks"):
+                found.add(parts)
         for number, output in enumerate(kept):
-            node = writing.state.array(tasks.path_of(self._place, output.name))
+            node = writing.state.array(path_of(self._place, output.name))
             if output.values is None:
                 writing.state.set_table(node, found.table(number, len(node.shape)))
         counts = {"added-chunks": found.chunks, "added-bytes": found.bytes}
-        made = tasks.commit_job(spark, writing, name, self._job.get("message") or message, counts)
-        paths = tuple(tasks.path_of(self._place, output.name) for output in kept)
+        text = self._job.get("message") or message
+        made = commit_job(writing, name, text, {**counts, **runner.facts()})
+        paths = tuple(path_of(self._place, output.name) for output in kept)
         return JobReport(made, paths, found.chunks, found.bytes, workers)
 
 
@@ -238,7 +240,7 @@ def _kept(writing: Session, place: str, plan: Sequence[Output], overwrite: bool)
     """The arrays to make; coordinates that are there already are left as they are."""
     kept = []
     for output in plan:
-        path = tasks.path_of(place, output.name)
+        path = path_of(place, output.name)
         old = writing.state.tree.get(path)
         if old is None:
             kept.append(output)
@@ -270,6 +272,6 @@ def _reduce(spark: SparkSession, work: Blocks, progress: Progress | None) -> Gat
     ordered = ordered.sortWithinPartitions("place", "number")
     found = Gathered()
     with tasks.small_batches(spark, BLOCK_BYTES):
-        found.add(tasks.collect(tasks.parts_frame(ordered, work.combined)))
+        found.add(tasks.parts_of(ordered, work.combined))
     tell("blocks", work.count, work.count)
     return found

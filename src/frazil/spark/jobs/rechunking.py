@@ -28,12 +28,21 @@ from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import parent_path
 from frazil.model.chunks import ChunkTable
 from frazil.model.nodes import ArrayNode
+from frazil.run import (
+    JobReport,
+    Progress,
+    commit_job,
+    copy_groups,
+    path_of,
+    run_told,
+    scratch_array,
+)
 from frazil.session import Session
 from frazil.spark import tasks, worker
 from frazil.spark.jobs.rechunk_plan import SHARE, Box, Chunks, Plan, plan_array
 from frazil.spark.location import Location, Pinned, open_pinned
-from frazil.spark.sessions import session as spark_session
-from frazil.spark.tasks import Batches, Gathered, JobReport, Options, Part, Progress
+from frazil.spark.runner import SparkRunner
+from frazil.spark.tasks import Batches, Gathered, Options, Part
 from frazil.spelling import listed, nearest
 from frazil.texts import size
 from frazil.transaction.working import WorkingState
@@ -95,7 +104,7 @@ def rechunk(
             into the memory of a task.
         RebaseFailedError: somebody else has changed the arrays meanwhile.
     """
-    chosen = spark or spark_session()
+    runner = SparkRunner(spark)
     limit = size(max_memory) if isinstance(max_memory, str) else max_memory
     source = tasks.target_of(url, options)
     goal = source if target is None else tasks.target_of(target, target_options)
@@ -112,7 +121,7 @@ def rechunk(
     top = group if group is not None else source.node
     plans = [
         plan_array(
-            _array(session, tasks.path_of(top, name)),
+            _array(session, path_of(top, name)),
             chunks,
             compressor,
             limit,
@@ -124,14 +133,14 @@ def rechunk(
     gathered, readers = Gathered(), 0
     for number, plan in enumerate(plans):
         work = Rechunked(number, pinned, goal.location, plan, limit)
-        readers += _run(chosen, work, gathered, progress)
+        readers += _run(runner, work, gathered, progress)
     for number, plan in enumerate(plans):
         table = gathered.table(number, len(plan.shape))
         _put(writing, session if target is not None else None, plan, table)
     text = message or f"Rechunk {', '.join(plan.path for plan in plans)}"
     counts = {"added-chunks": gathered.chunks, "added-bytes": gathered.bytes}
     return JobReport(
-        tasks.commit_job(chosen, writing, "rechunk", text, counts),
+        commit_job(writing, "rechunk", text, {**counts, **runner.facts()}),
         tuple(plan.path for plan in plans),
         gathered.chunks,
         gathered.bytes,
@@ -148,7 +157,7 @@ def _names(
 ) -> list[str]:
     if variables is not None:
         return [variables] if isinstance(variables, str) else list(dict.fromkeys(variables))
-    top = tasks.path_of(group, "")
+    top = path_of(group, "")
     prefix = top if top == "/" else f"{top}/"
     dims = {dim.casefold() for dim in chunks} if isinstance(chunks, Mapping) else None
     found = []
@@ -181,7 +190,7 @@ def _put(writing: Session, source: Session | None, plan: Plan, table: ChunkTable
     """Make the array of a plan; what it needs beside itself comes from `source`."""
     state = writing.state
     if source is not None:
-        tasks.copy_groups(source.state, state, parent_path(plan.path))
+        copy_groups(source.state, state, parent_path(plan.path))
     if state.tree.get(plan.path) is not None:
         state.delete_node(plan.path)
     state.set_metadata(plan.path, plan.document)
@@ -196,7 +205,7 @@ def _copy_coordinates(source: Session, writing: Session, path: str) -> None:
     """Write the coordinates along the dimensions of an array that are not there yet."""
     folder = parent_path(path)
     for dim in source.state.array(path).dimension_names or ():
-        place = tasks.path_of(folder, dim or "")
+        place = path_of(folder, dim or "")
         found = source.state.tree.get(place) if dim else None
         if not isinstance(found, ArrayNode) or writing.state.tree.get(place) is not None:
             continue
@@ -208,16 +217,15 @@ def _copy_coordinates(source: Session, writing: Session, path: str) -> None:
 
 
 def _run(
-    spark: SparkSession, work: Rechunked, gathered: Gathered, progress: Progress | None
+    runner: SparkRunner, work: Rechunked, gathered: Gathered, progress: Progress | None
 ) -> int:
     """Rechunk one array; give the number of tasks that read."""
     plan = work.plan
     count = prod(plan.blocks)
     readers = tasks.task_count(count, plan.size_bytes, work.limit)
     if not plan.needs_shuffle:
-        tasks.run_numbered(
-            spark, count, work, tasks=readers, what=plan.path, progress=progress, gathered=gathered
-        )
+        for _, found in run_told(runner, work, range(count), progress, plan.path):
+            gathered.add(found)
         return readers
     chunk_bytes = max(1, prod(plan.chunks) * plan.item_bytes)
     # Neighbours meet in one task, so that they are packed together.
@@ -225,15 +233,15 @@ def _run(
     parts = -(-prod(plan.grid) // per_part)
     tell = progress or (lambda *_: None)
     tell(plan.path, 0, count)
-    with tasks.small_batches(spark, max(1 << 20, work.limit // SHARE)):
+    with tasks.small_batches(runner.spark, max(1 << 20, work.limit // SHARE)):
         pieces = tasks.map_batches(
-            spark.range(0, count, 1, readers),
+            runner.spark.range(0, count, 1, readers),
             lambda batches: work.pieces(batches, per_part),
             _PIECES,
         )
         sorted_pieces = pieces.repartition(min(parts, tasks.MOST_TASKS), "part")
         sorted_pieces = sorted_pieces.sortWithinPartitions("chunk")
-        gathered.add(tasks.collect(tasks.parts_frame(sorted_pieces, work.assembled)))
+        gathered.add(tasks.parts_of(sorted_pieces, work.assembled))
     tell(plan.path, count, count)
     return readers
 
@@ -248,7 +256,7 @@ class Rechunked:
     plan: Plan
     limit: int
 
-    def __call__(self, number: int) -> Iterator[Part]:
+    def __call__(self, number: int) -> list[Part]:
         """Read a block and write its chunks."""
         box = self.plan.box(number)
         cells = self._read(box)
@@ -258,8 +266,8 @@ class Rechunked:
         target = Target(state, node, self._chain(), keeps_empty=False)
         write_chunks(target, source, cells.reshape(cut.full_shape), max_in_flight=self._room())
         changes = state.changes.chunks.get(node.id)
-        if changes is not None and len(table := changes.columns()[0]):
-            yield Part(self.number, table)
+        table = ChunkTable.empty(len(node.shape)) if changes is None else changes.columns()[0]
+        return [Part(self.number, table.compact())] if len(table) else []
 
     def pieces(self, batches: Batches, per_part: int) -> Batches:
         """Decode blocks and cut them along the target chunks."""
@@ -322,7 +330,8 @@ class Rechunked:
     def _stored(self, state: WorkingState, node: ArrayNode, held: list[tuple[int, bytes]]) -> Part:
         numbers = [chunk for chunk, _ in held]
         coords = np.stack(np.unravel_index(numbers, self.plan.grid), axis=1).astype(np.uint32)
-        return Part(self.number, write_encoded(state, node, coords, [data for _, data in held]))
+        table = write_encoded(state, node, coords, [data for _, data in held])
+        return Part(self.number, table.compact())
 
     def _read(self, box: Box) -> Array:
         session = worker.session(self.pinned)
@@ -333,7 +342,7 @@ class Rechunked:
 
     def _scratch(self) -> tuple[WorkingState, ArrayNode]:
         context = worker.repository(self.goal).context
-        return tasks.scratch_array(context, self.plan.path, self.plan.document)
+        return scratch_array(context, self.plan.path, self.plan.document)
 
     def _layout(self) -> Layout:
         found = layout_of(self.plan.document)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from frazil.run import by_size, run_told
 from frazil.spark import tasks
 from frazil.spark.location import Location, unreachable_from_tasks
 from frazil.spark.options.parsing import invalid_option
 from frazil.spark.runner import SparkRunner
-from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Options, Progress
 from frazil.upgrading.chunks import Move, Transfer, move_chunks, mover
 from frazil.upgrading.records import ChunkMode, UpgradeReport
@@ -63,7 +63,7 @@ def upgrade_older(
     def make_move(source: Source, how: ChunkMode) -> Move:
         if source.files.storage is not source.place:
             return mover(source, how)  # the other storage is known to the state file alone
-        return _Moving(spark or spark_session(), location, how, progress)
+        return _Moving(SparkRunner(spark), location, how, progress)
 
     return run_upgrade(
         location.open().context, to=to, mode=mode, dry_run=dry_run, make_move=make_move
@@ -77,17 +77,16 @@ class _Moved:
     location: Location
     mode: ChunkMode
 
-    def __call__(self, transfers: Sequence[Transfer]) -> int:
+    def __call__(self, transfers: Sequence[Transfer]) -> None:
         storage = self.location.storage()
         move_chunks(storage, storage, self.mode, transfers)
-        return len(transfers)
 
 
 @dataclass(frozen=True, slots=True)
 class _Moving:
     """Has tasks link or copy chunk objects, and tells how far they are."""
 
-    spark: SparkSession
+    runner: SparkRunner
     location: Location
     mode: ChunkMode
     progress: Progress | None
@@ -96,11 +95,9 @@ class _Moving:
         sizes = [1 if self.mode is ChunkMode.LINK else each.size_bytes for each in transfers]
         items = [
             [transfers[number] for number in part]
-            for part in tasks.by_size(sizes, TASK_BYTES, TASK_CHUNKS)
+            for part in by_size(sizes, TASK_BYTES, TASK_CHUNKS)
         ]
-        done = 0
-        tell = self.progress or (lambda *_: None)
-        tell("chunks", 0, len(transfers))
-        for _, count in SparkRunner(self.spark).run(_Moved(self.location, self.mode), items):
-            done += count
-            tell("chunks", done, len(transfers))
+        counts = [len(item) for item in items]
+        work = _Moved(self.location, self.mode)
+        for _ in run_told(self.runner, work, items, self.progress, "chunks", counts=counts):
+            pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -21,6 +20,7 @@ from frazil.session import Session
 from frazil.spark import tasks, worker
 from frazil.spark.location import Pinned
 from frazil.spark.options.parsing import invalid_option
+from frazil.spark.runner import SparkRunner
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
 from frazil.spark.upkeep.garbage import batch_of, items_frame, over_items
@@ -43,10 +43,6 @@ _COLUMNS: Final[dict[str, t.DataType]] = {
 }
 ARRAYS: Final = t.StructType([t.StructField(name, kind) for name, kind in _COLUMNS.items()])
 """columns of a row for each array"""
-_TALLIES: Final = "pair int, tally binary, chunks long"
-_TALLY_SCHEMA: Final = pa.schema(
-    [("pair", pa.int32()), ("tally", pa.binary()), ("chunks", pa.int64())]
-)
 _CHUNKS: Final = (
     "node_path string, cell_start array<long>, cell_stop array<long>, cells_compared long, "
     "cells_changed long, differences long, min_difference double, max_difference double, "
@@ -158,6 +154,19 @@ def _ends(pinned: tuple[Pinned, Pinned]) -> tuple[Session, Session]:
 # --- by array ---
 
 
+@dataclass(frozen=True, slots=True)
+class ComparePortion:
+    """Compares a portion of two arrays, in a task."""
+
+    ends: tuple[Pinned, Pinned]
+    max_samples: int
+
+    def __call__(self, item: Work) -> Tally:
+        """How its values differ."""
+        old, new = _ends(self.ends)
+        return compare_portion(old, new, item.nodes(old, new), item.portion(), self.max_samples)
+
+
 def _by_array(
     spark: SparkSession,
     pairs: Sequence[Pair],
@@ -165,23 +174,11 @@ def _by_array(
     pinned: tuple[Pinned, Pinned],
     max_samples: int,
 ) -> DataFrame:
-    def work(batches: Batches) -> Batches:
-        old, new = _ends(pinned)
-        for item in over_items(batches):
-            tally = compare_portion(old, new, item.nodes(old, new), item.portion(), max_samples)
-            count = 1 if item.chunks is None else len(item.chunks)
-            packed = pickle.dumps(tally, pickle.HIGHEST_PROTOCOL)
-            yield batch_of([[item.pair], [packed], [count]], _TALLY_SCHEMA)
-
     tallies, counts = [Tally()] * len(pairs), [0] * len(pairs)
-    if works:
-        answers = tasks.collect(tasks.map_batches(items_frame(spark, works), work, _TALLIES))
-        for number, packed, count in zip(
-            *(answers.column(name).to_pylist() for name in _TALLY_SCHEMA.names), strict=True
-        ):
-            tally = pickle.loads(packed)  # our own tasks'
-            tallies[number] = tallies[number].merged(tally, max_samples)
-            counts[number] += count
+    for number, tally in SparkRunner(spark).run(ComparePortion(pinned, max_samples), works):
+        item = works[number]
+        tallies[item.pair] = tallies[item.pair].merged(tally, max_samples)
+        counts[item.pair] += 1 if item.chunks is None else len(item.chunks)
     told = (
         described(pair, tally, count)
         for pair, tally, count in zip(pairs, tallies, counts, strict=True)

@@ -157,6 +157,10 @@ def _grouped(path: str, variables: list[Variable]) -> Group:
         for variable in variables
         if variable.dims != (variable.name,) and variable.name not in described
     )
+    # A number beside arrays that make one table, such as `crs` or `height`, describes them.
+    arrays = [by_name[name] for name in data if by_name[name].dims]
+    if len({frozenset(zip(each.dims, each.shape, strict=True)) for each in arrays}) == 1:
+        data = tuple(each.name for each in arrays)
     return Group(path, by_name, tuple(sorted(data)))
 
 

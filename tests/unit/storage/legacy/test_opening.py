@@ -17,7 +17,7 @@ from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
-from tests.support.faulty import FaultyStorage
+from frazil.testing.faulty import FaultyStorage
 from tests.support.generations import OLD, Spec
 from tests.support.nodes import array_document, contents, group_document, write_keys
 

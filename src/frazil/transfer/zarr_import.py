@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import zarr
@@ -15,21 +16,34 @@ from frazil.bulk.grid import parse_grid
 from frazil.bulk.pack import write_encoded
 from frazil.errors import AlreadyExistsError, ErrorKind, InvalidInputError, NotFoundError
 from frazil.ids import parent_path
-from frazil.masking import shown_url
 from frazil.model.chunks import ChunkTable, concat
 from frazil.model.nodes import ArrayNode
+from frazil.repository import Repository
+from frazil.run import (
+    Here,
+    JobReport,
+    Progress,
+    Runner,
+    by_size,
+    commit_job,
+    copy_groups,
+    path_of,
+    run_told,
+    scratch_array,
+)
 from frazil.session import Session
-from frazil.spark import tasks, worker
-from frazil.spark.jobs.cloning import BATCH_BYTES, TASK_BYTES, TASK_CHUNKS
-from frazil.spark.location import Location
-from frazil.spark.runner import SparkRunner
-from frazil.spark.sessions import session as spark_session
-from frazil.spark.tasks import JobReport, Options, Progress
-from frazil.storage.base import Storage, absent
+from frazil.storage.base import Storage
+from frazil.transaction.context import Context
 from frazil.transaction.keys import METADATA, ZARR_V2_NAMES
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from frazil.transfer.cloning import (
+    BATCH_BYTES,
+    TASK_BYTES,
+    TASK_CHUNKS,
+    fetch_all,
+    place_name,
+    storage_at,
+)
+from frazil.urls import MAIN
 
 _CONSOLIDATED: Final = "consolidated_metadata"
 _DIMENSIONS: Final = "_ARRAY_DIMENSIONS"
@@ -37,28 +51,24 @@ _FILL: Final = "_FillValue"
 
 
 def import_zarr(
-    store: str,
-    url: str,
+    store: Storage | str | os.PathLike[str],
+    target: Repository | Storage | str | os.PathLike[str],
     *,
-    spark: SparkSession | None = None,
     group: str | None = None,
-    branch: str | None = None,
+    branch: str = MAIN,
     message: str | None = None,
-    store_options: Options | None = None,
-    options: Options | None = None,
+    runner: Runner = Here(),  # noqa: B008 - a frozen record
     progress: Progress | None = None,
 ) -> JobReport:
     """Copy a plain Zarr store into a repository, in one commit, without decoding.
 
     Args:
-        store: directory or URL of a Zarr store, version 3 or 2, that can be listed.
-        url: `URL[@branch]` of the repository, which is made when there is none.
-        spark: the session to use; the active or an embedded one by default.
+        store: a Zarr store, version 3 or 2, that can be listed: a storage, a directory or a URL.
+        target: the repository; it is made when there is none at a place.
         group: where the root of the store goes; the root by default.
-        branch: the branch to commit to; that of the URL, or `main`, by default.
+        branch: the branch to commit to.
         message: of the commit.
-        store_options: options of the data source for `store`, such as `storage.region`.
-        options: the same for `url`.
+        runner: what copies; threads of this process by default.
         progress: is told what is being done and how far it is.
 
     Raises:
@@ -66,49 +76,46 @@ def import_zarr(
         AlreadyExistsError: there is an array or group of one of the names already.
         InvalidInputError: an array of version 2 has what version 3 cannot say.
     """
-    chosen = spark or spark_session()
-    source = tasks.target_of(store, store_options).location
-    goal = tasks.target_of(url, options)
-    found = read_store(source.storage(), source)
-    repository = tasks.open_or_create(goal.location)
-    writing = repository.tip(goal.branch if branch is None else branch).writable_session()
-    top = tasks.path_of(group if group is not None else goal.node, "")
+    source = storage_at(store)
+    found = read_store(source)
+    if not isinstance(target, Repository):
+        target = Repository.open_or_create(storage_at(target))
+    writing = target.tip(branch).writable_session()
+    top = path_of(group, "")
     _make_nodes(writing, found, top)
     arrays = sorted(found.chunks)
     items = [
         (number, found.take(path, part))
         for number, path in enumerate(arrays)
-        for part in tasks.by_size(found.chunks[path].sizes, TASK_BYTES, TASK_CHUNKS)
+        for part in by_size(found.chunks[path].sizes, TASK_BYTES, TASK_CHUNKS)
     ]
     documents = [found.documents[path] for path in arrays]
-    work = Imported(source, goal.location, documents)
+    work = ImportChunks(source, target.context, documents)
     tables: dict[int, list[ChunkTable]] = {}
-    tell = progress or (lambda *_: None)
-    done, total = 0, sum(len(each.keys) for each in found.chunks.values())
-    tell("chunks", 0, total)
-    for at, table in SparkRunner(chosen).run(work, items):
+    counts = [len(chunks.keys) for _, chunks in items]
+    sizes = sum(sum(each.sizes) for each in found.chunks.values())
+    for at, table in run_told(
+        runner, work, items, progress, "chunks", counts=counts, size_bytes=sizes
+    ):
         tables.setdefault(items[at][0], []).append(table)
-        done += len(items[at][1].keys)
-        tell("chunks", done, total)
-    size = 0
     for number, parts in tables.items():
-        node = writing.state.array(tasks.path_of(top, arrays[number]))
-        table = concat(parts, len(node.shape))
-        size += int(table.length.sum())
-        writing.state.set_table(node, table)
-    text = message or f"Import {shown_url(source.url)}"
-    facts = {"imported-from": shown_url(source.url), "added-chunks": total, "added-bytes": size}
-    snapshot = tasks.commit_job(chosen, writing, "import", text, facts)
-    paths = tuple(tasks.path_of(top, path) for path in arrays)
-    return JobReport(snapshot, paths, total, size, len(items))
+        node = writing.state.array(path_of(top, arrays[number]))
+        writing.state.set_table(node, concat(parts, len(node.shape)))
+    size = sum(int(part.length.sum()) for parts in tables.values() for part in parts)
+    shown = place_name(source)
+    facts = {"imported-from": shown, "added-chunks": sum(counts), "added-bytes": size}
+    text = message or f"Import {shown}"
+    snapshot = commit_job(writing, "import", text, {**facts, **runner.facts()})
+    paths = tuple(path_of(top, path) for path in arrays)
+    return JobReport(snapshot, paths, sum(counts), size, len(items))
 
 
 def _make_nodes(writing: Session, found: StoreContents, top: str) -> None:
     state = writing.state
     if top != "/":
-        tasks.copy_groups(state, state, parent_path(top))
+        copy_groups(state, state, parent_path(top))
     for path, document in sorted(found.documents.items()):
-        place = tasks.path_of(top, path)
+        place = path_of(top, path)
         old = state.tree.get(place)
         if old is not None and (place != top or isinstance(old, ArrayNode)):
             raise AlreadyExistsError(
@@ -141,7 +148,7 @@ class StoreContents:
         return StoredChunks(found.keys[rows], found.coords[rows], found.sizes[rows])
 
 
-def read_store(storage: Storage, place: Location) -> StoreContents:
+def read_store(storage: Storage) -> StoreContents:
     """List a Zarr store and read its metadata.
 
     Raises:
@@ -155,7 +162,7 @@ def read_store(storage: Storage, place: Location) -> StoreContents:
         raise NotFoundError(
             "there is no Zarr store that can be listed",
             kind=ErrorKind.REPOSITORY_NOT_FOUND,
-            url=shown_url(place.url),
+            url=place_name(storage),
         )
     raw = _documents(storage, keys) if keys else _converted(_documents(storage, old))
     nodes = {"/" + key.removesuffix(METADATA).strip("/"): json.loads(raw[key]) for key in raw}
@@ -299,30 +306,21 @@ def _chunk_counts(node: Mapping[str, Any]) -> Iterator[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportChunks:
     """Copies chunks of a Zarr store into a repository."""
 
-    source: Location
-    goal: Location
+    source: Storage
+    target: Context
     documents: Sequence[bytes]
 
     def __call__(self, item: tuple[int, StoredChunks]) -> ChunkTable:
         """Copy some chunks of an array, and tell where they are."""
         number, chunks = item
-        storage = self.source.storage()
-        context = worker.repository(self.goal).context
-        state, node = tasks.scratch_array(context, "/imported", self.documents[number])
+        state, node = scratch_array(self.target, "/imported", self.documents[number])
         made = []
-        for part in tasks.by_size(chunks.sizes, BATCH_BYTES):
-            keys = [chunks.keys[row] for row in part]
-            data: list[bytes] = []
-            found = storage.get_many([(key, None, None) for key in keys])
-            for key, each in zip(keys, found, strict=True):
-                if each is None:
-                    raise absent(key)
-                data.append(each)
+        for part in by_size(chunks.sizes, BATCH_BYTES):
+            pairs = fetch_all(self.source, [chunks.keys[row] for row in part])
             coords = np.array([chunks.coords[row] for row in part], np.uint32)
-            made.append(
-                write_encoded(state, node, coords.reshape(len(data), len(node.shape)), data)
-            )
+            coords = coords.reshape(len(pairs), len(node.shape))
+            made.append(write_encoded(state, node, coords, [data for _, data in pairs]))
         return concat(made, len(node.shape))

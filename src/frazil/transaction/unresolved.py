@@ -1,4 +1,4 @@
-"""Commits that failed and may have landed all the same, so that none is made twice."""
+"""Commits whose outcome is unknown: they failed, and may have landed all the same."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frazil.transaction.committing import Saved
 
 
 @dataclass(frozen=True, slots=True)
-class _Doubt:
+class _Unresolved:
     """A commit of unknown outcome, and a digest of the changes it was made of."""
 
     publication: Publication
@@ -22,7 +22,7 @@ class _Doubt:
     """None while it is under way"""
 
 
-class Doubts:
+class UnresolvedCommits:
     """What a session must remember of its own commits that may have landed unseen.
 
     A commit is noted before it is tried, so that not even an interrupt between two lines can
@@ -30,11 +30,11 @@ class Doubts:
     """
 
     def __init__(self) -> None:
-        self._open: list[_Doubt] = []
+        self._open: list[_Unresolved] = []
 
     def begin(self, publication: Publication, saved: Saved) -> None:
         """Note a commit that is about to be published."""
-        self._open.append(_Doubt(publication, saved))
+        self._open.append(_Unresolved(publication, saved))
 
     def keep(self, changes: ChangeSet) -> None:
         """Remember the commit that was begun last: nobody knows whether it has landed."""
@@ -58,18 +58,18 @@ class Doubts:
         Raises:
             ConflictError: it is, but the session has been changed since.
         """
-        for doubt in self._open:
-            entry, base = doubt.publication.entry, doubt.publication.base
-            if not has_landed(refs, doubt.publication.branch, entry.id, base):
+        for tried in self._open:
+            entry, base = tried.publication.entry, tried.publication.base
+            if not has_landed(refs, tried.publication.branch, entry.id, base):
                 continue
-            if changes is not None and doubt.digest != _digest(changes):
+            if changes is not None and tried.digest != _digest(changes):
                 raise ConflictError(
                     message="an earlier commit of this session, which seemed to fail, is in the "
                     f"history as snapshot {entry.id}; make changes since then in a new session",
                     expected_parent=str(base),
                     actual_parent=str(entry.id),
                 )
-            return doubt.saved
+            return tried.saved
         return None
 
 

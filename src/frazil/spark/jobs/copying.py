@@ -1,0 +1,107 @@
+"""Clones, exports and imports by URL, copied by Spark's tasks; `frazil.transfer` is how."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.run import JobReport, Progress
+from frazil.spark.location import open_pinned
+from frazil.spark.options.parsing import invalid_option
+from frazil.spark.runner import SparkRunner
+from frazil.spark.tasks import Options, target_of
+from frazil.transfer import cloning, zarr_export, zarr_import
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def clone(
+    url: str,
+    target: str,
+    *,
+    spark: SparkSession | None = None,
+    all_history: bool = False,
+    message: str | None = None,
+    options: Options | None = None,
+    target_options: Options | None = None,
+    progress: Progress | None = None,
+) -> JobReport:
+    """Copy one version of a repository, or all of it, as `frazil.clone` does.
+
+    Args:
+        url: `URL[@version]`; without a version for `all_history`.
+        target: an empty place.
+        spark: the session to use; the active or an embedded one by default.
+        all_history: copy all branches, tags and snapshots.
+        message: of the commit, when one version is copied.
+        options: options of the data source for `url`, such as `storage.region`.
+        target_options: the same for `target`.
+        progress: is told what is being done and how far it is.
+    """
+    source = target_of(url, options)
+    goal = target_of(target, target_options).location.storage()
+    if all_history and source.ref is not None:
+        raise invalid_option("the whole history has no version: leave it out of the URL")
+    repository = source.location.open()
+    chosen = repository if all_history else open_pinned(source.pin(repository), repository)
+    return cloning.clone(
+        chosen, goal, message=message, runner=SparkRunner(spark), progress=progress
+    )
+
+
+def export(
+    url: str,
+    path: str,
+    *,
+    spark: SparkSession | None = None,
+    group: str | None = None,
+    overwrite: bool = False,
+    options: Options | None = None,
+    path_options: Options | None = None,
+    progress: Progress | None = None,
+) -> JobReport:
+    """Copy one version of a repository to a plain Zarr v3 store, as `frazil.export` does.
+
+    `url` is `URL[@version]`; `options` are those of the data source for it, such as
+    `storage.region`, and `path_options` those for `path`.
+    """
+    source = target_of(url, options)
+    goal = target_of(path, path_options).location.storage()
+    repository = source.location.open()
+    return zarr_export.export(
+        open_pinned(source.pin(repository), repository),
+        goal,
+        group=group if group is not None else source.node,
+        overwrite=overwrite,
+        runner=SparkRunner(spark),
+        progress=progress,
+    )
+
+
+def import_zarr(
+    store: str,
+    url: str,
+    *,
+    spark: SparkSession | None = None,
+    group: str | None = None,
+    branch: str | None = None,
+    message: str | None = None,
+    store_options: Options | None = None,
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> JobReport:
+    """Copy a plain Zarr store into a repository, in one commit, as `frazil.import_zarr` does.
+
+    `url` is `URL[@branch]`; `options` are those of the data source for it, such as
+    `storage.region`, and `store_options` those for `store`.
+    """
+    goal = target_of(url, options)
+    return zarr_import.import_zarr(
+        target_of(store, store_options).location.storage(),
+        goal.location.storage(),
+        group=group if group is not None else goal.node,
+        branch=goal.branch if branch is None else branch,
+        message=message,
+        runner=SparkRunner(spark),
+        progress=progress,
+    )

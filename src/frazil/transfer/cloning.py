@@ -1,0 +1,213 @@
+"""Repositories copied from place to place: objects as they are, the entry point last."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from frazil.commit.by_repo_object import REPO_KEY
+from frazil.commit.config_file import CONFIG_KEY
+from frazil.errors import AlreadyExistsError, ErrorKind
+from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many
+from frazil.maintenance.needs import NativeNeeds, native_needs
+from frazil.masking import shown_url
+from frazil.model.nodes import ArrayNode
+from frazil.repository import Repository
+from frazil.run import Here, JobReport, Progress, Runner, by_size, commit_job, run_told
+from frazil.session import Session
+from frazil.storage.assets import CHUNK, CHUNKS
+from frazil.storage.base import PLAIN, Bytes, LostRace, Storage, absent
+from frazil.storage.constructors import storage_from_url
+from frazil.storage.local import LocalStorage
+from frazil.tip import Tip
+from frazil.transaction.context import Context
+from frazil.transaction.working import WorkingState
+
+TASK_BYTES: Final = 64 << 20
+"""Bytes that one item of work copies, unless a single object is larger."""
+BATCH_BYTES: Final = 16 << 20
+"""Bytes that are in memory at a time, with the same exception."""
+TASK_CHUNKS: Final = 4096
+REFS: Final = "refs/"
+
+
+def clone(
+    source: Session | Repository,
+    target: Storage | str | os.PathLike[str],
+    *,
+    message: str | None = None,
+    runner: Runner = Here(),  # noqa: B008 - a frozen record
+    progress: Progress | None = None,
+) -> JobReport:
+    """Copy one version of a repository, or all of it, to another place.
+
+    Chunk objects are copied as they are and keep their names; virtual chunks stay where they are.
+    One version becomes the only commit on `main` of a new repository. The whole history is every
+    branch, tag and snapshot as of the beginning of the copy.
+
+    Args:
+        source: a session for the version it is based on, or a repository for all of it.
+        target: an empty place: a storage, a path or a URL.
+        message: of the commit, when one version is copied.
+        runner: what copies; threads of this process by default.
+        progress: is told what is being done and how far it is.
+
+    Raises:
+        AlreadyExistsError: there is something at the target.
+    """
+    goal = storage_at(target)
+    if isinstance(source, Repository):
+        return _clone_all(source.storage, goal, runner, progress)
+    context = source.state.context
+    state = WorkingState(context, source.state.base_id)
+    tip = _empty_repository(goal, context)
+    tables = {node.path: state.table(node) for node in state.arrays()}
+    needs = NativeNeeds()
+    for table in tables.values():
+        needs.add(*native_needs(table))
+    ids, ends = needs.rows()
+    keys = [CHUNKS + name for name in crockford_many(ids)]
+    size_bytes = _copy(runner, CopyObjects(context.place, goal), keys, ends.tolist(), progress)
+    writing = tip.writable_session()
+    for node in sorted(state.tree, key=lambda each: each.path):
+        writing.state.set_metadata(node.path, node.user_data)
+        if isinstance(node, ArrayNode):
+            writing.state.set_table(writing.state.array(node.path), tables[node.path])
+    shown, base = place_name(context.place), source.snapshot_id
+    facts = {"cloned-from": shown, "cloned-snapshot": base, "added-bytes": size_bytes}
+    text = message or f"Clone {shown} at {base}"
+    snapshot = None
+    if len(state.tree):
+        snapshot = commit_job(writing, "clone", text, {**facts, **runner.facts()})
+    return JobReport(snapshot, tuple(tables), sum(map(len, tables.values())), size_bytes, len(keys))
+
+
+def storage_at(place: Storage | str | os.PathLike[str]) -> Storage:
+    """The storage of a place that a user named."""
+    return place if isinstance(place, Storage) else storage_from_url(os.fspath(place))
+
+
+def place_name(storage: Storage) -> str:
+    """A place as people write it, without secrets."""
+    return storage.path if isinstance(storage, LocalStorage) else shown_url(storage.url)
+
+
+def _empty_repository(storage: Storage, like: Context) -> Tip:
+    """The first snapshot of a new repository with the settings of another.
+
+    An empty one that is there will do.
+    """
+    if not Repository.exists(storage):
+        config = Repository.fetch_config(like.place)
+        Repository.create(storage, config=config, spec_version=like.generation.number)
+    tip = Repository.open(storage).tip("main")
+    if tip.snapshot_id != str(INITIAL_SNAPSHOT_ID):
+        raise AlreadyExistsError(
+            "there is a repository with commits at the target",
+            kind=ErrorKind.PARENT_DIRECTORY_NOT_CLEAN,
+            url=place_name(storage),
+        )
+    return tip
+
+
+def _clone_all(
+    storage: Storage, target: Storage, runner: Runner, progress: Progress | None
+) -> JobReport:
+    require_empty(target)
+    # What the entry points, read first, lead to was there before the listing began.
+    first = {key: storage.get(key) for key in _entries(storage)}
+    rest = [item for item in storage.list("") if not _is_entry(item.key)]
+    sizes = [item.size_bytes for item in rest]
+    keys = [item.key for item in rest]
+    size_bytes = _copy(runner, CopyObjects(storage, target), keys, sizes, progress)
+    for key, data in sorted(first.items()):
+        if data is not None and isinstance(target.put_if(key, data, None), LostRace):
+            raise _occupied(target)
+    made = Repository.open(target).lookup_branch("main")
+    chunks = sum(key.startswith(CHUNKS) for key in keys)
+    return JobReport(made, (), chunks, size_bytes, len(rest))
+
+
+def _entries(storage: Storage) -> list[str]:
+    """The keys of the objects that make the others a repository; the last one counts."""
+    return [
+        key
+        for key in (REPO_KEY, CONFIG_KEY, *(item.key for item in storage.list(REFS)))
+        if storage.head(key) is not None
+    ]
+
+
+def _is_entry(key: str) -> bool:
+    return key in (REPO_KEY, CONFIG_KEY) or key.startswith(REFS)
+
+
+def require_empty(storage: Storage) -> None:
+    """Refuse a place where something is.
+
+    Raises:
+        AlreadyExistsError: something is there.
+    """
+    if not storage.is_empty():
+        raise _occupied(storage)
+
+
+def _occupied(storage: Storage) -> AlreadyExistsError:
+    return AlreadyExistsError(
+        "the target is not empty",
+        kind=ErrorKind.PARENT_DIRECTORY_NOT_CLEAN,
+        url=place_name(storage),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CopyObjects:
+    """Copies objects by their keys."""
+
+    source: Storage
+    target: Storage
+
+    def __call__(self, item: tuple[list[str], list[int]]) -> int:
+        """Copy some objects; `item` has their keys and about their sizes."""
+        keys, sizes = item
+        done = 0
+        for part in by_size(sizes, BATCH_BYTES):
+            pairs = fetch_all(self.source, [keys[number] for number in part])
+            done += sum(len(data) for _, data in pairs)
+            is_chunk = all(key.startswith(CHUNKS) for key, _ in pairs)
+            self.target.put_many(pairs, CHUNK if is_chunk else PLAIN)
+        return done
+
+
+def fetch_all(storage: Storage, keys: Sequence[str]) -> list[tuple[str, Bytes]]:
+    """Objects with their keys.
+
+    Raises:
+        StorageError: one is not there.
+    """
+    pairs: list[tuple[str, Bytes]] = []
+    found = storage.get_many([(key, None, None) for key in keys])
+    for key, data in zip(keys, found, strict=True):
+        if data is None:
+            raise absent(key)
+        pairs.append((key, data))
+    return pairs
+
+
+def _copy(
+    runner: Runner,
+    work: CopyObjects,
+    keys: Sequence[str],
+    sizes: Sequence[int],
+    progress: Progress | None,
+) -> int:
+    items = [
+        ([keys[n] for n in part], [sizes[n] for n in part])
+        for part in by_size(sizes, TASK_BYTES, TASK_CHUNKS)
+    ]
+    counts = [len(names) for names, _ in items]
+    answers = run_told(
+        runner, work, items, progress, "objects", counts=counts, size_bytes=sum(sizes)
+    )
+    return sum(size for _, size in answers)
