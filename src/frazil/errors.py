@@ -25,7 +25,7 @@ because errors cross process borders.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
@@ -190,6 +190,11 @@ class IcechunkError(Exception):
         """Note what was being done when this happened; callers add theirs on its way up."""
         inner, outer = self.facts.get("during"), safe(operation)
         self.facts["during"] = f"{inner} < {outer}" if inner else outer
+        return self
+
+    def of_chunk(self, array: str, chunk: Iterable[int]) -> Self:
+        """Note which chunk of which array this is about."""
+        self.facts |= {"array": array, "chunk": tuple(map(int, chunk))}
         return self
 
     def __str__(self) -> str:
@@ -372,3 +377,13 @@ class FormatError(FrazilError):
 
 class InternalError(FrazilError):
     """A broken promise inside Frazil: a bug worth reporting."""
+
+
+def unsuitable(message: str, **facts: object) -> InvalidInputError:
+    """The error for data that cannot be what is asked for."""
+    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA, **facts)
+
+
+def invalid_option(message: str, **facts: object) -> InvalidInputError:
+    """The error for a wrong option or argument."""
+    return InvalidInputError(message, kind=ErrorKind.INVALID_OPTION, **facts)

@@ -3,59 +3,49 @@
 from __future__ import annotations
 
 import contextlib
-import copy
-import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from frazil.async_twins import AsyncItems, with_async_twins
 from frazil.bulk.array import BulkArray
 from frazil.commit.base import Publication, moved
 from frazil.commit.by_repo_object import require_moves
 from frazil.errors import (
-    AlreadyExistsError,
     ConflictError,
     ErrorKind,
-    NodeNotFoundError,
     ReadOnlyError,
     RefNotFoundError,
     SessionStateError,
     SnapshotNotFoundError,
 )
-from frazil.ids import INITIAL_SNAPSHOT_ID, NodeId, SnapshotId, is_below, node_path, parent_path
+from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, node_path
 from frazil.model.chunks import ChunkType, InlineRef, NativeRef, VirtualRef
 from frazil.model.config import RepositoryConfig
 from frazil.model.display import Field, Literal, Shown
-from frazil.model.history import SnapshotEntry
-from frazil.model.marks import inherited, replacing
-from frazil.model.nodes import GroupNode
-from frazil.model.values import ConflictDetector, ConflictSolver, Diff, SessionMode
+from frazil.model.history import SnapshotEntry, TransactionLog
+from frazil.model.values import ConflictSolver, Diff, SessionMode
 from frazil.naming import OURS
 from frazil.session_async import AsyncSession
 from frazil.transaction.changeset import ChangeSet
-from frazil.transaction.committing import Saved, save, start_save
+from frazil.transaction.committing import Saved, commit_metadata, save, start_save
 from frazil.transaction.context import Context
 from frazil.transaction.diff import diff_of
-from frazil.transaction.doubt import Doubts
 from frazil.transaction.draft import summarise
+from frazil.transaction.forks import merge_state
 from frazil.transaction.long_open import confirm_chunks
-from frazil.transaction.mergeable import merge_changes, require_same_meaning
+from frazil.transaction.moving import check_move
 from frazil.transaction.numbering import NodeIds
 from frazil.transaction.preload import prefetch
-from frazil.transaction.rebasing import rebase, rebase_to
+from frazil.transaction.rebasing import rebase
 from frazil.transaction.reindex import reindex_array, shift_array
 from frazil.transaction.reliance import Reliance
-from frazil.transaction.tree import nodes_of
+from frazil.transaction.unresolved import UnresolvedCommits
 from frazil.transaction.working import WorkingState, rearranges_only
 
 # Stores bring zarr along, which whoever only looks at a snapshot need not wait for.
 if TYPE_CHECKING:
     from frazil.store import FrazilStore
 
-S = TypeVar("S", bound="FrazilStore")
-
-RESERVED = "__icechunk"
-"""Key of commit metadata that the format keeps for itself."""
 NO_NUMBERS: Final[NodeIds] = {}
 
 
@@ -79,6 +69,9 @@ class Session(AsyncSession, Shown):
 
     shown_name = "session.Session"
     shown_package = OURS
+    is_fork: ClassVar[bool] = False
+    origins: NodeIds = NO_NUMBERS
+    """of nodes that a fork knows by numbers: their ids in the session the fork came from"""
 
     def __init__(
         self,
@@ -92,7 +85,7 @@ class Session(AsyncSession, Shown):
         self.state = WorkingState(context, base, changes)
         self._branch = branch
         self._mode = mode
-        self._doubts = Doubts()
+        self._unresolved = UnresolvedCommits()
         self.state.editable = mode == SessionMode.writable
         self.state.rearranges = mode == SessionMode.rearrange
 
@@ -125,17 +118,10 @@ class Session(AsyncSession, Shown):
 
     @property
     def store(self) -> FrazilStore:
-        """The Zarr store of this session; zarr-python then reads and writes it in bulk."""
+        """The Zarr store of this session."""
         from frazil.store import FrazilStore
 
-        return self._seen_as(FrazilStore)
-
-    def _seen_as(self, store: type[S]) -> S:
-        """A store of the given class over this session."""
-        from frazil import codec_pipeline
-
-        codec_pipeline.install()
-        return store(self)
+        return FrazilStore(self)
 
     def array(self, path: str) -> BulkArray:
         """An array of this session that reads regions into numpy, many chunks at once.
@@ -223,9 +209,6 @@ class Session(AsyncSession, Shown):
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        from frazil import codec_pipeline
-
-        codec_pipeline.install()  # stores and arrays come to worker processes without `store`
         context: Context = state["context"]
         Session.__init__(
             self,
@@ -314,30 +297,7 @@ class Session(AsyncSession, Shown):
                 kind=ErrorKind.NON_REARRANGE_SESSION,
             )
         source, target = node_path(from_path), node_path(to_path)
-        tree = self.state.tree
-        if tree.get(source) is None:
-            raise NodeNotFoundError(f"node not found at {source!r}")
-        if source == target or is_below(target, source):
-            raise SessionStateError(
-                f"cannot move {source!r} into itself or its own descendant {target!r}",
-                kind=ErrorKind.MOVE_INTO_SELF_OR_DESCENDANT,
-            )
-        if tree.get(target) is not None:
-            raise AlreadyExistsError(
-                f"move would overwrite existing node at {target!r}",
-                kind=ErrorKind.MOVE_WONT_OVERWRITE,
-            )
-        parent = tree.get(parent_path(target))
-        if parent is None:
-            raise SessionStateError(
-                f"the destination's parent group {parent_path(target)!r} does not exist",
-                kind=ErrorKind.MOVE_DESTINATION_PARENT_MISSING,
-            )
-        if not isinstance(parent, GroupNode):
-            raise SessionStateError(
-                f"the destination's parent {parent.path!r} is an array, not a group",
-                kind=ErrorKind.MOVE_DESTINATION_PARENT_NOT_GROUP,
-            )
+        check_move(self.state.tree, source, target)
         self.state.move_node(source, target)
 
     def shift_array(self, array_path: str, chunk_offset: Iterable[int]) -> None:
@@ -428,37 +388,62 @@ class Session(AsyncSession, Shown):
             if earlier := self._landed():
                 return self._finish(earlier)
             raise moved(base, tip, branch)
-        with self.state.closing():
-            own_metadata = self._metadata(metadata, own)
-            saved, wait = start_save(self.state, message, own_metadata, parent=base)
-            return self._publish(self._publication(branch, saved.entry(base)), saved, wait)
+        return self._put(message, metadata, own)
 
-    def _publication(
-        self, branch: str, entry: SnapshotEntry, *, amends: bool = False
-    ) -> Publication:
-        """What is asked of the repository: a new tip, if all that it builds upon is there."""
-        requires = frozenset(self.state.changes.sources)
-        return Publication(branch, self.state.base_id, entry, amends=amends, requires=requires)
+    def _put(
+        self,
+        message: str,
+        metadata: dict[str, Any] | None,
+        own: dict[str, Any],
+        *,
+        replaces: SnapshotEntry | None = None,
+        earlier: TransactionLog | None = None,
+        rewrite_manifests: bool = False,
+    ) -> str:
+        """Save the changes and make them the tip of the branch, in the place of `replaces`.
+
+        `earlier` is the log of the replaced commit.
+        """
+        branch, state, base = self._on_branch(), self.state, self.state.base_id
+        parent = base if replaces is None else replaces.parent_id
+        pruned = () if replaces is None else replaces.pruned_ancestor_tx_logs
+        with state.closing():
+            saved, wait = start_save(
+                state,
+                message,
+                commit_metadata(state, metadata, own, replaces=replaces is not None),
+                parent=parent,
+                earlier=earlier,
+                rewrite_manifests=rewrite_manifests,
+            )
+            publication = Publication(
+                branch,
+                base,
+                saved.entry(parent, pruned),
+                amends=replaces is not None,
+                requires=frozenset(state.changes.sources),
+            )
+            return self._publish(publication, saved, wait)
 
     def _publish(self, publication: Publication, saved: Saved, wait: Callable[[], None]) -> str:
         changes = self.state.changes
-        self._doubts.begin(publication, saved)
+        self._unresolved.begin(publication, saved)
         try:
             self.state.context.refs.publish(publication, wait)
             confirm_chunks(self.state.context, publication, changes)
             return self._finish(saved)
         except (ConflictError, SnapshotNotFoundError, RefNotFoundError):
-            self._doubts.drop()  # the repository has said no
+            self._unresolved.drop()  # the repository has said no
             raise
         except BaseException:
             # An interrupt tells as little as a lost reply does: the commit may have landed.
-            self._doubts.keep(changes)
+            self._unresolved.keep(changes)
             raise
 
     def _landed(self) -> Saved | None:
         """A commit of these changes that seemed to fail and is in the history all the same."""
         changes = None if self.state.is_closed else self.state.changes
-        return self._doubts.landed(self.state.context.refs, changes)
+        return self._unresolved.landed(self.state.context.refs, changes)
 
     def amend(
         self,
@@ -499,17 +484,14 @@ class Session(AsyncSession, Shown):
                 "the commit to amend moved nodes; only a rearrange session can amend it",
                 kind=ErrorKind.REARRANGE_SESSION_ONLY,
             )
-        with self.state.closing():
-            saved, wait = start_save(
-                self.state,
-                message,
-                self._metadata(metadata, own, replaces=True),
-                parent=replaced.parent_id,
-                earlier=earlier,
-                rewrite_manifests=rewrite_manifests,
-            )
-            entry = saved.entry(replaced.parent_id, replaced.pruned_ancestor_tx_logs)
-            return self._publish(self._publication(branch, entry, amends=True), saved, wait)
+        return self._put(
+            message,
+            metadata,
+            own,
+            replaces=replaced,
+            earlier=earlier,
+            rewrite_manifests=rewrite_manifests,
+        )
 
     def _replaceable(self, entry: SnapshotEntry) -> SnapshotEntry:
         if entry.parent_id is None or entry.id == INITIAL_SNAPSHOT_ID:
@@ -524,7 +506,8 @@ class Session(AsyncSession, Shown):
         context, base = self.state.context, self.state.base_id
         context.refs.require_online()
         with self.state.closing():
-            saved = save(self.state, message, self._metadata(metadata, {}), parent=base)
+            own = commit_metadata(self.state, metadata, {})
+            saved = save(self.state, message, own, parent=base)
             requires = frozenset(self.state.changes.sources)
             context.refs.register_detached(saved.entry(base), requires)
             return self._finish(saved)
@@ -537,17 +520,8 @@ class Session(AsyncSession, Shown):
         own = {"splitting_config": self.state.context.splitting_summary()}
         if amend:
             return self._amend(message, metadata, own, rewrite_manifests=True)
-        branch, context, base = self._on_branch(), self.state.context, self.state.base_id
-        context.refs.require_online()
-        with self.state.closing():
-            saved, wait = start_save(
-                self.state,
-                message,
-                self._metadata(metadata, own),
-                parent=base,
-                rewrite_manifests=True,
-            )
-            return self._publish(self._publication(branch, saved.entry(base)), saved, wait)
+        self.state.context.refs.require_online()
+        return self._put(message, metadata, own, rewrite_manifests=True)
 
     def rebase(self, solver: ConflictSolver) -> None:
         """Put the changes on top of the newest snapshot of the branch.
@@ -565,7 +539,7 @@ class Session(AsyncSession, Shown):
                 actual_parent=str(earlier.snapshot.id),
             )
         if rebase(self.state, branch, solver):
-            self._doubts.clear()
+            self._unresolved.clear()
 
     # --- working together ---
 
@@ -613,51 +587,13 @@ class Session(AsyncSession, Shown):
         for other in others:
             self._require_mergeable(other)
         for other in others:
-            if other is self:
-                continue
-            changes = other.state.changes
-            if isinstance(other, ForkSession):
-                changes = self._caught_up(other)
-            with self.state.editing():
-                require_same_meaning(self.state.changes, changes, self._documents(other))
-                merge_changes(self.state.changes, changes)
-                self.state.reliance |= other.state.reliance
-                self.state.move_base(self.state.base_id)
-
-    def _caught_up(self, fork: ForkSession) -> ChangeSet:
-        """The changes of a fork, on top of the commits that this session has been rebased to."""
-        changes = fork.state.changes
-        if fork.origins:
-            changes = changes.renamed(fork.origins)
-        began, now = fork.state.known_base, self.state.known_base
-        if began == now or changes.is_empty:
-            return changes
-        behind = WorkingState(self.state.context, began, copy.deepcopy(changes))
-        behind.reliance = fork.state.reliance
-        rebase_to(behind, now, ConflictDetector())
-        return behind.changes
-
-    def _documents(self, other: Session) -> Callable[[bool, NodeId], bytes | None]:
-        """Look up the metadata an array had when this session began, or the other one."""
-        # Not with the other's context: that of each worker has caches of its own.
-        assets, numbers = self.state.context.assets, NO_NUMBERS
-        if isinstance(other, ForkSession):
-            numbers = {node_id: number for number, node_id in other.origins.items()}
-
-        def look_up(is_ours: bool, node_id: NodeId) -> bytes | None:
-            if is_ours:
-                found = nodes_of(self.state.base.nodes, {node_id})
-            else:
-                known = numbers.get(node_id, node_id)
-                found = nodes_of(assets.snapshot(other.state.base_id).nodes, {known})
-            return found[0].user_data if found else None
-
-        return look_up
+            if other is not self:
+                merge_state(self.state, other.state, other.origins, fork=other.is_fork)
 
     def _require_mergeable(self, other: Session) -> None:
-        if isinstance(other, ForkSession) or other is self or not other.has_uncommitted_changes:
+        if other.is_fork or other is self or not other.has_uncommitted_changes:
             return
-        if isinstance(self, ForkSession):
+        if self.is_fork:
             raise SessionStateError(
                 "only forks can be merged into a fork: merge it into the session it came from",
                 kind=ErrorKind.MERGE_NOT_ALLOWED,
@@ -676,23 +612,8 @@ class Session(AsyncSession, Shown):
         self.state.close(saved.snapshot.id)
         self._mode = SessionMode.readonly
         self._branch = None
-        self._doubts.clear()  # last: an interrupt above leaves what tells that this was done
+        self._unresolved.clear()  # last: an interrupt above leaves what tells that this was done
         return str(saved.snapshot.id)
-
-    def _metadata(
-        self, given: dict[str, Any] | None, own: dict[str, Any], *, replaces: bool = False
-    ) -> dict[str, Any]:
-        """What a commit says, with the marks of the one it builds upon or takes the place of."""
-        metadata = {**self.state.context.default_commit_metadata, **(given or {})}
-        if own:
-            ours = metadata.get(RESERVED)
-            metadata[RESERVED] = {**(ours if isinstance(ours, dict) else {}), **own}
-        try:
-            json.dumps(metadata, allow_nan=True)
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"commit metadata must be what JSON can hold: {error}") from error
-        base = self.state.context.refs.entry_as_known(self.state.base_id).metadata
-        return replacing(metadata, base) if replaces else inherited(metadata, base)
 
     def _on_branch(self) -> str:
         if self._branch is None:
@@ -717,8 +638,7 @@ class ForkSession(Session):
     """A writable copy of a session for a worker: it pickles, and is merged back to commit."""
 
     shown_name = "session.ForkSession"
-    origins: NodeIds = NO_NUMBERS
-    """of nodes that are known here by numbers: their ids in the session the fork came from"""
+    is_fork = True
 
     @classmethod
     def with_nodes_of(cls, session: Session) -> ForkSession:

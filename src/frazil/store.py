@@ -22,6 +22,8 @@ from zarr.abc.store import (
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from frazil.async_twins import AsyncItems, with_async_twins
+from frazil.codec_pipeline import install
+from frazil.codec_pipeline.stores import LARGE_VALUE, BulkStore
 from frazil.errors import (
     ErrorKind,
     InvalidInputError,
@@ -32,16 +34,13 @@ from frazil.errors import (
 from frazil.model.chunks import VirtualRef
 from frazil.model.config import VirtualChunkSpec
 from frazil.model.display import Field, Shown
-from frazil.model.display import Literal as Shows
+from frazil.model.display import Literal as Verbatim
 from frazil.naming import OURS
 from frazil.storage.base import pool
 from frazil.transaction.keys import ChunkKey, clean_path, invalid
 from frazil.transaction.keyspace import From, KeySpace, Last, Pending, Range, Span
 from frazil.transaction.virtual_refs import ChunkBatch, chunk_batches, set_virtual_columns
 from frazil.transaction.working import WorkingState
-
-LARGE_VALUE: Final = 256 * 1024
-"""So many bytes are worth a thread even on a local disk: others encode and decode meanwhile."""
 
 TURN: Final = 256
 """So many keys of a listing in memory are told before others may run."""
@@ -94,8 +93,13 @@ def to_span(request: ByteRequest | None) -> Span | None:
 
 
 @with_async_twins("set_virtual_ref", "set_virtual_refs", "set_virtual_refs_arr")
-class FrazilStore(Shown, Store):
-    """A Zarr v3 store over a session; get one from `Session.store`."""
+class FrazilStore(Shown, BulkStore):
+    """A Zarr v3 store over a session; get one from `Session.store`.
+
+    Making one puts the pipeline that reads and writes many chunks at once into zarr's
+    configuration, for Frazil stores only; `frazil.config.set(fast_zarr=False)` or
+    `frazil.disable_fast_zarr()` leaves that as it is.
+    """
 
     shown_name = "FrazilStore"
     shown_package = OURS
@@ -109,8 +113,14 @@ class FrazilStore(Shown, Store):
         self._bind()
 
     def _bind(self) -> None:
+        install()
         self._keys = self.keys_of(self._session.state)
         self._inline = self._session.state.context.storage.answers_inline
+
+    @property
+    def state(self) -> WorkingState:
+        """The working state of the session."""
+        return self._session.state
 
     @property
     def session(self) -> Any:  # noqa: ANN401 - sessions are made above this layer
@@ -136,9 +146,9 @@ class FrazilStore(Shown, Store):
     def shown_fields(self) -> Iterable[Field]:
         """What `repr` shows."""
         yield Field("read_only", not self._may_write)
-        yield Field("snapshot_id", Shows(self._session.snapshot_id))
+        yield Field("snapshot_id", Verbatim(self._session.snapshot_id))
         if not self._session.read_only:
-            yield Field("branch", Shows(self._session.branch or ""))
+            yield Field("branch", Verbatim(self._session.branch or ""))
             yield Field("has_uncommitted_changes", self._session.has_uncommitted_changes)
 
     def with_read_only(self, read_only: bool = False) -> Self:
@@ -226,11 +236,10 @@ class FrazilStore(Shown, Store):
         found = self._keys.find(key, span)
         if not isinstance(found, Pending):
             return found
-        read = self._session.state.read
+        context = self._session.state.context
         if isinstance(found.ref, VirtualRef) or found.end - found.start >= LARGE_VALUE:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(pool(), read, found.ref, found.start, found.end)
-        return read(found.ref, found.start, found.end)
+            return await asyncio.get_running_loop().run_in_executor(pool(), found.read, context)
+        return found.read(context)
 
     def get_sync(
         self,

@@ -13,7 +13,7 @@ from frazil.storage.base import Fetched, LostRace, Storage, Written
 from frazil.storage.credentials import AnyAzureCredential, azure_credentials
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import AzurePlace
-from tests.contract.storage_contract import StorageContract
+from frazil.testing.storage import StorageContract
 from tests.support.servers import HOST, AzureServer, CuttingProxy
 
 pytestmark = pytest.mark.soak

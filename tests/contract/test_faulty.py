@@ -7,8 +7,8 @@ import pytest
 from frazil.errors import StorageError
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
-from tests.contract.storage_contract import StorageContract
-from tests.support.faulty import Fault, FaultyStorage, Trouble
+from frazil.testing.faulty import Fault, FaultyStorage, Trouble
+from frazil.testing.storage import StorageContract
 
 
 class TestFaultyStorage(StorageContract):

@@ -8,7 +8,7 @@ import pytest
 
 from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
-from tests.contract.storage_contract import StorageContract
+from frazil.testing.storage import StorageContract
 
 
 class TestLocalStorage(StorageContract):

@@ -7,7 +7,7 @@ import pytest
 from frazil.storage.base import Storage
 from frazil.storage.latency import LatencyStorage
 from frazil.storage.memory import MemoryStorage
-from tests.contract.storage_contract import StorageContract
+from frazil.testing.storage import StorageContract
 
 
 class TestMemoryStorage(StorageContract):

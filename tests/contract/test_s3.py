@@ -17,7 +17,7 @@ from frazil.storage.base import Fetched, LostRace, Storage, Version, Written
 from frazil.storage.credentials import s3_static_credentials
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import S3Place
-from tests.contract.storage_contract import StorageContract
+from frazil.testing import CommitContract, StorageContract
 from tests.support.servers import REGION, CuttingProxy, S3Server, send
 
 
@@ -298,3 +298,13 @@ class TestBucketRoot:
         ObjectStorage(place_on(server, ""), legacy_rooted_keys=False).put("repo", b"plain")
         with pytest.raises(Exception, match="legacy_rooted_keys"):
             ObjectStorage(place_on(server, "")).get("repo")
+
+
+class TestCommitsOnS3(CommitContract):
+    @pytest.fixture(params=["v2"])
+    def spec(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
+
+    @pytest.fixture
+    def storage(self, s3_server: S3Server) -> Storage:
+        return ObjectStorage(place_on(s3_server, f"commits/{uuid4().hex}"))

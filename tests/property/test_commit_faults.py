@@ -16,6 +16,7 @@ from frazil.session import Session
 from frazil.storage.base import PLAIN, Attributes, Bytes, LostRace, Storage, Version, Written
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 from tests.support import actions
 from tests.support.actions import (
     CASES,
@@ -31,7 +32,6 @@ from tests.support.actions import (
 )
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
-from tests.support.faulty import Fault, FaultyStorage, Trouble
 from tests.support.nodes import contents, group_document, write_keys
 
 TROUBLES = (Trouble.FAIL, Trouble.LOSE_REPLY)

@@ -13,9 +13,9 @@ from frazil.commit.upgrades import UNDER_WAY
 from frazil.fsck import fsck
 from frazil.maintenance.upgrade import upgrade_v1_to_v2
 from frazil.storage.memory import MemoryStorage
+from frazil.testing.faulty import FaultyStorage
 from tests.races.test_deleting import copy_of
 from tests.support.ages import AT_ONCE
-from tests.support.faulty import FaultyStorage
 from tests.unit.maintenance.samples import keys, later, make, messages, put, values
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TypeAlias, TypeVar
 
 from frazil.storage.base import Answers, Deleted, Listed, Storage
-from tests.support.faulty import ANY, FaultyStorage
+from frazil.testing.faulty import ANY, FaultyStorage
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import subprocess
@@ -20,6 +21,7 @@ NAMES: dict[str, list[str]] = json.loads((HERE / "facade_names.json").read_text(
 SIGNATURES: dict[str, Any] = json.loads((HERE / "facade_signatures.json").read_text())
 OPTIONAL = ("xarray", "dask")
 OURS: list[str] = vars(frazil)["__all__"]
+MADE: dict[str, dict[str, str]] = vars(icechunk)["_MADE"]
 KINDS = {"pos": 0, "any": 1, "args": 2, "kw": 3, "kwargs": 4}
 
 
@@ -32,7 +34,7 @@ def test_modules_have_the_official_names(module: str) -> None:
 
 
 def test_nothing_else_is_public() -> None:
-    assert sorted(icechunk.__all__) == NAMES[""]
+    assert sorted(vars(icechunk)["__all__"]) == NAMES[""]
 
 
 def resolve(dotted: str) -> object:
@@ -123,6 +125,20 @@ def test_type_checkers_see_the_same_names() -> None:
     stub = (Path(frazil.__file__).parent / "__init__.pyi").read_text()
     told = {line.rpartition(" as ")[2].rstrip(",") for line in stub.splitlines() if " as " in line}
     assert told | {"__version__"} == set(OURS)
+
+
+@pytest.mark.parametrize("module", MADE)
+def test_type_checkers_see_the_names_of_modules_made_from_the_table(module: str) -> None:
+    stub = ast.parse((Path(icechunk.__file__).parent / f"{module}.pyi").read_text())
+    told = {
+        (each.module, name.name, name.asname)
+        for each in stub.body
+        if isinstance(each, ast.ImportFrom)
+        for name in each.names
+    }
+    assert told == {
+        (home, name, name) for home, names in MADE[module].items() for name in names.split()
+    }
 
 
 @pytest.mark.parametrize(

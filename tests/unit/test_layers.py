@@ -16,18 +16,20 @@ SOURCE: Final = Path(__file__).resolve().parents[2] / "src" / "frazil"
 # Foundations first. Names on one line are one layer; a dotted name is a room with its own place.
 LAYERS: Final = (
     ("naming", "masking"),
-    ("errors", "logs", "config", "spelling"),
+    ("errors", "logs", "config", "spelling", "texts"),
+    ("cf",),
     ("ids",),
     ("async_twins",),
     ("model",),
     ("urls",),
+    ("flatbuf",),
     ("formats",),
     ("storage",),
     ("commit",),
     ("transaction",),
     ("bulk",),
-    ("store",),
     ("codec_pipeline",),
+    ("store",),
     ("session", "session_async"),  # what users hold; it hands out a store over the parts below
     ("tip",),
     ("run",),  # one function over many items, and the commit of what it stored
@@ -39,7 +41,7 @@ LAYERS: Final = (
     ("repository",),
     ("fsck", "transfer"),
     ("upgrade",),
-    ("xarray", "dask", "distributed"),
+    ("xarray", "dask", "distributed", "testing"),
     ("ingestion",),
     ("",),  # the package itself: what `import frazil` offers
     ("icechunk",),

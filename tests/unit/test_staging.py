@@ -18,8 +18,8 @@ from frazil.errors import (
 )
 from frazil.repository.staging import AUDIT, Keep
 from frazil.session import Session
+from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 from tests.support.checks import check_repository
-from tests.support.faulty import Fault, FaultyStorage, Trouble
 from tests.support.generations import ALL, IDS
 
 

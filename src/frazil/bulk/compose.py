@@ -314,8 +314,7 @@ class Composer:
         try:
             return self._chain.decode(data, self._source.shape(row))
         except FormatError as error:
-            chunk = tuple(self._source.coords[row].tolist())
-            error.facts |= {"array": self._target.node.path, "chunk": chunk}
+            error.of_chunk(self._target.node.path, self._source.coords[row])
             raise
 
     def _chunk(self, row: int, old: Array | None) -> Array:

@@ -28,7 +28,7 @@ from frazil.bulk.fetch import (
 )
 from frazil.bulk.grid import I64
 from frazil.bulk.plan import Plan
-from frazil.errors import FormatError
+from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef
 from frazil.model.nodes import ArrayNode, Coordinates
 from frazil.storage.base import Storage, shared
@@ -175,13 +175,13 @@ def _read_one(
         places = plan.run(range(1), out)
         try:
             check_length(ref.length, chain.encoded_limit(plan.largest))
-            data = source.state.read(ref)
+            data = source.state.context.read_chunk(ref)
             if places is None:
                 plan.put(0, chain.decode(data, plan.shape(0)), out)
             else:
                 chain.decode_into(data, places[1][0, ...])
-        except FormatError as error:
-            error.facts |= {"array": source.node.path, "chunk": coords}
+        except (FormatError, StorageError) as error:
+            error.of_chunk(source.node.path, coords)
             raise
     if progress is not None:
         progress(1, 1, 0 if ref is None else ref.length)
@@ -197,8 +197,7 @@ def _check_lengths(source: Source, plan: Plan, rows: range, refs: References) ->
             # A chunk as large as its array says: it must be there before memory is taken for it.
             require_last_byte(source.state, refs, row)
     except FormatError as error:
-        coords = plan.coords(range(rows.start + row, rows.start + row + 1))[0]
-        error.facts |= {"array": source.node.path, "chunk": tuple(coords.tolist())}
+        error.of_chunk(source.node.path, plan.coords(range(rows.start + row, rows.stop))[0])
         raise
 
 
@@ -340,9 +339,7 @@ class _Job:
 
     def _named(self, error: FormatError, row: int) -> FormatError:
         """Say which chunk it is."""
-        coords = tuple(self._plan.coords(range(row, row + 1))[0].tolist())
-        error.facts |= {"array": self._source.node.path, "chunk": coords}
-        return error
+        return error.of_chunk(self._source.node.path, self._plan.coords(range(row, row + 1))[0])
 
 
 def _memories(places: Array) -> list[memoryview]:

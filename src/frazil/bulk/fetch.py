@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.bulk.grid import I64
-from frazil.errors import ErrorKind, FormatError
+from frazil.errors import ErrorKind, FormatError, StorageError
 from frazil.ids import crockford_many
+from frazil.masking import shown_url
 from frazil.model.chunks import ChunkTable, ChunkType, Rows, VirtualRef
 from frazil.model.lookup import lookup_for
 from frazil.model.nodes import ArrayNode, ManifestRef
@@ -46,6 +47,10 @@ class References:
     row: Rows
     """their row in it"""
     tables: Sequence[ChunkTable]
+    coords: npt.NDArray[np.integer]
+    """(n, ndim)"""
+    array: str = ""
+    """path of the array, where that is known"""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -60,7 +65,12 @@ class References:
             chunk_id=self.chunk_id[rows],
             table=self.table[rows],
             row=self.row[rows],
+            coords=self.coords[rows],
         )
+
+    def chunk(self, row: int) -> tuple[str, npt.NDArray[np.integer]]:
+        """The array and the coordinates of a chunk, for an error to name."""
+        return self.array, self.coords[row]
 
     def part(self, rows: Rows, offset: I64, length: I64) -> References:
         """Ranges of the chunks in some rows, as references of their own."""
@@ -110,6 +120,8 @@ def find_chunks(
         table=np.zeros(n, np.int32),
         row=np.zeros(n, np.intp),
         tables=(),
+        array=node.path,
+        coords=coords,
     )
     tables: list[ChunkTable] = []
     rest = _from_changes(state, node, coords, changes or state.changes, found, tables)
@@ -199,9 +211,31 @@ def fetch_into(state: WorkingState, refs: References, memory: memoryview, at: I6
     """Put the bytes of chunks into memory, each at its place; missing ones are left out.
 
     Raises:
-        StorageError: an object is missing or too short.
+        StorageError: an object is missing or too short; it tells which chunk is there.
         InvalidInputError: a virtual chunk may not be read.
     """
+    try:
+        _fetch_into(state, refs, memory, at)
+    except StorageError as error:
+        row = _row_at(refs, error.facts.get("key"), error.facts.get("location"))
+        if row is not None and refs.array:
+            error.of_chunk(*refs.chunk(row))
+        raise
+
+
+def _row_at(refs: References, key: object, location: object) -> int | None:
+    """The first row whose chunk is in the object that an error names."""
+    native = np.flatnonzero(refs.kind == NATIVE)
+    for row, name in zip(native.tolist(), crockford_many(refs.chunk_id[native]), strict=True):
+        if CHUNKS + name == key:
+            return row
+    for row in np.flatnonzero(refs.kind == VIRTUAL).tolist():
+        if shown_url(_virtual(refs, row).location) == location:
+            return row
+    return None
+
+
+def _fetch_into(state: WorkingState, refs: References, memory: memoryview, at: I64) -> None:
     kinds = set(np.unique(refs.kind).tolist())
     if NATIVE in kinds:
         rows = None if kinds == {NATIVE} else np.flatnonzero(refs.kind == NATIVE)

@@ -105,13 +105,14 @@ class ShardFinder:
         self, wanted: list[int], keys: list[Shape], shapes: list[Shape], refs: References
     ) -> None:
         lengths = refs.length.tolist()
-        try:
-            for n in wanted:
+        spans = []
+        for n in wanted:
+            try:
                 check_length(lengths[n], self.shards.limit(shapes[n]))
-            spans = [self.shards.index_span(shapes[n], lengths[n]) for n in wanted]
-        except FormatError as error:
-            error.facts["array"] = self.node.path
-            raise
+                spans.append(self.shards.index_span(shapes[n], lengths[n]))
+            except FormatError as error:
+                error.of_chunk(*refs.chunk(n))
+                raise
         start = np.array([span[0] for span in spans], np.int64)
         size = np.array([span[1] - span[0] for span in spans], np.int64)
         ends = np.cumsum(size)
@@ -121,11 +122,7 @@ class ShardFinder:
             try:
                 index = self.shards.decode_index(memory[end - count : end], shapes[n], lengths[n])
             except FormatError as error:
-                error.facts |= {"array": self.node.path, "chunk": self._named(keys[n])}
+                error.of_chunk(*refs.chunk(n))
                 raise
             self._known[keys[n]] = index
             self._cached += len(index)
-
-    def _named(self, shard: Shape) -> Shape:
-        origin = (0,) * len(shard) if self.origin is None else self.origin.tolist()
-        return tuple(a + b for a, b in zip(shard, origin, strict=True))

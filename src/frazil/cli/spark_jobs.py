@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
+from frazil import texts
 from frazil.cli.answers import Answer, Screen
 from frazil.cli.arguments import Authorize, Url
 from frazil.cli.commands import Work, add_command
 from frazil.cli.places import as_prefix, open_place
 from frazil.cli.running import Group, Master, Text, job_answer, running
 from frazil.cli.text import counted
-from frazil.errors import ErrorKind, InvalidInputError
-
-if TYPE_CHECKING:
-    pass
 
 PANEL: Final = "Data"
 
@@ -136,7 +133,8 @@ def rechunk(
     from frazil.spark.jobs.rechunking import rechunk as run
     from frazil.spark.sessions import session
 
-    wanted, memory = parse_chunks(chunks), _memory(max_memory)
+    wanted = texts.read("the text of the chunks", texts.chunk_lengths, chunks)
+    memory = texts.read("--max-memory", texts.size, max_memory)
     require_place(url)
     with running("Rechunking") as tell:
         report = run(
@@ -155,38 +153,6 @@ def rechunk(
             progress=tell,
         )
     return job_answer(report, "Rechunked", to or url)
-
-
-def parse_chunks(text: str) -> dict[str, int] | list[int]:
-    """Read `time=100,lat=-1` or `100,90,-1`.
-
-    Raises:
-        InvalidInputError: it is neither.
-    """
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    pairs = [part.partition("=") for part in parts]
-    try:
-        if parts and all(mark for _, mark, _ in pairs):
-            return {name.strip(): int(length) for name, _, length in pairs}
-        if parts and not any(mark for _, mark, _ in pairs):
-            return [int(part) for part in parts]
-    except ValueError:
-        pass
-    raise InvalidInputError(
-        f"{text!r} are no chunks; write time=100,lat=-1 or 100,90,-1",
-        kind=ErrorKind.INVALID_OPTION,
-    )
-
-
-def _memory(text: str) -> int:
-    from frazil.spark.options.texts import size as parse_size
-
-    try:
-        return parse_size(text)
-    except ValueError as error:
-        raise InvalidInputError(
-            f"--max-memory is {text!r}: {error}", kind=ErrorKind.INVALID_OPTION
-        ) from None
 
 
 # --- all of them ---

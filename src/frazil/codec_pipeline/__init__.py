@@ -1,7 +1,8 @@
 """zarr-python's codec pipeline for Frazil stores: many chunks in one step.
 
-`enable_fast_zarr` and `disable_fast_zarr` put it into zarr's configuration and take it out;
-sessions do the first when they hand out a store, unless `frazil.config` says otherwise.
+`enable_fast_zarr` and `disable_fast_zarr` put it into zarr's configuration and take it out. Making
+a Frazil store does the first, unless `frazil.config` says otherwise: zarr has one class of
+pipelines for all stores, and asks no store for its own. Other stores keep what they had.
 """
 
 from frazil.codec_pipeline.dispatch import FrazilCodecPipeline as FrazilCodecPipeline

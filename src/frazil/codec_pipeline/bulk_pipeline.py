@@ -30,9 +30,9 @@ from frazil.bulk.read import read_chunks
 from frazil.bulk.write import write_chunks
 from frazil.codec_pipeline.batch import Batch, Item, batch_of, box_of, covers_as_told
 from frazil.codec_pipeline.bounded import unbounded
+from frazil.codec_pipeline.stores import LARGE_VALUE, BulkStore
 from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef, VirtualRef
-from frazil.store import LARGE_VALUE, FrazilStore
 
 Axes: TypeAlias = tuple[int, ...]
 Statuses: TypeAlias = Any
@@ -115,7 +115,7 @@ class BulkPipeline(CodecPipeline):
     def _read_few(
         self, batch: Batch, refs: Sequence[ChunkRef | None], out: Array, drop_axes: Axes
     ) -> Statuses:
-        state, chain = batch.state, self.chain
+        context, chain = batch.state.context, self.chain
         statuses = []
         for ref, (_, spec, in_chunk, in_out, _) in zip(refs, batch.items, strict=True):
             if ref is None:
@@ -123,10 +123,9 @@ class BulkPipeline(CodecPipeline):
                 statuses.append(MISSING)
                 continue
             try:
-                chunk = chain.decode(state.read(ref), spec.shape)[in_chunk]
-            except FormatError as error:
-                coords = tuple(batch.coords[len(statuses)].tolist())
-                error.facts |= {"array": batch.node.path, "chunk": coords}
+                chunk = chain.decode(context.read_chunk(ref), spec.shape)[in_chunk]
+            except (FormatError, StorageError) as error:
+                error.of_chunk(batch.node.path, batch.coords[len(statuses)])
                 raise
             out[in_out] = np.squeeze(chunk, axis=drop_axes) if drop_axes else chunk
             statuses.append(PRESENT)
@@ -234,11 +233,11 @@ class BulkPipeline(CodecPipeline):
         place, spec = items[0][:2]
         store = place.store if isinstance(place, StorePath) else None
         # What only says that it is one of ours, as mocks do, has no session to read from.
-        if not isinstance(store, FrazilStore) or not issubclass(type(store), FrazilStore):
+        if not isinstance(store, BulkStore) or not issubclass(type(store), BulkStore):
             return None
         if spec.prototype != cpu.buffer_prototype:
             return None
-        return batch_of(items, store.session.state, len(spec.shape))
+        return batch_of(items, store.state, len(spec.shape))
 
     def _chunk_bytes(self, batch: Batch) -> int:
         return prod(batch.spec.shape) * self.chain.dtype.itemsize

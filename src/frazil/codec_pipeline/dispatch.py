@@ -24,7 +24,7 @@ from zarr.registry import get_pipeline_class, register_pipeline
 from frazil import config
 from frazil.codec_pipeline.bounded import within_bounds
 from frazil.codec_pipeline.bulk_pipeline import bulk_or_plain
-from frazil.store import FrazilStore
+from frazil.codec_pipeline.stores import BulkStore
 
 PATH_KEY: Final = "codec_pipeline.path"
 
@@ -53,7 +53,7 @@ class FrazilCodecPipeline(CodecPipeline):
         Raises:
             NotImplementedError: zarr shall use `from_codecs`.
         """
-        if not isinstance(store, FrazilStore) or not config.current().fast_zarr:
+        if not isinstance(store, BulkStore) or not config.current().fast_zarr:
             return cls.below.from_array_metadata_and_store(array_metadata, store)
         return bulk_or_plain(array_metadata, within_bounds(cls._plain(array_metadata, store)))
 

@@ -62,25 +62,15 @@ class _Array:
         try:
             length = len(ref.data) if isinstance(ref, InlineRef) else ref.length
             check_length(length, chain.encoded_limit(shape))
-            data = self._bytes(ref)
-            if data is None:
+            if isinstance(ref, VirtualRef) and not self.virtual:
                 return False
-            chain.decode(data, shape)
+            chain.decode(self.context.read_chunk(ref), shape)
         except (StorageError, InvalidInputError):
             return False
         except FormatError as error:
             where = chunk_key(ref.chunk_id) if isinstance(ref, NativeRef) else self.manifest
             return Finding(Code.CHUNK_DAMAGED, where, str(error), self.path, (coords,), 1)
         return True
-
-    def _bytes(self, ref: ChunkRef) -> bytes | None:
-        match ref:
-            case InlineRef(data):
-                return data
-            case NativeRef():
-                return self.context.assets.chunk(ref, 0, ref.length)
-            case VirtualRef():
-                return self.context.containers.fetch(ref) if self.virtual else None
 
 
 def decode_chunks(

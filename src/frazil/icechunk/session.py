@@ -25,7 +25,7 @@ class Session(ours.Session):
     @property
     def store(self) -> IcechunkStore:
         """The Zarr store of this session."""
-        return self._seen_as(IcechunkStore)
+        return IcechunkStore(self)
 
     def _fork_at(self, base: SnapshotId) -> ForkSession:
         return ForkSession(self.state.context, base, mode=SessionMode.writable)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypedDict
 
+from frazil import texts
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.ingestion.encoding import compressors
 from frazil.ingestion.formats import parse_format
 from frazil.ingestion.plans import Mode, Wanted
 from frazil.masking import MaskedRecord
@@ -153,12 +153,8 @@ def _texts(given: str | Sequence[str] | None) -> tuple[str, ...]:
 def _wanted(mode: Mode, options: IngestOptions) -> Wanted:
     """What the arrays shall be like."""
     chunks, compressor = options.get("chunks") or {}, options.get("compressor")
-    try:
-        compressors(compressor)
-    except ValueError:
-        raise _invalid(
-            f"there is no compressor {compressor!r}; write zstd:9, gzip:5, blosc:lz4:5 or none"
-        ) from None
+    if compressor is not None:
+        texts.read("the compressor", texts.compressor, compressor)
     for dim, length in chunks.items():
         if length == 0 or length < -1:
             raise _invalid(

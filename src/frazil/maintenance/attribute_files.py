@@ -17,7 +17,7 @@ def old_attribute_files(context: Context, cutoff: datetime) -> Sequence[Listed]:
     """The attribute files that were written before a time."""
     if context.place is context.storage:
         return ()
-    from frazil.storage.older.objects import attribute_files
+    from frazil.storage.legacy.objects import attribute_files
 
     return [item for item in attribute_files(context.storage) if item.created_at < cutoff]
 
@@ -28,7 +28,7 @@ def collect_attribute_files(
     """Delete those of some attribute files that no snapshot names, and count them too."""
     if not old or not isinstance(context.refs, FileRefs):
         return summary
-    from frazil.storage.older.objects import attribute_files_of
+    from frazil.storage.legacy.objects import attribute_files_of
 
     known = read_file_history(context.storage).reachable(context.refs.present_roots())
     used = attribute_files_of(context.storage, known)

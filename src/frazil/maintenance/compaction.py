@@ -226,6 +226,7 @@ def fetch_rows(state: WorkingState, sources: ChunkTable, rows: range) -> list[me
         table=np.zeros(len(rows), np.int32),
         row=np.arange(rows.start, rows.stop),
         tables=(sources,),
+        coords=sources.coords[part],
     )
     ends = np.cumsum(length)
     starts = ends - length

@@ -228,9 +228,10 @@ class RepositoryConfig(Settings):
         """How many keys of one partial read are fetched at once."""
         return max(cast("int", self.effective("get_partial_values_concurrency")), 1)
 
-    def decode_limit(self) -> int:
-        """How many files are decoded at once."""
-        return max(cast("int", self.effective("max_concurrent_decodes")), 1)
+    def decode_limit(self) -> int | None:
+        """How many manifests are read and decoded at once; None for as many as is quickest."""
+        limit = self.max_concurrent_decodes
+        return None if limit is None else max(limit, 1)
 
     def compression_level(self) -> int:
         """The zstd level of metadata files."""
@@ -269,10 +270,10 @@ class RepositoryConfig(Settings):
             _filled(chosen or ManifestVirtualChunkLocationCompressionConfig()),
         )
 
-    def manifest_fetch_limit(self) -> int:
-        """How many manifests a commit rewrites at once."""
-        name = "max_concurrent_manifest_fetches_during_commit"
-        return max(cast("int", self.manifests().effective(name)), 1)
+    def manifest_fetch_limit(self) -> int | None:
+        """How many manifests a commit reads at once; None for as many as is quickest."""
+        limit = self.manifests().max_concurrent_manifest_fetches_during_commit
+        return None if limit is None else max(limit, 1)
 
     def storage_settings(self, backend: StorageSettings) -> StorageSettings:
         """What is configured, over the defaults of the storage in use."""

@@ -7,7 +7,7 @@ as `str`. Which package the names begin with is decided by `naming`.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Final
@@ -172,8 +172,3 @@ def _details(name: str, inner: str) -> str:
 def _nest(lines: str) -> str:
     """Indent all lines but the first."""
     return lines.replace("\n", "\n" + _INDENT)
-
-
-def fields_of(pairs: Sequence[tuple[str, object]]) -> list[Field]:
-    """Fields without defaults, from name and value pairs."""
-    return [Field(name, value) for name, value in pairs]

@@ -67,7 +67,8 @@ class Blanker:
         if whole:
             return None
         chain = layout.chain
-        cells = np.array(chain.decode(self.state.read(ref), tuple(sizes)), chain.dtype)
+        old = self.state.context.read_chunk(ref)
+        cells = np.array(chain.decode(old, tuple(sizes)), chain.dtype)
         cells[inner] = chain.fill_value
         if chain.is_fill(cells):
             return None

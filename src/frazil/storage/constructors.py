@@ -6,22 +6,29 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from datetime import datetime
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Unpack
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.model.config import ChecksumAlgorithm, ObjectStoreConfig, S3Options
+from frazil.storage.arguments import (
+    GatewayArguments,
+    HeaderArguments,
+    Headers,
+    S3Arguments,
+    S3LikeArguments,
+    S3ObjectStoreArguments,
+    spelled_out,
+)
 from frazil.storage.base import Storage
 from frazil.storage.credentials import (
     GcsBearerCredential,
-    S3StaticCredentials,
     azure_credentials,
     gcs_credentials,
     s3_credentials,
 )
-from frazil.storage.factory import Headers, StorageFactory, bad_url
+from frazil.storage.factory import StorageFactory, bad_url
 from frazil.storage.memory import MemoryStorage
 
 
@@ -47,259 +54,70 @@ def redirect_storage(base_url: str) -> Storage:
     return StorageFactory.new_redirect(base_url)
 
 
-def s3_storage(
-    *,
-    bucket: str,
-    prefix: str | None,
-    region: str | None = None,
-    endpoint_url: str | None = None,
-    allow_http: bool = False,
-    access_key_id: str | None = None,
-    secret_access_key: str | None = None,
-    session_token: str | None = None,
-    expires_after: datetime | None = None,
-    anonymous: bool | None = None,
-    from_env: bool | None = None,
-    get_credentials: Callable[[], S3StaticCredentials] | None = None,
-    scatter_initial_credentials: bool = False,
-    force_path_style: bool = False,
-    network_stream_timeout_seconds: int = 60,
-    requester_pays: bool = False,
-    checksum_algorithm: ChecksumAlgorithm | None = None,
-    legacy_rooted_keys: bool | None = None,
-    read_headers: Headers = None,
-    write_headers: Headers = None,
-    headers: Headers = None,
-) -> Storage:
+@spelled_out
+def s3_storage(*, bucket: str, prefix: str | None, **more: Unpack[S3Arguments]) -> Storage:
     """A storage in S3, or in a store that speaks its protocol."""
-    credentials = s3_credentials(
-        access_key_id=access_key_id,
-        secret_access_key=secret_access_key,
-        session_token=session_token,
-        expires_after=expires_after,
-        anonymous=anonymous,
-        from_env=from_env,
-        get_credentials=get_credentials,
-        scatter_initial_credentials=scatter_initial_credentials,
-    )
-    options = S3Options(
-        region=region,
-        endpoint_url=endpoint_url,
-        allow_http=allow_http,
-        anonymous=anonymous or False,
-        force_path_style=force_path_style,
-        network_stream_timeout_seconds=network_stream_timeout_seconds,
-        requester_pays=requester_pays,
-        checksum_algorithm=checksum_algorithm,
-    )
-    return StorageFactory.new_s3(
-        options,
-        bucket,
-        prefix,
-        credentials,
-        legacy_rooted_keys,
-        read_headers=read_headers,
-        write_headers=write_headers,
-        headers=headers,
-    )
+    return _made(StorageFactory.new_s3, more, bucket=bucket, prefix=prefix)
 
 
+@spelled_out
 def s3_object_store_storage(
-    *,
-    bucket: str,
-    prefix: str | None,
-    region: str | None = None,
-    endpoint_url: str | None = None,
-    allow_http: bool = False,
-    access_key_id: str | None = None,
-    secret_access_key: str | None = None,
-    session_token: str | None = None,
-    expires_after: datetime | None = None,
-    anonymous: bool | None = None,
-    from_env: bool | None = None,
-    force_path_style: bool = False,
-    read_headers: Headers = None,
-    write_headers: Headers = None,
-    headers: Headers = None,
+    *, bucket: str, prefix: str | None, **more: Unpack[S3ObjectStoreArguments]
 ) -> Storage:
     """A storage in S3 as the official package's generic backend lays it out."""
-    credentials = s3_credentials(
-        access_key_id=access_key_id,
-        secret_access_key=secret_access_key,
-        session_token=session_token,
-        expires_after=expires_after,
-        anonymous=anonymous,
-        from_env=from_env,
-    )
-    options = S3Options(
-        region=region,
-        endpoint_url=endpoint_url,
-        allow_http=allow_http,
-        anonymous=anonymous or False,
-        force_path_style=force_path_style,
-    )
-    return StorageFactory.new_s3_object_store(
-        options,
-        bucket,
-        prefix,
-        credentials,
-        read_headers=read_headers,
-        write_headers=write_headers,
-        headers=headers,
-    )
+    return _made(StorageFactory.new_s3_object_store, more, bucket=bucket, prefix=prefix)
 
 
+@spelled_out
 def tigris_storage(
     *,
     bucket: str,
     prefix: str | None,
-    region: str | None = None,
-    endpoint_url: str | None = None,
     use_weak_consistency: bool = False,
-    allow_http: bool = False,
-    access_key_id: str | None = None,
-    secret_access_key: str | None = None,
-    session_token: str | None = None,
-    expires_after: datetime | None = None,
-    anonymous: bool | None = None,
-    from_env: bool | None = None,
-    get_credentials: Callable[[], S3StaticCredentials] | None = None,
-    scatter_initial_credentials: bool = False,
-    network_stream_timeout_seconds: int = 60,
-    checksum_algorithm: ChecksumAlgorithm | None = None,
-    legacy_rooted_keys: bool | None = None,
-    read_headers: Headers = None,
-    write_headers: Headers = None,
-    headers: Headers = None,
+    **more: Unpack[S3LikeArguments],
 ) -> Storage:
     """A storage in Tigris; with weak consistency it can only be read."""
-    credentials = s3_credentials(
-        access_key_id=access_key_id,
-        secret_access_key=secret_access_key,
-        session_token=session_token,
-        expires_after=expires_after,
-        anonymous=anonymous,
-        from_env=from_env,
-        get_credentials=get_credentials,
-        scatter_initial_credentials=scatter_initial_credentials,
-    )
-    options = S3Options(
-        region=region,
-        endpoint_url=endpoint_url,
-        allow_http=allow_http,
-        anonymous=anonymous or False,
-        network_stream_timeout_seconds=network_stream_timeout_seconds,
-        checksum_algorithm=checksum_algorithm,
-    )
-    return StorageFactory.new_tigris(
-        options,
-        bucket,
-        prefix,
-        use_weak_consistency,
-        credentials,
-        legacy_rooted_keys,
-        read_headers=read_headers,
-        write_headers=write_headers,
-        headers=headers,
-    )
+    where = {"bucket": bucket, "prefix": prefix, "use_weak_consistency": use_weak_consistency}
+    return _made(StorageFactory.new_tigris, more, **where)
 
 
+@spelled_out
 def r2_storage(
     *,
     bucket: str | None = None,
     prefix: str | None = None,
     account_id: str | None = None,
-    endpoint_url: str | None = None,
-    region: str | None = None,
-    allow_http: bool = False,
-    access_key_id: str | None = None,
-    secret_access_key: str | None = None,
-    session_token: str | None = None,
-    expires_after: datetime | None = None,
-    anonymous: bool | None = None,
-    from_env: bool | None = None,
-    get_credentials: Callable[[], S3StaticCredentials] | None = None,
-    scatter_initial_credentials: bool = False,
-    network_stream_timeout_seconds: int = 60,
-    checksum_algorithm: ChecksumAlgorithm | None = None,
-    legacy_rooted_keys: bool | None = None,
-    read_headers: Headers = None,
-    write_headers: Headers = None,
-    headers: Headers = None,
+    **more: Unpack[S3LikeArguments],
 ) -> Storage:
     """A storage in Cloudflare R2, found by `account_id` or `endpoint_url`."""
-    credentials = s3_credentials(
-        access_key_id=access_key_id,
-        secret_access_key=secret_access_key,
-        session_token=session_token,
-        expires_after=expires_after,
-        anonymous=anonymous,
-        from_env=from_env,
-        get_credentials=get_credentials,
-        scatter_initial_credentials=scatter_initial_credentials,
-    )
-    options = S3Options(
-        region=region,
-        endpoint_url=endpoint_url,
-        allow_http=allow_http,
-        anonymous=anonymous or False,
-        network_stream_timeout_seconds=network_stream_timeout_seconds,
-        checksum_algorithm=checksum_algorithm,
-    )
-    return StorageFactory.new_r2(
-        options,
-        bucket,
-        prefix,
-        account_id,
-        credentials,
-        legacy_rooted_keys,
-        read_headers=read_headers,
-        write_headers=write_headers,
-        headers=headers,
-    )
+    return _made(StorageFactory.new_r2, more, bucket=bucket, prefix=prefix, account_id=account_id)
 
 
+@spelled_out
 def hf_storage(
-    *,
-    bucket: str,
-    prefix: str | None,
-    namespace: str,
-    access_key_id: str | None = None,
-    secret_access_key: str | None = None,
-    session_token: str | None = None,
-    expires_after: datetime | None = None,
-    from_env: bool | None = None,
-    get_credentials: Callable[[], S3StaticCredentials] | None = None,
-    scatter_initial_credentials: bool = False,
-    network_stream_timeout_seconds: int = 60,
-    legacy_rooted_keys: bool | None = None,
-    read_headers: Headers = None,
-    write_headers: Headers = None,
-    headers: Headers = None,
+    *, bucket: str, prefix: str | None, namespace: str, **more: Unpack[GatewayArguments]
 ) -> Storage:
     """A storage in a bucket of Hugging Face, through its S3 gateway."""
-    credentials = s3_credentials(
-        access_key_id=access_key_id,
-        secret_access_key=secret_access_key,
-        session_token=session_token,
-        expires_after=expires_after,
-        from_env=from_env,
-        get_credentials=get_credentials,
-        scatter_initial_credentials=scatter_initial_credentials,
-    )
-    return StorageFactory.new_hf(
-        S3Options(network_stream_timeout_seconds=network_stream_timeout_seconds),
-        bucket,
-        prefix,
-        namespace,
-        credentials,
-        legacy_rooted_keys,
-        read_headers=read_headers,
-        write_headers=write_headers,
-        headers=headers,
+    return _made(StorageFactory.new_hf, more, bucket=bucket, prefix=prefix, namespace=namespace)
+
+
+_CREDENTIALS: Final = {*inspect.signature(s3_credentials).parameters}
+_OPTIONS: Final = {*inspect.signature(S3Options).parameters}
+
+
+def _made(make: Callable[..., Storage], given: Mapping[str, Any], **where: object) -> Storage:
+    """Sort the arguments of an S3-like storage into credentials, options and the rest."""
+    options = {name: given[name] for name in given.keys() & _OPTIONS}
+    rest = {name: given[name] for name in given.keys() - _OPTIONS - _CREDENTIALS}
+    return make(
+        S3Options(**options | {"anonymous": bool(given.get("anonymous"))}),
+        credentials=s3_credentials(**{name: given[name] for name in given.keys() & _CREDENTIALS}),
+        **where,
+        **rest,
     )
 
 
+@spelled_out
 def gcs_storage(
     *,
     bucket: str,
@@ -313,9 +131,7 @@ def gcs_storage(
     config: dict[str, str] | None = None,
     get_credentials: Callable[[], GcsBearerCredential] | None = None,
     scatter_initial_credentials: bool = False,
-    read_headers: Headers = None,
-    write_headers: Headers = None,
-    headers: Headers = None,
+    **more: Unpack[HeaderArguments],
 ) -> Storage:
     """A storage in Google Cloud Storage."""
     credentials = gcs_credentials(
@@ -328,15 +144,7 @@ def gcs_storage(
         get_credentials=get_credentials,
         scatter_initial_credentials=scatter_initial_credentials,
     )
-    return StorageFactory.new_gcs(
-        bucket,
-        prefix,
-        credentials,
-        config=config,
-        read_headers=read_headers,
-        write_headers=write_headers,
-        headers=headers,
-    )
+    return StorageFactory.new_gcs(bucket, prefix, credentials, config=config, **more)
 
 
 def azure_storage(

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from typing import Unpack
 from urllib.parse import parse_qsl, urlsplit
 
 from frazil.errors import ErrorKind, StorageError
 from frazil.formats.ref_files import encode_segment
 from frazil.masking import bare_url
 from frazil.model.config import S3Options
+from frazil.storage.arguments import HeaderArguments, Headers, spelled_out
 from frazil.storage.base import Storage
 from frazil.storage.credentials import (
     AnyAzureCredential,
@@ -33,8 +35,6 @@ from frazil.storage.places import AzurePlace, GcsPlace, HttpPlace, S3Place
 from frazil.storage.redirect import RedirectStorage
 from frazil.storage.web import WebStorage
 
-Headers = dict[str, str] | None
-
 
 class StorageFactory:
     """The constructors of the official `Storage` class."""
@@ -50,6 +50,7 @@ class StorageFactory:
         return LocalStorage(path)
 
     @classmethod
+    @spelled_out
     def new_s3(
         cls,
         config: S3Options,
@@ -57,13 +58,10 @@ class StorageFactory:
         prefix: str | None,
         credentials: AnyS3Credential | None = None,
         legacy_rooted_keys: bool | None = None,
-        *,
-        read_headers: Headers = None,
-        write_headers: Headers = None,
-        headers: Headers = None,
+        **more: Unpack[HeaderArguments],
     ) -> Storage:
         """S3, or a store that speaks its protocol."""
-        reading, writing = merge_headers(headers, read_headers, write_headers)
+        reading, writing = merge_headers(**more)
         place = S3Place(
             _bucket(bucket),
             _without_slash(prefix),
@@ -75,19 +73,17 @@ class StorageFactory:
         return ObjectStorage(place, legacy_rooted_keys=legacy_rooted_keys)
 
     @classmethod
+    @spelled_out
     def new_s3_object_store(
         cls,
         config: S3Options,
         bucket: str,
         prefix: str | None,
         credentials: AnyS3Credential | None = None,
-        *,
-        read_headers: Headers = None,
-        write_headers: Headers = None,
-        headers: Headers = None,
+        **more: Unpack[HeaderArguments],
     ) -> Storage:
         """S3 with names spelled as the official package's generic backend spells them."""
-        reading, writing = merge_headers(headers, read_headers, write_headers)
+        reading, writing = merge_headers(**more)
         place = S3Place(
             _bucket(bucket),
             _encoded(prefix),
@@ -100,6 +96,7 @@ class StorageFactory:
         return ObjectStorage(place, legacy_rooted_keys=False)
 
     @classmethod
+    @spelled_out
     def new_tigris(
         cls,
         config: S3Options,
@@ -108,15 +105,12 @@ class StorageFactory:
         use_weak_consistency: bool,
         credentials: AnyS3Credential | None = None,
         legacy_rooted_keys: bool | None = None,
-        *,
-        read_headers: Headers = None,
-        write_headers: Headers = None,
-        headers: Headers = None,
+        **more: Unpack[HeaderArguments],
     ) -> Storage:
         """Tigris; weak consistency reads from the nearest region and never writes."""
         options = copy.deepcopy(config)
         options.endpoint_url = options.endpoint_url or "https://t3.storage.dev"
-        reading, writing = merge_headers(headers, read_headers, write_headers)
+        reading, writing = merge_headers(**more)
         if not use_weak_consistency:
             if options.region is None:
                 raise StorageError(
@@ -139,6 +133,7 @@ class StorageFactory:
         return ObjectStorage(place, legacy_rooted_keys=legacy_rooted_keys)
 
     @classmethod
+    @spelled_out
     def new_r2(
         cls,
         config: S3Options,
@@ -147,10 +142,7 @@ class StorageFactory:
         account_id: str | None = None,
         credentials: AnyS3Credential | None = None,
         legacy_rooted_keys: bool | None = None,
-        *,
-        read_headers: Headers = None,
-        write_headers: Headers = None,
-        headers: Headers = None,
+        **more: Unpack[HeaderArguments],
     ) -> Storage:
         """Cloudflare R2; without a bucket the first part of the prefix is the bucket."""
         options = copy.deepcopy(config)
@@ -164,18 +156,10 @@ class StorageFactory:
             options.endpoint_url = f"https://{account_id}.r2.cloudflarestorage.com"
         options.region = options.region or "auto"
         options.force_path_style = True
-        return cls.new_s3(
-            options,
-            bucket,
-            prefix,
-            credentials,
-            legacy_rooted_keys,
-            read_headers=read_headers,
-            write_headers=write_headers,
-            headers=headers,
-        )
+        return cls.new_s3(options, bucket, prefix, credentials, legacy_rooted_keys, **more)
 
     @classmethod
+    @spelled_out
     def new_hf(
         cls,
         config: S3Options,
@@ -184,28 +168,17 @@ class StorageFactory:
         namespace: str,
         credentials: AnyS3Credential | None = None,
         legacy_rooted_keys: bool | None = None,
-        *,
-        read_headers: Headers = None,
-        write_headers: Headers = None,
-        headers: Headers = None,
+        **more: Unpack[HeaderArguments],
     ) -> Storage:
         """A storage bucket of Hugging Face, which belongs to a user or organisation."""
         options = copy.deepcopy(config)
         options.endpoint_url = f"https://s3.hf.co/{namespace}"
         options.region = options.region or "us-east-1"
         options.force_path_style = True
-        return cls.new_s3(
-            options,
-            bucket,
-            prefix,
-            credentials,
-            legacy_rooted_keys,
-            read_headers=read_headers,
-            write_headers=write_headers,
-            headers=headers,
-        )
+        return cls.new_s3(options, bucket, prefix, credentials, legacy_rooted_keys, **more)
 
     @classmethod
+    @spelled_out
     def new_gcs(
         cls,
         bucket: str,
@@ -213,12 +186,10 @@ class StorageFactory:
         credentials: AnyGcsCredential | None = None,
         *,
         config: dict[str, str] | None = None,
-        read_headers: Headers = None,
-        write_headers: Headers = None,
-        headers: Headers = None,
+        **more: Unpack[HeaderArguments],
     ) -> Storage:
         """Google Cloud Storage."""
-        reading, writing = merge_headers(headers, read_headers, write_headers)
+        reading, writing = merge_headers(**more)
         place = GcsPlace(
             _bucket(bucket),
             _encoded(prefix),
@@ -303,11 +274,11 @@ def redirect_target(url: str) -> Storage:
 
 
 def merge_headers(
-    both: Headers, reading: Headers, writing: Headers
+    read_headers: Headers = None, write_headers: Headers = None, headers: Headers = None
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Headers for reading and for writing: common ones under those of the role."""
-    common = check_headers(both)
-    return overlaid(common, check_headers(reading)), overlaid(common, check_headers(writing))
+    common, reading, writing = map(check_headers, (headers, read_headers, write_headers))
+    return overlaid(common, reading), overlaid(common, writing)
 
 
 def overlaid(below: Mapping[str, str], above: Mapping[str, str]) -> dict[str, str]:

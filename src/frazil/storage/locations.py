@@ -138,11 +138,6 @@ def _escaped(text: str, part: str) -> str:
     )
 
 
-def scheme_of(url: str) -> str:
-    """The scheme of a location in its stored form."""
-    return url.partition(":")[0]
-
-
 def key_of(url: str) -> str:
     """The key of an object that a caller names: the decoded path, without query and first slash.
 

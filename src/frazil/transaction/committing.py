@@ -6,10 +6,12 @@ and made durable before the one conditional write that moves the branch.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
+from typing import Any, Final
 
 from frazil.commit.base import check_clock, later_than, now_micros
 from frazil.errors import ErrorKind, FormatError
@@ -25,6 +27,7 @@ from frazil.model.history import (
     SnapshotEntry,
     TransactionLog,
 )
+from frazil.model.marks import inherited, replacing
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef
 from frazil.model.splitting import automatic_sizes
 from frazil.storage.assets import log_key, manifest_key, snapshot_key
@@ -35,6 +38,9 @@ from frazil.transaction.draft import Draft, PlannedManifest, check_sound, draft,
 from frazil.transaction.long_open import chunk_keys, is_long_open, require_chunks
 from frazil.transaction.numbering import NodeIds, numbered
 from frazil.transaction.working import WorkingState
+
+RESERVED: Final = "__icechunk"
+"""Key of commit metadata that the format keeps for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,26 @@ class Saved:
             metadata=self.snapshot.metadata,
             pruned_ancestor_tx_logs=pruned,
         )
+
+
+def commit_metadata(
+    state: WorkingState, given: Metadata | None, own: Metadata, *, replaces: bool = False
+) -> dict[str, Any]:
+    """What a commit says, with the marks of the one it builds upon or takes the place of.
+
+    Raises:
+        TypeError: JSON cannot hold it.
+    """
+    metadata = {**state.context.default_commit_metadata, **(given or {})}
+    if own:
+        ours = metadata.get(RESERVED)
+        metadata[RESERVED] = {**(ours if isinstance(ours, dict) else {}), **own}
+    try:
+        json.dumps(metadata, allow_nan=True)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"commit metadata must be what JSON can hold: {error}") from error
+    base = state.context.refs.entry_as_known(state.base_id).metadata
+    return replacing(metadata, base) if replaces else inherited(metadata, base)
 
 
 def save(
@@ -94,7 +120,10 @@ def start_save(
     earlier: TransactionLog | None = None,
     rewrite_manifests: bool = False,
 ) -> tuple[Saved, Callable[[], None]]:
-    """The same, but whoever makes the snapshot known must call the second answer before."""
+    """Write every file of a new snapshot, without waiting until they are durable.
+
+    Returns `(saved, wait)`. Call `wait()` before publishing the snapshot.
+    """
     context = state.context
     numbers: NodeIds = {}
     if context.generation.numbers_nodes:
@@ -103,7 +132,7 @@ def start_save(
     plan = draft(
         state.tree,
         state.changes,
-        state.load_tables,
+        partial(state.load_tables, limit=context.config.manifest_fetch_limit()),
         lambda node: _split_sizes(state, node, rewrite=rewrite_manifests),
         patch=partial(_patch, state),
         rewrite=rewrite_manifests,

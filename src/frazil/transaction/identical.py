@@ -35,6 +35,6 @@ def holds(state: WorkingState, node: ArrayNode, coords: Coordinates, data: Bytes
     if ref is None or isinstance(ref, VirtualRef) or ref.length != len(data):
         return False
     try:
-        return is_equal(state.read(ref), data)
+        return is_equal(state.context.read_chunk(ref), data)
     except StorageError:
         return False

@@ -23,6 +23,7 @@ from frazil.model.documents import require_json
 from frazil.model.nodes import ArrayNode, GroupNode, Node
 from frazil.storage.base import Bytes
 from frazil.transaction.changeset import ChangeSet
+from frazil.transaction.context import Context
 from frazil.transaction.identical import holds, skips_identical
 from frazil.transaction.keys import (
     METADATA,
@@ -68,9 +69,23 @@ Span: TypeAlias = Range | From | Last
 class Pending:
     """A chunk that was found but not fetched: where it is, and which bytes were asked for."""
 
+    path: str
+    coords: tuple[int, ...]
     ref: ChunkRef
     start: int
     end: int
+
+    def read(self, context: Context) -> bytes:
+        """The bytes.
+
+        Raises:
+            StorageError: the object that holds them is missing, too short or has changed.
+        """
+        try:
+            return context.read_chunk(self.ref, self.start, self.end)
+        except (FormatError, StorageError) as error:
+            error.of_chunk(self.path, self.coords)
+            raise
 
 
 def resolve(span: Span | None, size: int) -> tuple[int, int]:
@@ -150,7 +165,9 @@ class KeySpace:
                 except (FormatError, StorageError) as error:
                     error.during(f"get {key}")
                     raise
-                return None if ref is None else Pending(ref, *resolve(span, ref.length))
+                if ref is None:
+                    return None
+                return Pending(path, coords, ref, *resolve(span, ref.length))
             case MetadataKey(path):
                 node = self.state.tree.get(path)
                 if node is None:
@@ -168,9 +185,7 @@ class KeySpace:
     def get(self, key: str, span: Span | None = None) -> bytes | None:
         """The value of a key."""
         found = self.find(key, span)
-        if isinstance(found, Pending):
-            return self.state.read(found.ref, found.start, found.end)
-        return found
+        return found.read(self.state.context) if isinstance(found, Pending) else found
 
     def exists(self, key: str) -> bool:
         """Whether a key has a value."""

@@ -31,7 +31,6 @@ from frazil.model.chunks import (
     ChunkRef,
     ChunkTable,
     InlineRef,
-    NativeRef,
     Strings,
     VirtualRef,
     concat,
@@ -184,16 +183,6 @@ class WorkingState:
                     return found
         return None
 
-    def read(self, ref: ChunkRef, start: int = 0, end: int | None = None) -> bytes:
-        """Bytes `start:end` of a chunk."""
-        match ref:
-            case InlineRef(data):
-                return data[start:end] if start or end is not None else data
-            case NativeRef(length=length):
-                return self.context.assets.chunk(ref, start, length if end is None else end)
-            case VirtualRef():
-                return self.context.containers.fetch(ref, start, end)
-
     def table(self, node: ArrayNode, changes_then: ChangeSet | None = None) -> ChunkTable:
         """All references of an array as columns; `changes_then` as for `chunk_ref`."""
         changes = (changes_then or self.changes).chunks.get(node.id)
@@ -215,8 +204,10 @@ class WorkingState:
         info = self.manifest_files.get(ref.id)
         return self.context.assets.manifest(ref.id, info.size_bytes if info else 0)
 
-    def load_tables(self, node: ArrayNode, refs: Sequence[ManifestRef]) -> list[ChunkTable]:
-        """Load the references an array has in some of its manifests."""
+    def load_tables(
+        self, node: ArrayNode, refs: Sequence[ManifestRef], limit: int | None = None
+    ) -> list[ChunkTable]:
+        """Load the references an array has in some of its manifests, at most `limit` at once."""
 
         def load(ref: ManifestRef) -> ChunkTable:
             table = self.manifest(ref).table(node.id)
@@ -224,7 +215,7 @@ class WorkingState:
 
         known = [self.manifest_files.get(ref.id) for ref in refs]
         references = sum(info.num_chunk_refs for info in known if info is not None)
-        return list(self.context.each_manifest(load, refs, references))
+        return list(self.context.each_manifest(load, refs, references, limit))
 
     # --- editing nodes ---
 

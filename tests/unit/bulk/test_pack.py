@@ -25,7 +25,7 @@ from frazil.storage.base import Bytes, Storage
 from frazil.storage.latency import LatencyStorage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
-from tests.support.faulty import Fault, FaultyStorage, Trouble
+from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 
 GRID = (50, 60)
 SMALL = Packing(max_object=10_000, max_chunk=3_000)
@@ -64,7 +64,7 @@ def coords_of(count: int) -> npt.NDArray[np.uint32]:
 
 def read_all(session: Session, table: ChunkTable) -> list[bytes]:
     """The bytes that references point to."""
-    return [session.state.read(ref) for _, ref in table.refs()]
+    return [session.state.context.read_chunk(ref) for _, ref in table.refs()]
 
 
 def stored(session: Session) -> list[bytes]:

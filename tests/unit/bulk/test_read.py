@@ -41,9 +41,9 @@ from frazil.storage.base import Storage
 from frazil.storage.credentials import LocalFileSystemAccess
 from frazil.storage.latency import LatencyStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.testing.faulty import FaultyStorage
 from frazil.transaction.keyspace import KeySpace
 from tests.support.arrays import numbers, session_with, zarr_array
-from tests.support.faulty import FaultyStorage
 
 SHAPE, CHUNKS = (23, 17), (5, 4)
 

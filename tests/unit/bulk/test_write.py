@@ -32,7 +32,7 @@ from frazil.storage.base import Storage
 from frazil.storage.latency import LatencyStorage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
-from tests.support.faulty import Fault, FaultyStorage, Trouble
+from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 
 SHAPE, CHUNKS = (23, 17), (5, 4)
 

@@ -11,7 +11,7 @@ from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
 from frazil.storage.base import PLAIN, Attributes, Bytes, LostRace, Version, Written
 from frazil.storage.memory import MemoryStorage
-from tests.support.faulty import FaultyStorage
+from frazil.testing.faulty import FaultyStorage
 from tests.support.nodes import group_document, write_keys
 
 

@@ -16,10 +16,10 @@ from frazil.comparing import pairing
 from frazil.comparing.records import ArrayChange, FoundBy, Sample
 from frazil.errors import NodeNotFoundError, RefNotFoundError
 from frazil.ids import SnapshotId
+from frazil.testing.faulty import FaultyStorage
 from frazil.transaction.keyspace import KeySpace
 from frazil.transaction.working import WorkingState
 from tests.support.ages import AT_ONCE
-from tests.support.faulty import FaultyStorage
 from tests.unit.codec_pipeline.test_dispatch import Mirror
 
 

@@ -20,8 +20,8 @@ from frazil.repository import Repository
 from frazil.storage.base import Listed, Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.testing.faulty import FaultyStorage
 from tests.support.ages import AT_ONCE
-from tests.support.faulty import FaultyStorage
 from tests.unit.maintenance.samples import keys, later, make, put, values
 
 Door = Callable[[Repository], object]
@@ -141,7 +141,7 @@ def test_an_age_is_no_less_than_zero(storage: MemoryStorage) -> None:
     with pytest.raises(InvalidInputError, match="negative"):
         repo.garbage_collect(later(), unsafe_minimum_age=timedelta(seconds=-1))
     assert parse_age("12h") == timedelta(hours=12)
-    with pytest.raises(InvalidInputError, match="no age"):
+    with pytest.raises(InvalidInputError, match="must be an age"):
         parse_age("yesterday")
 
 

@@ -17,9 +17,9 @@ from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
-from tests.support.faulty import Fault, FaultyStorage, Trouble
 from tests.support.generations import needs_expiry
 from tests.support.stepping import InterruptedStorage, Moment
 from tests.unit.maintenance.samples import keys, later

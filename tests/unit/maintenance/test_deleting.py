@@ -14,7 +14,7 @@ from frazil.maintenance.deleting import DeleteLimits, delete_objects
 from frazil.maintenance.listing import Objects, list_older
 from frazil.storage.base import Deleted
 from frazil.storage.memory import MemoryStorage
-from tests.support.faulty import FaultyStorage
+from frazil.testing.faulty import FaultyStorage
 
 QUICK = DeleteLimits(4, 3, first_pause_s=0.001, longest_pause_s=0.002)
 

@@ -21,9 +21,9 @@ from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
-from tests.support.faulty import Fault, FaultyStorage, Trouble
 from tests.support.generations import ALL, IDS, Spec, folder, has_logs, keeps_config
 from tests.support.stepping import InterruptedStorage, Moment
 from tests.unit.maintenance.samples import (

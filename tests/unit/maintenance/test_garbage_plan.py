@@ -19,9 +19,9 @@ from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.testing.faulty import FaultyStorage
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
-from tests.support.faulty import FaultyStorage
 from tests.support.generations import SAME_KEYS, Spec, needs_expiry, spec_id
 from tests.support.stepping import InterruptedStorage, Moment
 from tests.unit.maintenance.samples import keys, later, make, put, values, written_at

@@ -11,8 +11,8 @@ from frazil.repository import Repository
 from frazil.storage.assets import SNAPSHOTS
 from frazil.storage.base import Deleted
 from frazil.storage.memory import MemoryStorage
+from frazil.testing.faulty import FaultyStorage
 from tests.support.ages import AT_ONCE
-from tests.support.faulty import FaultyStorage
 from tests.support.nodes import group_document, write_keys
 
 COMMITS = 6

@@ -10,8 +10,8 @@ from frazil.errors import StorageError
 from frazil.repository import Repository
 from frazil.storage.base import Deleted
 from frazil.storage.memory import MemoryStorage
+from frazil.testing.faulty import FaultyStorage
 from tests.support.ages import AT_ONCE
-from tests.support.faulty import FaultyStorage
 from tests.unit.maintenance.samples import keys, later, make, put, values
 
 

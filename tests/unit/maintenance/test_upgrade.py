@@ -17,7 +17,7 @@ from frazil.model.history import SnapshotEntry
 from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
-from tests.support.faulty import Fault, FaultyStorage, Trouble
+from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 from tests.support.stepping import InterruptedStorage, Moment
 from tests.unit.maintenance.samples import keys, make, messages, put, values
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from frazil.storage.local import LocalStorage
+from frazil.testing.faulty import FaultyStorage
 from tests.support.branches import Branches
-from tests.support.faulty import FaultyStorage
 from tests.support.nodes import array_document, contents, group_document
 
 CHUNKS = 40

@@ -103,7 +103,8 @@ def test_unset_settings_have_the_documented_defaults() -> None:
     assert config.partial_values_limit() == 10
     assert config.compression_level() == 3
     assert config.updates_per_repo_info_file() == 1000
-    assert config.manifest_fetch_limit() == 1
+    assert config.manifest_fetch_limit() is None
+    assert config.decode_limit() is None
     assert config.cache_sizes().num_snapshot_nodes == 500_000
     assert config.cache_sizes().num_chunk_refs == 15_000_000
     assert (retries.max_tries, retries.initial_backoff_ms, retries.max_backoff_ms) == (

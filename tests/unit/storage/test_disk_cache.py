@@ -22,7 +22,7 @@ from frazil.storage.disk_cache import DiskCache
 from frazil.storage.latency import LatencyStorage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
-from tests.support.faulty import FaultyStorage
+from frazil.testing.faulty import FaultyStorage
 from tests.support.forking import run_all
 
 MIB = 1 << 20

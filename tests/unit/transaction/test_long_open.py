@@ -13,7 +13,7 @@ from frazil.errors import SessionStateError
 from frazil.repository import Repository
 from frazil.session import ForkSession, Session
 from frazil.storage.memory import MemoryStorage
-from tests.support.faulty import FaultyStorage
+from frazil.testing.faulty import FaultyStorage
 from tests.support.stepping import InterruptedStorage, Moment
 from tests.unit.maintenance.samples import keys, make, messages, put, values
 

@@ -1,0 +1,16 @@
+from frazil.errors import AlreadyExistsError as AlreadyExistsError
+from frazil.errors import ConflictError as ConflictError
+from frazil.errors import ErrorKind as ErrorKind
+from frazil.errors import FormatError as FormatError
+from frazil.errors import IcechunkError as IcechunkError
+from frazil.errors import InternalError as InternalError
+from frazil.errors import InvalidInputError as InvalidInputError
+from frazil.errors import NodeNotFoundError as NodeNotFoundError
+from frazil.errors import NotFoundError as NotFoundError
+from frazil.errors import ReadOnlyError as ReadOnlyError
+from frazil.errors import RebaseFailedError as RebaseFailedError
+from frazil.errors import RefNotFoundError as RefNotFoundError
+from frazil.errors import RepositoryNotFoundError as RepositoryNotFoundError
+from frazil.errors import SessionStateError as SessionStateError
+from frazil.errors import SnapshotNotFoundError as SnapshotNotFoundError
+from frazil.errors import StorageError as StorageError

@@ -1,0 +1,2 @@
+from frazil.model.config import VirtualChunkContainer as VirtualChunkContainer
+from frazil.model.config import VirtualChunkSpec as VirtualChunkSpec
