@@ -18,14 +18,8 @@ BATCH: Final = 1000
 DISK_BATCH: Final = 1 << 16
 """On a disk a request is a call of ours, which spreads its work over threads by itself."""
 MAX_MESSAGES: Final = 10
-
-
 Told: TypeAlias = Callable[[list[str]], None]
 """Is given the keys of what was deleted."""
-
-
-def nobody(_: list[str]) -> None:
-    """Has no use for the keys of what was deleted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
-from frazil.maintenance import garbage_plan, sharing, space, trash
+from frazil.maintenance import collecting, garbage_plan, sharing, space, trash
 from frazil.maintenance.garbage_plan import GarbagePlan
 from frazil.maintenance.sharing import By, Shares
 from frazil.maintenance.space import SnapshotUsage
@@ -72,10 +72,10 @@ class Space(Handle):
             InvalidInputError: the plan is that of another repository.
         """
         self.require_writable()
-        return garbage_plan.carry_out(
+        return collecting.carry_out(
             self.context,
             plan,
-            quarantine=quarantine,
+            collecting.Way(quarantine=quarantine),
             unsafe_minimum_age=self.age_floor(unsafe_minimum_age),
         )[0]
 

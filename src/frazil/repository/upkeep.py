@@ -11,6 +11,8 @@ from typing import Any
 from frazil.bulk.pack import Packing
 from frazil.maintenance import collecting, compaction, expire, inspect, stats
 from frazil.maintenance.compaction import Compaction
+from frazil.maintenance.deleting import DeleteLimits
+from frazil.maintenance.walk import WalkLimits
 from frazil.model.values import (
     BasicConflictSolver,
     ChunkStorageStats,
@@ -65,12 +67,13 @@ class Upkeep(Handle):
             delete_object_older_than,
             dry_run=dry_run,
             unsafe_minimum_age=self.age_floor(unsafe_minimum_age),
-            max_snapshots_in_memory=max_snapshots_in_memory,
-            max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
-            max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
-            max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
-            max_concurrent_deletes=max_concurrent_deletes,
-            max_consecutive_delete_failures=max_consecutive_delete_failures,
+            walk=WalkLimits(
+                max_snapshots_in_memory,
+                max_compressed_manifest_mem_bytes,
+                max_decoded_manifest_mem_bytes,
+                max_concurrent_manifest_fetches,
+            ),
+            deleting=DeleteLimits(max_concurrent_deletes, max_consecutive_delete_failures),
             max_concurrent_listings=max_concurrent_listings,
         )
 
@@ -83,13 +86,13 @@ class Upkeep(Handle):
         max_concurrent_manifest_fetches: int = 500,
     ) -> ChunkStorageStats:
         """How many bytes the chunks of the whole history take."""
-        return stats.chunk_storage_stats(
-            self.context,
-            max_snapshots_in_memory=max_snapshots_in_memory,
-            max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
-            max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
-            max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
+        limits = WalkLimits(
+            max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches,
         )
+        return stats.chunk_storage_stats(self.context, limits)
 
     def total_chunks_storage(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from frazil.maintenance.garbage import FindChunks
+from frazil.maintenance.candidates import FindChunks
 from frazil.maintenance.walk import native_chunks
 from frazil.spark.jobs.value_diffs import By, diff_values
 from frazil.spark.location import location_of
@@ -15,12 +15,12 @@ from frazil.spark.reading.read import as_text, read
 from frazil.spark.sessions import session
 from frazil.spark.upkeep.calls import call
 from frazil.spark.upkeep.compaction import compact_chunks
-from frazil.spark.upkeep.fsck import fsck
+from frazil.spark.upkeep.fsck import fsck, verify
 from frazil.spark.upkeep.garbage import chunks_by_tasks, collect_garbage
 from frazil.spark.upkeep.procedure import PROCEDURES
 from frazil.spark.upkeep.procedure_methods import ProcedureMethods
 from frazil.spark.upkeep.procedures import ORPHAN_AGE, as_age, as_time
-from frazil.spark.upkeep.verifying import storage, verify
+from frazil.spark.upkeep.space import storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

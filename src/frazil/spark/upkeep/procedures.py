@@ -14,9 +14,10 @@ from pyspark.sql import types as t
 
 from frazil.errors import ErrorKind, NotFoundError
 from frazil.maintenance.ages import parse_age
+from frazil.maintenance.collecting import Way, carry_out
 from frazil.maintenance.deleting import DeleteLimits
 from frazil.maintenance.expire import plan_expiry
-from frazil.maintenance.garbage_plan import carry_out, make_plan
+from frazil.maintenance.garbage_plan import make_plan
 from frazil.maintenance.released import expire_with_files
 from frazil.repository import Repository
 from frazil.spark.options.texts import moment
@@ -229,13 +230,8 @@ def remove_orphan_files(
     gone = [*plan.keys()]
     if not dry_run:
         gone = []
-        carry_out(
-            repository.context,
-            plan,
-            deleting=DeleteLimits(max_concurrent_deletes),
-            unsafe_minimum_age=age,
-            told=gone.extend,
-        )
+        way = Way(deleting=DeleteLimits(max_concurrent_deletes), told=gone.extend)
+        carry_out(repository.context, plan, way, unsafe_minimum_age=age)
     url = repository.storage.url.rstrip("/")
     return [(f"{url}/{key}",) for key in sorted(gone)]
 
