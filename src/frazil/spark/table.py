@@ -122,7 +122,7 @@ class FrazilTable(ProcedureMethods):
 
         What is younger than a day by the clock of the store, or than `unsafe_minimum_age`, stays.
 
-        Executors look for them when an `inventory` is given (see `maintain.inventory_listing`),
+        Executors look for them when an `inventory` is given (see `garbage.inventory_listing`),
         or when there are very many.
         """
         if inventory is not None or self._is_large():
