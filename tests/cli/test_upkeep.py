@@ -81,11 +81,12 @@ def test_verify_names_the_chunk_whose_object_is_gone(frazil_command: Frazil, oce
     said = frazil_command("verify", ocean.url, "--json")
     assert said.code == 6
     [finding] = said.data["findings"]
-    assert (finding["trouble"], finding["target"]) == ("missing", data["key"])
+    assert (finding["code"], finding["target"]) == ("chunk-missing", data["key"])
     assert (finding["path"], finding["chunks"]) == ("/sst", [[1, 0, 0]])
     text = frazil_command("verify", ocean.url).out
-    assert "missing" in text
-    assert "/sst 1,0,0" in text
+    assert "chunk-missing" in text
+    assert "/sst" in text
+    assert "1,0,0" in text
     assert frazil_command("verify", f"{ocean.url}@v1").code == 0
 
 
@@ -98,9 +99,9 @@ def test_verify_looks_at_virtual_sources_when_asked(frazil_command: Frazil, tmp_
     file.write_bytes(b"short")
     said = frazil_command("verify", url, *leave, "--json")
     assert said.code == 6
-    assert said.data["findings"][0]["trouble"] == "short"
+    assert said.data["findings"][0]["code"] == "source-short"
     forbidden = frazil_command("verify", url, "--virtual", "--json")
-    assert forbidden.data["findings"][0]["trouble"] == "unauthorized"
+    assert forbidden.data["findings"][0]["code"] == "source-unauthorized"
 
 
 def test_rewrite_manifests_commits_only_when_not_dry(frazil_command: Frazil, ocean: Ocean) -> None:
@@ -195,4 +196,4 @@ def test_damage_is_one_sentence_that_names_the_file(frazil_command: Frazil, ocea
     assert (said.code, said.out) == (1, "")
     assert f"snapshots/{ocean.second}" in said.err
     assert "Traceback" not in said.err
-    assert frazil_command("verify", ocean.url, "--json").data["findings"][0]["trouble"] == "damaged"
+    assert frazil_command("verify", ocean.url, "--json").data["findings"][0]["code"] == "file-body"

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from frazil.fsck import RULES
+from frazil.fsck import Code
 from frazil.fsck.plans import Action
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "fsck.md"
@@ -24,7 +24,7 @@ def test_examples_run_as_printed(
 
 
 def test_every_rule_is_in_the_table() -> None:
-    wanted = [f"| `{code}` | {rule.level} | {rule.meaning} |" for code, rule in RULES.items()]
+    wanted = [f"| `{code}` | {code.level} | {code.meaning} |" for code in Code]
     text = PAGE.read_text()
     printed = [line for line in text[text.index("## Rules") :].splitlines() if "| `" in line]
     assert printed == wanted

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import frazil
-from frazil.maintenance.verifying import verify_references
+from frazil.fsck import verify
 from tests.support.archive import many
 from tests.support.spark import messages_of, opened, rows_of, weather, write_here
 from tests.support.spark_jobs import kill_at, run_job, two_hosts
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 def sound(repo: Path) -> bool:
     """Tell whether every object that is referred to is there."""
-    return verify_references(frazil.Repository.open(repo).context).is_sound
+    return verify(frazil.Repository.open(repo)).is_clean
 
 
 # --- jobs ---

@@ -151,16 +151,16 @@ def test_verification_names_what_is_wrong(spark: SparkSession, made: Path) -> No
     (made / first).unlink()
     (made / second).write_bytes(b"short")
     found = {row["target"]: row for row in verify(url, spark=spark).collect()}
-    assert {key: row["trouble"] for key, row in found.items()} == {
-        first: "missing",
-        second: "short",
+    assert {key: row["code"] for key, row in found.items()} == {
+        first: "chunk-missing",
+        second: "chunk-short",
     }
     assert found[second]["detail"] == "it has 5 bytes, 1024 are needed"
     assert all((row["path"], row["references"]) == ("/v", 1) for row in found.values())
     manifest = next(iter({row["manifest"] for row in rows}))
     (made / manifest).write_bytes(b"not a manifest")
     found_all = verify(url, spark=spark, all_history=True).collect()
-    assert ("damaged", manifest) in {(row["trouble"], row["target"]) for row in found_all}
+    assert ("file-short", manifest) in {(row["code"], row["target"]) for row in found_all}
 
 
 def test_virtual_sources_that_changed(spark: SparkSession, tmp_path: Path) -> None:

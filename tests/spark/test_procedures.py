@@ -12,7 +12,7 @@ import zarr
 
 import frazil
 from frazil.errors import ConflictError, FormatError, InvalidInputError, NotFoundError
-from frazil.maintenance.verifying import verify_references
+from frazil.fsck import verify
 from frazil.spark.upkeep.calls import call, call_by_sql
 from frazil.spark.upkeep.procedure import PROCEDURES
 
@@ -147,7 +147,7 @@ def test_expiry_deletes_what_only_old_snapshots_need(made: Made) -> None:
     assert done["deleted_data_files_count"] > 0
     assert done["deleted_manifest_lists_count"] == 2
     assert run("remove_orphan_files", url, older_than=now, dry_run=True, **YOUNG) == []
-    assert verify_references(repository.context).is_sound
+    assert verify(repository).is_clean
     session = repository.readonly_session("main")
     assert session.snapshot_id == ids[2]
     assert np.asarray(zarr.open_array(session.store, path="v", mode="r")[...]).min() > 1
@@ -160,7 +160,7 @@ def test_expiry_spares_what_tags_need(made: Made) -> None:
     now = datetime.now(UTC) + timedelta(hours=1)
     (done,) = run("expire_snapshots", url, older_than=now, **YOUNG)
     assert done["expired_snapshots_count"] == 1
-    assert verify_references(repository.context).is_sound
+    assert verify(repository).is_clean
     store = frazil.Repository.open(url).readonly_session(tag="old").store
     assert np.isfinite(np.asarray(zarr.open_array(store, path="v", mode="r")[...])).all()
 

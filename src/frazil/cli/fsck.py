@@ -91,7 +91,7 @@ def fsck(
         )
     is_good = report.is_clean if strict else report.is_sound
     code = Exit.OK if is_good else Exit.FINDINGS
-    return Answer(report.as_dict(), lambda screen: _show(screen, report, deep=deep), code)
+    return Answer(report.as_dict(), lambda screen: show_report(screen, report, deep=deep), code)
 
 
 def _place(url: str, authorize: list[str] | None) -> tuple[FsckPlace, list[str] | None]:
@@ -111,7 +111,10 @@ def _place(url: str, authorize: list[str] | None) -> tuple[FsckPlace, list[str] 
     return place.repository, [place.snapshot_id()]
 
 
-def _show(screen: Screen, report: Report, *, deep: bool) -> None:
+def show_report(
+    screen: Screen, report: Report, clean: str = "Every rule is kept.", *, deep: bool = False
+) -> None:
+    """Print what was checked and what was found; `clean` is said where nothing is wrong."""
     screen.fields(_counts(report, deep=deep))
     if report.findings:
         screen.table(("level", "code", "object", "what"), map(_row, report.findings))
@@ -119,7 +122,7 @@ def _show(screen: Screen, report: Report, *, deep: bool) -> None:
         screen.note(f"and {report.more_findings:,} more")
     told = [counted(count, str(level)) for level, count in report.counts.items() if count]
     if report.is_clean:
-        screen.line(styled("Every rule is kept.", "green"))
+        screen.line(styled(clean, "green"))
     else:
         screen.line(styled(", ".join(told), "yellow" if report.is_sound else "bold red"))
 
@@ -127,7 +130,7 @@ def _show(screen: Screen, report: Report, *, deep: bool) -> None:
 def _counts(report: Report, *, deep: bool) -> list[tuple[str, str]]:
     rows = [
         ("snapshots", f"{report.snapshots:,}"),
-        ("logs", f"{report.logs:,}"),
+        *([("logs", f"{report.logs:,}")] if report.logs else []),
         ("manifests", f"{report.manifests:,}"),
         (
             "native",
@@ -154,12 +157,10 @@ def _counts(report: Report, *, deep: bool) -> list[tuple[str, str]]:
 
 
 def _row(finding: Finding) -> list[Any]:
-    from frazil.fsck.findings import RULES
-
     where = finding.target
     if finding.path:
         where += f" {finding.path}"
-    what = finding.detail or RULES[finding.code].meaning
+    what = finding.detail or finding.code.meaning
     if finding.chunks:
         first = " ".join(",".join(map(str, index)) for index in finding.chunks)
         what += f": {first}" + (" …" if finding.references > len(finding.chunks) else "")

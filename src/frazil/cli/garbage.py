@@ -61,7 +61,8 @@ def gc(
     before anything is deleted.
     """
     from frazil.commit.base import MINIMUM_AGE
-    from frazil.maintenance.garbage_plan import GarbagePlan, carry_out, make_plan
+    from frazil.maintenance.collecting import Way, carry_out
+    from frazil.maintenance.garbage_plan import GarbagePlan, make_plan
 
     repository = open_whole(url)
     context = repository.context
@@ -89,7 +90,8 @@ def gc(
             made.save(save_plan)
         summary = made.summary
         if apply:
-            summary, batch = carry_out(context, made, quarantine=quarantine, unsafe_minimum_age=age)
+            way = Way(quarantine=quarantine)
+            summary, batch = carry_out(context, made, way, unsafe_minimum_age=age)
     data = {
         "older_than": exact(cutoff),
         "how": made.how,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -10,17 +10,16 @@ from frazil.cli.answers import Answer, Screen, print_json, styled, tell_dry_run,
 from frazil.cli.arguments import Authorize, Url
 from frazil.cli.commands import add_command
 from frazil.cli.exits import Exit
+from frazil.cli.fsck import show_report
 from frazil.cli.places import open_place
 from frazil.cli.text import counted, exact, moment, short
 from frazil.cli.verbs import Command, Given, add_verbs
 from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
-    from frazil.maintenance.verifying import Finding, Verification
     from frazil.repository.reports import ExpiryReport
     from frazil.storage.base import Storage
 
-Described = dict[str, Any]
 PANEL: Final = "Maintain"
 Key = Annotated[
     str | None,
@@ -83,85 +82,22 @@ def verify(
     authorize: Authorize = None,
 ) -> Answer:
     """Check that everything a snapshot refers to exists, with enough bytes."""
-    from frazil.ids import SnapshotId
-    from frazil.maintenance.verifying import verify_references
+    from frazil.fsck import verify as check
 
     place = open_place(url, authorize)
     if everything and place.ref is not None:
         raise InvalidInputError("--all concerns the whole repository: leave out the version")
-    chosen = None if everything else [SnapshotId.parse(place.snapshot_id())]
     with working("Verifying") as say:
-        result = verify_references(
-            place.repository.context,
-            snapshots=chosen,
+        report = check(
+            place.repository,
+            None if everything else [place.snapshot_id()],
             virtual=virtual,
             progress=lambda what, done, total: say(f"{what}, {done:,} of {total:,}"),
         )
-    data = _verify_data(result)
-    code = Exit.OK if result.is_sound else Exit.FINDINGS
-    return Answer(data, lambda screen: _show_verification(screen, result), code)
-
-
-def _verify_data(result: Verification) -> Described:
-    return {
-        "sound": result.is_sound,
-        "snapshots": result.snapshots,
-        "manifests": result.manifests,
-        "native_references": result.native_references,
-        "native_objects": result.native_objects,
-        "virtual_references": result.virtual_references,
-        "virtual_sources": result.virtual_sources,
-        "findings": [
-            {
-                "trouble": str(finding.trouble),
-                "target": finding.target,
-                "detail": finding.detail,
-                "references": finding.references,
-                "path": finding.path,
-                "chunks": [list(index) for index in finding.chunks],
-            }
-            for finding in result.findings
-        ],
-        "more_findings": result.more_findings,
-    }
-
-
-def _show_verification(screen: Screen, result: Verification) -> None:
-    asked = f"{counted(result.virtual_sources, 'source')} asked"
-    told = asked if result.virtual_sources else "not asked: --virtual does"
-    screen.fields(
-        [
-            ("snapshots", f"{result.snapshots:,}"),
-            ("manifests", f"{result.manifests:,}"),
-            (
-                "native",
-                f"{counted(result.native_references, 'reference')} to "
-                f"{counted(result.native_objects, 'object')}",
-            ),
-            *(
-                [("virtual", f"{counted(result.virtual_references, 'reference')}, {told}")]
-                if result.virtual_references
-                else []
-            ),
-        ]
+    code = Exit.OK if report.is_clean else Exit.FINDINGS
+    return Answer(
+        report.as_dict(), lambda screen: show_report(screen, report, "Everything is there."), code
     )
-    if result.is_sound:
-        screen.line(styled("Everything is there.", "green"))
-        return
-    rows = [_finding_row(finding) for finding in result.findings]
-    screen.table(("trouble", "object", "needed by"), rows)
-    if result.more_findings:
-        screen.note(f"and {result.more_findings:,} more")
-
-
-def _finding_row(finding: Finding) -> list[Any]:
-    needed = finding.path or ""
-    if finding.chunks:
-        first = " ".join(",".join(map(str, index)) for index in finding.chunks)
-        needed += f" {first}" + (" …" if finding.references > len(finding.chunks) else "")
-    elif finding.references:
-        needed = counted(finding.references, "reference")
-    return [styled(str(finding.trouble), "bold red"), finding.target, needed or finding.detail]
 
 
 # --- inspect ---

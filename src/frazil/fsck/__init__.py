@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from frazil.fsck.checking import fsck
-from frazil.fsck.findings import RULES, Code, Finding, Level, Report
+from frazil.fsck.checking import fsck, verify
+from frazil.fsck.findings import REFERENCES, RULES, Code, Finding, Level, Report
 from frazil.fsck.plans import RepairPlan, Step
 from frazil.fsck.repairing import repair
 
-__all__ = ["RULES", "Code", "Finding", "Level", "RepairPlan", "Report", "Step", "fsck", "repair"]
+__all__ = [
+    "REFERENCES",
+    "RULES",
+    "Code",
+    "Finding",
+    "Level",
+    "RepairPlan",
+    "Report",
+    "Step",
+    "fsck",
+    "repair",
+    "verify",
+]

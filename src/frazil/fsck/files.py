@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from threading import Lock
 from typing import Final, Generic, TypeVar
 
 import numpy as np
@@ -23,6 +24,7 @@ from frazil.formats.snapshot import decode_snapshot
 from frazil.formats.snapshot_nodes import SMALLEST_NODE
 from frazil.formats.txlog import decode_log
 from frazil.fsck.findings import Code, Finding
+from frazil.fsck.objects import ChunkObjects
 from frazil.ids import ManifestId, NodeId, SnapshotId, node_path
 from frazil.model.chunks import ChunkTable
 from frazil.model.history import Snapshot, TransactionLog
@@ -199,8 +201,10 @@ class Files:
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
+        self.objects = ChunkObjects(storage)
         self.unchecked: dict[str, int] = {}
         """files whose content no checksum covers, and their sizes"""
+        self._under_way: dict[str, Lock] = {}
         self._snapshots: Lru[SnapshotId, Read[Snapshot]] = Lru(
             KEPT_NODES, lambda read: len(read.content.nodes) if read.content else 1
         )
@@ -222,9 +226,7 @@ class Files:
 
     def log(self, snapshot_id: SnapshotId) -> Read[TransactionLog] | None:
         """A transaction log, or None when there is no such file."""
-        key = log_key(snapshot_id)
-        blob = self.storage.get(key)
-        return None if blob is None else self._noted(key, read_log_file(blob, key))
+        return self._fetch(log_key(snapshot_id), read_log_file)
 
     def tables(self, manifest_id: ManifestId, node_id: NodeId) -> ChunkTable | None:
         """The references of an array in a manifest; None when it cannot be read."""
@@ -237,13 +239,22 @@ class Files:
         self, cache: Lru[K, Read[T]], name: K, key: str, read: Callable[[bytes, str], Read[T]]
     ) -> Read[T] | None:
         found = cache.get(name)
-        if found is None:
-            blob = self.storage.get(key)
-            if blob is None:
-                return None
-            found = self._noted(key, read(blob, key))
-            cache.put(name, found)
+        if found is not None:
+            return found
+        # Snapshots are checked side by side, each with its parent: one of two threads reads a file.
+        with self._under_way.setdefault(key, Lock()):
+            found = cache.get(name) or self._fetch(key, read)
+            if found is not None:
+                cache.put(name, found)
+        self._under_way.pop(key, None)
         return found
+
+    def _fetch(self, key: str, read: Callable[[bytes, str], Read[T]]) -> Read[T] | None:
+        try:
+            blob = self.storage.get(key)
+        except FormatError as error:  # a file of an older generation, which is decoded to be read
+            return Read(findings=(Finding(Code.FILE_DAMAGED, key, str(error)),))
+        return None if blob is None else self._noted(key, read(blob, key))
 
     def _noted(self, key: str, read: Read[T]) -> Read[T]:
         if read.content is not None and not read.is_checked:

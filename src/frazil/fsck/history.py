@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from frazil.errors import InvalidInputError, RefNotFoundError
+from frazil.fsck.files import Files
 from frazil.fsck.findings import Code, Finding
 from frazil.ids import SnapshotId
-from frazil.maintenance.file_history import FileHistory
+from frazil.maintenance.listing import ID_NAME
+from frazil.maintenance.reading import portions
 from frazil.model.history import Micros, RepoInfo, SnapshotEntry
-from frazil.storage.assets import snapshot_key
+from frazil.storage.assets import SNAPSHOTS, snapshot_key
+from frazil.storage.base import fan_out
+
+FILES_AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +118,7 @@ def listed_history(info: RepoInfo) -> History:
 
 
 def file_history(
-    history: FileHistory,
+    files: Files,
     branches: Mapping[str, SnapshotId],
     tags: Mapping[str, SnapshotId],
     *,
@@ -120,15 +126,32 @@ def file_history(
     is_known: bool = True,
     has_logs: bool = True,
 ) -> History:
-    """The history that snapshot files tell of."""
+    """The history that snapshot files tell of; where refs are lost, every file counts."""
+    start = len(SNAPSHOTS)
+    names = (item.key[start:] for item in files.storage.list(SNAPSHOTS))
+    parents: dict[SnapshotId, SnapshotId | None] = {}
+    times: dict[SnapshotId, Micros] = {}
+    for group in portions(filter(ID_NAME.fullmatch, names), FILES_AT_ONCE):
+        ids = [SnapshotId.parse(name) for name in group]
+        for one, read in zip(ids, fan_out(files.snapshot, ids), strict=True):
+            if read is not None and read.content is not None:
+                parents[one], times[one] = read.content.parent_id, read.content.flushed_at
+            elif not is_known:
+                parents[one] = None
     return History(
         spec,
         _refs(branches, tags),
-        {one: known.entry.parent_id for one, known in history.known.items()},
+        parents,
         is_known=is_known,
         has_logs=has_logs,
-        times={one: known.entry.flushed_at for one, known in history.known.items()},
+        times=times,
     )
+
+
+def lone_history(snapshots: Iterable[SnapshotId]) -> History:
+    """Some snapshots without what they descend from, which then nobody has to read."""
+    ids = [*snapshots]
+    return History(0, {str(one): one for one in ids}, dict.fromkeys(ids), has_logs=False)
 
 
 def _refs(

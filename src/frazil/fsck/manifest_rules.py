@@ -12,6 +12,7 @@ from frazil.errors import InvalidInputError
 from frazil.formats.manifest import Manifest
 from frazil.fsck.files import Read
 from frazil.fsck.findings import Code, Finding
+from frazil.fsck.objects import SHOWN_CHUNKS
 from frazil.fsck.snapshot_rules import Use
 from frazil.ids import ManifestId
 from frazil.masking import shown_url
@@ -21,7 +22,6 @@ from frazil.storage.assets import manifest_key
 from frazil.storage.locations import normalised
 from frazil.storage.virtual import Containers
 
-SHOWN_CHUNKS: Final = 4
 TOLD_LOCATIONS: Final = 20
 
 

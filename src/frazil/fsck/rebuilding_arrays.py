@@ -18,8 +18,7 @@ from frazil.fsck.plans import Action, Step
 from frazil.fsck.state import State
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.id_sets import RowSet
-from frazil.maintenance.needs import NativeNeeds, native_needs
-from frazil.maintenance.verifying import object_sizes
+from frazil.maintenance.needs import native_needs
 from frazil.model.chunks import ChunkRef, ChunkTable, ChunkType, NativeRef, concat, overlay
 from frazil.model.history import ManifestFile, Snapshot
 from frazil.model.nodes import ArrayNode, Coordinates, Extents, ManifestRef
@@ -158,13 +157,10 @@ def _tables(files: Files, base: Snapshot) -> Iterator[ChunkTable]:
 
 def _bad_objects(files: Files, tables: Iterable[ChunkTable]) -> RowSet:
     """Chunk objects that references need and that are gone or too short."""
-    needs = NativeNeeds()
-    for table in tables:
-        needs.add(*native_needs(table))
-    ids, ends = needs.rows()
-    sizes = object_sizes(files.storage, ids)
     bad = RowSet()
-    bad.add(ids[(sizes < 0) | (sizes.astype(np.uint64) < ends)])
+    for table in tables:
+        ids, ends = native_needs(table)
+        bad.add(ids[files.objects.are_short(ids, ends)])
     return bad
 
 
@@ -364,4 +360,4 @@ def _is_there(files: Files, ref: ChunkRef, bad: RowSet) -> bool:
     ids = np.frombuffer(ref.chunk_id, np.uint8).reshape(1, -1)
     if bad.contains(ids)[0]:
         return False
-    return int(object_sizes(files.storage, ids)[0]) >= ref.offset + ref.length
+    return int(files.objects.sizes(ids)[0]) >= ref.offset + ref.length

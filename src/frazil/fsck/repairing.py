@@ -28,6 +28,7 @@ from frazil.errors import (
 )
 from frazil.formats.ref_files import encode_ref
 from frazil.formats.repo_info import encode_repo_info
+from frazil.fsck.checking import Progress
 from frazil.fsck.committing import commit_rewrite
 from frazil.fsck.files import Files
 from frazil.fsck.findings import Finding
@@ -46,7 +47,6 @@ from frazil.fsck.state import State
 from frazil.ids import ObjectId, SnapshotId
 from frazil.maintenance.access import require_writable
 from frazil.maintenance.file_history import read_file_history
-from frazil.maintenance.verifying import Progress
 from frazil.model import history
 from frazil.model.history import RepoInfo
 from frazil.storage.assets import file_attributes, log_key, snapshot_key
@@ -89,7 +89,7 @@ def repair(
             kind=ErrorKind.INVALID_OPTION,
         )
     context = open_anyway(place)
-    if context.generation.dialect is not None:
+    if context.generation.is_legacy:
         raise FormatError(
             f"repositories of {context.generation.title} cannot be repaired, only checked",
             kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,

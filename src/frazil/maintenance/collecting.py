@@ -1,4 +1,4 @@
-"""The order of a collection: every door that deletes garbage leads here.
+"""Carrying out a collection: every way to delete garbage leads here.
 
 Snapshots go first, for nobody can begin to use what no snapshot names. Then the refs are looked
 at again, before manifests, logs and attribute files go, and once more before chunks do. Whatever
@@ -12,7 +12,6 @@ back and everything is planned anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,32 +20,41 @@ from typing import Final
 
 from frazil.commit.base import attempts
 from frazil.commit.file_refs import FileRefs
-from frazil.errors import ErrorKind, FrazilError, InternalError, SnapshotNotFoundError
+from frazil.errors import (
+    ErrorKind,
+    FrazilError,
+    InternalError,
+    InvalidInputError,
+    SnapshotNotFoundError,
+)
 from frazil.maintenance.access import require_writable
-from frazil.maintenance.ages import safe_cutoff
-from frazil.maintenance.attribute_files import collect_attribute_files, old_attribute_files
+from frazil.maintenance.ages import deletable_before
+from frazil.maintenance.candidates import (
+    PHASES,
+    FindChunks,
+    of_objects,
+    unused_attribute_files,
+)
 from frazil.maintenance.deleting import (
     DeleteLimits,
     DeleteReport,
     Told,
     delete_objects,
-    nobody,
 )
 from frazil.maintenance.garbage import (
-    PHASES,
     Plan,
-    counted,
-    list_phases,
     look_again,
     plan_collection,
     settle,
     summary_of,
 )
+from frazil.maintenance.garbage_plan import GarbagePlan, make_plan
+from frazil.maintenance.listing import measured
 from frazil.maintenance.trash import batch_name, discard, put_aside, put_back
-from frazil.maintenance.walk import WalkLimits
+from frazil.maintenance.walk import WalkLimits, native_chunks
 from frazil.model.values import GCSummary
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
-from frazil.storage.base import Listed, Storage, begin
+from frazil.storage.base import Storage, begin
 from frazil.storage.local import LocalStorage
 from frazil.transaction.context import Context
 
@@ -60,27 +68,74 @@ class Way:
 
     walk: WalkLimits = field(default_factory=WalkLimits)
     deleting: DeleteLimits = field(default_factory=DeleteLimits)
-    batch: str | None = None
-    """garbage is put aside in the trash under this name"""
-    swept_before: datetime | None = None
-    """what killed writers left before this time goes too"""
-    attributes: Sequence[Listed] = ()
-    """attribute files that go if no snapshot names them"""
-    told: Told = nobody
+    quarantine: bool = False
+    """it is put aside below `trash/`"""
+    find_chunks: FindChunks = native_chunks
+    """tells what manifests refer to, where a new plan is needed"""
+    told: Told | None = None
+    """gets the keys of what was deleted"""
+
+
+def carry_out(
+    context: Context,
+    plan: GarbagePlan,
+    way: Way | None = None,
+    *,
+    unsafe_minimum_age: timedelta | None = None,
+) -> tuple[GCSummary, str | None]:
+    """Delete what is still garbage of a plan, or put it aside; then also tell the batch's name.
+
+    What is younger than a day by the clock of the store, or than `unsafe_minimum_age`, stays
+    even if the plan names it. What is garbage is worked out anew whenever the refs have overtaken
+    the plan.
+
+    Raises:
+        InvalidInputError: the plan is that of another repository.
+        StorageError: too many deletes in a row have failed.
+        ConflictError: the repository is of another generation by now, or kept changing.
+    """
+    require_writable(context, "collect garbage")
+    if plan.url != context.storage.url:
+        raise InvalidInputError(
+            f"the plan was made for {plan.url}, not for {context.storage.url}",
+            kind=ErrorKind.INVALID_OPTION,
+        )
+    way = way or Way()
+    made, candidates, cutoff = plan.made, plan.garbage, plan.older_than
+    limit = deletable_before(context.place, unsafe_minimum_age)
+    if limit is not None and cutoff > limit:
+        # Made with another minimum age, or by a machine whose clock is ahead.
+        made, cutoff = None, limit
+        candidates = tuple(
+            measured(context.storage, part.prefix, part.ids, limit) for part in candidates
+        )
+    batch = batch_name() if way.quarantine else None
+    for _ in attempts(context.config.update_retries()):
+        # A plan that knows what was kept needs only a look at what was published since.
+        chosen, made = made, None
+        if chosen is None:
+            found = of_objects(candidates)
+            chosen = plan_collection(context, found, way.walk, way.find_chunks)
+        final = settle(context, chosen, way.walk)
+        if final is None:
+            continue
+        run = _Run(context, way, batch, cutoff)
+        try:
+            if run.remove_snapshots(final):
+                return run.remove_rest(attributes=plan.how == "full"), batch
+        finally:
+            context.assets.forget()
+    raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)
 
 
 def garbage_collect(
     context: Context,
-    delete_object_older_than: datetime,
+    older_than: datetime,
     *,
     dry_run: bool = False,
     unsafe_minimum_age: timedelta | None = None,
-    max_snapshots_in_memory: int = 50,
-    max_compressed_manifest_mem_bytes: int = 512 * 1024 * 1024,
-    max_decoded_manifest_mem_bytes: int = 4 * 1024 * 1024 * 1024,
-    max_concurrent_manifest_fetches: int = 500,
-    max_concurrent_deletes: int = 10,
-    max_consecutive_delete_failures: int = 50,
+    walk: WalkLimits | None = None,
+    deleting: DeleteLimits | None = None,
     max_concurrent_listings: int | None = None,
 ) -> GCSummary:
     """Delete objects that no branch or tag needs and that were written before a time.
@@ -95,59 +150,32 @@ def garbage_collect(
         ConflictError: the repository is of another generation by now, or kept changing.
     """
     require_writable(context, "collect garbage")
-    cutoff = safe_cutoff(
-        context.place, delete_object_older_than, unsafe_minimum_age, dry_run=dry_run
+    plan = make_plan(
+        context,
+        older_than,
+        limits=walk,
+        unsafe_minimum_age=unsafe_minimum_age,
+        max_concurrent_listings=max_concurrent_listings,
     )
-    walk = WalkLimits(
-        max_snapshots_in_memory,
-        max_compressed_manifest_mem_bytes,
-        max_decoded_manifest_mem_bytes,
-        max_concurrent_manifest_fetches,
-    )
-    attributes = old_attribute_files(context, cutoff)
-
-    def plan() -> Plan:
-        old = list_phases(context, cutoff, max_concurrent_listings)
-        return plan_collection(context, old, walk).older(context.storage, cutoff)
-
     if dry_run:
-        return collect_attribute_files(context, attributes, counted(plan()), dry_run=True)
-    deleting = DeleteLimits(max_concurrent_deletes, max_consecutive_delete_failures)
-    way = Way(walk, deleting, swept_before=cutoff, attributes=attributes)
-    return collect(context, plan, way)
-
-
-def collect(context: Context, plan: Callable[[], Plan], way: Way) -> GCSummary:
-    """Remove what is garbage by a plan, which is made anew whenever the refs have overtaken it.
-
-    Raises:
-        StorageError: too many deletes in a row have failed.
-        ConflictError: the repository is of another generation by now, or kept changing.
-    """
-    for _ in attempts(context.config.update_retries()):
-        final = settle(context, plan(), way.walk)
-        if final is None:
-            continue
-        run = _Run(context, way)
-        try:
-            if run.remove_snapshots(final):
-                return run.remove_rest()
-        finally:
-            context.assets.forget()
-    raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)
+        return plan.summary
+    way = Way(walk or WalkLimits(), deleting or DeleteLimits())
+    return carry_out(context, plan, way, unsafe_minimum_age=unsafe_minimum_age)[0]
 
 
 class _Run:
     """One collection under way."""
 
-    def __init__(self, context: Context, way: Way) -> None:
+    def __init__(self, context: Context, way: Way, batch: str | None, cutoff: datetime) -> None:
         self._context = context
         self._way = way
+        self._batch = batch
+        self._cutoff = cutoff
         self._reports: dict[str, DeleteReport] = {}
         self._skipped: list[str] = []
         refs = context.refs
         needs_copies = isinstance(refs, FileRefs) and refs.names_any_file
-        self._copies = way.batch or (f"{batch_name()}-snapshots" if needs_copies else None)
+        self._copies = batch or (f"{batch_name()}-snapshots" if needs_copies else None)
         """batch of the trash from which snapshots can come back"""
 
     def remove_snapshots(self, plan: Plan) -> bool:
@@ -163,23 +191,33 @@ class _Run:
             return False
         return True
 
-    def remove_rest(self) -> GCSummary:
+    def remove_rest(self, *, attributes: bool) -> GCSummary:
         """Remove what only garbage referred to."""
-        context, way = self._context, self._way
-        if self._copies is not None and way.batch is None:
+        context = self._context
+        if self._copies is not None and self._batch is None:
             self._reports["copies"] = discard(context.storage, self._copies)
-        swept = begin(partial(sweep, context.place, way.swept_before))
+        swept = begin(partial(sweep, context.place, self._cutoff))
         for prefix in (LOGS, MANIFESTS):
-            self._remove(self._plan, prefix, way.batch)
-        has_attributes = bool(way.attributes) and not self._has_failed
+            self._remove(self._plan, prefix, self._batch)
+        attributes &= not self._has_failed
         if not self._has_failed:
-            self._plan = look_again(context, self._plan, way.walk)
-        self._remove(self._plan, CHUNKS, way.batch)
+            self._plan = look_again(context, self._plan, self._way.walk)
+        self._remove(self._plan, CHUNKS, self._batch)
         swept.result()
-        summary = summary_of(self._reports, self._skipped)
-        if not has_attributes:
-            return summary
-        return collect_attribute_files(context, way.attributes, summary)
+        if attributes:
+            self._remove_attributes()
+        return summary_of(self._reports, self._skipped)
+
+    def _remove_attributes(self) -> None:
+        unused = unused_attribute_files(self._context, self._cutoff)
+        if not unused:
+            return
+        failed = dict(self._context.place.delete_many([item.key for item in unused]).failed)
+        gone = [item.size_bytes for item in unused if item.key not in failed]
+        report = DeleteReport(len(gone), sum(gone), len(failed))
+        for message in failed.values():
+            report.record_error(message)
+        self._reports["attributes"] = report
 
     @property
     def _has_failed(self) -> bool:
@@ -199,11 +237,11 @@ class _Run:
             else put_aside(storage, part, batch, way.deleting)
         )
         self._reports[phase] = report
-        if way.told is not nobody:
+        if way.told is not None:
             way.told([*filterfalse(report.left.__contains__, part.keys())])
 
 
-def sweep(storage: Storage, before: datetime | None) -> None:
+def sweep(storage: Storage, before: datetime) -> None:
     """Remove what killed writers left half written on a disk; listings do not show it."""
-    if before is not None and isinstance(storage, LocalStorage):
+    if isinstance(storage, LocalStorage):
         storage.remove_staging(min(before, datetime.now(UTC) - LONGEST_WRITE))

@@ -6,9 +6,10 @@ garbage has been collected. Until then a compaction takes more room, not less.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ from frazil.bulk.fetch import References, fetch_into
 from frazil.bulk.pack import Choice, Encoded, Packing, PackWriter, chosen_packing, pace_for
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import crockford_many, is_below, node_path
-from frazil.model.chunks import ChunkTable, ChunkType
+from frazil.model.chunks import ChunkTable, ChunkType, concat
 from frazil.model.nodes import ArrayNode
 from frazil.storage.assets import CHUNKS
 from frazil.storage.base import Storage, ahead
@@ -28,6 +29,8 @@ from frazil.transaction.working import WorkingState
 I64: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 MIN_DEAD_SHARE: Final = 0.3
+Copy: TypeAlias = Callable[[Mapping[str, ChunkTable], Packing], Iterable[tuple[str, ChunkTable]]]
+"""Copies chunks of arrays into packs, and tells where they are, an array as a whole or in parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +68,12 @@ def compact_chunks(
     packing: Choice = True,
     min_dead_share: float = MIN_DEAD_SHARE,
     dry_run: bool = False,
+    copy: Copy | None = None,
 ) -> Compaction:
     """Put the small chunks of an array, or of all arrays below a group, into packs.
 
     Packs of which this snapshot uses too little are written anew. The session is changed, not
-    committed; a dry run changes nothing.
+    committed; a dry run changes nothing. `copy` is what copies chunks, in this process by default.
 
     Raises:
         InvalidInputError: `min_dead_share` is not a share.
@@ -85,16 +89,33 @@ def compact_chunks(
     if not dry_run:
         state.require_editable()
     done = Compaction()
+    chosen: dict[str, ChunkTable] = {}
     for node in arrays_below(state, node_path(path)):
         table = state.table(node)
         plan = plan_rows(state.context.storage, table, wanted, min_dead_share)
         if not len(plan.rows):
             continue
-        chosen = table.take(plan.rows)
-        made = estimate(chosen, wanted) if dry_run else _rewrite(state, node, chosen, wanted)
-        lengths = int(chosen.length.sum())
-        done += Compaction(1, len(chosen), plan.objects, made, lengths, plan.dead_bytes)
+        rows = chosen[node.path] = table.take(plan.rows)
+        made = estimate(rows, wanted) if dry_run else 0
+        size = int(rows.length.sum())
+        done += Compaction(1, len(rows), plan.objects, made, size, plan.dead_bytes)
+    if dry_run:
+        return done
+    placed: dict[str, list[ChunkTable]] = {}
+    for name, table in (copy or partial(_copy_here, state))(chosen, wanted):
+        placed.setdefault(name, []).append(table)
+    for name, tables in placed.items():
+        node = state.array(name)
+        table = concat(tables, len(node.shape))
+        done += Compaction(objects_after=count_objects(table))
+        state.set_table(node, table)
     return done
+
+
+def _copy_here(
+    state: WorkingState, chosen: Mapping[str, ChunkTable], packing: Packing
+) -> Iterator[tuple[str, ChunkTable]]:
+    return ((name, repack(state, table, packing)) for name, table in chosen.items())
 
 
 def arrays_below(state: WorkingState, path: str) -> Iterator[ArrayNode]:
@@ -168,13 +189,6 @@ def estimate(chosen: ChunkTable, packing: Packing) -> int:
 
 
 # --- doing ---
-
-
-def _rewrite(state: WorkingState, node: ArrayNode, chosen: ChunkTable, packing: Packing) -> int:
-    """Copy chunks into packs and refer to them there; give the number of objects made."""
-    placed = repack(state, chosen, packing)
-    state.set_table(node, placed)
-    return count_objects(placed)
 
 
 def repack(state: WorkingState, chosen: ChunkTable, packing: Packing) -> ChunkTable:

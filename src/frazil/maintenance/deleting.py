@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeAlias
 
 from frazil.errors import ErrorKind, StorageError
@@ -18,14 +19,8 @@ BATCH: Final = 1000
 DISK_BATCH: Final = 1 << 16
 """On a disk a request is a call of ours, which spreads its work over threads by itself."""
 MAX_MESSAGES: Final = 10
-
-
 Told: TypeAlias = Callable[[list[str]], None]
 """Is given the keys of what was deleted."""
-
-
-def nobody(_: list[str]) -> None:
-    """Has no use for the keys of what was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +63,6 @@ class DeleteReport:
             self.errors.append(message)
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    batch: Objects
-    failed: frozenset[str] = frozenset()
-    """keys of objects that are still there"""
-    failed_bytes: int = 0
-    message: str = ""
-    is_throttled: bool = False
-
-
 def delete_objects(storage: Storage, garbage: Objects, limits: DeleteLimits) -> DeleteReport:
     """Delete objects; what cannot be deleted is counted and left to the next collection.
 
@@ -89,51 +74,43 @@ def delete_objects(storage: Storage, garbage: Objects, limits: DeleteLimits) -> 
     """
     report = DeleteReport()
     waiting = deque(garbage.batches(DISK_BATCH if isinstance(storage, LocalStorage) else BATCH))
-    at_once, pause, failures = 1, 0.0, 0
+    at_once, pause, failures, slow = 1, 0.0, 0, ""
     while waiting:
         time.sleep(pause)
         wave = [waiting.popleft() for _ in range(min(at_once, len(waiting)))]
-        outcomes = fan_out(lambda batch: _delete_batch(storage, batch), wave)
-        throttled = [outcome for outcome in outcomes if outcome.is_throttled]
-        for outcome in outcomes:
-            if not outcome.is_throttled:
-                failures = failures + 1 if outcome.failed else 0
-                _record(report, outcome)
-                _check(failures, limits, garbage.prefix, outcome.message)
+        throttled: list[Objects] = []
+        for batch, done in zip(wave, fan_out(partial(_delete_batch, storage), wave), strict=True):
+            message = done.errors[-1] if done.errors else ""
+            if done.throttled:
+                throttled.append(batch)
+                slow = message
+                continue
+            failures = failures + 1 if done.failed else 0
+            report.add(done)
+            _check(failures, limits, garbage.prefix, message)
         if not throttled:
             at_once, pause = min(2 * at_once, max(1, limits.max_concurrent_deletes)), 0.0
             continue
         report.throttled += len(throttled)
-        waiting.extendleft(outcome.batch for outcome in reversed(throttled))
+        waiting.extendleft(reversed(throttled))
         if pause >= limits.longest_pause_s:
             failures += 1
-            _check(failures, limits, garbage.prefix, throttled[-1].message)
+            _check(failures, limits, garbage.prefix, slow)
         at_once = max(1, at_once // 2)
         pause = min(limits.longest_pause_s, max(2 * pause, limits.first_pause_s))
     return report
 
 
-def _delete_batch(storage: Storage, batch: Objects) -> _Outcome:
+def _delete_batch(storage: Storage, batch: Objects) -> DeleteReport:
     keys = batch.keys()
     try:
-        done = storage.delete_many(keys)
+        failed = dict(storage.delete_many(keys).failed)
     except StorageError as error:
         is_throttled = error.kind == ErrorKind.THROTTLED
-        return _Outcome(batch, frozenset(keys), batch.size_bytes, str(error), is_throttled)
-    if not done.failed:
-        return _Outcome(batch)
-    sizes = dict(zip(keys, batch.sizes.tolist(), strict=True))
-    left = sum(sizes.get(key, 0) for key, _ in done.failed)
-    return _Outcome(batch, frozenset(key for key, _ in done.failed), left, f"{done.failed[0][1]}")
-
-
-def _record(report: DeleteReport, outcome: _Outcome) -> None:
-    report.objects += len(outcome.batch) - len(outcome.failed)
-    report.bytes += outcome.batch.size_bytes - outcome.failed_bytes
-    report.failed += len(outcome.failed)
-    report.left |= outcome.failed
-    if outcome.failed:
-        report.record_error(outcome.message)
+        return DeleteReport(0, 0, len(keys), int(is_throttled), [str(error)], set(keys))
+    gone = [size for key, size in zip(keys, batch.sizes.tolist(), strict=True) if key not in failed]
+    errors = [f"{message}" for message in [*failed.values()][:1]]
+    return DeleteReport(len(gone), sum(gone), len(failed), errors=errors, left=set(failed))
 
 
 def _check(failures: int, limits: DeleteLimits, prefix: str, message: str) -> None:

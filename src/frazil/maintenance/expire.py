@@ -11,7 +11,7 @@ from datetime import datetime
 
 from frazil.commit.base import MAIN
 from frazil.commit.by_repo_object import Edit, RepoObjectRefs
-from frazil.commit.file_refs import FileRefs
+from frazil.commit.file_refs import Expired, FileRefs
 from frazil.errors import InternalError
 from frazil.ids import SnapshotId
 from frazil.maintenance.access import require_writable
@@ -24,9 +24,11 @@ from frazil.transaction.context import Context
 
 @dataclass(frozen=True, slots=True)
 class Expiration:
-    """What an expiry does: the snapshots it releases and the change of the repo object."""
+    """What an expiry does: what it takes out of the history, and the change of the repo object."""
 
     released: frozenset[SnapshotId]
+    branches: tuple[str, ...]
+    tags: tuple[str, ...]
     edit: Edit
 
 
@@ -46,43 +48,8 @@ def expire_snapshots(
     """
     context.generation.require_expiry()
     require_writable(context, "expire snapshots")
-    cutoff = to_micros(older_than)
-    match context.refs:
-        case RepoObjectRefs() as refs:
-            done = _expire_by_repo_object(
-                refs, cutoff, branches=delete_expired_branches, tags=delete_expired_tags
-            )
-        case FileRefs() as refs:
-            done = expire_by_files(
-                context, refs, cutoff, branches=delete_expired_branches, tags=delete_expired_tags
-            )
-        case _:
-            raise InternalError("unknown way to keep refs")
-    return {str(one) for one in done}
-
-
-def _expire_by_repo_object(
-    refs: RepoObjectRefs, cutoff: Micros, *, branches: bool, tags: bool
-) -> frozenset[SnapshotId]:
-    released: frozenset[SnapshotId] = frozenset()
-
-    def change(info: RepoInfo) -> Edit:
-        nonlocal released
-        plan = plan_expiration(info, cutoff, branches=branches, tags=tags)
-        released = plan.released
-        return plan.edit
-
-    refs.edit(change)
-    return released
-
-
-@dataclass(frozen=True, slots=True)
-class ExpiryPlan:
-    """What an expiry would take out of the history."""
-
-    released: frozenset[SnapshotId]
-    branches: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
+    done = _expire(context, older_than, delete_expired_branches, delete_expired_tags, dry_run=False)
+    return set(map(str, done.released))
 
 
 def plan_expiry(
@@ -91,39 +58,50 @@ def plan_expiry(
     *,
     delete_expired_branches: bool = False,
     delete_expired_tags: bool = False,
-) -> ExpiryPlan:
+) -> Expired:
     """Tell what `expire_snapshots` would do now, changing nothing.
 
     Raises:
         FormatError: snapshots of this generation cannot expire.
     """
     context.generation.require_expiry()
+    return _expire(context, older_than, delete_expired_branches, delete_expired_tags, dry_run=True)
+
+
+def _expire(
+    context: Context, older_than: datetime, branches: bool, tags: bool, *, dry_run: bool
+) -> Expired:
     cutoff = to_micros(older_than)
     match context.refs:
         case RepoObjectRefs() as refs:
-            info = refs.info()
-            plan = plan_expiration(
-                info, cutoff, branches=delete_expired_branches, tags=delete_expired_tags
-            )
-            expired = ids_where(info.snapshots, _is_expired(info, cutoff))
-            branches, tags = _lost_refs(info.branches, expired), _lost_refs(info.tags, expired)
-            released = plan.released
+            return _by_repo_object(refs, cutoff, branches=branches, tags=tags, dry_run=dry_run)
         case FileRefs() as refs:
-            found = plan_by_files(
-                context, refs, cutoff, branches=delete_expired_branches, tags=delete_expired_tags
-            )
-            released, branches, tags = found.released, found.branches, found.tags
+            run = plan_by_files if dry_run else expire_by_files
+            return run(context, refs, cutoff, branches=branches, tags=tags)
         case _:
             raise InternalError("unknown way to keep refs")
-    return ExpiryPlan(
-        released,
-        branches if delete_expired_branches else (),
-        tags if delete_expired_tags else (),
-    )
+
+
+def _by_repo_object(
+    refs: RepoObjectRefs, cutoff: Micros, *, branches: bool, tags: bool, dry_run: bool
+) -> Expired:
+    found = Expired(frozenset())
+
+    def change(info: RepoInfo) -> Edit:
+        nonlocal found
+        plan = plan_expiration(info, cutoff, branches=branches, tags=tags)
+        found = Expired(plan.released, plan.branches, plan.tags)
+        return plan.edit
+
+    if dry_run:
+        change(refs.info())
+    else:
+        refs.edit(change)
+    return found
 
 
 def _lost_refs(refs: Mapping[str, SnapshotId], expired: frozenset[SnapshotId]) -> tuple[str, ...]:
-    return tuple(sorted(refs.keys() - _kept_refs(refs, expired).keys()))
+    return tuple(sorted(n for n, target in refs.items() if n != MAIN and target in expired))
 
 
 def _is_expired(info: RepoInfo, cutoff: Micros) -> Mask:
@@ -143,18 +121,18 @@ def plan_expiration(info: RepoInfo, cutoff: Micros, *, branches: bool, tags: boo
         protected |= set(info.tags.values())
     gone = is_expired & ~rows_of(table, protected)
     expired = ids_where(table, is_expired) if branches or tags else frozenset()
+    lost_branches = _lost_refs(info.branches, expired) if branches else ()
+    lost_tags = _lost_refs(info.tags, expired) if tags else ()
     marked = table.with_metadata(carried_marks(table, gone))
     fields: dict[str, object] = {"snapshots": cut(marked, gone, to_root=True)}
     if branches:
-        fields["branches"] = _kept_refs(info.branches, expired)
+        fields["branches"] = _without(info.branches, lost_branches)
     if tags:
-        fields["tags"] = _kept_refs(info.tags, expired)
-        lost = info.tags.keys() - _kept_refs(info.tags, expired).keys()
-        fields["deleted_tags"] = info.deleted_tags | lost
-    return Expiration(ids_where(table, gone), Edit(ExpirationRan(), fields))
+        fields["tags"] = _without(info.tags, lost_tags)
+        fields["deleted_tags"] = info.deleted_tags | set(lost_tags)
+    edit = Edit(ExpirationRan(), fields)
+    return Expiration(ids_where(table, gone), lost_branches, lost_tags, edit)
 
 
-def _kept_refs(
-    refs: Mapping[str, SnapshotId], expired: frozenset[SnapshotId]
-) -> dict[str, SnapshotId]:
-    return {name: target for name, target in refs.items() if name == MAIN or target not in expired}
+def _without(refs: Mapping[str, SnapshotId], lost: tuple[str, ...]) -> dict[str, SnapshotId]:
+    return {name: target for name, target in refs.items() if name not in lost}

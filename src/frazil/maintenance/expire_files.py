@@ -37,12 +37,12 @@ class RefExpiration:
 
 def expire_by_files(
     context: Context, refs: FileRefs, cutoff: Micros, *, branches: bool, tags: bool
-) -> frozenset[SnapshotId]:
-    """Expire the history of every ref: tags, then branches, by name."""
+) -> Expired:
+    """Expire the history of every ref: tags, then branches, by name; tell what was released."""
     at_once = refs.expire_at_once(cutoff, branches=branches, tags=tags)
     if at_once is not None:
         context.assets.forget()
-        return at_once.released
+        return at_once
     released: set[SnapshotId] = set()
     for _ in attempts(context.config.update_retries()):
         tips = refs.tags(), refs.branches()
@@ -50,7 +50,7 @@ def expire_by_files(
         # An erasure may have moved refs to snapshots that it made of the history of before.
         if not _moved(tips[0], refs.tags()) and not _moved(tips[1], refs.branches()):
             break
-    return frozenset(released)
+    return Expired(frozenset(released))
 
 
 def _moved(before: Mapping[str, SnapshotId], now: Mapping[str, SnapshotId]) -> bool:
@@ -97,8 +97,8 @@ def plan_by_files(
     by_branch = list(plan_refs(history, refs.branches(), cutoff))
     return Expired(
         frozenset(one for _, _, ref in by_tag + by_branch for one in ref.released),
-        tuple(name for name, _, ref in by_branch if ref.is_expired and name != MAIN),
-        tuple(name for name, _, ref in by_tag if ref.is_expired),
+        tuple(name for name, _, ref in by_branch if branches and ref.is_expired and name != MAIN),
+        tuple(name for name, _, ref in by_tag if tags and ref.is_expired),
     )
 
 

@@ -108,13 +108,7 @@ class FileHistory:
 
     def reachable(self, tips: Iterable[SnapshotId]) -> dict[SnapshotId, Known]:
         """Everything that some tips descend from, tips included."""
-        found: dict[SnapshotId, Known] = {}
-        for tip in tips:
-            for entry in self.ancestry(tip):
-                if entry.id in found:
-                    break
-                found[entry.id] = self[entry.id]
-        return found
+        return self.since(tips, ())
 
 
 def read_file_history(storage: Storage, at_once: int = PREFETCH) -> FileHistory:

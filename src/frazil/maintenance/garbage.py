@@ -1,7 +1,6 @@
-"""What is garbage: objects that nothing refers to and that are old.
+"""What is garbage: candidates that nothing refers to.
 
-Candidates are listed before the refs are read, so an object that is written while a collection
-runs is never one. `collecting` deletes them, and looks here again at what is published meanwhile.
+`collecting` deletes it, and looks here again at what is published meanwhile.
 """
 
 from __future__ import annotations
@@ -9,42 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, TypeAlias
+from functools import cache
 
 from frazil.commit.by_repo_object import Edit, RepoObjectRefs, require_online
-from frazil.commit.file_refs import FileRefs, no_roots
+from frazil.commit.file_refs import Expired, FileRefs, no_roots
 from frazil.errors import InternalError
 from frazil.ids import SnapshotId
-from frazil.maintenance.deleting import (
-    DeleteReport,
-)
+from frazil.maintenance.candidates import PHASES, Candidates, FindChunks
+from frazil.maintenance.deleting import DeleteReport
 from frazil.maintenance.file_history import FileHistory, read_file_history
 from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.lineage import cut, ids_where, pruned_logs, reachable, rows_of, table_ids
-from frazil.maintenance.listing import Objects, list_candidates, list_older
+from frazil.maintenance.listing import Objects
 from frazil.maintenance.walk import WalkLimits, manifests_of, native_chunks
 from frazil.model.history import GCRan, ManifestFile, RepoInfo, SnapshotTable
 from frazil.model.values import GCSummary
-from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
-from frazil.storage.base import Storage, fan_out
+from frazil.storage.base import Listed, Storage
 from frazil.transaction.context import Context
-
-PHASES: Final = {
-    SNAPSHOTS: "snapshots",
-    LOGS: "transaction_logs",
-    MANIFESTS: "manifests",
-    CHUNKS: "chunks",
-}
-"""What is deleted, in order; each may refer to what comes after it."""
-FindChunks: TypeAlias = Callable[[Storage, Iterable[ManifestFile], WalkLimits], RowSet]
-"""Tells which chunk objects some manifests refer to."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Live:
-    """Objects that are in use, by prefix."""
-
-    ids: dict[str, RowSet]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,114 +36,135 @@ class Plan:
     """snapshots that leave the repo object"""
     garbage: tuple[Objects, ...]
     """in the order of deletion"""
+    attributes: tuple[Listed, ...] = ()
+    """attribute files of generations before spec 1; they are looked for again in the end"""
     seen: SnapshotTable | None = None
     """the snapshots of the repo object that was looked at last"""
-
-    def sparing(self, live: Live, kept: Iterable[SnapshotId] = ()) -> Plan:
-        """The plan without objects that are in use after all, by snapshots that are `kept`."""
-        spared = tuple(part.without(live.ids[part.prefix]) for part in self.garbage)
-        return replace(self, garbage=spared, kept=self.kept.union(kept))
 
     def older(self, storage: Storage, cutoff: datetime) -> Plan:
         """The plan without objects that turn out to be too young."""
         return replace(self, garbage=tuple(one.older(storage, cutoff) for one in self.garbage))
 
 
-def list_phases(
-    context: Context, cutoff: datetime, at_once: int | None = None
-) -> tuple[Objects, ...]:
-    """Everything that may be old enough to be deleted, phase by phase."""
-
-    def old(prefix: str) -> Objects:
-        # Which snapshots are in use depends on their age, so it must be known first.
-        look = list_older if prefix == SNAPSHOTS else list_candidates
-        return look(context.storage, prefix, cutoff)
-
-    if at_once == 1:
-        return tuple(map(old, PHASES))
-    return tuple(fan_out(old, tuple(PHASES)))
-
-
 # --- planning ---
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Needed:
+    """What the refs need, and young snapshots."""
+
+    snapshots: frozenset[SnapshotId]
+    files: Callable[[], Iterable[ManifestFile]]
+    logs: tuple[SnapshotId, ...] = ()
+    """logs of others"""
 
 
 def plan_collection(
     context: Context,
-    old: tuple[Objects, ...],
+    found: Candidates,
     limits: WalkLimits,
     find_chunks: FindChunks = native_chunks,
+    after: Expired | None = None,
 ) -> Plan:
-    """Work out what is garbage, changing nothing; `find_chunks` tells what manifests refer to."""
+    """Work out what is garbage, changing nothing; `find_chunks` tells what manifests refer to.
+
+    With `after` it is what would be garbage once snapshots have expired.
+    """
+    snapshots, dropped = found.snapshots, frozenset[SnapshotId]()
     match context.refs:
         case RepoObjectRefs() as refs:
-            return _plan_by_repo_object(context, refs.info(), old, limits, find_chunks)
+            info = refs.info() if after is None else _expired(refs.info(), after)
+            needed, dropped = _needed_by_repo_object(context, info, found, limits)
         case FileRefs() as refs:
-            return _plan_by_files(context, refs, old, limits, find_chunks)
+            history = found.history
+            if history is None:
+                history = read_file_history(context.storage, limits.max_snapshots_in_memory)
+            needed = _needed_by_files(history, refs, found, after)
+            # Whoever points a ref to a snapshot that is still there finds its ancestors too, also
+            # when a collection was killed half way.
+            snapshots = snapshots.sorted_by(history.newest_first)
         case _:
             raise InternalError("unknown way to keep refs")
+    first = _unnamed((snapshots, found.logs, found.manifests), needed)
+    chunks = _unused(context.storage, found.chunks(first[-1]), needed, limits, find_chunks)
+    return Plan(needed.snapshots, dropped, (*first, chunks))
 
 
-def _plan_by_repo_object(
-    context: Context,
-    info: RepoInfo,
-    old: tuple[Objects, ...],
-    limits: WalkLimits,
-    find_chunks: FindChunks,
-) -> Plan:
+def _needed_by_repo_object(
+    context: Context, info: RepoInfo, found: Candidates, limits: WalkLimits
+) -> tuple[_Needed, frozenset[SnapshotId]]:
     """A snapshot without ref goes when its file is old; a young one may be a running job's."""
     if not _tips(info):
         raise no_roots()
     table = info.snapshots
-    old_snapshots = RowSet()
-    old_snapshots.add(old[0].ids)
-    needed = reachable(table, _tips(info))
-    gone = ~needed & old_snapshots.contains(table_ids(table))
-    kept = ids_where(table, ~gone)
-    files = manifests_of(context.storage, kept, limits).values()
-    logs = pruned_logs(cut(table, gone, to_root=False))
-    live = _live(context, kept, logs, files, limits, find_chunks)
-    return Plan(kept, ids_where(table, gone), old).sparing(live)
+    old = RowSet()
+    old.add(found.snapshots.ids)
+    gone = ~reachable(table, _tips(info)) & old.contains(table_ids(table))
+    logs = tuple(pruned_logs(cut(table, gone, to_root=False)))
+    return _of_snapshots(context, ids_where(table, ~gone), logs, limits), ids_where(table, gone)
 
 
-def _plan_by_files(
+def _of_snapshots(
     context: Context,
-    refs: FileRefs,
-    old: tuple[Objects, ...],
+    snapshots: frozenset[SnapshotId],
+    logs: tuple[SnapshotId, ...],
     limits: WalkLimits,
-    find_chunks: FindChunks,
-) -> Plan:
-    history = read_file_history(context.storage, limits.max_snapshots_in_memory)
-    known = history.kept(refs.present_roots(), old[0].ids)
+) -> _Needed:
+    files = cache(lambda: tuple(manifests_of(context.storage, snapshots, limits).values()))
+    return _Needed(snapshots, files, logs)
+
+
+def _needed_by_files(
+    history: FileHistory, refs: FileRefs, found: Candidates, after: Expired | None
+) -> _Needed:
+    roots = refs.present_roots()
+    if after is not None:
+        roots = {
+            *(at for name, at in refs.branches().items() if name not in after.branches),
+            *(at for name, at in refs.tags().items() if name not in after.tags),
+        }
+    known = history.kept(roots, found.old_snapshots)
+    if after is not None:
+        # Expired tips count as released, although refs keep them.
+        old = {SnapshotId(row.tobytes()) for row in found.snapshots.ids}
+        known = {one: known[one] for one in known.keys() - ((after.released & old) - roots)}
     files = {file.id: file for one in known.values() for file in one.manifest_files}
-    live = _live(context, known, (), files.values(), limits, find_chunks)
-    # Whoever points a ref to a snapshot that is still there finds its ancestors too, also when a
-    # collection was killed half way.
-    snapshots = old[0].sorted_by(history.newest_first)
-    return Plan(frozenset(known), frozenset(), (snapshots, *old[1:])).sparing(live)
+    return _Needed(frozenset(known), files.values)
+
+
+def _expired(info: RepoInfo, after: Expired) -> RepoInfo:
+    """The repo object as an expiry would leave it."""
+    gone = rows_of(info.snapshots, after.released)
+    return replace(
+        info,
+        snapshots=cut(info.snapshots, gone, to_root=True),
+        branches={name: at for name, at in info.branches.items() if name not in after.branches},
+        tags={name: at for name, at in info.tags.items() if name not in after.tags},
+    )
 
 
 def _tips(info: RepoInfo) -> list[SnapshotId]:
     return [*info.branches.values(), *info.tags.values()]
 
 
-def _live(
-    context: Context,
-    snapshots: Iterable[SnapshotId],
-    logs: Iterable[SnapshotId],
-    files: Iterable[ManifestFile],
-    limits: WalkLimits,
-    find_chunks: FindChunks = native_chunks,
-) -> Live:
-    """Everything that snapshots need, given their manifests."""
-    files = tuple(files)
-    snapshot_set, log_set, manifest_set = RowSet(), RowSet(), RowSet()
-    snapshot_set.add_ids(snapshots)
-    log_set.add(snapshot_set.rows())
-    log_set.add_ids(logs)
-    manifest_set.add_ids(file.id for file in files)
-    chunk_set = find_chunks(context.storage, files, limits)
-    sets = (snapshot_set, log_set, manifest_set, chunk_set)
-    return Live(dict(zip(PHASES, sets, strict=True)))
+def _unnamed(parts: tuple[Objects, ...], needed: _Needed) -> tuple[Objects, ...]:
+    """Those of snapshots, logs and manifests that are not needed."""
+    snapshots, logs, manifests = RowSet(), RowSet(), RowSet()
+    snapshots.add_ids(needed.snapshots)
+    logs.add(snapshots.rows())
+    logs.add_ids(needed.logs)
+    if len(parts[2]):
+        manifests.add_ids(file.id for file in needed.files())
+    return tuple(
+        part.without(used) for part, used in zip(parts, (snapshots, logs, manifests), strict=True)
+    )
+
+
+def _unused(
+    storage: Storage, chunks: Objects, needed: _Needed, limits: WalkLimits, find: FindChunks
+) -> Objects:
+    """Those of some chunk objects that are not needed."""
+    return chunks.without(find(storage, needed.files(), limits)) if len(chunks) else chunks
 
 
 # --- looking again ---
@@ -209,33 +210,26 @@ def look_again(context: Context, plan: Plan, limits: WalkLimits) -> Plan:
     """
     match context.refs:
         case RepoObjectRefs() as refs:
-            return _look_at_repo_object(context, refs, plan, limits)
-        case FileRefs() as refs:
-            tips = refs.present_roots() - plan.kept
-            if not tips:
+            info = refs.info()
+            require_online(info)
+            table = info.snapshots
+            if table is plan.seen:
                 return plan
-            known = FileHistory(context.storage).since(tips, plan.kept)
+            fresh = frozenset(table.keys() - plan.kept)
+            logs = tuple(log for one in fresh for log in table[one].pruned_ancestor_tx_logs)
+            plan = replace(plan, seen=table)
+            needed = _of_snapshots(context, fresh, logs, limits)
+        case FileRefs() as refs:
+            known = FileHistory(context.storage).since(refs.present_roots() - plan.kept, plan.kept)
             files = {file.id: file for one in known.values() for file in one.manifest_files}
-            return plan.sparing(_live(context, known, (), files.values(), limits), known)
+            needed = _Needed(frozenset(known), files.values)
         case _:
             raise InternalError("unknown way to keep refs")
-
-
-def _look_at_repo_object(
-    context: Context, refs: RepoObjectRefs, plan: Plan, limits: WalkLimits
-) -> Plan:
-    info = refs.info()
-    require_online(info)
-    table = info.snapshots
-    if table is plan.seen:
+    if not needed.snapshots:
         return plan
-    fresh = table.keys() - plan.kept
-    plan = replace(plan, seen=table)
-    if not fresh:
-        return plan
-    logs = [log for one in fresh for log in table[one].pruned_ancestor_tx_logs]
-    files = manifests_of(context.storage, fresh, limits).values()
-    return plan.sparing(_live(context, fresh, logs, files, limits), fresh)
+    chunks = _unused(context.storage, plan.garbage[-1], needed, limits, native_chunks)
+    garbage = (*_unnamed(plan.garbage[:-1], needed), chunks)
+    return replace(plan, garbage=garbage, kept=plan.kept | needed.snapshots)
 
 
 # --- counting ---
@@ -243,19 +237,23 @@ def _look_at_repo_object(
 
 def counted(plan: Plan) -> GCSummary:
     """What a plan would delete."""
-    return summary_of(
-        {PHASES[part.prefix]: DeleteReport(len(part), part.size_bytes) for part in plan.garbage},
-        [],
+    reports = {
+        PHASES[part.prefix]: DeleteReport(len(part), part.size_bytes) for part in plan.garbage
+    }
+    reports["attributes"] = DeleteReport(
+        len(plan.attributes), sum(item.size_bytes for item in plan.attributes)
     )
+    return summary_of(reports, [])
 
 
 def summary_of(reports: dict[str, DeleteReport], skipped: list[str]) -> GCSummary:
+    """What became of the objects of all phases."""
     total = DeleteReport()
     for report in reports.values():
         total.add(report)
     counts = {
         f"{phase}_deleted": reports[phase].objects if phase in reports else 0
-        for phase in PHASES.values()
+        for phase in (*PHASES.values(), "attributes")
     }
     return GCSummary(
         bytes_deleted=total.bytes,

@@ -1,4 +1,4 @@
-"""A collection of garbage as a thing of its own: made, printed, kept as JSON, and carried out.
+"""A collection of garbage as a thing of its own: made, printed, and kept as JSON.
 
 Between making a plan and carrying it out anything may be published. So a plan is only a list of
 candidates: what is garbage among them is worked out again, from the references of that moment.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias
@@ -17,16 +17,16 @@ import numpy as np
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.ids import SnapshotId, crockford_many
-from frazil.maintenance.access import require_writable
-from frazil.maintenance.ages import deletable_before, safe_cutoff
-from frazil.maintenance.attribute_files import old_attribute_files
-from frazil.maintenance.collecting import Way, collect
-from frazil.maintenance.deleting import DeleteLimits, Told, nobody
-from frazil.maintenance.garbage import PHASES, Plan, counted, list_phases, plan_collection
-from frazil.maintenance.incremental import measured, plan_incremental
+from frazil.maintenance.ages import safe_cutoff
+from frazil.maintenance.candidates import (
+    PHASES,
+    of_everything,
+    of_expired,
+    unused_attribute_files,
+)
+from frazil.maintenance.garbage import Plan, counted, plan_collection
 from frazil.maintenance.listing import ID_NAME, Objects, parse_names
-from frazil.maintenance.trash import batch_name
-from frazil.maintenance.walk import WalkLimits
+from frazil.maintenance.walk import WalkLimits, native_chunks
 from frazil.model.values import GCSummary
 from frazil.transaction.context import Context
 
@@ -49,10 +49,16 @@ class GarbagePlan:
     made: Plan | None = field(default=None, repr=False)
     """with the snapshots that were kept then; unknown where the plan comes from a file"""
 
+    @classmethod
+    def of(cls, context: Context, plan: Plan, older_than: datetime, how: How) -> Self:
+        """A plan that was just made."""
+        now = datetime.now(UTC)
+        return cls(context.storage.url, older_than, now, how, plan.garbage, plan)
+
     @property
     def summary(self) -> GCSummary:
         """How much it is."""
-        return counted(Plan(frozenset(), frozenset(), self.garbage))
+        return counted(self.made or Plan(frozenset(), frozenset(), self.garbage))
 
     @property
     def objects(self) -> int:
@@ -171,11 +177,10 @@ def _objects(prefix: str, columns: Mapping[str, Any]) -> Objects:
     for size in sizes:
         if not isinstance(size, int) or not 0 <= size < 1 << 63:
             raise ValueError(f"{size!r} is no size")
-    raw = parse_names(ids) if ids else np.zeros((0, 12), np.uint8)
-    return Objects(prefix, raw, np.array(sizes, np.uint64))
+    return Objects(prefix, parse_names(ids), np.array(sizes, np.uint64))
 
 
-# --- making and carrying out ---
+# --- making ---
 
 
 def make_plan(
@@ -186,68 +191,21 @@ def make_plan(
     snapshots: Iterable[SnapshotId] | None = None,
     limits: WalkLimits | None = None,
     unsafe_minimum_age: timedelta | None = None,
+    max_concurrent_listings: int | None = None,
 ) -> GarbagePlan:
     """Work out what is garbage and was written before a time, changing nothing.
 
-    What is younger than a day, or than `unsafe_minimum_age`, is no part of it.
+    What is younger than a day, or than `unsafe_minimum_age`, is no part of it. An incremental
+    plan is about what expired snapshots, or `snapshots`, left behind.
     """
-    older_than = safe_cutoff(context.place, older_than, unsafe_minimum_age, dry_run=True)
+    cutoff = safe_cutoff(context.place, older_than, unsafe_minimum_age, dry_run=True)
+    limits = limits or WalkLimits()
     if how == "incremental":
-        plan = plan_incremental(context, older_than, limits, snapshots)
+        plan = plan_collection(
+            context, of_expired(context, cutoff, limits, native_chunks, snapshots), limits
+        )
     else:
-        old = list_phases(context, older_than)
-        plan = plan_collection(context, old, limits or WalkLimits())
-        plan = plan.older(context.storage, older_than)
-    now = datetime.now(UTC)
-    return GarbagePlan(context.storage.url, older_than, now, how, plan.garbage, plan)
-
-
-def carry_out(
-    context: Context,
-    plan: GarbagePlan,
-    *,
-    quarantine: bool = False,
-    limits: WalkLimits | None = None,
-    deleting: DeleteLimits | None = None,
-    unsafe_minimum_age: timedelta | None = None,
-    told: Told = nobody,
-) -> tuple[GCSummary, str | None]:
-    """Delete what is still garbage of a plan, or put it aside; then also tell the batch's name.
-
-    What is younger than a day by the clock of the store, or than `unsafe_minimum_age`, stays
-    even if the plan names it. `told` gets the keys of what was deleted.
-
-    Raises:
-        InvalidInputError: the plan is that of another repository.
-    """
-    require_writable(context, "collect garbage")
-    if plan.url != context.storage.url:
-        raise InvalidInputError(
-            f"the plan was made for {plan.url}, not for {context.storage.url}",
-            kind=ErrorKind.INVALID_OPTION,
-        )
-    made, candidates = plan.made, plan.garbage
-    limit = deletable_before(context.place, unsafe_minimum_age)
-    cutoff = plan.older_than
-    if limit is not None and cutoff > limit:
-        # Made with another minimum age, or by a machine whose clock is ahead.
-        made, cutoff = None, limit
-        candidates = tuple(
-            measured(context.storage, part.prefix, part.ids, limit) for part in candidates
-        )
-    way = Way(
-        limits or WalkLimits(),
-        deleting or DeleteLimits(),
-        batch=batch_name() if quarantine else None,
-        swept_before=cutoff,
-        attributes=old_attribute_files(context, cutoff) if plan.how == "full" else (),
-        told=told,
-    )
-
-    def again() -> Plan:
-        nonlocal made
-        # A plan that knows what was kept needs only a look at what was published since.
-        chosen, made = made or plan_collection(context, candidates, way.walk), None
-        return chosen
-
-    return collect(context, again, way), way.batch
+        found = of_everything(context, cutoff, max_concurrent_listings)
+        plan = plan_collection(context, found, limits).older(context.storage, cutoff)
+        plan = replace(plan, attributes=tuple(unused_attribute_files(context, cutoff)))
+    return GarbagePlan.of(context, plan, cutoff, how)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from frazil.ids import ALPHABET, crockford_many
 from frazil.maintenance.id_sets import ID_WIDTH, U8, RowSet
+from frazil.maintenance.reading import portions
 from frazil.model.history import Micros, to_micros
-from frazil.storage.base import Storage
+from frazil.storage.base import Storage, fan_out
 from frazil.storage.local import LocalStorage
 
 U64: TypeAlias = npt.NDArray[np.uint64]
@@ -27,6 +28,8 @@ SECOND: Final = 1_000_000
 """in microseconds"""
 GONE: Final = (0, 1 << 60)
 """Size and time of what is not there any more: never old enough to delete."""
+HEADS_AT_ONCE: Final = 4096
+END_OF_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
 BATCH: Final = 1 << 16
 """Names that are turned into columns at once."""
 _DIGITS: Final = np.zeros(128, np.uint8)
@@ -47,6 +50,11 @@ class Objects:
     sizes: U64
     is_measured: bool = True
     """False: neither sizes nor ages are known yet"""
+
+    @classmethod
+    def none(cls, prefix: str) -> Objects:
+        """No objects."""
+        return cls(prefix, np.zeros((0, ID_WIDTH), np.uint8), np.zeros(0, np.uint64))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -172,3 +180,19 @@ def parse_letters(letters: U8) -> U8:
         words = (words << np.uint64(5)) | digits[:, place::8]
     raw = words.astype(">u8").view(np.uint8).reshape(n, 3, 8)[:, :, 3:]
     return np.ascontiguousarray(raw.reshape(n, 15)[:, :ID_WIDTH])
+
+
+def measured(storage: Storage, prefix: str, ids: U8, cutoff: datetime) -> Objects:
+    """Those of some objects that are there and were written before a time, with their sizes."""
+    objects = Objects(prefix, ids, np.zeros(len(ids), np.uint64), is_measured=False)
+    if not len(ids) or isinstance(storage, LocalStorage):
+        return objects.older(storage, cutoff)
+    sizes: list[int] = []
+    rows: list[int] = []
+    for group in portions(enumerate(objects.keys()), HEADS_AT_ONCE):
+        found = fan_out(lambda item: storage.head(item[1]), group)
+        for (row, _), item in zip(group, found, strict=True):
+            if item is not None and is_older(item.created_at, cutoff):
+                rows.append(row)
+                sizes.append(item.size_bytes)
+    return Objects(prefix, ids[rows], np.array(sizes, np.uint64))

@@ -32,25 +32,13 @@ class _Found:
     inlined_bytes: int
 
 
-def chunk_storage_stats(
-    context: Context,
-    *,
-    max_snapshots_in_memory: int = 50,
-    max_compressed_manifest_mem_bytes: int = 512 * 1024 * 1024,
-    max_decoded_manifest_mem_bytes: int = 4 * 1024 * 1024 * 1024,
-    max_concurrent_manifest_fetches: int = 500,
-) -> ChunkStorageStats:
+def chunk_storage_stats(context: Context, limits: WalkLimits | None = None) -> ChunkStorageStats:
     """Sum the chunks of all snapshots that branches and tags reach.
 
     A range of an object counts once, however many references name it; inline bytes count for
     each manifest that holds them.
     """
-    limits = WalkLimits(
-        max_snapshots_in_memory,
-        max_compressed_manifest_mem_bytes,
-        max_decoded_manifest_mem_bytes,
-        max_concurrent_manifest_fetches,
-    )
+    limits = limits or WalkLimits()
     native, virtual, inlined = RowSet(RANGE_WIDTH), RowSet(RANGE_WIDTH), 0
     files = reachable_manifests(context, limits).values()
     for found in over_manifests(context.storage, files, limits, _look):

@@ -18,8 +18,8 @@ import numpy as np
 from frazil.errors import ErrorKind, FormatError, NotFoundError, StorageError
 from frazil.maintenance.access import require_writable
 from frazil.maintenance.ages import safe_cutoff
+from frazil.maintenance.candidates import PHASES
 from frazil.maintenance.deleting import DeleteLimits, DeleteReport, delete_objects
-from frazil.maintenance.garbage import PHASES
 from frazil.maintenance.listing import Objects, is_older
 from frazil.storage.assets import CHUNK, CHUNKS
 from frazil.storage.base import PLAIN, Attributes, Listed, Storage, fan_out

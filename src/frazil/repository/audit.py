@@ -29,8 +29,8 @@ from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.context import Context
 
 if TYPE_CHECKING:
+    from frazil.fsck.checking import Progress
     from frazil.fsck.findings import Report
-    from frazil.maintenance.verifying import Progress, Verification
 
 Keep: TypeAlias = Literal["never", "on_failure", "always"]
 KEEP: Final = ("never", "on_failure", "always")
@@ -96,17 +96,17 @@ class Audit(Namespace):
         )
 
     @verb(Effect.READS)
-    def verify(self, version: Version | None = None, *, virtual: bool = False) -> Verification:
+    def verify(self, version: Version | None = None, *, virtual: bool = False) -> Report:
         """Check that everything a snapshot refers to exists, with enough bytes.
 
         Args:
             version: the snapshot to check; None means all that branches and tags reach.
             virtual: also ask whether the sources of virtual chunks changed.
         """
-        from frazil.maintenance.verifying import verify_references
+        from frazil.fsck.checking import verify
 
-        chosen = None if version is None else [self._snapshot(version)]
-        return verify_references(self.context, snapshots=chosen, virtual=virtual)
+        chosen = None if version is None else [str(self._snapshot(version))]
+        return verify(self.context, chosen, virtual=virtual)
 
     @verb(Effect.CHANGES)
     @contextlib.contextmanager

@@ -17,8 +17,8 @@ from frazil.repository.reports import ExpiryReport, ManifestsReport
 
 if TYPE_CHECKING:
     from frazil.bulk.pack import Packing
+    from frazil.maintenance.candidates import FindChunks
     from frazil.maintenance.compaction import Compaction
-    from frazil.maintenance.garbage import FindChunks
     from frazil.maintenance.garbage_plan import GarbagePlan
     from frazil.maintenance.sharing import By, Shares
     from frazil.maintenance.space import SnapshotUsage
@@ -212,12 +212,12 @@ class Space(Namespace):
         Raises:
             InvalidInputError: the plan is that of another repository.
         """
-        from frazil.maintenance.garbage_plan import carry_out
+        from frazil.maintenance.collecting import Way, carry_out
 
         return carry_out(
             self.context,
             plan,
-            quarantine=quarantine,
+            Way(quarantine=quarantine),
             unsafe_minimum_age=self._age_floor(unsafe_minimum_age),
         )[0]
 

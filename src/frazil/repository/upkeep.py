@@ -56,6 +56,8 @@ class Upkeep(Handle):
         be what an open session has written. `unsafe_minimum_age` is another age.
         """
         from frazil.maintenance import collecting
+        from frazil.maintenance.deleting import DeleteLimits
+        from frazil.maintenance.walk import WalkLimits
 
         require_writable(self.context)
         return collecting.garbage_collect(
@@ -65,12 +67,13 @@ class Upkeep(Handle):
             unsafe_minimum_age=self._minimum_age
             if unsafe_minimum_age is None
             else unsafe_minimum_age,
-            max_snapshots_in_memory=max_snapshots_in_memory,
-            max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
-            max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
-            max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
-            max_concurrent_deletes=max_concurrent_deletes,
-            max_consecutive_delete_failures=max_consecutive_delete_failures,
+            walk=WalkLimits(
+                max_snapshots_in_memory,
+                max_compressed_manifest_mem_bytes,
+                max_decoded_manifest_mem_bytes,
+                max_concurrent_manifest_fetches,
+            ),
+            deleting=DeleteLimits(max_concurrent_deletes, max_consecutive_delete_failures),
             max_concurrent_listings=max_concurrent_listings,
         )
 
@@ -84,14 +87,15 @@ class Upkeep(Handle):
     ) -> ChunkStorageStats:
         """How many bytes the chunks of the whole history take."""
         from frazil.maintenance import stats
+        from frazil.maintenance.walk import WalkLimits
 
-        return stats.chunk_storage_stats(
-            self.context,
-            max_snapshots_in_memory=max_snapshots_in_memory,
-            max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
-            max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
-            max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
+        limits = WalkLimits(
+            max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches,
         )
+        return stats.chunk_storage_stats(self.context, limits)
 
     def total_chunks_storage(
         self,

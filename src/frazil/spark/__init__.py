@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from frazil.spark.upkeep.calls import register as register
     from frazil.spark.upkeep.compaction import compact_chunks as compact_chunks
     from frazil.spark.upkeep.fsck import fsck as fsck
+    from frazil.spark.upkeep.fsck import verify as verify
     from frazil.spark.upkeep.garbage import collect_garbage as collect_garbage
     from frazil.spark.upkeep.garbage import find_garbage as find_garbage
-    from frazil.spark.upkeep.verifying import storage as storage
-    from frazil.spark.upkeep.verifying import verify as verify
+    from frazil.spark.upkeep.space import storage as storage
     from frazil.spark.writing.write import write as write
 
 _HOME: Final = {
@@ -44,8 +44,8 @@ _HOME: Final = {
     "register_views": "frazil.spark.query.run_query",
     "run_query": "frazil.spark.query.run_query",
     "compact_chunks": "frazil.spark.upkeep.compaction",
-    "storage": "frazil.spark.upkeep.verifying",
-    "verify": "frazil.spark.upkeep.verifying",
+    "storage": "frazil.spark.upkeep.space",
+    "verify": "frazil.spark.upkeep.fsck",
     "find_garbage": "frazil.spark.upkeep.garbage",
     "fsck": "frazil.spark.upkeep.fsck",
     "collect_garbage": "frazil.spark.upkeep.garbage",

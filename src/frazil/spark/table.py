@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from frazil.maintenance.garbage import FindChunks
+from frazil.maintenance.candidates import FindChunks
 from frazil.maintenance.walk import native_chunks
 from frazil.spark.jobs.value_diffs import By, diff_values
 from frazil.spark.location import location_of
@@ -15,13 +15,13 @@ from frazil.spark.reading.read import as_text, read
 from frazil.spark.sessions import session
 from frazil.spark.upkeep.calls import call
 from frazil.spark.upkeep.compaction import compact_chunks
-from frazil.spark.upkeep.fsck import fsck
+from frazil.spark.upkeep.fsck import fsck, verify
 from frazil.spark.upkeep.garbage import chunks_by_tasks, collect_garbage
 from frazil.spark.upkeep.procedure import PROCEDURES
 from frazil.spark.upkeep.procedure_methods import ProcedureMethods
 from frazil.spark.upkeep.procedures import ORPHAN_AGE
+from frazil.spark.upkeep.space import storage
 from frazil.spark.upkeep.verbs import COMPACTED, as_age, as_time, row_of
-from frazil.spark.upkeep.verifying import storage, verify
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -123,7 +123,7 @@ class FrazilTable(ProcedureMethods):
 
         What is younger than a day by the clock of the store, or than `unsafe_minimum_age`, stays.
 
-        Executors look for them when an `inventory` is given (see `maintain.inventory_listing`),
+        Executors look for them when an `inventory` is given (see `garbage.inventory_listing`),
         or when there are very many.
         """
         if inventory is not None or self._is_large():

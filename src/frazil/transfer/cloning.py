@@ -11,7 +11,7 @@ from frazil.commit.by_repo_object import REPO_KEY
 from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import AlreadyExistsError, ErrorKind
 from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many
-from frazil.maintenance.needs import NativeNeeds, native_needs
+from frazil.maintenance.needs import needed_objects
 from frazil.masking import shown_url
 from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository
@@ -64,10 +64,7 @@ def clone(
     state = WorkingState(context, source.state.base_id)
     tip = _empty_repository(goal, context)
     tables = {node.path: state.table(node) for node in state.arrays()}
-    needs = NativeNeeds()
-    for table in tables.values():
-        needs.add(*native_needs(table))
-    ids, ends = needs.rows()
+    ids, ends, _ = needed_objects(tables.values())
     keys = [CHUNKS + name for name in crockford_many(ids)]
     size_bytes = _copy(runner, CopyObjects(context.place, goal), keys, ends.tolist(), progress)
     writing = tip.writable_session()

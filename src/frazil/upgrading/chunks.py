@@ -17,7 +17,7 @@ import numpy.typing as npt
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.formats.generation import Generation
 from frazil.ids import ChunkId
-from frazil.maintenance.needs import NativeNeeds
+from frazil.maintenance.id_sets import RowSet
 from frazil.model.chunks import ABSENT, ChunkTable, ChunkType
 from frazil.model.config import ObjectStoreConfig, VirtualChunkContainer
 from frazil.model.stores import AnyObjectStoreConfig
@@ -62,9 +62,9 @@ class Transfers:
     missing: int = 0
 
 
-def transfers_of(source: Source, needs: NativeNeeds, mode: ChunkMode) -> Transfers:
+def transfers_of(source: Source, needs: RowSet, mode: ChunkMode) -> Transfers:
     """What to link or copy; objects that have their new name already are left out."""
-    raw, _ = needs.rows()
+    raw = needs.rows()
     there = dict(source.files.listed("chunks")) if len(raw) else {}
     ids = [ChunkId(each.tobytes()) for each in raw]
     missing = sum(one not in there for one in ids)

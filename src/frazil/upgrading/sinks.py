@@ -12,7 +12,8 @@ from frazil.formats.manifest import encode_manifest
 from frazil.formats.snapshot import encode_snapshot
 from frazil.formats.txlog import encode_log
 from frazil.ids import ManifestId, NodeId
-from frazil.maintenance.needs import NativeNeeds, native_needs
+from frazil.maintenance.id_sets import RowSet
+from frazil.maintenance.needs import native_needs
 from frazil.model.chunks import ChunkTable
 from frazil.model.history import ManifestFile, Snapshot, TransactionLog
 from frazil.storage.assets import file_attributes, log_key, manifest_key, snapshot_key
@@ -40,13 +41,13 @@ class Counting(Sink):
 
     manifests: int = 0
     references: int = 0
-    needs: NativeNeeds = field(default_factory=NativeNeeds)
+    needs: RowSet = field(default_factory=RowSet)
 
     def manifest(self, id: ManifestId, node: NodeId, table: ChunkTable) -> ManifestFile:
         """Count a manifest."""
         self.manifests += 1
         self.references += len(table)
-        self.needs.add(*native_needs(table))
+        self.needs.add(native_needs(table)[0])
         return ManifestFile(id, 0, len(table))
 
     def commit(self, snapshot: Snapshot, log: TransactionLog | None) -> None:

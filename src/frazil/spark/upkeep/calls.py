@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.maintenance.garbage import FindChunks
+from frazil.maintenance.candidates import FindChunks
 from frazil.maintenance.walk import native_chunks
 from frazil.spark.jobs import value_diffs
 from frazil.spark.location import location_of

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from frazil.bulk.pack import Choice, Packing, chosen_packing
-from frazil.ids import INITIAL_SNAPSHOT_ID, node_path
-from frazil.maintenance.compaction import (
-    MIN_DEAD_SHARE,
-    Compaction,
-    arrays_below,
-    count_objects,
-    estimate,
-    plan_rows,
-    repack,
-)
-from frazil.model.chunks import ChunkTable, concat
+from frazil.bulk.pack import Choice, Packing
+from frazil.ids import INITIAL_SNAPSHOT_ID
+from frazil.maintenance import compaction
+from frazil.maintenance.compaction import MIN_DEAD_SHARE, Compaction, repack
+from frazil.model.chunks import ChunkTable
 from frazil.spark import tasks, worker
 from frazil.spark.location import Location
 from frazil.spark.runner import SparkRunner
@@ -66,39 +60,33 @@ def compact_chunks(
     target = tasks.target_of(url, options)
     repository = target.location.open()
     writing = repository.tip(target.branch if branch is None else branch).writable_session()
-    state = writing.state
-    wanted = chosen_packing(packing, default=True) or Packing()
-    done = Compaction()
-    items: list[tuple[str, ChunkTable]] = []
-    for node in arrays_below(state, node_path(path)):
-        table = state.table(node)
-        plan = plan_rows(state.context.storage, table, wanted, min_dead_share)
-        if not len(plan.rows):
-            continue
-        rows = table.take(plan.rows)
-        size = int(rows.length.sum())
-        made = estimate(rows, wanted) if dry_run else 0
-        done += Compaction(1, len(rows), plan.objects, made, size, plan.dead_bytes)
-        parts = tasks.by_size(rows.length.tolist(), TASK_PACKS * wanted.max_object)
-        items += [(node.path, rows.take(slice(part.start, part.stop)).compact()) for part in parts]
-    if dry_run or not items:
+
+    def copy(
+        tables: Mapping[str, ChunkTable], packing: Packing
+    ) -> Iterator[tuple[str, ChunkTable]]:
+        items = [
+            (name, table.take(slice(part.start, part.stop)).compact())
+            for name, table in tables.items()
+            for part in tasks.by_size(table.length.tolist(), TASK_PACKS * packing.max_object)
+        ]
+        work = Repacked(target.location, packing)
+        for count, (number, table) in enumerate(SparkRunner(chosen).run(work, items), 1):
+            yield items[number][0], table
+            if progress is not None:
+                progress("packs", count, len(items))
+
+    done = compaction.compact_chunks(
+        writing.state,
+        path,
+        packing=packing,
+        min_dead_share=min_dead_share,
+        dry_run=dry_run,
+        copy=copy,
+    )
+    if dry_run or not done.chunks:
         return done
-    placed: dict[str, list[ChunkTable]] = {}
-    tell = progress or (lambda *_: None)
-    for count, (number, table) in enumerate(
-        SparkRunner(chosen).run(Repacked(target.location, wanted), items), 1
-    ):
-        placed.setdefault(items[number][0], []).append(table)
-        tell("packs", count, len(items))
-    objects = 0
-    for name, tables in placed.items():
-        node = state.array(name)
-        table = concat(tables, len(node.shape))
-        objects += count_objects(table)
-        state.set_table(node, table)
     facts = {"rewritten-chunks": done.chunks, "rewritten-bytes": done.bytes_rewritten}
-    snapshot = tasks.commit_job(chosen, writing, "compact", message, facts)
-    return replace(done, objects_after=objects, snapshot_id=snapshot)
+    return replace(done, snapshot_id=tasks.commit_job(chosen, writing, "compact", message, facts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,25 @@
-"""Every rule of the format checked by many tasks, with the findings as a DataFrame."""
+"""Rules of the format checked by many tasks, with the findings as a DataFrame.
+
+Each manifest is read by one task, which tells what it found and what the references need. The needs
+meet the listing of the chunk objects, and what is not there is a finding too.
+"""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from frazil.errors import FormatError, RepositoryNotFoundError
+from frazil.errors import FormatError, InvalidInputError, RepositoryNotFoundError
 from frazil.fsck.checking import (
-    NATIVE_CODES,
-    SOURCE_CODES,
     Uses,
-    check_snapshot,
+    add_uses,
     read_history,
     rules_of,
     wanted_snapshots,
@@ -23,46 +27,47 @@ from frazil.fsck.checking import (
 from frazil.fsck.checking import (
     fsck as check,
 )
+from frazil.fsck.commit_rules import check_commit
 from frazil.fsck.decoding import decode_chunks
 from frazil.fsck.files import Files
-from frazil.fsck.findings import RULES, Code, Finding
-from frazil.fsck.history import Link, check_history
+from frazil.fsck.findings import REFERENCES, Code, Finding
+from frazil.fsck.history import History, Link, check_history, lone_history
 from frazil.fsck.manifest_rules import check_manifest_file
+from frazil.fsck.objects import Source, ask_source, object_finding, virtual_needs
 from frazil.fsck.place import open_anyway
-from frazil.fsck.snapshot_rules import Use
-from frazil.ids import ManifestId
+from frazil.fsck.snapshot_rules import Use, uses_of
+from frazil.ids import ManifestId, SnapshotId, crockford_many
+from frazil.maintenance.needs import needed_objects
+from frazil.model.chunks import ChunkTable
 from frazil.spark import tasks, worker
 from frazil.spark.location import Location
 from frazil.spark.reading.columns import arrow_schema
-from frazil.spark.runner import slots
+from frazil.spark.runner import SparkRunner, slots
 from frazil.spark.sessions import session as spark_session
-from frazil.spark.tables.chunk_tables import Part
 from frazil.spark.tasks import Batches, Options
-from frazil.spark.upkeep.garbage import batch_of, items_frame, over_items
-from frazil.spark.upkeep.procedure import Place, Row, procedure
-from frazil.spark.upkeep.verifying import object_findings
-from frazil.storage.assets import CHUNKS, MANIFESTS
+from frazil.spark.upkeep.garbage import batch_of, chunk_listing, items_frame, over_items
+from frazil.spark.upkeep.procedure import LONG, TEXT, Place, Row, columns, procedure
+from frazil.storage.assets import CHUNKS
 from frazil.transaction.context import Context
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FINDINGS: Final = t.StructType(
-    [
-        t.StructField("level", t.StringType()),
-        t.StructField("code", t.StringType()),
-        t.StructField("target", t.StringType()),
-        t.StructField("path", t.StringType()),
-        t.StructField("detail", t.StringType()),
-        t.StructField("chunks", t.ArrayType(t.ArrayType(t.LongType()))),
-        t.StructField("references", t.LongType()),
-    ]
+FINDINGS: Final = columns(
+    level=TEXT,
+    code=TEXT,
+    target=TEXT,
+    path=TEXT,
+    detail=TEXT,
+    chunks=t.ArrayType(t.ArrayType(LONG)),
+    references=LONG,
 )
-_FINDINGS: Final = arrow_schema(FINDINGS)
-_ANSWERS: Final = "item binary"
-_ANSWERS_SCHEMA: Final = pa.schema([("item", pa.binary())])
+_NEEDS: Final = columns(target=TEXT, item=t.BinaryType(), end=LONG, references=LONG, path=TEXT)
+Need: TypeAlias = tuple[str, bytes | None, int, int, str | None]
+"""A row of those: without `item` a chunk object, else a pickled finding or source."""
 NEIGHBOURS: Final = 32
 """Snapshots that follow each other and go to one task, which reads each parent once."""
+_MAX_LONG: Final = 2**63 - 1
 
 
 def fsck(
@@ -88,23 +93,46 @@ def fsck(
         `detail`, `chunks` (some of those concerned) and `references`. No rows mean that all is
         well.
     """
-    chosen = spark or spark_session()
     target = tasks.target_of(url, options)
-    location = target.location
-    context = _open(location)
-    history, findings = read_history(context)
-    refs = None if target.ref is None else [target.snapshot(location.open())]
+    context = _open(target.location)
+    history, findings = read_history(context, Files(context.storage))
+    refs = None if target.ref is None else [target.snapshot(target.location.open())]
     wanted = wanted_snapshots(history, refs, ancestors=True)
     findings += check_history(history, wanted)
-    uses = _snapshots(chosen, location, history.links(wanted), findings, deep=deep)
-    found = chosen.createDataFrame(_table(findings), FINDINGS).unionByName(
-        _manifests(chosen, location, uses, deep=deep, virtual=virtual)
-    )
-    if not history.is_known:
-        return found
-    objects = object_findings(chosen, location, _parts(uses), virtual=virtual)
-    found = found.unionByName(_coded(objects)).dropDuplicates(["code", "target", "path", "detail"])
-    return found.where(found["code"].isin([*map(str, rules_of(context))]))
+    walk = _Walk(target.location, rules_of(context), deep=deep, virtual=virtual)
+    return walk.run(spark or spark_session(), history, wanted, findings)
+
+
+def verify(
+    url: str,
+    *,
+    spark: SparkSession | None = None,
+    all_history: bool = False,
+    virtual: bool = False,
+    options: Options | None = None,
+) -> DataFrame:
+    """Check that everything references need is there: the rules `REFERENCES` of `fsck`.
+
+    Args:
+        url: `URL[@version]`.
+        spark: the session to use; the active or an embedded one by default.
+        all_history: check everything that branches and tags lead to, not one version.
+        virtual: also ask the sources of virtual chunks whether they are unchanged; they must be
+            authorised by `options`.
+        options: options of the data source, such as `storage.region`.
+
+    Returns:
+        A row for each object that is missing, short, damaged or changed, as `fsck` has them. No
+        rows mean that all is well.
+    """
+    target = tasks.target_of(url, options)
+    repository = target.location.open()
+    if all_history:
+        history, _ = read_history(repository.context, Files(repository.context.storage))
+    else:
+        history = lone_history([SnapshotId.parse(target.snapshot(repository))])
+    walk = _Walk(target.location, REFERENCES, virtual=virtual)
+    return walk.run(spark or spark_session(), history, history.reached(history.refs.values()), [])
 
 
 def _open(location: Location) -> Context:
@@ -130,115 +158,139 @@ def _rows(findings: Iterable[Finding]) -> Iterator[Row]:
 
 def _table(findings: Iterable[Finding]) -> pa.Table:
     rows = [*_rows(findings)]
-    columns: Sequence[Sequence[Any]] = [*zip(*rows, strict=True)] if rows else [()] * len(FINDINGS)
-    return pa.Table.from_batches([batch_of(columns, _FINDINGS)], _FINDINGS)
+    values: Sequence[Sequence[Any]] = [*zip(*rows, strict=True)] if rows else [()] * len(FINDINGS)
+    return pa.Table.from_batches([batch_of(values, arrow_schema(FINDINGS))])
 
 
-# --- snapshots and logs ---
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """One check: the driver plans it and tasks do it."""
+
+    location: Location
+    rules: frozenset[Code]
+    deep: bool = False
+    virtual: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is more to check than references."""
+        return not self.rules <= REFERENCES
+
+    def run(
+        self,
+        spark: SparkSession,
+        history: History,
+        wanted: set[SnapshotId],
+        findings: list[Finding],
+    ) -> DataFrame:
+        """Check some snapshots and everything below them; `findings` are those so far."""
+        from pyspark.sql import functions as f
+
+        uses = self._snapshots(spark, history.links(wanted), findings)
+        needs = tasks.map_batches(items_frame(spark, [*uses.items()]), self.needs, _NEEDS)
+        united = needs.groupBy("target", "item").agg(
+            f.max("end").alias("end"),
+            f.sum("references").alias("references"),
+            f.min("path").alias("path"),
+        )
+        listing = chunk_listing(spark, partial(_context, self.location)).select("key", "size_bytes")
+        met = united.join(listing, united["target"] == listing["key"], "left")
+        is_bad = f.col("size_bytes").isNull() | (f.col("size_bytes") < f.col("end"))
+        bad = met.where(f.col("item").isNotNull() | is_bad).drop("key")
+        found = tasks.map_batches(bad, self.judge, FINDINGS)
+        told = spark.createDataFrame(_table(findings), FINDINGS)
+        return (
+            told.unionByName(found)
+            .where(f.col("code").isin([*map(str, self.rules)]))
+            .dropDuplicates(["code", "target", "path", "detail"])
+        )
+
+    def _snapshots(
+        self, spark: SparkSession, links: Sequence[Link], findings: list[Finding]
+    ) -> Uses:
+        """Have tasks check snapshots; add to the findings and return how manifests are used."""
+        size = max(1, min(NEIGHBOURS, -(-len(links) // slots(spark))))
+        groups = [tuple(links[at : at + size]) for at in range(0, len(links), size)]
+        united: Uses = {}
+        for _, (found, uses) in SparkRunner(spark).run(self.commits, groups):
+            findings += found
+            for manifest_id, each in uses.items():
+                united.setdefault(manifest_id, set()).update(each)
+        return united
+
+    # --- in tasks ---
+
+    def commits(self, links: Sequence[Link]) -> tuple[list[Finding], Uses]:
+        """Check snapshots and logs that follow each other."""
+        files = Files(_context(self.location).storage)
+        found: list[Finding] = []
+        uses: Uses = {}
+        for link in links:
+            checked = check_commit(files, link, whole=self.whole)
+            found += checked.findings
+            if checked.snapshot is not None:
+                add_uses(uses, uses_of(checked.snapshot, documents=self.deep))
+        return found, uses
+
+    def needs(self, batches: Batches) -> Batches:
+        """Check manifests; tell what was found and what their references need."""
+        for manifest_id, uses in over_items(batches):
+            rows = [*self._needs(_context(self.location), manifest_id, uses)]
+            if rows:
+                yield batch_of([*zip(*rows, strict=True)], arrow_schema(_NEEDS))
+
+    def _needs(self, context: Context, manifest_id: ManifestId, uses: set[Use]) -> Iterator[Need]:
+        files = Files(context.storage)
+        read = files.manifest(manifest_id)
+        found = [*check_manifest_file(manifest_id, read, uses, context.containers)]
+        if self.deep:
+            found += decode_chunks(context, files, manifest_id, uses, virtual=self.virtual).findings
+        for finding in found:
+            yield finding.target, _packed(finding), 0, 0, None
+        if read is None or read.content is None:
+            return
+        paths = {use.node_id: use.path for use in uses}
+        for node_id, table in read.content.tables():
+            yield from _native(table, paths.get(node_id))
+            for (location, checksum), end, count in virtual_needs(table) if self.virtual else ():
+                source: Source = _expanded(context, location), checksum
+                end = min(end, _MAX_LONG)
+                yield source[0], _packed(source), end, count, paths.get(node_id)
+
+    def judge(self, batches: Batches) -> Batches:
+        """Findings from what was told, from chunk objects that are bad, and from sources."""
+        for batch in batches:
+            yield from _table(filter(None, map(self._judged, batch.to_pylist()))).to_batches()
+
+    def _judged(self, row: Mapping[str, Any]) -> Finding | None:
+        end, count, path = row["end"], row["references"], row["path"]
+        if row["item"] is None:
+            size = -1 if row["size_bytes"] is None else row["size_bytes"]
+            return object_finding(row["target"], size, end, path, count)
+        item: Finding | Source = pickle.loads(row["item"])  # our own tasks'
+        if isinstance(item, Finding):
+            return item
+        return ask_source(_context(self.location), item, end, count, path)
 
 
-def _snapshots(
-    spark: SparkSession,
-    location: Location,
-    links: Sequence[Link],
-    findings: list[Finding],
-    *,
-    deep: bool,
-) -> Uses:
-    """Have tasks check snapshots; add to the findings and return how manifests are used."""
-
-    def work(batches: Batches) -> Batches:
-        files = Files(_context(location).storage)
-        for group in over_items(batches):
-            found: list[Finding] = []
-            uses: Uses = {}
-            for link in group:
-                answer = check_snapshot(files, link, deep=deep)
-                found += answer.findings
-                for manifest_id, use in answer.uses:
-                    uses.setdefault(manifest_id, set()).add(use)
-            packed = pickle.dumps((found, uses), pickle.HIGHEST_PROTOCOL)
-            yield batch_of([[packed]], _ANSWERS_SCHEMA)
-
-    size = max(1, min(NEIGHBOURS, -(-len(links) // slots(spark))))
-    groups = [tuple(links[at : at + size]) for at in range(0, len(links), size)]
-    answers = tasks.collect(tasks.map_batches(items_frame(spark, groups), work, _ANSWERS))
-    united: Uses = {}
-    for item in answers.column("item").to_pylist():
-        told, uses = pickle.loads(item)  # our own tasks'
-        findings += told
-        for manifest_id, each in uses.items():
-            united.setdefault(manifest_id, set()).update(each)
-    return united
+def _packed(item: Finding | Source) -> bytes:
+    return pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
 
 
-# --- manifests ---
+def _native(table: ChunkTable, path: str | None) -> Iterator[Need]:
+    """The chunk objects of an array in a manifest, a row for each."""
+    ids, longest, counts = needed_objects([table])
+    lengths = np.minimum(longest, np.uint64(_MAX_LONG)).tolist()
+    for name, end, count in zip(crockford_many(ids), lengths, counts.tolist(), strict=True):
+        yield CHUNKS + name, None, end, count, path
 
 
-def _manifests(
-    spark: SparkSession, location: Location, uses: Uses, *, deep: bool, virtual: bool
-) -> DataFrame:
-    def work(batches: Batches) -> Batches:
-        context = _context(location)
-        for manifest_id, users in over_items(batches):
-            found = _manifest(context, manifest_id, users, deep=deep, virtual=virtual)
-            yield from _table(found).to_batches()
-
-    items = [*uses.items()]
-    return tasks.map_batches(items_frame(spark, items), work, FINDINGS)
-
-
-def _manifest(
-    context: Context, manifest_id: ManifestId, uses: set[Use], *, deep: bool, virtual: bool
-) -> list[Finding]:
-    files = Files(context.storage)
-    read = files.manifest(manifest_id)
-    found = [*check_manifest_file(manifest_id, read, uses, context.containers)]
-    if deep:
-        found += decode_chunks(context, files, manifest_id, uses, virtual=virtual).findings
-    return found
-
-
-# --- objects ---
-
-
-def _parts(uses: Uses) -> list[Part]:
-    return [
-        Part(use.path, use.node_id, manifest_id, max(0, use.size_bytes))
-        for manifest_id, users in uses.items()
-        for use in {use.node_id: use for use in users}.values()
-    ]
-
-
-def _coded(objects: DataFrame) -> DataFrame:
-    """What `verify` finds, by the names of rules; damaged manifests are told already."""
-    from pyspark.sql import functions as f
-
-    def coded(codes: dict[Any, Code]) -> Any:  # noqa: ANN401  (a column)
-        chosen = f.when(f.lit(False), "")
-        for trouble, code in codes.items():
-            chosen = chosen.when(f.col("trouble") == str(trouble), str(code))
-        return chosen.otherwise(str(Code.SOURCE_UNREADABLE))
-
-    def levelled(code: Any) -> Any:  # noqa: ANN401 - a column
-        chosen = f.when(f.lit(False), "")
-        for each, rule in RULES.items():
-            chosen = chosen.when(code == str(each), str(rule.level))
-        return chosen
-
-    is_native = f.col("target").startswith(CHUNKS)
-    code = f.when(is_native, coded(NATIVE_CODES)).otherwise(coded(SOURCE_CODES))
-    told = objects.where(~f.col("target").startswith(MANIFESTS)).withColumn("code", code)
-    kind = FINDINGS["chunks"].dataType
-    return told.select(
-        levelled(f.col("code")).alias("level"),
-        "code",
-        "target",
-        "path",
-        "detail",
-        f.array().cast(kind).alias("chunks"),
-        "references",
-    )
+def _expanded(context: Context, location: str) -> str:
+    """A location as a URL; one of a container that nobody has declared stays as it is."""
+    try:
+        return context.containers.expand(location)
+    except InvalidInputError:
+        return location
 
 
 # --- in SQL ---

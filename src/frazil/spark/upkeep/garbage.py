@@ -7,53 +7,53 @@ commit, and what must happen in order, such as deletes.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.errors import SessionStateError
 from frazil.formats.links import native_chunk_ids
 from frazil.ids import ALPHABET, crockford_many
 from frazil.maintenance.ages import safe_cutoff
-from frazil.maintenance.collecting import Way, collect
-from frazil.maintenance.deleting import DeleteLimits, Told, nobody
-from frazil.maintenance.garbage import (
+from frazil.maintenance.candidates import (
     PHASES,
     FindChunks,
-    Plan,
-    counted,
-    plan_collection,
+    of_objects,
+    unused_attribute_files,
 )
+from frazil.maintenance.collecting import Way, carry_out
+from frazil.maintenance.deleting import DeleteLimits, Told
+from frazil.maintenance.garbage import Plan, plan_collection
+from frazil.maintenance.garbage_plan import GarbagePlan
 from frazil.maintenance.id_sets import ID_WIDTH, RowSet
 from frazil.maintenance.listing import Objects, list_older, parse_names
 from frazil.maintenance.reading import manifest_blob
 from frazil.maintenance.walk import WalkLimits, manifests_of
-from frazil.model.history import ManifestFile
+from frazil.model.history import ManifestFile, to_micros
 from frazil.model.values import GCSummary
 from frazil.spark import tasks
 from frazil.spark.location import Location
 from frazil.spark.options.parsing import invalid_option
+from frazil.spark.reading.columns import arrow_schema
 from frazil.spark.runner import slots
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
+from frazil.spark.upkeep.procedure import LONG, TEXT, columns
 from frazil.spark.upkeep.verbs import as_time
 from frazil.storage.assets import CHUNKS, manifest_key
 from frazil.storage.base import Storage
+from frazil.transaction.context import Context
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SECOND: Final = 1_000_000
-_LISTED: Final = "key string, size_bytes long, created_us long"
-_LISTED_SCHEMA: Final = pa.schema(
-    [("key", pa.string()), ("size_bytes", pa.int64()), ("created_us", pa.int64())]
-)
+_KINDS: Final = {"key": TEXT, "size_bytes": LONG, "created_us": LONG}
+_LISTED: Final = columns(**_KINDS)
 _KEYS: Final = pa.schema([("key", pa.string())])
 _IDS: Final = pa.schema([("id", pa.binary())])
 _INVENTORY: Final = {
@@ -67,21 +67,24 @@ _INVENTORY: Final = {
 # --- frames ---
 
 
-def chunk_listing(spark: SparkSession, location: Location) -> DataFrame:
-    """The chunk objects of a repository: `key`, `size_bytes`, `created_us` (the store's clock)."""
+def chunk_listing(spark: SparkSession, opened: Callable[[], Context]) -> DataFrame:
+    """The chunk objects of a repository: `key`, `size_bytes`, `created_us` (the store's clock).
+
+    `opened` opens it, in each task.
+    """
 
     def work(batches: Batches) -> Batches:
-        storage = location.open().context.storage
+        storage = opened().storage
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 after = ALPHABET[number + 1] if number + 1 < len(ALPHABET) else "~"
                 found = [*storage.list_between(CHUNKS, ALPHABET[number], after)]
-                columns: list[list[Any]] = [
+                values: list[list[Any]] = [
                     [item.key for item in found],
                     [item.size_bytes for item in found],
-                    [micros(item.created_at) for item in found],
+                    [to_micros(item.created_at) for item in found],
                 ]
-                yield batch_of(columns, _LISTED_SCHEMA)
+                yield batch_of(values, arrow_schema(_LISTED))
 
     # Ids are random, so that each first letter is an equal part of them.
     letters = spark.range(0, len(ALPHABET), 1, min(len(ALPHABET), slots(spark)))
@@ -118,15 +121,10 @@ def inventory_listing(inventory: DataFrame) -> DataFrame:
     return frame.where("key != ''")
 
 
-def batch_of(columns: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+def batch_of(values: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
     """Columns as a batch."""
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+    arrays = [pa.array(c, f.type) for c, f in zip(values, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def micros(when: datetime) -> int:
-    """A time in microseconds since 1970."""
-    return int((when - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * SECOND)
 
 
 def items_frame(spark: SparkSession, items: Sequence[Any]) -> DataFrame:
@@ -153,10 +151,22 @@ class Garbage:
 
     frame: DataFrame
     """`key`, `size_bytes`, `created_at`, `age_seconds`, `reason`"""
+    context: Context
     plan: Plan
     """all but chunks"""
+    older_than: datetime
     chunks: DataFrame
     """chunk objects: `key`, `size_bytes`, `created_us`"""
+
+    def collected(self) -> GarbagePlan:
+        """The plan with the chunks, brought to the driver."""
+        rows = tasks.collect(self.chunks.select("key", "size_bytes"))
+        names = [key[len(CHUNKS) :] for key in rows.column("key").to_pylist()]
+        sizes = np.array(rows.column("size_bytes").to_pylist(), np.uint64)
+        garbage = (*self.plan.garbage[:-1], Objects(CHUNKS, parse_names(names), sizes))
+        attributes = tuple(unused_attribute_files(self.context, self.older_than))
+        plan = replace(self.plan, garbage=garbage, attributes=attributes)
+        return GarbagePlan.of(self.context, plan, self.older_than, "full")
 
 
 def find_garbage(
@@ -190,30 +200,26 @@ def find_garbage(
     asked = as_time(older_than, datetime.now(UTC))
     cutoff = safe_cutoff(context.place, asked, unsafe_minimum_age)
     storage = context.storage
-    small = [prefix for prefix in PHASES if prefix != CHUNKS]
-    listed = {item.key: item for prefix in small for item in storage.list(prefix)}
-    none = Objects(CHUNKS, np.zeros((0, 12), np.uint8), np.zeros(0, np.uint64))
-    old = (*(list_older(storage, prefix, cutoff) for prefix in small), none)
-    plan = plan_collection(context, old, limits, _no_chunks)
+    small = [list_older(storage, prefix, cutoff) for prefix in PHASES if prefix != CHUNKS]
+    plan = plan_collection(context, of_objects((*small, Objects.none(CHUNKS))), limits)
     files = manifests_of(storage, plan.kept, limits).values()
     listing = (
-        chunk_listing(chosen, target.location)
+        chunk_listing(chosen, lambda: target.location.open().context)
         if inventory is None
         else inventory_listing(inventory)
     )
     # Some stores drop the fraction of a second, so an object may be that much younger.
-    aged = listing.where(f.col("created_us") + SECOND <= micros(cutoff))
+    aged = listing.where(f.col("created_us") + SECOND <= to_micros(cutoff))
     live = _live_chunks(chosen, target.location, files, _KEYS)
-    chunks = aged.join(live, "key", "left_anti")
-    chunks = chunks.dropDuplicates(["key"])
-    now = micros(datetime.now(UTC))
-    doomed = [(key, part.prefix) for part in plan.garbage for key in Objects.keys(part)]
+    chunks = aged.join(live, "key", "left_anti").dropDuplicates(["key"])
+    now = to_micros(datetime.now(UTC))
     rows = [
-        (key, listed[key].size_bytes, micros(listed[key].created_at), PHASES[prefix])
-        for key, prefix in doomed
-        if key in listed
+        (item.key, item.size_bytes, to_micros(item.created_at), PHASES[part.prefix])
+        for part in plan.garbage
+        for item in storage.each(storage.head, part.keys())
+        if item is not None
     ]
-    metadata = chosen.createDataFrame(rows, f"{_LISTED}, phase string")
+    metadata = chosen.createDataFrame(rows, columns(**_KINDS, phase=TEXT))
     united = metadata.unionByName(chunks.withColumn("phase", f.lit(PHASES[CHUNKS])))
     frame = united.select(
         "key",
@@ -222,11 +228,7 @@ def find_garbage(
         ((f.lit(now) - f.col("created_us")) / SECOND).cast("long").alias("age_seconds"),
         f.concat(f.lit("no snapshot needs it: "), "phase").alias("reason"),
     )
-    return Garbage(frame, plan, chunks)
-
-
-def _no_chunks(*_: object) -> RowSet:
-    return RowSet()
+    return Garbage(frame, context, plan, cutoff, chunks)
 
 
 def _live_chunks(
@@ -288,40 +290,30 @@ def collect_garbage(
     options: Options | None = None,
     max_concurrent_deletes: int = 10,
     unsafe_minimum_age: timedelta | None = None,
-    told: Told = nobody,
+    told: Told | None = None,
 ) -> GCSummary:
     """Delete what `find_garbage` finds, or count it; `told` gets the keys.
 
     What is published meanwhile is looked through before anything is deleted, and objects go in
     the order in which they refer to each other.
-
-    Raises:
-        SessionStateError: the history has changed so that another plan is needed; run it again.
     """
+    chosen = spark or spark_session()
     found = find_garbage(
         url,
         older_than,
-        spark=spark,
+        spark=chosen,
         inventory=inventory,
         options=options,
         unsafe_minimum_age=unsafe_minimum_age,
     )
-    rows = tasks.collect(found.chunks.select("key", "size_bytes"))
-    names = [key[len(CHUNKS) :] for key in rows.column("key").to_pylist()]
-    ids = parse_names(names) if names else np.zeros((0, 12), np.uint8)
-    sizes = np.array(rows.column("size_bytes").to_pylist(), np.uint64)
-    chunks = Objects(CHUNKS, ids, sizes)
-    plan = replace(found.plan, garbage=(*found.plan.garbage[:-1], chunks))
+    plan = found.collected()
     if dry_run:
-        told([*chain.from_iterable(map(Objects.keys, plan.garbage))])
-        return counted(plan)
-    context = tasks.target_of(url, options).location.open().context
-    once = iter([plan])
-
-    def planned() -> Plan:
-        for found in once:
-            return found
-        raise SessionStateError("the history has changed meanwhile: run the collection again")
-
-    way = Way(deleting=DeleteLimits(max_concurrent_deletes), told=told)
-    return collect(context, planned, way)
+        if told is not None:
+            told([*plan.keys()])
+        return plan.summary
+    way = Way(
+        deleting=DeleteLimits(max_concurrent_deletes),
+        find_chunks=chunks_by_tasks(chosen, tasks.target_of(url, options).location),
+        told=told,
+    )
+    return carry_out(found.context, plan, way, unsafe_minimum_age=unsafe_minimum_age)[0]

@@ -18,7 +18,7 @@ from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 from pyspark.sql import types as t
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.maintenance.garbage import FindChunks
+from frazil.maintenance.candidates import FindChunks
 from frazil.maintenance.walk import native_chunks
 from frazil.repository import Repository
 from frazil.spelling import nearest

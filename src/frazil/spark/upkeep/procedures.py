@@ -12,8 +12,9 @@ from typing import Final
 from pyspark.sql import types as t
 
 from frazil.errors import ErrorKind, NotFoundError
+from frazil.maintenance.collecting import Way, carry_out
 from frazil.maintenance.deleting import DeleteLimits
-from frazil.maintenance.garbage_plan import carry_out, make_plan
+from frazil.maintenance.garbage_plan import make_plan
 from frazil.spark.tables import repo_tables
 from frazil.spark.upkeep.procedure import (
     INT,
@@ -136,13 +137,8 @@ def remove_orphan_files(
     gone = [*plan.keys()]
     if not dry_run:
         gone = []
-        carry_out(
-            repository.context,
-            plan,
-            deleting=DeleteLimits(max_concurrent_deletes),
-            unsafe_minimum_age=age,
-            told=gone.extend,
-        )
+        way = Way(deleting=DeleteLimits(max_concurrent_deletes), told=gone.extend)
+        carry_out(repository.context, plan, way, unsafe_minimum_age=age)
     url = repository.storage.url.rstrip("/")
     return [(f"{url}/{key}",) for key in sorted(gone)]
 

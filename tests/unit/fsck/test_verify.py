@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,20 +12,34 @@ import pytest
 import zarr
 
 import frazil
-from frazil.ids import ChunkId, SnapshotId
-from frazil.maintenance import verifying
-from frazil.maintenance.needs import NativeNeeds
-from frazil.maintenance.verifying import Trouble, Verification, verify_references
-from frazil.model.chunks import ChunkRef, NativeRef, VirtualRef
+from frazil.fsck import Code, Report, fsck, objects, verify
+from frazil.ids import ChunkId
+from frazil.maintenance.needs import needed_objects
+from frazil.model.chunks import ChunkRef, ChunkTable, NativeRef, VirtualRef
 from frazil.model.config import RepositoryConfig
 from frazil.model.nodes import Coordinates
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
+from frazil.testing.faulty import FaultyStorage
+from tests.support.generations import SAME_KEYS, Spec, spec_id
 from tests.unit.maintenance.samples import LENGTH, commit_refs, keys, make, put
 
 
+@pytest.fixture(params=SAME_KEYS, ids=spec_id)
+def spec(request: pytest.FixtureRequest) -> Spec:
+    """Generations whose objects have the same keys."""
+    found: Spec = request.param
+    return found
+
+
 @pytest.fixture
-def repo(storage: MemoryStorage, spec: int) -> Repository:
+def storage() -> MemoryStorage:
+    """An empty place."""
+    return MemoryStorage()
+
+
+@pytest.fixture
+def repo(storage: MemoryStorage, spec: Spec) -> Repository:
     """An array with all chunks, one of them written twice, and a branch with an older state."""
     repo = make(storage, spec)
     for index in range(LENGTH):
@@ -33,21 +49,21 @@ def repo(storage: MemoryStorage, spec: int) -> Repository:
     return repo
 
 
-def troubles(found: Verification) -> dict[str, Trouble]:
+def troubles(found: Report) -> dict[str, Code]:
     """What is wrong with which object."""
-    return {finding.target: finding.trouble for finding in found.findings}
+    return {finding.target: finding.code for finding in found.findings}
 
 
 @pytest.fixture(params=[0, 10_000], ids=["listed", "asked"])
 def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways to learn the sizes of objects."""
-    monkeypatch.setattr(verifying, "FEW_OBJECTS", request.param)
+    monkeypatch.setattr(objects, "FEW_OBJECTS", request.param)
 
 
 @pytest.mark.usefixtures("few")
 def test_a_sound_repository_has_no_findings(repo: Repository) -> None:
-    found = verify_references(repo.context)
-    assert found.is_sound
+    found = verify(repo)
+    assert found.is_clean
     assert found.native_objects == LENGTH + 1
     assert found.snapshots == 11
     assert found.virtual_sources == 0
@@ -65,8 +81,8 @@ def test_missing_and_short_objects_are_found_with_their_chunks(
     }
     storage.delete_many([names[2]])
     storage.put(names[5], b"abc")
-    found = verify_references(repo.context)
-    assert troubles(found) == {names[2]: Trouble.MISSING, names[5]: Trouble.SHORT}
+    found = verify(repo)
+    assert troubles(found) == {names[2]: Code.CHUNK_MISSING, names[5]: Code.CHUNK_SHORT}
     by_target = {finding.target: finding for finding in found.findings}
     assert by_target[names[2]].path == "/line"
     assert by_target[names[2]].chunks[0] == (2,)
@@ -80,15 +96,13 @@ def test_one_snapshot_is_checked_alone(repo: Repository, storage: MemoryStorage)
     ref = newest.state.chunk_ref(newest.state.array("/line"), (0,))
     assert isinstance(ref, NativeRef)
     storage.delete_many([f"chunks/{ref.chunk_id}"])
-    old = SnapshotId.parse(repo.lookup_branch("old"))
-    assert verify_references(repo.context, snapshots=[old]).is_sound
-    main = SnapshotId.parse(repo.lookup_branch("main"))
-    found = verify_references(repo.context, snapshots=[main])
+    assert verify(repo, [repo.lookup_branch("old")]).is_clean
+    found = verify(repo, [repo.lookup_branch("main")])
     assert (found.snapshots, len(found.findings)) == (1, 1)
 
 
 def test_lost_and_damaged_manifests_are_findings_and_the_rest_is_checked(
-    repo: Repository, storage: MemoryStorage
+    repo: Repository, storage: MemoryStorage, spec: Spec
 ) -> None:
     tip = repo.list_manifest_files(repo.lookup_branch("main"))[0].id
     old = repo.list_manifest_files(repo.lookup_branch("old"))[0].id
@@ -96,10 +110,11 @@ def test_lost_and_damaged_manifests_are_findings_and_the_rest_is_checked(
     blob = storage.get(f"manifests/{old}")
     assert blob is not None
     storage.put(f"manifests/{old}", blob[:50])
-    found = verify_references(repo.context)
+    found = verify(repo)
+    damaged = Code.FILE_BODY if spec in (1, 2) else Code.FILE_DAMAGED
     assert troubles(found) == {
-        f"manifests/{tip}": Trouble.MISSING,
-        f"manifests/{old}": Trouble.DAMAGED,
+        f"manifests/{tip}": Code.MANIFEST_MISSING,
+        f"manifests/{old}": damaged,
     }
     assert found.native_objects == LENGTH - 1
 
@@ -107,37 +122,34 @@ def test_lost_and_damaged_manifests_are_findings_and_the_rest_is_checked(
 def test_lost_snapshots_are_findings(repo: Repository, storage: MemoryStorage) -> None:
     middle = [info.id for info in repo.ancestry(branch="main")][3]
     storage.delete_many([f"snapshots/{middle}"])
-    found = verify_references(Repository.open(storage).context)
-    assert troubles(found) == {f"snapshots/{middle}": Trouble.MISSING}
+    found = verify(Repository.open(storage))
+    assert troubles(found) == {f"snapshots/{middle}": Code.SNAPSHOT_MISSING}
 
 
-def test_packed_chunks_need_the_longest_range(storage: MemoryStorage, spec: int) -> None:
+def test_packed_chunks_need_the_longest_range(storage: MemoryStorage, spec: Spec) -> None:
     repo = make(storage, spec)
     pack = ChunkId.random()
     storage.put(f"chunks/{pack}", bytes(100))
     commit_refs(repo, {(0,): NativeRef(pack, 0, 50), (1,): NativeRef(pack, 50, 50)})
-    assert verify_references(repo.context).is_sound
+    assert verify(repo).is_clean
     commit_refs(repo, {(0,): NativeRef(pack, 0, 50), (1,): NativeRef(pack, 51, 50)})
-    found = verify_references(repo.context)
-    assert troubles(found) == {f"chunks/{pack}": Trouble.SHORT}
+    found = verify(repo)
+    assert troubles(found) == {f"chunks/{pack}": Code.CHUNK_SHORT}
     assert "101 are needed" in found.findings[0].detail
 
 
 @pytest.mark.parametrize("spec", [1, 2], ids=["v1", "v2"])  # others refuse such a manifest
-def test_a_range_that_wraps_around_is_too_long(storage: MemoryStorage, spec: int) -> None:
+def test_a_range_that_wraps_around_is_too_long(storage: MemoryStorage, spec: Spec) -> None:
     repo = make(storage, spec)
     pack = ChunkId.random()
     storage.put(f"chunks/{pack}", bytes(100))
     commit_refs(repo, {(0,): NativeRef(pack, 2**64 - 10, 20)})
-    assert troubles(verify_references(repo.context)) == {f"chunks/{pack}": Trouble.SHORT}
+    assert troubles(verify(repo)) == {f"chunks/{pack}": Code.CHUNK_SHORT}
 
 
-def test_findings_are_bounded(
-    repo: Repository, storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(verifying, "MAX_FINDINGS", 3)
+def test_findings_are_bounded(repo: Repository, storage: MemoryStorage) -> None:
     storage.delete_many(sorted(keys(storage, "chunks/")))
-    found = verify_references(repo.context)
+    found = verify(repo, max_findings=3)
     assert len(found.findings) + found.more_findings == LENGTH + 1
     assert len(found.findings) == 3
 
@@ -148,23 +160,46 @@ def test_progress_reaches_its_end(repo: Repository) -> None:
     def note(what: str, done: int, total: int) -> None:
         last[what] = done, total
 
-    verify_references(repo.context, progress=note)
+    verify(repo, progress=note)
     assert set(last) == {"snapshots", "manifests", "chunk objects"}
     assert all(done == total for done, total in last.values())
+
+
+@pytest.mark.parametrize("check", [fsck, verify])
+@pytest.mark.parametrize("spec", [1, 2], ids=["v1", "v2"])
+def test_every_file_is_read_once(check: Callable[[Repository], Report], spec: int) -> None:
+    storage = FaultyStorage(MemoryStorage())
+    repo = make(storage, spec)
+    for index in range(LENGTH):
+        put(repo, index, index + 1)
+    repo = Repository.open(storage)
+    storage.forget_calls()
+    assert check(repo).is_clean
+    read = [key for operation, key in storage.calls if operation == "get"]
+    files = Counter(key for key in read if key.startswith(("snap", "mani", "tran")))
+    assert set(files.values()) == {1}
+    assert {key.partition("/")[0] for key in files} >= {"snapshots", "manifests"}
 
 
 def test_needs_keep_the_longest_end_of_each_object() -> None:
     random = np.random.default_rng(7)
     names = random.integers(0, 256, (300, 12), np.uint8)
-    picks = random.integers(0, 300, 200_000)
-    ends = random.integers(1, 10**9, 200_000).astype(np.uint64)
-    needs = NativeNeeds()
-    for part in np.array_split(np.arange(200_000), 9):
-        needs.add(names[picks[part]], ends[part])
-    ids, longest = needs.rows()
-    expected = {names[i].tobytes(): int(ends[picks == i].max()) for i in np.unique(picks)}
-    found = zip(ids, longest.tolist(), strict=True)
-    assert {row.tobytes(): end for row, end in found} == expected
+    picks = random.integers(0, 300, 2000)
+    ends = random.integers(1, 10**9, 2000).astype(np.uint64)
+    tables = [
+        ChunkTable.from_refs(
+            1,
+            [((n,), NativeRef(ChunkId(names[picks[n]].tobytes()), 0, int(ends[n]))) for n in part],
+        )
+        for part in np.array_split(np.arange(2000), 9)
+    ]
+    ids, longest, counts = needed_objects(tables)
+    expected = {
+        names[i].tobytes(): (int(ends[picks == i].max()), int((picks == i).sum()))
+        for i in np.unique(picks)
+    }
+    found = zip(ids, longest.tolist(), counts.tolist(), strict=True)
+    assert {row.tobytes(): (end, count) for row, end, count in found} == expected
 
 
 # --- virtual sources ---
@@ -195,40 +230,40 @@ def virtual(root: Path, checksum: bool) -> tuple[Repository, Path]:
 
 def test_unchanged_sources_are_fine_and_asked_once(tmp_path: Path) -> None:
     repo, _ = virtual(tmp_path, checksum=True)
-    found = verify_references(repo.context, virtual=True)
-    assert found.is_sound
+    found = verify(repo, virtual=True)
+    assert found.is_clean
     assert (found.virtual_references, found.virtual_sources) == (2, 1)
 
 
 def test_sources_that_are_gone_short_or_changed_are_found(tmp_path: Path) -> None:
     repo, file = virtual(tmp_path, checksum=False)
     file.write_bytes(bytes(7))
-    [short] = verify_references(repo.context, virtual=True).findings
-    assert (short.trouble, short.references) == (Trouble.SHORT, 2)
+    [short] = verify(repo, virtual=True).findings
+    assert (short.code, short.references) == (Code.SOURCE_SHORT, 2)
     file.unlink()
-    [gone] = verify_references(repo.context, virtual=True).findings
-    assert gone.trouble == Trouble.UNREADABLE
-    assert verify_references(repo.context).is_sound
+    [gone] = verify(repo, virtual=True).findings
+    assert gone.code == Code.SOURCE_UNREADABLE
+    assert verify(repo).is_clean
 
 
 def test_sources_newer_than_their_references_have_changed(tmp_path: Path) -> None:
     repo, file = virtual(tmp_path, checksum=True)
     later = file.stat().st_mtime + 100
     os.utime(file, (later, later))
-    [changed] = verify_references(repo.context, virtual=True).findings
-    assert changed.trouble == Trouble.CHANGED
+    [changed] = verify(repo, virtual=True).findings
+    assert changed.code == Code.SOURCE_CHANGED
 
 
 def test_sources_without_leave_are_not_touched(tmp_path: Path) -> None:
     repo, _ = virtual(tmp_path, checksum=False)
     closed = repo.reopen(authorize_virtual_chunk_access={})
-    [finding] = verify_references(closed.context, virtual=True).findings
-    assert finding.trouble == Trouble.UNAUTHORIZED
+    [finding] = verify(closed, virtual=True).findings
+    assert finding.code == Code.SOURCE_UNAUTHORIZED
 
 
 def test_inline_chunks_need_nothing() -> None:
     repo = Repository.create(MemoryStorage())
     with repo.transaction("main", message="small") as store:
         zarr.create_array(store, name="a", shape=(4,), dtype="i1")[:] = 1
-    found = verify_references(repo.context)
-    assert (found.is_sound, found.native_objects) == (True, 0)
+    found = verify(repo)
+    assert (found.is_clean, found.native_objects) == (True, 0)

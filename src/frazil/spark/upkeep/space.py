@@ -1,0 +1,66 @@
+"""Where the bytes of a repository are, as a DataFrame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.spark import tasks
+from frazil.spark.options.parsing import invalid_option
+from frazil.spark.reading.read import read
+from frazil.spark.sessions import session as spark_session
+from frazil.spark.tasks import Options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def storage(
+    url: str,
+    by: str = "array",
+    *,
+    spark: SparkSession | None = None,
+    options: Options | None = None,
+) -> DataFrame:
+    """How much is stored by `array` of a version, by `snapshot` or by `branch`.
+
+    Columns: the name (`node_path`, `snapshot_id` or `branch`), `chunks`, `native_bytes`,
+    `inline_bytes`, `virtual_bytes`. Bytes that several references of a row share count once.
+
+    Raises:
+        InvalidInputError: `by` is something else.
+    """
+    chosen = spark or spark_session()
+    given = dict(options or {})
+    if by == "array":
+        return _summed(read(f"{url}#chunks", spark=chosen, **given), "node_path")
+    if by not in ("snapshot", "branch"):
+        raise invalid_option(f"by must be array, snapshot or branch, not {by!r}")
+    repository = tasks.target_of(url, options).location.open()
+    name = "snapshot_id" if by == "snapshot" else "branch"
+    rows: set[tuple[str, str]] = set()
+    for branch in sorted(repository.list_branches()):
+        for info in repository.ancestry(branch=branch):
+            for file in repository.list_manifest_files(info.id):
+                owner = info.id if by == "snapshot" else branch
+                rows.add((owner, f"manifests/{file.id}"))
+    owners = chosen.createDataFrame(sorted(rows), f"{name} string, manifest string")
+    chunks = read(f"{url}#all_chunks", spark=chosen, **given)
+    return _summed(chunks.join(owners, "manifest"), name)
+
+
+def _summed(chunks: DataFrame, name: str) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    counts = chunks.groupBy(name).agg(f.count("*").alias("chunks"))
+    inline = chunks.where("kind = 'inline'").select(name, "kind", "length")
+    objects = chunks.where("kind != 'inline'").select(name, "kind", "location", "offset", "length")
+    sizes = objects.distinct().select(name, "kind", "length").unionAll(inline)
+    totals = sizes.groupBy(name).agg(
+        *(
+            f.coalesce(f.sum(f.when(f.col("kind") == kind, f.col("length"))), f.lit(0)).alias(
+                f"{kind}_bytes"
+            )
+            for kind in ("native", "inline", "virtual")
+        )
+    )
+    return counts.join(totals, name)
