@@ -195,7 +195,7 @@ def same_reference(writer: FlatWriter, spec: int) -> int:
 def same_ref(writer: FlatWriter, spec: int) -> int:
     """A repo object whose tags are all the same table, with a long name."""
     snapshot = writer.table(
-        Layout("id12", "i32", "u64", OFFSET, OFFSET), bytes(range(12)), -1, 1,
+        Layout("id12", "i32!", "u64", OFFSET, OFFSET), bytes(range(12)), b"\xff" * 4, 1,
         writer.text("m"), writer.offsets([]),
     )  # fmt: skip
     snapshots = writer.offsets([snapshot])
@@ -214,7 +214,7 @@ def same_ref(writer: FlatWriter, spec: int) -> int:
 def same_snapshot(writer: FlatWriter, spec: int) -> int:
     """A repo object whose snapshots are all the same table, with a long message."""
     snapshot = writer.table(
-        Layout("id12", "i32", "u64", OFFSET, OFFSET), bytes(range(12)), -1, 1,
+        Layout("id12", "i32!", "u64", OFFSET, OFFSET), bytes(range(12)), b"\xff" * 4, 1,
         writer.text("m" * 100_000), writer.offsets([]),
     )  # fmt: skip
     main = writer.table(Layout(OFFSET, "u32"), writer.text("main"), 0)

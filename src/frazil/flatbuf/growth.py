@@ -12,8 +12,8 @@ from typing import Final
 MARK: Final = b"in full:"
 MARK_SIZE: Final = len(MARK) + 8
 GROWTH_SHARE: Final = 8
-"""A file may grow by one part in so many. Then a million references (32 MB) are written in full
-after some 50,000 changes of one, and no file takes an eighth more space than it needs."""
+"""A file may grow by one part in so many. Then a million references (44 MB) are written in full
+after some 40,000 changes of one, and no file takes much more than an eighth of space in vain."""
 
 
 def full_size(data: bytes | memoryview) -> int:

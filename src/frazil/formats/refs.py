@@ -129,7 +129,6 @@ def decode_refs(buffer: Buffer, start: int, count: int, dictionary: bytes) -> Ch
     if not count:
         return ChunkTable.empty(0)
     columns = _Columns(buffer, count, _rank(buffer, start))
-    # Some at a time: what fits into the processor's cache is read several times as fast.
     for first in range(0, count, SEGMENT_ROWS):
         size = min(SEGMENT_ROWS, count - first)
         for group in ref_groups(buffer, start + 4 * first, size):

@@ -133,14 +133,17 @@ ENTRY: Final = Layout("id12", "i32!", "u64", OFFSET, OFFSET, OFFSET)
 PARENT_AT: Final = ENTRY.plan((True,) * 6).places[1]
 """Where the parent is in an entry, whatever other fields there are."""
 UPDATE: Final = Layout("u8", OFFSET, "u64", OFFSET)
+UPDATE_STRIDE: Final = 32
+"""Bytes from one update to the next: kinds that are as far apart as their updates make the lines
+of the log more alike, and 900 of them by 15 % smaller in the file."""
 STATUS: Final = Layout("u8", "u64", OFFSET)
 _FORMS: Final = {"text": OFFSET, "status": OFFSET, "id": "id12", "u1": "u8", "<u2": "u16"}
 KINDS: Final = {
     tag: Layout(*(_FORMS[form] for _, form in shape.cells)) for tag, shape in SHAPES.items()
 }
 FEW_FRESH: Final = 16
-"""Rows that are added one by one to those that are written already: a row takes 15 us, all 2,000
-of a history as columns 500 us."""
+"""Rows that are added one by one to those that are written already: sixteen take 220 us, all 2,000
+of a history as columns 450 us."""
 FREE_GROWTH: Final = 1 << 15
 """Bytes that written rows may always grow by: short lists are not written in full for each row."""
 
@@ -203,6 +206,11 @@ def _grown(
     return replace(written, data=data, places=places)
 
 
+def _taken(rows: npt.NDArray[np.void], which: npt.NDArray[np.intp]) -> npt.NDArray[np.void]:
+    """Some of the rows; numpy moves opaque items five times as fast as records with fields."""
+    return rows.view(f"V{rows.itemsize}")[which].view(rows.dtype)
+
+
 def _block(writer: FlatWriter, count: int, rows: npt.NDArray[np.intp], away: I64) -> Written:
     """What a writer holds of `count` rows: some of them, so far from its end."""
     data = writer.part()
@@ -240,8 +248,8 @@ def _write_snapshot(columns: SnapshotColumns, writer: FlatWriter, row: int) -> i
 def _snapshot_block(columns: SnapshotColumns) -> Written:
     """All snapshots but the few whose ancestors were cut out."""
     plain = np.flatnonzero(columns.rows["pruned_count"] == 0)
-    rows, arena, writer = columns.rows[plain], columns.arena, FlatWriter()
-    items = columns.items[spread(Spans(rows["item_at"], rows["item_count"]), 1)]
+    rows, arena, writer = _taken(columns.rows, plain), columns.arena, FlatWriter()
+    items = _taken(columns.items, spread(Spans(rows["item_at"], rows["item_count"]), 1))
     names = writer.frames(arena, items["name_at"], items["name_size"], TEXT_END)
     values = writer.frames(arena, items["value_at"], items["value_size"], BLOB_END)
     tables = writer.tables(METADATA_ITEM, len(items), names, values)
@@ -286,18 +294,18 @@ def _update_block(columns: UpdateColumns) -> Written:
     is_plain = (columns.rows["backup_at"] != ABSENT) & (columns.rows["status"] == ABSENT)
     is_plain[:1] = False
     plain = np.flatnonzero(is_plain)
-    rows, arena, writer = columns.rows[plain], columns.arena, FlatWriter()
+    rows, arena, writer = _taken(columns.rows, plain), columns.arena, FlatWriter()
     kinds = np.zeros(len(rows), np.int64)
     for tag in np.unique(rows["tag"]).tolist():
         here = np.flatnonzero(rows["tag"] == tag)
-        some = rows[here]
+        some = _taken(rows, here)
         cells = [
             writer.frames(arena, some["text_at"], some["text_size"], TEXT_END)
             if form == "text"
             else some[column].astype("S12" if form == "id" else form)
             for column, form in SHAPES[tag].cells
         ]
-        kinds[here] = writer.tables(KINDS[tag], len(here), *cells)
+        kinds[here] = writer.tables(KINDS[tag], len(here), *cells, stride=UPDATE_STRIDE)
     backups = writer.frames(arena, rows["backup_at"], rows["backup_size"], TEXT_END)
     away = writer.tables(UPDATE, len(rows), rows["tag"], kinds, rows["updated_at"], backups)
     return _block(writer, len(columns.rows), plain, away)

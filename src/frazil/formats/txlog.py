@@ -40,8 +40,8 @@ SMALLEST_COORDS: Final = 16
 """Bytes of a table with coordinates: 4 each for its place in the vector, its vtable, the place
 of the coordinates, and their number."""
 FEW_COORDS: Final = 16
-"""Coordinates read and written one by one: two take 8 us so, and 90 us as columns, which are
-quicker from about twenty on."""
+"""Coordinates read and written one by one: two are written in 37 us and read in 84 us so, and in
+100 us and 193 us as columns, which are as quick from about thirty on."""
 
 
 def decode_log(blob: bytes, *, key: str) -> TransactionLog:
