@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from datetime import datetime, timedelta
 from typing import Any
@@ -118,6 +119,29 @@ class Upkeep(Handle):
             max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
         ).native_bytes
 
+    async def total_chunks_storage_async(
+        self,
+        *,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * 1024 * 1024,
+        max_decoded_manifest_mem_bytes: int = 4 * 1024 * 1024 * 1024,
+        max_concurrent_manifest_fetches: int = 500,
+    ) -> int:
+        """How many bytes native chunks take; use `chunk_storage_stats_async` instead."""
+        warnings.warn(
+            "total_chunks_storage_async is deprecated, use chunk_storage_stats_async",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        found = await asyncio.to_thread(
+            self.chunk_storage_stats,
+            max_snapshots_in_memory=max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
+        )
+        return found.native_bytes
+
     def inspect_snapshot(self, snapshot_id: str) -> dict[str, Any]:
         """A snapshot file as plain data."""
         from frazil.maintenance import inspect
@@ -145,7 +169,6 @@ class Upkeep(Handle):
     expire_snapshots_async = async_twin(expire_snapshots)
     garbage_collect_async = async_twin(garbage_collect)
     chunk_storage_stats_async = async_twin(chunk_storage_stats)
-    total_chunks_storage_async = async_twin(total_chunks_storage)
     inspect_snapshot_async = async_twin(inspect_snapshot)
     inspect_repo_info_async = async_twin(inspect_repo_info)
     inspect_manifest_async = async_twin(inspect_manifest)
