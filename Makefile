@@ -1,6 +1,6 @@
 # Every target makes the environment it needs; nothing outside this folder is touched.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench benchspark peer soak lock clean venv peers benchmarks
+.PHONY: help demo test lint format bench benchspark peer soak dist lock clean venv peers benchmarks
 
 PY := .venv/bin/python
 WORKERS ?= 2
@@ -37,6 +37,10 @@ peer: venv peers ## only the tests against the official packages, 1.1.21 and 2.3
 
 soak: venv peers ## long races, crashes and state machines (SOAK=30m, ARGS="--only machines --seed 7")
 	@$(PY) -m tests.soak $(SOAK) --workers $(WORKERS) $(ARGS)
+
+dist: venv ## build the wheel and the source distribution, and try them with each extra alone
+	@$(PY) scripts/dist
+	$(PY) -m pytest tests/dist -n $(WORKERS) $(ARGS)
 
 lock: ## choose the newest versions that fit and write the lock files anew
 	@scripts/lock

@@ -372,3 +372,13 @@ class FormatError(FrazilError):
 
 class InternalError(FrazilError):
     """A broken promise inside Frazil: a bug worth reporting."""
+
+
+def unsuitable(message: str, **facts: object) -> InvalidInputError:
+    """The error for data that cannot be what is asked for."""
+    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA, **facts)
+
+
+def invalid_option(message: str, **facts: object) -> InvalidInputError:
+    """The error for a wrong option or argument."""
+    return InvalidInputError(message, kind=ErrorKind.INVALID_OPTION, **facts)

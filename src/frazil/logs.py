@@ -7,13 +7,13 @@ an argument the environment variables FRAZIL_LOG and ICECHUNK_LOG are asked.
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import sys
 from typing import Final, TextIO
 
 from frazil.masking import safe
+from frazil.spelling import near
 
 ROOT: Final = "frazil"
 TRACE: Final = 5
@@ -130,6 +130,6 @@ def _parse(text: str) -> dict[str, int]:
         level = _LEVELS.get(word.lower(), TRACE)
         if package in _NAMES:
             levels[f"{ROOT}.{rest}" if rest else ROOT] = level
-        elif difflib.get_close_matches(package, _NAMES, 1, _SIMILAR):
+        elif near(package, _NAMES, _SIMILAR):
             print(f"WARNING: log filter {package!r} looks misspelled", file=sys.stderr)
     return levels

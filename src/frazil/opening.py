@@ -23,12 +23,12 @@ from frazil.formats.ref_files import branch_key
 from frazil.formats.repo_info import decode_repo_info, snapshot_table
 from frazil.ids import INITIAL_SNAPSHOT_ID
 from frazil.model.config import RepositoryConfig
-from frazil.model.history import JSON, RepoInfo, Snapshot, SnapshotEntry, TransactionLog
+from frazil.model.history import JSON, Snapshot, SnapshotEntry, TransactionLog
 from frazil.storage.assets import log_key, snapshot_key
-from frazil.storage.base import Fetched, Storage, Version, Written
+from frazil.storage.base import Fetched, Storage, Written
 from frazil.storage.credentials import AnyCredential
 from frazil.storage.trust import Trust, endpoints_of, own_containers
-from frazil.transaction.context import Context, make_context
+from frazil.transaction.context import Context, KnownRepository, make_context
 
 INITIAL_MESSAGE: Final = "Repository initialized"
 INITIAL_METADATA: Final = {"__icechunk": {"is_root": True}}
@@ -40,10 +40,10 @@ LEFT_BEHIND: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """A repository that was found; `repo` is its repo object, already read."""
+    """A repository that was found; `known` is what was read to tell its generation."""
 
     generation: Generation
-    repo: tuple[Version, RepoInfo] | None
+    known: KnownRepository | None = None
 
 
 def detect(storage: Storage) -> Detected | None:
@@ -53,11 +53,11 @@ def detect(storage: Storage) -> Detected | None:
         info = decode_repo_info(found.data, key=REPO_KEY)
         return Detected(generation_of(info.spec_version), (found.version, info))
     if storage.head(branch_key(MAIN, encoded=storage.percent_encodes_names)) is not None:
-        return Detected(V1, None)
-    from frazil.storage.older.opening import find_old  # few repositories are that old
+        return Detected(V1)
+    from frazil.storage.legacy.opening import find_legacy  # few repositories are that old
 
-    old = find_old(storage)
-    return None if old is None else Detected(old, None)
+    legacy = find_legacy(storage)
+    return None if legacy is None else Detected(legacy.generation, legacy)
 
 
 def require(storage: Storage) -> Detected:
@@ -76,7 +76,7 @@ def stored_config(storage: Storage, found: Detected) -> RepositoryConfig | None:
     """The configuration kept in a repository."""
     if not found.generation.keeps_config:
         return None
-    stored = read_config(storage) if found.repo is None else found.repo[1].config
+    stored = found.known[1].config if isinstance(found.known, tuple) else read_config(storage)
     return None if stored is None else config_from_map(stored)
 
 
@@ -118,7 +118,7 @@ def open_context(
         generation,
         effective,
         authorized,
-        found.repo,
+        found.known,
         store_root,
         named.and_endpoints(*endpoints),
     )

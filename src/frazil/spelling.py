@@ -46,7 +46,7 @@ def listed(names: Iterable[str]) -> str:
     return (", ".join(known[:SHOWN]) or "none") + more
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """The message about a name that nothing has."""
+def unknown(what: str, name: str, known: Iterable[str], where: str = "") -> str:
+    """The message about a name that nothing has; `where` says where it was looked for."""
     names = [*known]
-    return f"there is no {what} {name!r}{nearest(name, names)} (there are {listed(names)})"
+    return f"there is no {what} {name!r}{where}{nearest(name, names)} (there are {listed(names)})"

@@ -32,7 +32,7 @@ from frazil.errors import (
 from frazil.model.chunks import VirtualRef
 from frazil.model.config import VirtualChunkSpec
 from frazil.model.display import Field, Shown
-from frazil.model.display import Literal as Shows
+from frazil.model.display import Literal as Verbatim
 from frazil.naming import OURS
 from frazil.storage.base import pool
 from frazil.transaction.keys import ChunkKey, clean_path, invalid
@@ -136,9 +136,9 @@ class FrazilStore(Shown, Store):
     def shown_fields(self) -> Iterable[Field]:
         """What `repr` shows."""
         yield Field("read_only", not self._may_write)
-        yield Field("snapshot_id", Shows(self._session.snapshot_id))
+        yield Field("snapshot_id", Verbatim(self._session.snapshot_id))
         if not self._session.read_only:
-            yield Field("branch", Shows(self._session.branch or ""))
+            yield Field("branch", Verbatim(self._session.branch or ""))
             yield Field("has_uncommitted_changes", self._session.has_uncommitted_changes)
 
     def with_read_only(self, read_only: bool = False) -> Self:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, Protocol, TypeAlias, assert_never
 from urllib.parse import quote, unquote
 
@@ -26,6 +26,7 @@ from frazil.errors import (
 )
 from frazil.ids import ALPHABET, SnapshotId
 from frazil.model.values import SnapshotInfo
+from frazil.texts import iso_time
 
 MAIN: Final = "main"
 SHORTEST_PREFIX: Final = 4
@@ -178,14 +179,13 @@ def _ref_name(escaped: str, text: str) -> str:
 
 def _time(written: str, text: str) -> datetime:
     try:
-        time = datetime.fromisoformat(written.strip())
+        return iso_time(written)
     except ValueError as error:
         raise InvalidInputError(
             f"{text!r} has no readable time: {written!r} is not like 2024-05-01 or "
             "2024-05-01T12:00:00Z",
             kind=ErrorKind.INVALID_REF_NAME,
         ) from error
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def _unescaped(found: re.Match[str]) -> str:

@@ -12,8 +12,6 @@ import zarr
 from pyspark.sql import SparkSession
 
 import frazil
-from frazil.cli.spark_jobs import parse_chunks
-from frazil.errors import InvalidInputError
 from frazil.spark.sessions import session
 from tests.cli.conftest import Frazil, Ocean, make_ocean
 
@@ -175,11 +173,3 @@ def test_rechunk(frazil_command: Frazil, tmp_path: Path) -> None:
     said = frazil_command("rechunk", ocean.url, "depth=4", "sst")
     assert said.code == 2
     assert "no dimension 'depth'" in said.err
-
-
-def test_chunks_are_read_from_text() -> None:
-    assert parse_chunks("time=100, lat=-1") == {"time": 100, "lat": -1}
-    assert parse_chunks("100,90,-1") == [100, 90, -1]
-    for text in ("", "time", "time=1,4", "time=x"):
-        with pytest.raises(InvalidInputError, match="are no chunks"):
-            parse_chunks(text)

@@ -20,8 +20,8 @@ import numpy as np
 import zarr
 import zstandard
 
-from frazil.formats.envelope import FileKind, seal
-from frazil.formats.flat_writer import OFFSET, FlatWriter, Layout
+from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
+from frazil.formats.envelope import FileKind, seal_table
 from frazil.formats.snapshot import (
     MANIFEST_FILE_V1,
     NODE,
@@ -136,7 +136,7 @@ MANY: Final = 200_000
 def _sealed(kind: FileKind, build: Callable[[FlatWriter], int], spec: int) -> bytes:
     writer = FlatWriter()
     root = build(writer)
-    return seal(writer.finish(root), kind, spec=spec)
+    return seal_table(writer, root, kind, spec=spec)
 
 
 def _snapshot(writer: FlatWriter, nodes: int, spec: int, files: int | None = None) -> int:

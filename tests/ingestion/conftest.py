@@ -14,6 +14,6 @@ IGNORED = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of this folder."""
     for item in items:
-        if "ingest" in item.path.parts or item.path.name == "test_ingest.py":
+        if "ingestion" in item.path.parts or item.path.name == "test_ingest.py":
             for each in IGNORED:
                 item.add_marker(pytest.mark.filterwarnings(each))

@@ -15,9 +15,10 @@ from frazil.ingestion.encoding import (
     decoded_fill,
     encoded_attributes,
     encoding_of,
+    filter_configuration,
     foreign_encoding,
+    plain_encoding,
 )
-from frazil.ingestion.plain_encoding import filter_configuration, plain_encoding
 from frazil.ingestion.records import canonical
 
 TYPES = ["?", "i1", "u1", "<i2", ">i2", "<u4", ">i8", "u8", "<f4", ">f4", "<f8", ">f8"]

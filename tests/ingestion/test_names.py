@@ -69,10 +69,10 @@ def test_case_does_not_matter_where_only_one_can_be_meant(tmp_path: Path) -> Non
     assert [each.name for each in report.arrays if each.name == "lat"] == []
 
 
-@pytest.mark.parametrize("wish", ["load", "drop"])
-def test_variables_that_no_file_has_are_refused(tmp_path: Path, wish: str) -> None:
+@pytest.mark.parametrize("option", ["load", "drop"])
+def test_variables_that_no_file_has_are_refused(tmp_path: Path, option: str) -> None:
     files = archive(tmp_path / "files")
-    said = told(refused(tmp_path, *files, **{wish: ("rian",)}), "unknown-name")
+    said = told(refused(tmp_path, *files, **{option: ("rian",)}), "unknown-name")
     assert "no variable 'rian'; did you mean 'rain'?" in said
 
 

@@ -28,7 +28,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splitting, "SPLIT_ABOVE", 1000)
     monkeypatch.setattr(splitting, "UNITE_BELOW", 250)
     monkeypatch.setattr(splitting, "REFS_PER_MANIFEST", 256)
-    monkeypatch.setattr(patching, "FROM_REFS", 100)
+    monkeypatch.setattr(patching, "PATCHED_FROM", 100)
 
 
 @pytest.fixture(params=list(PEERS))
@@ -100,7 +100,7 @@ def test_a_snapshot_with_many_nodes_is_read_and_continued(
     peer: tuple[Party, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     party, spec = peer
-    monkeypatch.setattr(snapshot_nodes, "MANY_NODES", 5)
+    monkeypatch.setattr(snapshot_nodes, "FEW_NODES", 3)
     repository = Repository.create(LocalStorage(tmp_path), spec_version=spec)
     session = repository.writable_session("main")
     for name in ("a", "b/c", "b/d", "e/f/g"):

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import FormatError
+from frazil.flatbuf.reader import Buffer
 from frazil.formats.envelope import FileKind, seal, unseal
-from frazil.formats.flat import Buffer
 from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.formats.txlog import decode_log, encode_log
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId

@@ -167,7 +167,7 @@ class DyingSink(StreamSink):
             self.die()
 
     def die(self):
-        place = Path(self.options.values["path"]).parent
+        place = Path(self.request.path).parent
         (place / "died").touch()
         for name in ("driver", "jvm"):
             os.kill(int((place / name).read_text()), signal.SIGKILL)

@@ -23,9 +23,8 @@ from frazil.errors import (
     RepositoryNotFoundError,
 )
 from frazil.spark.location import location_of, parse_target
-from frazil.spark.options import table as known
-from frazil.spark.options.parsing import documented, parse_options
-from frazil.spark.options.table import Use
+from frazil.spark.options.parsing import documented, parse_request
+from frazil.spark.options.table import ReadRequest, Use
 from frazil.storage.local import LocalStorage
 from frazil.xarray import to_icechunk
 from tests.support.archive import archive, take
@@ -55,12 +54,14 @@ def test_a_store_root_elsewhere_is_read(tmp_path: Path) -> None:
 
 
 def test_names_are_free_in_case_and_dashes() -> None:
-    found = parse_options(
-        {"PATH": "p", "Split_Size": "1m", "versionasof": "ABCD", "DECODE-CF": "no"}, Use.READ
+    found = parse_request(
+        ReadRequest,
+        {"PATH": "p", "Split_Size": "1m", "versionasof": "ABCD", "DECODE-CF": "no"},
+        Use.READ,
     )
-    assert found[known.SPLIT_SIZE] == 2**20
-    assert found[known.SNAPSHOT_ID] == "ABCD"
-    assert found[known.DECODE_CF] is False
+    assert found.split_size == 2**20
+    assert found.snapshot_id == "ABCD"
+    assert found.decode_cf is False
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_names_are_free_in_case_and_dashes() -> None:
 )
 def test_wrong_options_are_explained(given: dict[str, str], problem: str) -> None:
     with pytest.raises(InvalidInputError, match=problem):
-        parse_options({"path": "p", **given}, Use.READ)
+        parse_request(ReadRequest, {"path": "p", **given}, Use.READ)
 
 
 @pytest.mark.parametrize(
@@ -95,16 +96,17 @@ def test_wrong_options_are_explained(given: dict[str, str], problem: str) -> Non
 )
 def test_two_versions_are_an_error(given: dict[str, str], problem: str) -> None:
     with pytest.raises(InvalidInputError, match=problem):
-        parse_target(parse_options({"path": "p", **given}, Use.READ))
+        parse_target(parse_request(ReadRequest, {"path": "p", **given}, Use.READ))
 
 
 def test_no_path_is_an_error() -> None:
     with pytest.raises(InvalidInputError, match="'path' is missing"):
-        parse_target(parse_options({}, Use.READ))
+        parse_target(parse_request(ReadRequest, {}, Use.READ))
 
 
 def test_secrets_are_never_shown() -> None:
-    options = parse_options(
+    options = parse_request(
+        ReadRequest,
         {
             "path": "s3://bucket/prefix",
             "storage.access_key_id": "AKIA",
@@ -122,13 +124,13 @@ def test_secrets_are_never_shown() -> None:
     assert dict(target.location.storage_options)["secret_access_key"] == SECRET
     assert pickle.loads(pickle.dumps(target)) == target
     with pytest.raises(InvalidInputError) as caught:
-        parse_options({"path": "p", "secret_acces_key": SECRET}, Use.READ)
+        parse_request(ReadRequest, {"path": "p", "secret_acces_key": SECRET}, Use.READ)
     assert SECRET not in str(caught.value)
 
 
 def test_secrets_in_a_url_are_not_shown_either() -> None:
     url = f"https://me:{SECRET}@host/repo?signature={SECRET}"
-    options = parse_options({"path": url}, Use.READ)
+    options = parse_request(ReadRequest, {"path": url}, Use.READ)
     assert SECRET not in repr(options)
     assert SECRET not in repr(parse_target(options))
     assert "host/repo" in repr(parse_target(options))

@@ -272,7 +272,7 @@ def test_errors_point_at_the_place(
     ("options", "problem"),
     [
         ({"isel": "tim=0"}, "no dimension 'tim'"),
-        ({"isel": "time=99"}, "outside of 'time', 10 long"),
+        ({"isel": "time=99"}, "'time': 99 is outside of a dimension 10 long"),
         ({"isel": "time=a"}, "a number"),
         ({"isel": "time=0::0"}, "step"),
         ({"isel": "0:3"}, "NAME=VALUE"),

@@ -87,6 +87,20 @@ def test_types_chunks_and_codecs_of_new_arrays_are_by_option(tmp_path: Path) -> 
     assert back.column("v").to_pylist() == [0.5, 1.5, None]
 
 
+def test_texts_of_chunks_and_compressors_are_those_of_an_ingest(tmp_path: Path) -> None:
+    rows = pa.table({"x": [1, 2, 3], "y": [1, 1, 1], "v": [0.5, 1.5, 2.5]})
+    write_here(
+        tmp_path / "r", rows, dims=["x", "y"], chunks={"x": -1, "y": 2}, compressor="blosc:lz4:7"
+    )
+    store = frazil.Repository.open(tmp_path / "r").readonly_session("main").store
+    array = zarr.open_array(store, path="v", mode="r")
+    assert array.chunks == (3, 2)
+    compressor: Any = array.compressors[0]
+    made = compressor.to_dict()
+    assert (made["configuration"]["cname"], made["configuration"]["clevel"]) == ("lz4", 7)
+    assert np.asarray(array[:, 0]).tolist() == [0.5, 1.5, 2.5]
+
+
 def test_shards_and_codecs_as_json(tmp_path: Path) -> None:
     rows = pa.table({"x": list(range(10)), "v": np.arange(10.0)})
     write_here(tmp_path / "a", rows, dims=["x"], chunks={"x": 2}, shards={"x": 4})

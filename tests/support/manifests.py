@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from frazil.flatbuf.reader import Buffer
 from frazil.formats.envelope import FileKind, unseal
-from frazil.formats.flat import Buffer
 from frazil.formats.refs import find_ref
 from frazil.ids import NodeId
 from frazil.model.chunks import ChunkRef

@@ -6,18 +6,18 @@ goes to zarr, which also says what is wrong with it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
+
+from frazil.texts import FLOAT_WORDS
 
 _NUMBERS: Final = frozenset(
     f"{kind}{bits}"
     for kind, widths in (("int", (8, 16, 32, 64)), ("uint", (8, 16, 32, 64)), ("float", (32, 64)))
     for bits in widths
 )
-_WORDS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 TEXT: Final = "string"
 
 
@@ -76,7 +76,7 @@ def _real(dtype: np.dtype[Any]) -> Callable[[object], Any]:
 
     def read(value: object) -> Any:  # noqa: ANN401  (a scalar of the type)
         if isinstance(value, str):
-            return dtype.type(_WORDS[value]) if value in _WORDS else None
+            return dtype.type(FLOAT_WORDS[value]) if value in FLOAT_WORDS else None
         if type(value) in (int, float) and abs(value) <= largest:  # type: ignore[arg-type]
             return dtype.type(value)
         return None

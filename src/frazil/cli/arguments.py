@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from datetime import datetime, timedelta
+from typing import Annotated
 
 import typer
 
-from frazil.errors import InvalidInputError
+from frazil import texts
 
 Url = Annotated[
     str,
@@ -55,85 +54,22 @@ Authorize = Annotated[
     ),
 ]
 
-_AGE: Final = re.compile(r"(\d+)\s*([mhdw])")
-_UNIT: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_PART: Final = re.compile(r"\s*(?:(-?\d*)\s*:\s*(-?\d*)\s*(?::\s*(\d*)\s*)?|(-?\d+))\s*")
-
 
 def parse_time(text: str, now: datetime | None = None) -> datetime:
-    """Read a time: `2024-05-01`, `2024-05-01T12:00Z`, or an age such as `30d`, `12h`, `2w`.
-
-    Raises:
-        InvalidInputError: it is neither.
-    """
-    if age := _AGE.fullmatch(text.strip()):
-        span = timedelta(**{_UNIT[age[2]]: int(age[1])})
-        return (now or datetime.now(UTC)) - span
-    try:
-        when = datetime.fromisoformat(text.strip())
-    except ValueError as error:
-        raise InvalidInputError(
-            f"{text!r} is no time; write 2024-05-01, 2024-05-01T12:00:00Z, or an age such as 30d"
-        ) from error
-    return when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    """Read a time: `2024-05-01`, `2024-05-01T12:00Z`, or an age such as `30d`, `12h`, `2w`."""
+    return texts.read("a time", lambda written: texts.moment_or_age(written, now), text)
 
 
 def parse_unsafe_age(text: str | None) -> timedelta | None:
-    """Read an age such as `30d`, `12h` or `0h`; none was given where there is no text.
-
-    Raises:
-        InvalidInputError: it is none.
-    """
-    from frazil.maintenance.ages import parse_age
-
-    return None if text is None else parse_age(text)
+    """Read an age such as `30d`, `12h` or `0h`; none was given where there is no text."""
+    return None if text is None else texts.read("an age", texts.age, text)
 
 
 def parse_region(text: str, shape: tuple[int, ...]) -> tuple[slice, ...]:
-    """Read a region as numpy would write it, `0:3, :, 5`, for an array of a shape.
-
-    A single number is a slice of one; axes that are not named are taken whole.
-
-    Raises:
-        InvalidInputError: it cannot be read, or does not fit.
-    """
-    bare = text.strip().removeprefix("[").removesuffix("]").strip()
-    parts = bare.split(",") if bare else []
-    if len(parts) > len(shape):
-        raise InvalidInputError(f"{text!r} has {len(parts)} axes, the array has {len(shape)}")
-    named = [_part(part, text, length) for part, length in zip(parts, shape, strict=False)]
-    return (*named, *(slice(0, length, 1) for length in shape[len(named) :]))
-
-
-def _part(part: str, text: str, length: int) -> slice:
-    found = _PART.fullmatch(part)
-    if found is None:
-        raise InvalidInputError(
-            f"{text!r} is no region: {part.strip()!r} is neither a number nor start:stop:step"
-        )
-    first, last, step, one = found.groups()
-    if one is not None:
-        place = int(one)
-        if not -length <= place < length:
-            raise InvalidInputError(f"{place} is outside an axis of length {length}")
-        place %= length
-        return slice(place, place + 1, 1)
-    if step == "0":
-        raise InvalidInputError(f"{text!r} has a step of zero")
-    asked = slice(int(first) if first else None, int(last) if last else None, int(step or 1))
-    return slice(*asked.indices(length))
+    """Read a region as numpy would write it, `0:3, :, 5`, for an array of a shape."""
+    return texts.read("the region", lambda written: texts.region(written, shape), text)
 
 
 def parse_index(text: str) -> tuple[int, ...]:
-    """Read the coordinates of a chunk: `0,3,1`, `0/3/1` or `c/0/3/1`.
-
-    Raises:
-        InvalidInputError: they are no numbers.
-    """
-    parts = re.split(r"[,/ ]+", text.strip("[]() ").removeprefix("c/"))
-    if parts in ([""], ["c"]):
-        return ()
-    try:
-        return tuple(map(int, parts))
-    except ValueError as error:
-        raise InvalidInputError(f"{text!r} is no chunk index; write 0,3,1") from error
+    """Read the coordinates of a chunk: `0,3,1`, `0/3/1` or `c/0/3/1`."""
+    return texts.read("the index of a chunk", texts.chunk_index, text)

@@ -16,6 +16,7 @@ from frazil.cli.exits import Exit
 from frazil.cli.spark_jobs import telling
 from frazil.cli.text import counted, short, size
 from frazil.errors import InvalidInputError
+from frazil.texts import lengths, read
 
 if TYPE_CHECKING:
     from frazil.ingestion.reports import IngestReport, Progress
@@ -125,7 +126,8 @@ def _parsed(given: dict[str, Any]) -> dict[str, Any]:
         raise InvalidInputError("name the files, and then the repository")
     for name in ("load", "drop", "allow"):
         asked[name] = asked[name] or ()
-    asked["chunks"] = _chunks(asked["chunks"])
+    if asked["chunks"] is not None:
+        asked["chunks"] = read("--chunks", lengths, asked["chunks"])
     asked["source_options"] = _pairs(asked.pop("source_option"))
     return {"files": [*names[:-1], *_listed(files_from)], "url": names[-1], **asked}
 
@@ -154,18 +156,6 @@ def _listed(path: Path | None) -> list[str]:
     except OSError as error:
         raise InvalidInputError(f"{path} cannot be read: {error.strerror}") from None
     return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-
-
-def _chunks(text: str | None) -> dict[str, int] | None:
-    if text is None:
-        return None
-    found = {}
-    for part in text.split(","):
-        name, equals, length = part.partition("=")
-        if not equals or not length.strip().lstrip("-").isdigit():
-            raise InvalidInputError(f"{text!r} are no chunks; write time=100,lat=-1")
-        found[name.strip()] = int(length)
-    return found
 
 
 def _pairs(options: list[str] | None) -> dict[str, Any]:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from frazil import texts
 from frazil.cli.answers import Answer, Screen, styled
 from frazil.cli.arguments import Authorize, Url
 from frazil.cli.commands import Work, add_command
 from frazil.cli.places import as_prefix, open_place
 from frazil.cli.text import counted, short, size
-from frazil.errors import ErrorKind, InternalError, InvalidInputError
+from frazil.errors import InternalError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -215,7 +216,8 @@ def rechunk(
     """Write arrays anew in other chunks, in one commit."""
     from frazil.spark.jobs.rechunking import rechunk as run
 
-    wanted, memory = parse_chunks(chunks), _memory(max_memory)
+    wanted = texts.read("the text of the chunks", texts.chunk_lengths, chunks)
+    memory = texts.read("--max-memory", texts.size, max_memory)
     require_place(url)
     with running("Rechunking") as tell:
         report = run(
@@ -234,38 +236,6 @@ def rechunk(
             progress=tell,
         )
     return _answer(report, "Rechunked", to or url)
-
-
-def parse_chunks(text: str) -> dict[str, int] | list[int]:
-    """Read `time=100,lat=-1` or `100,90,-1`.
-
-    Raises:
-        InvalidInputError: it is neither.
-    """
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    pairs = [part.partition("=") for part in parts]
-    try:
-        if parts and all(mark for _, mark, _ in pairs):
-            return {name.strip(): int(length) for name, _, length in pairs}
-        if parts and not any(mark for _, mark, _ in pairs):
-            return [int(part) for part in parts]
-    except ValueError:
-        pass
-    raise InvalidInputError(
-        f"{text!r} are no chunks; write time=100,lat=-1 or 100,90,-1",
-        kind=ErrorKind.INVALID_OPTION,
-    )
-
-
-def _memory(text: str) -> int:
-    from frazil.spark.options.texts import size as parse_size
-
-    try:
-        return parse_size(text)
-    except ValueError as error:
-        raise InvalidInputError(
-            f"--max-memory is {text!r}: {error}", kind=ErrorKind.INVALID_OPTION
-        ) from None
 
 
 # --- all of them ---

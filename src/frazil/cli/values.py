@@ -21,6 +21,7 @@ from frazil.ids import SnapshotId
 from frazil.masking import clean
 from frazil.model.nodes import ArrayNode
 from frazil.session import Session
+from frazil.texts import json_float
 
 Region = tuple[slice, ...]
 Values = npt.NDArray[Any]
@@ -109,7 +110,7 @@ def plain(values: Values) -> Any:  # noqa: ANN401  (nested lists of JSON scalars
     if values.dtype.kind == "c":
         return plain(np.stack([values.real, values.imag], axis=-1))
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        return _nested(values.tolist(), _finite)
+        return _nested(values.tolist(), json_float)
     if values.dtype.kind in "biufU":
         return values.tolist()
     return _nested(values.tolist(), _scalar)
@@ -119,18 +120,12 @@ def _nested(value: Any, change: Any) -> Any:  # noqa: ANN401 - what JSON holds
     return [_nested(each, change) for each in value] if isinstance(value, list) else change(value)
 
 
-def _finite(value: float) -> float | str:
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
 def _scalar(value: object) -> object:
     match value:
         case str() | int() | bool() | None:
             return value
         case float():
-            return _finite(value)
+            return json_float(value)
         case bytes():
             return value.decode("latin-1")
         case _:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from frazil.errors import (
+    AlreadyExistsError,
     ConflictError,
     ErrorKind,
     FormatError,
@@ -372,6 +373,33 @@ def moved(base: SnapshotId, found: SnapshotId | None, branch: str) -> ConflictEr
         f"expected parent {base}, actual parent {found}; rebase the session and commit again",
         expected_parent=str(base),
         actual_parent=str(found) if found is not None else None,
+    )
+
+
+def branch_exists(name: str, tip: SnapshotId) -> ConflictError:
+    """The error for a branch that cannot be made, because there is one."""
+    return ConflictError(
+        message=f"branch update conflict: branch {name!r} already exists",
+        kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
+        actual_parent=str(tip),
+    )
+
+
+def elsewhere(name: str, expected: SnapshotId, found: SnapshotId) -> ConflictError:
+    """The error for a branch that is not where whoever resets it expects it."""
+    return ConflictError(
+        message=f"branch update conflict: expected {name!r} at {expected}, found {found}",
+        kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
+        expected_parent=str(expected),
+        actual_parent=str(found),
+    )
+
+
+def tag_exists(name: str) -> AlreadyExistsError:
+    """The error for a tag that cannot be made, because there is or was one."""
+    return AlreadyExistsError(
+        f"tag {name!r} already exists, or was deleted: tag names cannot be used again",
+        kind=ErrorKind.TAG_ALREADY_EXISTS,
     )
 
 

@@ -16,25 +16,22 @@ from typing import Final
 
 from frazil.commit.base import (
     MAIN,
-    Publication,
     attempts,
+    branch_exists,
     create_object,
     moved,
     now_micros,
     refuse_main,
+    tag_exists,
 )
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.config_file import edit_config_file, read_config
-from frazil.commit.file_refs import FileRefs, Moved, refuse_newer
+from frazil.commit.file_refs import BranchFileRefs, no_config, refuse_newer
 from frazil.commit.upgrades import fenced
 from frazil.errors import (
-    AlreadyExistsError,
     ConflictError,
-    ErrorKind,
-    FormatError,
     RefNotFoundError,
     SnapshotNotFoundError,
-    StorageError,
 )
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.codec import decode_ref, encode_ref
@@ -46,8 +43,8 @@ from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, SnapshotEntry
 from frazil.storage.assets import Assets
 from frazil.storage.base import PLAIN, LostRace, Storage, require_deleted
-from frazil.storage.older.name_book import NameBook
-from frazil.storage.older.steps import Step, layout_at, steps_of
+from frazil.storage.legacy.name_book import NameBook
+from frazil.storage.legacy.steps import Step, layout_at, steps_of
 
 FAR_BACK: Final = 8
 """Steps that may vanish between listing and reading before a branch counts as deleted."""
@@ -65,7 +62,7 @@ class Tip:
     """there is no branch; one of this name would go on with the next number"""
 
 
-class NumberedRefs(FileRefs):
+class NumberedRefs(BranchFileRefs):
     """Branches as rows of numbered files, tags as single ones."""
 
     def __init__(
@@ -75,6 +72,7 @@ class NumberedRefs(FileRefs):
         config: RepositoryConfig,
         generation: Generation,
         names: NameBook,
+        layout: RefLayout | None = None,
     ) -> None:
         super().__init__(storage, assets)
         assert generation.dialect is not None
@@ -82,13 +80,14 @@ class NumberedRefs(FileRefs):
         self._dialect = generation.dialect
         self._retries = config.update_retries()
         self._names = names
+        self._layout = layout
         self._known: dict[str, int] = {}
         """numbers that branches are known to have reached"""
 
     @cached_property
     def layout(self) -> RefLayout:
         """How this repository names the files of its refs."""
-        return layout_at(self._storage, self._dialect.generation)
+        return self._layout or layout_at(self._storage, self._dialect.generation)
 
     # --- reading ---
 
@@ -203,22 +202,10 @@ class NumberedRefs(FileRefs):
         self._refuse_fenced(self.tip(MAIN))
         refuse_newer(self._storage)
 
-    def publish(self, publication: Publication, ready: Callable[[], None] = lambda: None) -> None:
-        if publication.amends:
-            raise self._unsupported("amend")
-        branch, base, new = publication.branch, publication.base, publication.entry.id
-        self._require_kept(publication.requires)
-        try:
-            self._step(branch, base, new, ready)
-        except (ConflictError, StorageError) as error:
-            if not self._landed_all_the_same(
-                publication, error, lambda: [step.key for step in self.steps(branch)]
-            ):
-                raise
-        made = Moved(base, new, publication.entry.parent_id, publication.requires)
-        self._confirm(made, lambda: self._step(branch, new, base))
+    def _keys_of(self, branch: str) -> list[str]:
+        return [step.key for step in self.steps(branch)]
 
-    def _step(
+    def _move(
         self,
         branch: str,
         base: SnapshotId,
@@ -260,35 +247,8 @@ class NumberedRefs(FileRefs):
         number = 0 if last is None else last.number + 1
         key = self.layout.branch_key(name, number)
         if (last is not None and not last.is_deleted) or not self._create(key, target):
-            raise ConflictError(
-                message=f"branch update conflict: branch {name!r} already exists",
-                kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
-                actual_parent=str(self.branch_tip(name)),
-            )
+            raise branch_exists(name, self.branch_tip(name))
         self._confirm_made(target, lambda: self._end(name, number, target))
-
-    def reset_branch(
-        self,
-        name: str,
-        target: SnapshotId,
-        expected: SnapshotId | None,
-        requires: frozenset[SnapshotId] = frozenset(),
-    ) -> None:
-        self.require_online()
-        self._require_snapshot(target)
-        self._require_kept(requires)
-        tip = self.branch_tip(name)
-        if expected is not None and tip != expected:
-            raise ConflictError(
-                message=f"branch update conflict: expected {name!r} at {expected}, found {tip}",
-                kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
-                expected_parent=str(expected),
-                actual_parent=str(tip),
-            )
-        if tip != target:
-            self._step(name, tip, target)
-            made = Moved(tip, target, self.entry(target).parent_id, requires | {target})
-            self._confirm(made, lambda: self._step(name, target, tip))
 
     def delete_branch(self, name: str, expected: SnapshotId | None = None) -> None:
         self.require_online()
@@ -318,10 +278,7 @@ class NumberedRefs(FileRefs):
         key = self.layout.tag_key(name)
         self._require_snapshot(target)
         if self._is_tombstoned(name) or not self._create(key, target):
-            raise AlreadyExistsError(
-                f"tag {name!r} already exists, or was deleted: tag names cannot be used again",
-                kind=ErrorKind.TAG_ALREADY_EXISTS,
-            )
+            raise tag_exists(name)
         self._confirm_made(target, lambda: self._drop_tag(key))
 
     def _drop_tag(self, key: str) -> bool:
@@ -352,19 +309,9 @@ class NumberedRefs(FileRefs):
     def create_main(self, first: SnapshotEntry) -> bool:
         return self._create(self.layout.branch_key(MAIN, 0), first.id)
 
-    def register_detached(
-        self, entry: SnapshotEntry, requires: frozenset[SnapshotId] = frozenset()
-    ) -> None:
-        """There is no list of snapshots; the file is enough."""
-        self._require_kept(requires)
-
     def edit_config(self, change: Callable[[JSON | None], JSON]) -> None:
         if not self.generation.keeps_config:
-            raise FormatError(
-                f"repositories of {self.generation.title} cannot keep a configuration; "
-                "give it whenever you open this one",
-                kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,
-            )
+            raise no_config(self.generation)
         edit_config_file(
             self._storage,
             change,

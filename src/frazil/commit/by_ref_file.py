@@ -7,18 +7,18 @@ from typing import Final
 
 from frazil.commit.base import (
     MAIN,
-    Publication,
     attempts,
+    branch_exists,
     certain,
     create_object,
     moved,
     refuse_main,
+    tag_exists,
 )
 from frazil.commit.config_file import edit_config_file, read_config
-from frazil.commit.file_refs import FileRefs, Moved, refuse_newer
+from frazil.commit.file_refs import BranchFileRefs, refuse_newer
 from frazil.commit.upgrades import taken_over
 from frazil.errors import (
-    AlreadyExistsError,
     ConflictError,
     ErrorKind,
     InvalidInputError,
@@ -56,7 +56,7 @@ from frazil.storage.base import (
 JSON_FILE: Final = Attributes(content_type="application/json")
 
 
-class RefFileRefs(FileRefs):
+class RefFileRefs(BranchFileRefs):
     """Refs as files, each replaced when it moves."""
 
     generation = V1
@@ -145,21 +145,10 @@ class RefFileRefs(FileRefs):
 
     # --- changing ---
 
-    def publish(self, publication: Publication, ready: Callable[[], None] = lambda: None) -> None:
-        if publication.amends:
-            raise self._unsupported("amend")
-        key = self._branch_key(publication.branch)
-        base, new = publication.base, publication.entry.id
-        self._require_kept(publication.requires)
-        try:
-            self._swap(publication.branch, base, new, ready)
-        except (ConflictError, StorageError) as error:
-            if not self._landed_all_the_same(publication, error, lambda: [key]):
-                raise
-        made = Moved(base, new, publication.entry.parent_id, publication.requires)
-        self._confirm(made, lambda: self._swap(publication.branch, new, base))
+    def _keys_of(self, branch: str) -> list[str]:
+        return [self._branch_key(branch)]
 
-    def _swap(
+    def _move(
         self,
         branch: str,
         base: SnapshotId,
@@ -208,12 +197,6 @@ class RefFileRefs(FileRefs):
     def require_current(self) -> None:
         refuse_newer(self._storage, than_spec_1=False)
 
-    def register_detached(
-        self, entry: SnapshotEntry, requires: frozenset[SnapshotId] = frozenset()
-    ) -> None:
-        """v1 keeps no list of snapshots; the file is enough."""
-        self._require_kept(requires)
-
     def entry_key(self) -> str:
         return self._branch_key(MAIN)
 
@@ -226,36 +209,12 @@ class RefFileRefs(FileRefs):
         key = self._branch_key(name)
         made = self._make(key, target)
         if isinstance(made, LostRace):
-            raise ConflictError(
-                message=f"branch update conflict: branch {name!r} already exists",
-                kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
-                actual_parent=str(self.branch_tip(name)),
-            )
+            raise branch_exists(name, self.branch_tip(name))
         version = made.version
         self._confirm_made(target, lambda: self._withdraw(key, target, version))
 
-    def reset_branch(
-        self,
-        name: str,
-        target: SnapshotId,
-        expected: SnapshotId | None,
-        requires: frozenset[SnapshotId] = frozenset(),
-    ) -> None:
-        self.require_current()
-        self._require_snapshot(target)
-        self._require_kept(requires)
-        tip = self.branch_tip(name)
-        if expected is not None and tip != expected:
-            raise ConflictError(
-                message=f"branch update conflict: expected {name!r} at {expected}, found {tip}",
-                kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
-                expected_parent=str(expected),
-                actual_parent=str(tip),
-            )
-        if tip != target:
-            self._swap(name, tip, target, lost_is=certain)
-            made = Moved(tip, target, self.entry(target).parent_id, requires | {target})
-            self._confirm(made, lambda: self._swap(name, target, tip))
+    def _reset(self, name: str, tip: SnapshotId, target: SnapshotId) -> None:
+        self._move(name, tip, target, lost_is=certain)
 
     def delete_branch(self, name: str, expected: SnapshotId | None = None) -> None:
         refuse_main(name)
@@ -306,10 +265,7 @@ class RefFileRefs(FileRefs):
         key = tag_key(name, encoded=self._encoded)
         made = self._make(key, target)
         if isinstance(made, LostRace):
-            raise AlreadyExistsError(
-                f"tag {name!r} already exists, or was deleted: tag names cannot be used again",
-                kind=ErrorKind.TAG_ALREADY_EXISTS,
-            )
+            raise tag_exists(name)
         version = made.version
         self._confirm_made(target, lambda: self._withdraw(key, target, version))
 

@@ -20,6 +20,7 @@ from frazil.commit.base import (
     backup_name,
     check_clock,
     create_object,
+    elsewhere,
     gone,
     later_than,
     moved,
@@ -31,7 +32,6 @@ from frazil.commit.base import (
 )
 from frazil.errors import (
     AlreadyExistsError,
-    ConflictError,
     ErrorKind,
     FormatError,
     ReadOnlyError,
@@ -42,7 +42,7 @@ from frazil.errors import (
     StorageError,
 )
 from frazil.formats.generation import V2
-from frazil.formats.repo_info import decode_repo_info, encode_repo_info
+from frazil.formats.repo_info import decode_repo_info, encode_repo_info, write_repo_info
 from frazil.ids import SnapshotId
 from frazil.model import history
 from frazil.model.config import RepositoryConfig
@@ -183,7 +183,7 @@ class RepoObjectRefs(RefStore):
         now = later_than(newest)
         ours = _Replacement(backup_name(REPO_KEY, now), now)
         new = with_update(info, edit.kind, now, ours.backup, self._log_limit, **edit.fields)
-        blob = encode_repo_info(new, level=self._level)
+        blob, new = write_repo_info(new, level=self._level)
         if isinstance(
             self._storage.copy_if(REPO_KEY, OVERWRITTEN + ours.backup, version), LostRace
         ):
@@ -345,12 +345,7 @@ class RepoObjectRefs(RefStore):
             _entry(info, target)
             _require(info, requires)
             if expected is not None and tip != expected:
-                raise ConflictError(
-                    message=f"branch update conflict: expected {name!r} at {expected}, found {tip}",
-                    kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
-                    expected_parent=str(expected),
-                    actual_parent=str(tip),
-                )
+                raise elsewhere(name, expected, tip)
             return Edit(
                 history.BranchReset(name, tip), {"branches": {**info.branches, name: target}}
             )

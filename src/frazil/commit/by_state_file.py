@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import NoReturn
+from typing import Final, NoReturn
 
-from frazil.commit.base import MAIN, Publication, attempts, gone, moved, refuse_main
-from frazil.commit.file_refs import Expired, FileRefs, refuse_newer
+from frazil.commit.base import (
+    MAIN,
+    Publication,
+    attempts,
+    branch_exists,
+    elsewhere,
+    gone,
+    moved,
+    refuse_main,
+    tag_exists,
+)
+from frazil.commit.file_refs import Expired, FileRefs, no_config, refuse_newer
 from frazil.commit.upgrades import fenced
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
     ErrorKind,
-    FormatError,
     InternalError,
     RefNotFoundError,
     SnapshotNotFoundError,
@@ -30,7 +39,7 @@ from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Micros, SnapshotEntry
 from frazil.storage.assets import Assets
 from frazil.storage.base import Storage
-from frazil.storage.older.state_file import Held, StateFile
+from frazil.storage.legacy.state_file import Held, StateFile
 
 
 class StateFileRefs(FileRefs):
@@ -49,14 +58,15 @@ class StateFileRefs(FileRefs):
         super().__init__(storage, assets)
         self.generation = generation
         self._retries = config.update_retries()
-        self._file = file
+        self.file: Final = file
+        """the state file itself"""
 
     # --- reading ---
 
     @property
     def state(self) -> State:
         """The state as it is now."""
-        return self._file.read().state
+        return self.file.read().state
 
     def branches(self) -> Mapping[str, SnapshotId]:
         return self._refs("branch")
@@ -138,7 +148,7 @@ class StateFileRefs(FileRefs):
         try:
             self._edit(change, ready)
         except (ConflictError, StorageError) as error:
-            if not self._landed_all_the_same(publication, error, lambda: [self._file.read().key]):
+            if not self._landed_all_the_same(publication, error, lambda: [self.file.read().key]):
                 raise
 
     def register_detached(
@@ -154,7 +164,7 @@ class StateFileRefs(FileRefs):
         self._edit(change)
 
     def entry_key(self) -> str:
-        return self._file.read().key
+        return self.file.read().key
 
     def create_main(self, first: SnapshotEntry) -> bool:
         item = new_item(
@@ -165,9 +175,9 @@ class StateFileRefs(FileRefs):
         )
         name = plain_name(LegacyGeneration.G1, "snapshots", ObjectId.random())
         state = g1_state.first_state(name, item, MAIN)
-        if not self._file.replaces:
+        if not self.file.replaces:
             state = replace(state, commit_mode=g1_state.CLAIMS)
-        return self._file.create(state)
+        return self.file.create(state)
 
     def create_branch(self, name: str, target: SnapshotId) -> None:
         try:
@@ -175,11 +185,7 @@ class StateFileRefs(FileRefs):
         except AlreadyExistsError as error:
             if error.kind == ErrorKind.TAG_ALREADY_EXISTS:
                 raise
-            raise ConflictError(
-                message=f"branch update conflict: branch {name!r} already exists",
-                kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
-                actual_parent=str(self.branch_tip(name)),
-            ) from error
+            raise branch_exists(name, self.branch_tip(name)) from error
 
     def create_tag(self, name: str, target: SnapshotId) -> None:
         try:
@@ -187,10 +193,7 @@ class StateFileRefs(FileRefs):
         except AlreadyExistsError as error:
             if error.kind == ErrorKind.BRANCH_ALREADY_EXISTS:
                 raise
-            raise AlreadyExistsError(
-                f"tag {name!r} already exists, or was deleted: tag names cannot be used again",
-                kind=ErrorKind.TAG_ALREADY_EXISTS,
-            ) from error
+            raise tag_exists(name) from error
 
     def _create(self, name: str, kind: RefType, target: SnapshotId) -> None:
         check_ref_name(kind, name)
@@ -210,12 +213,7 @@ class StateFileRefs(FileRefs):
             _require(state, requires)
             tip = self._target(state, name, "branch")
             if expected is not None and tip != expected:
-                raise ConflictError(
-                    message=f"branch update conflict: expected {name!r} at {expected}, found {tip}",
-                    kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
-                    expected_parent=str(expected),
-                    actual_parent=str(tip),
-                )
+                raise elsewhere(name, expected, tip)
             return None if tip == target else g1_state.move_branch(state, name, wanted.name)
 
         self._edit(change)
@@ -237,11 +235,7 @@ class StateFileRefs(FileRefs):
         self._edit(change)
 
     def edit_config(self, change: Callable[[JSON | None], JSON]) -> NoReturn:
-        raise FormatError(
-            f"repositories of {self.generation.title} cannot keep a configuration; "
-            "give it whenever you open this one",
-            kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,
-        )
+        raise no_config(self.generation)
 
     def expire_at_once(
         self, cutoff: Micros, *, branches: bool, tags: bool, dry_run: bool = False
@@ -262,10 +256,10 @@ class StateFileRefs(FileRefs):
     ) -> None:
         """Swap the state for what `change` makes of it; None leaves it as it is."""
         for _ in attempts(self._retries):
-            held: Held = self._file.read()
+            held: Held = self.file.read()
             _refuse_moved(held.state)
             state = change(held.state)
-            if state is None or self._file.swap(held, state, ready):
+            if state is None or self.file.swap(held, state, ready):
                 return
         raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)
 

@@ -6,7 +6,15 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from frazil.commit.base import MAIN, REPO_KEY, Publication, RefStore, gone, has_landed
+from frazil.commit.base import (
+    MAIN,
+    REPO_KEY,
+    Publication,
+    RefStore,
+    elsewhere,
+    gone,
+    has_landed,
+)
 from frazil.commit.upgrades import upgraded_meanwhile
 from frazil.errors import (
     ConflictError,
@@ -17,6 +25,7 @@ from frazil.errors import (
     SnapshotNotFoundError,
     StorageError,
 )
+from frazil.formats.generation import Generation
 from frazil.formats.ref_files import branch_key
 from frazil.ids import SnapshotId
 from frazil.model.history import Micros, Snapshot, SnapshotEntry
@@ -229,6 +238,68 @@ class FileRefs(RefStore):
             ) from error
 
 
+class BranchFileRefs(FileRefs):
+    """Refs of which each has files of its own, so that a commit moves nothing but its branch."""
+
+    @abstractmethod
+    def _move(
+        self,
+        branch: str,
+        base: SnapshotId,
+        new: SnapshotId,
+        ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Move a branch from `base` to `new`, once `ready` has returned.
+
+        Raises:
+            ConflictError: it is at neither of them.
+        """
+
+    @abstractmethod
+    def _keys_of(self, branch: str) -> list[str]:
+        """The files that tell where a branch is."""
+
+    def _reset(self, name: str, tip: SnapshotId, target: SnapshotId) -> None:
+        self._move(name, tip, target)
+
+    def publish(self, publication: Publication, ready: Callable[[], None] = lambda: None) -> None:
+        if publication.amends:
+            raise self._unsupported("amend")
+        branch, base, new = publication.branch, publication.base, publication.entry.id
+        self._require_kept(publication.requires)
+        try:
+            self._move(branch, base, new, ready)
+        except (ConflictError, StorageError) as error:
+            if not self._landed_all_the_same(publication, error, lambda: self._keys_of(branch)):
+                raise
+        made = Moved(base, new, publication.entry.parent_id, publication.requires)
+        self._confirm(made, lambda: self._move(branch, new, base))
+
+    def reset_branch(
+        self,
+        name: str,
+        target: SnapshotId,
+        expected: SnapshotId | None,
+        requires: frozenset[SnapshotId] = frozenset(),
+    ) -> None:
+        self.require_online()
+        self._require_snapshot(target)
+        self._require_kept(requires)
+        tip = self.branch_tip(name)
+        if expected is not None and tip != expected:
+            raise elsewhere(name, expected, tip)
+        if tip != target:
+            self._reset(name, tip, target)
+            made = Moved(tip, target, self.entry(target).parent_id, requires | {target})
+            self._confirm(made, lambda: self._move(name, target, tip))
+
+    def register_detached(
+        self, entry: SnapshotEntry, requires: frozenset[SnapshotId] = frozenset()
+    ) -> None:
+        """There is no list of snapshots; the file is enough."""
+        self._require_kept(requires)
+
+
 def refuse_newer(storage: Storage, *, than_spec_1: bool = True) -> None:
     """Do not write what nobody would read: files of an older generation beside a newer one.
 
@@ -240,6 +311,15 @@ def refuse_newer(storage: Storage, *, than_spec_1: bool = True) -> None:
         keys.append(branch_key(MAIN, encoded=storage.percent_encodes_names))
     if any(storage.head(key) is not None for key in keys):
         raise upgraded_meanwhile(storage)
+
+
+def no_config(generation: Generation) -> FormatError:
+    """The error for a configuration that has no place."""
+    return FormatError(
+        f"repositories of {generation.title} cannot keep a configuration; "
+        "give it whenever you open this one",
+        kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,
+    )
 
 
 def no_roots() -> FormatError:

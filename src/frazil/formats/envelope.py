@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, TypeAlias
+from typing import Final
 
 import zstandard
 
 from frazil.errors import ErrorKind, FormatError
+from frazil.flatbuf.writer import MAX_SIZE, FlatWriter
 from frazil.formats.bounds import justified, too_large
-
-Body: TypeAlias = bytes | memoryview
 
 MAGIC: Final = "ICE🧊CHUNK".encode()
 HEADER: Final = struct.Struct("<12s24sBBB")
@@ -24,8 +22,8 @@ ZSTD: Final = 1
 PIECE: Final = 1 << 20
 MAX_SMALL: Final = 1 << 20
 """Larger bodies get a compressor of their own, whose memory is given back."""
-MAX_BODY: Final = 2**31 - 1
-"""FlatBuffers cannot be larger; a frame that unpacks to more is damage or an attack."""
+IDENTIFIER: Final = b"Ichk"
+"""What the FlatBuffer of a body calls itself."""
 
 
 class FileKind(IntEnum):
@@ -88,15 +86,23 @@ class _SmallCompressors(threading.local):
 _small: Final = _SmallCompressors()
 
 
-def seal(body: Body | Sequence[Body], kind: FileKind, *, spec: int, level: int = 3) -> bytes:
-    """Compress a body, given whole or in pieces, and put the header before it.
+def seal_table(
+    writer: FlatWriter, root: int, kind: FileKind, *, spec: int, level: int = 3
+) -> bytes:
+    """The file whose body a writer holds, given the root table.
+
+    Raises:
+        FormatError: the body is larger than a FlatBuffer may be.
+    """
+    return seal(writer.finish(root, IDENTIFIER), kind, spec=spec, level=level)
+
+
+def seal(body: bytes | memoryview, kind: FileKind, *, spec: int, level: int = 3) -> bytes:
+    """Compress a body and put the header before it.
 
     The frame ends in a checksum of the body, which every reader of the format verifies.
     `level` is one of zstd's, or `NOISE`.
     """
-    if not isinstance(body, bytes | memoryview):
-        # zstd packs a tenth better what it gets whole.
-        body = body[0] if len(body) == 1 else b"".join(body)
     compressor = _small.at(level) if len(body) <= MAX_SMALL else _compressor(level)
     packed = compressor.compress(body)
     return HEADER.pack(MAGIC, WRITER.ljust(24), spec, kind, ZSTD) + packed
@@ -129,7 +135,7 @@ def unseal(blob: bytes, expected: FileKind | None, *, key: str) -> Envelope:
         raise FormatError("unknown file kind", key=key, found=kind)
     if packing != ZSTD:
         raise FormatError("unknown compression", key=key, compression=packing)
-    body = unpack(memoryview(blob)[HEADER.size :], limit=MAX_BODY, key=key)
+    body = unpack(memoryview(blob)[HEADER.size :], limit=MAX_SIZE, key=key)
     return Envelope(spec, FileKind(kind), writer.rstrip(b" \0").decode(errors="replace"), body)
 
 

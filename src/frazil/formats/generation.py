@@ -79,7 +79,7 @@ class Generation:
     @property
     def number(self) -> int:
         """The spec version; below zero for what came before there were any, and ascending too."""
-        return self.spec if self.dialect is None else self.dialect.generation - len(OLD) - 1
+        return self.spec if self.dialect is None else self.dialect.generation - len(LEGACY) - 1
 
     @property
     def title(self) -> str:
@@ -220,7 +220,7 @@ G3: Final = Generation(
 V1: Final = Generation("v1", 1, Protocol.REF_FILES, stores_parent=True, initial_log=False)
 V2: Final = Generation("v2", 2, Protocol.REPO_OBJECT, stores_parent=False, initial_log=True)
 BY_NAME: Final = {each.name: each for each in (G1, G2, G3, V1, V2)}
-OLD: Final = {LegacyGeneration.G1: G1, LegacyGeneration.G2: G2, LegacyGeneration.G3: G3}
+LEGACY: Final = {LegacyGeneration.G1: G1, LegacyGeneration.G2: G2, LegacyGeneration.G3: G3}
 BY_NUMBER: Final = {each.number: each for each in BY_NAME.values()}
 BY_SPEC: Final = {each.spec: each for each in (V1, V2)}
 
@@ -245,10 +245,10 @@ def generation_named(name: str) -> Generation | None:
     if name in BY_NAME:
         return BY_NAME[name]
     if name in {*Dialect}:
-        return OLD[Dialect(name).generation].in_dialect(Dialect(name))
+        return LEGACY[Dialect(name).generation].in_dialect(Dialect(name))
     found = _WRAPPED.fullmatch(name)
     if found is None or found[1] not in {*Dialect}:
         return None
     wrapping = Wrapping(int(found[2]), compressed=found[3] is None)
     dialect = Dialect(found[1])
-    return OLD[dialect.generation].in_dialect(dialect, wrapping)
+    return LEGACY[dialect.generation].in_dialect(dialect, wrapping)

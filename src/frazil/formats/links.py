@@ -9,14 +9,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from frazil.formats.columns import groups
+from frazil.flatbuf.reader import Buffer
 from frazil.formats.envelope import FileKind, unseal
-from frazil.formats.flat import U32, U64, Buffer, Table
-from frazil.formats.metadata import codec_of, read_metadata
-from frazil.formats.refs import CHUNK_ID, WIDTHS
-from frazil.formats.snapshot import MANIFEST_FILE_V1
-from frazil.ids import ChunkId, ManifestId, SnapshotId
-from frazil.model.history import MAX_MICROS, ManifestFile, SnapshotEntry
+from frazil.formats.refs import CHUNK_ID, ref_groups
+from frazil.formats.snapshot import read_entry, read_manifest_files
+from frazil.ids import ChunkId
+from frazil.model.history import ManifestFile, SnapshotEntry
 
 
 def manifest_files(blob: bytes, *, key: str) -> tuple[ManifestFile, ...]:
@@ -25,7 +23,7 @@ def manifest_files(blob: bytes, *, key: str) -> tuple[ManifestFile, ...]:
     Raises:
         FormatError: the file is damaged or not a snapshot.
     """
-    return _manifest_files(Buffer(unseal(blob, FileKind.SNAPSHOT, key=key).body, key).root())
+    return tuple(read_manifest_files(Buffer(unseal(blob, FileKind.SNAPSHOT, key=key).body, key)))
 
 
 def snapshot_links(blob: bytes, *, key: str) -> tuple[SnapshotEntry, tuple[ManifestFile, ...]]:
@@ -36,32 +34,7 @@ def snapshot_links(blob: bytes, *, key: str) -> tuple[SnapshotEntry, tuple[Manif
     """
     envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
     buffer = Buffer(envelope.body, key)
-    root = buffer.root()
-    parent = root.struct_bytes(1, 12)
-    flushed_at = root.number(3, U64)
-    if flushed_at > MAX_MICROS:
-        raise buffer.fail("impossible time")
-    entry = SnapshotEntry(
-        id=SnapshotId(root.required_bytes(0, 12, "id")),
-        parent_id=None if parent is None else SnapshotId(parent),
-        flushed_at=flushed_at,
-        message=root.required_text(4, "message"),
-        metadata=read_metadata(root, 5, codec_of(envelope.spec, key), "metadata"),
-    )
-    return entry, _manifest_files(root)
-
-
-def _manifest_files(root: Table) -> tuple[ManifestFile, ...]:
-    old = map(MANIFEST_FILE_V1.unpack, root.structs(6, MANIFEST_FILE_V1.size, "manifest_files"))
-    new = (
-        (table.required_bytes(0, 12, "id"), table.number(1, U64), table.number(2, U32))
-        for table in root.tables(7)
-    )
-    return tuple(
-        ManifestFile(ManifestId(name), size, count)
-        for files in (old, new)
-        for name, size, count in files
-    )
+    return read_entry(buffer, envelope.spec), tuple(read_manifest_files(buffer))
 
 
 def native_chunk_ids(blob: bytes, *, key: str) -> npt.NDArray[np.uint8]:
@@ -73,7 +46,7 @@ def native_chunk_ids(blob: bytes, *, key: str) -> npt.NDArray[np.uint8]:
     buffer = Buffer(unseal(blob, FileKind.MANIFEST, key=key).body, key)
     parts = [np.zeros((0, ChunkId.width), np.uint8)]
     for array in buffer.root().tables(1, "arrays"):
-        for group in groups(buffer, *array.required_vector(1, 4, "refs"), WIDTHS):
+        for group in ref_groups(buffer, *array.required_vector(1, 4, "refs")):
             if group.has(CHUNK_ID):
                 ids = np.ascontiguousarray(group.values(CHUNK_ID, f"V{ChunkId.width}"))
                 parts.append(ids.view(np.uint8).reshape(-1, ChunkId.width))

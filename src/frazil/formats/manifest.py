@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, Self
 
-from frazil.formats.blocks import LINK, Field, Writer
-from frazil.formats.envelope import FileKind, seal, unseal
-from frazil.formats.flat import Buffer
+from frazil.flatbuf.reader import Buffer
+from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
+from frazil.formats.envelope import FileKind, seal, seal_table, unseal
 from frazil.formats.locations import LocationCompression
 from frazil.formats.patching import patched_body
 from frazil.formats.refs import decode_refs, encode_refs, find_ref, plan_packing
@@ -20,6 +20,8 @@ from frazil.ids import ManifestId, NodeId
 from frazil.model.chunks import ABSENT, ChunkRef, ChunkTable
 from frazil.model.nodes import Coordinates
 
+MANIFEST: Final = Layout("id12", OFFSET, OFFSET, "byte")
+ARRAY_REFS: Final = Layout("id8", OFFSET)
 FINDS_PER_DECODE: Final = 500
 """References whose columns are made in the time of one search in the bytes."""
 
@@ -165,15 +167,12 @@ def encode_manifest(
     # Spec 1 has no field for the algorithm. Its absence means a dictionary to readers of
     # spec 2, which does not matter to locations that are plain.
     algorithm = b"\0" if spec >= 2 and packing is None else None
-    writer = Writer()
-    links = writer.root([id, LINK, LINK if packing else None, algorithm])
-    nodes = sorted(arrays)
-    rows: list[list[Field]] = [[node, LINK] for node in nodes]
-    refs = writer.tables(links[1], rows)
-    if packing:
-        writer.blob(links[2], packing.dictionary)
-    parts = [
-        (link[1], encode_refs(arrays[node], packing))
-        for node, link in zip(nodes, refs, strict=True)
-    ]
-    return seal(writer.finish(parts), FileKind.MANIFEST, spec=spec, level=level)
+    writer = FlatWriter()
+    tables = []
+    for node, table in sorted(arrays.items(), reverse=True):  # what comes last is written first
+        places, pieces = encode_refs(table, packing)
+        tables.append(writer.table(ARRAY_REFS, bytes(node), writer.blocks(places, *pieces)))
+    dictionary = writer.blob(packing.dictionary) if packing else None
+    vector = writer.offsets(tables[::-1])
+    root = writer.table(MANIFEST, bytes(id), vector, dictionary, algorithm)
+    return seal_table(writer, root, FileKind.MANIFEST, spec=spec, level=level)

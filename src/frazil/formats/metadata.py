@@ -1,4 +1,4 @@
-"""Named JSON values as snapshots and the repo object store them."""
+"""Times and named JSON values as snapshots and the repo object store them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 import msgpack
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
+from frazil.flatbuf.reader import U64, Table
+from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
 from frazil.formats import flex
-from frazil.formats.flat import Table
-from frazil.formats.flat_writer import OFFSET, FlatWriter, Layout
 from frazil.formats.legacy.messages import unpack_message
-from frazil.model.plain import JSON, Metadata, ValueCodec
+from frazil.model.plain import JSON, MAX_MICROS, Metadata, Micros, ValueCodec
 
 ITEM: Final = Layout(OFFSET, OFFSET)
 LONG_VALUE: Final = 1 << 20
@@ -30,6 +30,14 @@ def read_metadata(table: Table, slot: int, codec: ValueCodec, name: str | None =
         item.required_text(0, "name"): codec.unpack(item.required_blob(1, "value"))
         for item in table.tables(slot, name)
     }
+
+
+def read_time(table: Table, slot: int) -> Micros:
+    """Read a time, which must be one that a date can be made of."""
+    found = table.number(slot, U64)
+    if found > MAX_MICROS:
+        raise table.buffer.fail("impossible time")
+    return found
 
 
 def write_metadata(writer: FlatWriter, metadata: Metadata, codec: ValueCodec) -> int:

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-import numpy as np
-
-from frazil.formats.envelope import MAX_BODY
-from frazil.formats.flat import U32, Buffer
+from frazil.flatbuf.growth import MARK_SIZE, mark_of, may_grow
+from frazil.flatbuf.reader import U32, Buffer
+from frazil.flatbuf.writer import MAX_SIZE
 from frazil.formats.refs import encode_refs, find_row
 from frazil.ids import ManifestId
 from frazil.model.chunks import ABSENT, ChunkTable
 
-FEW_ROWS: Final = 32
+PATCHED_ROWS: Final = 32
 """References exchanged at most; of more, columns are not much slower."""
-FROM_REFS: Final = 20_000
+PATCHED_FROM: Final = 20_000
 """References a manifest must have; smaller ones are quickly made anew."""
 
 
@@ -28,29 +27,24 @@ def patched_body(
 ) -> bytes | None:
     """The body of a manifest with another id and other references for some chunks.
 
-    Returns None where this way is closed: a chunk has no reference yet, or the file would
-    become too large. The vector of references begins at `start`.
+    Returns None where this way is closed: a chunk has no reference yet, or the file has grown
+    by too many references that were exchanged. The vector of references begins at `start`.
     """
-    # References that were exchanged leave dead bytes. They cannot pile up, because one manifest
-    # in 256, as its random id happens to be, is made anew.
-    if len(changes) > FEW_ROWS or count < FROM_REFS or id[0] == 0:
+    if len(changes) > PATCHED_ROWS or count < PATCHED_FROM or not may_grow(buffer.data):
         return None
     rows = [find_row(buffer, start, count, tuple(coords)) for coords in changes.coords.tolist()]
     place = buffer.root().at(0)
     if ABSENT in rows or place is None:
         return None
-    head, *blocks = encode_refs(changes, None)
+    places, pieces = encode_refs(changes, None)
     end = buffer.size + -buffer.size % 8
-    size = end + sum(map(len, blocks))
-    if size > MAX_BODY:
+    if end + sum(map(len, pieces)) + MARK_SIZE > MAX_SIZE:
         return None
-    # Where the new tables are, counted from the vector before them.
-    tables = 4 + 4 * np.arange(len(rows)) + head[4 : 4 + 4 * len(rows)].view("<u4")
     edits: list[tuple[int, bytes]] = [(place, bytes(id))]
-    for row, table in zip(rows, (tables - len(head) + end).tolist(), strict=True):
+    for row, table in zip(rows, (places + end).tolist(), strict=True):
         at = start + 4 * row
         edits.append((at, U32.pack(table - at)))
-    tail = [bytes(end - buffer.size), *(block.tobytes() for block in blocks)]
+    tail: list[bytes | memoryview] = [bytes(end - buffer.size), *pieces, mark_of(buffer.data)]
     return b"".join([*_edited(buffer, edits), *tail])
 
 

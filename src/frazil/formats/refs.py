@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -11,10 +11,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from frazil.formats.block_tables import SEGMENT_ROWS, Runs, Scalars, Texts, encode_tables
-from frazil.formats.columns import Group, groups, pool, runs, texts
-from frazil.formats.envelope import MAX_BODY
-from frazil.formats.flat import I32, U16, U32, U64, Buffer, Table
+from frazil.flatbuf.columns import TableColumns, tables_at, vectors_at
+from frazil.flatbuf.pools import pool, texts
+from frazil.flatbuf.reader import I32, U16, U32, U64, Buffer, Table
+from frazil.flatbuf.strided import SEGMENT_ROWS, Blocks, Runs, Scalars, Texts, encode_tables
+from frazil.flatbuf.writer import MAX_SIZE
 from frazil.formats.locations import (
     MAX_LOCATION,
     LocationCompression,
@@ -42,8 +43,9 @@ from frazil.model.nodes import Coordinates
 from frazil.model.strings import gather_runs
 
 INDEX, INLINE, OFFSET, LENGTH, CHUNK_ID, LOCATION, ETAG, LAST_MODIFIED, PACKED = range(9)
-WIDTHS: Final = (4, 4, 8, 8, 12, 4, 4, 4, 4)
-"""Bytes of the fields of a ChunkRef, by slot."""
+SMALLEST_REF: Final = 16
+"""Bytes of a reference: 4 each for its place in the vector, its vtable, the place of its
+coordinates, and their number."""
 MAX_NDIM: Final = 1024
 LARGEST_TABLE: Final = 96
 """Bytes of a reference with all fields, without coordinates and texts but with their lengths."""
@@ -130,9 +132,14 @@ def decode_refs(buffer: Buffer, start: int, count: int, dictionary: bytes) -> Ch
     # Some at a time: what fits into the processor's cache is read several times as fast.
     for first in range(0, count, SEGMENT_ROWS):
         size = min(SEGMENT_ROWS, count - first)
-        for group in groups(buffer, start + 4 * first, size, WIDTHS):
+        for group in ref_groups(buffer, start + 4 * first, size):
             columns.add(group, slice(first, first + size))
     return columns.finish(dictionary)
+
+
+def ref_groups(buffer: Buffer, start: int, count: int) -> Iterator[TableColumns]:
+    """The references of a vector, grouped by the fields they have."""
+    return tables_at(buffer, start, count, "references", smallest=SMALLEST_REF).groups()
 
 
 def _rank(buffer: Buffer, start: int) -> int:
@@ -153,13 +160,13 @@ class _Columns:
         self._found: dict[str, npt.NDArray[Any]] = {}
         self._kinds: list[tuple[slice, npt.NDArray[np.intp] | slice, ChunkType]] = []
 
-    def add(self, group: Group, part: slice) -> None:
+    def add(self, group: TableColumns, part: slice) -> None:
         """Take over the fields of a group of some part of the rows.
 
         What kind of references they are, their fields tell.
         """
         put = partial(self._put, part, group.rows)
-        put("coords", group.coordinates(INDEX, self._ndim))
+        put("coords", group.equal_vectors(INDEX, self._ndim, "index"))
         if group.has(CHUNK_ID):
             kind = ChunkType.native
             raw = np.ascontiguousarray(group.values(CHUNK_ID, "V12"))
@@ -167,16 +174,16 @@ class _Columns:
         elif group.has(PACKED) or group.has(LOCATION):
             kind = ChunkType.virtual
             slot, name = (PACKED, "packed") if group.has(PACKED) else (LOCATION, "plain")
-            put(name, group.targets(slot))
+            put(name, group.pointers(slot))
             if group.has(ETAG):
-                put("etag", group.targets(ETAG))
+                put("etag", group.pointers(ETAG))
             elif group.has(LAST_MODIFIED):
                 put("last_modified", group.values(LAST_MODIFIED, "<u4"))
         elif group.has(INLINE):
             kind = ChunkType.inline
-            found = runs(self._buffer, group.targets(INLINE))
-            put("offset", found.starts.astype(np.uint64))
-            put("length", found.lengths.astype(np.uint64))
+            starts, lengths = vectors_at(self._buffer, group.pointers(INLINE), 1)
+            put("offset", starts.astype(np.uint64))
+            put("length", lengths.astype(np.uint64))
         else:
             raise self._buffer.fail("reference without chunk id, location or bytes")
         self._kinds.append((part, group.rows, kind))
@@ -297,7 +304,7 @@ def plan_packing(
     return None if dictionary is None else Packing(dictionary, 3 if level is None else level)
 
 
-def may_fit(table: ChunkTable, limit: int = MAX_BODY - ROOM) -> bool:
+def may_fit(table: ChunkTable, limit: int = MAX_SIZE - ROOM) -> bool:
     """Whether readers certainly take a manifest with these references.
 
     They refuse 2 GiB, and count a text again for each reference that leads to it.
@@ -324,7 +331,7 @@ def _counted(numbers: npt.NDArray[np.int32], texts: Sequence[str]) -> int:
     return int(Strings.of(texts).sizes[present].sum()) if len(present) else 0
 
 
-def encode_refs(table: ChunkTable, packing: Packing | None) -> list[npt.NDArray[np.uint8]]:
+def encode_refs(table: ChunkTable, packing: Packing | None) -> Blocks:
     """Write the references of one array, with no field that none of them uses."""
     counts = np.bincount(table.kind, minlength=len(ChunkType)).tolist()
     natives, virtuals, inlines = counts[ChunkType.native : ChunkType.inline + 1]

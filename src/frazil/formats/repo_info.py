@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from frazil.errors import ErrorKind, FormatError
+from frazil.flatbuf.columns import table_columns
+from frazil.flatbuf.reader import U32, Buffer, Table
+from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
 from frazil.formats import flex
-from frazil.formats.envelope import NOISE, FileKind, seal, unseal
-from frazil.formats.flat import U32, Buffer, Table
-from frazil.formats.flat_columns import table_columns
-from frazil.formats.flat_writer import OFFSET, FlatWriter, Layout
+from frazil.formats.envelope import NOISE, FileKind, seal_table, unseal
 from frazil.formats.metadata import read_metadata, write_metadata
 from frazil.formats.repo_columns import (
-    HEAD,
+    put_snapshots,
     read_snapshots,
     read_status,
     read_updates,
     write_snapshots,
+    write_status,
     write_updates,
 )
 from frazil.ids import SnapshotId
-from frazil.model.history import RepoInfo, SnapshotEntry, SnapshotTable, Status, UpdateLog
+from frazil.model.history import RepoInfo, SnapshotEntry, SnapshotTable, UpdateLog
 
 REPO: Final = Layout("u8", *(OFFSET,) * 11)
 REF: Final = Layout(OFFSET, "u32")
-STATUS: Final = Layout("u8", "u64", OFFSET)
 SPECS: Final = (1, 2)
 REPO_KEY: Final = "repo"
 FEW_REFS: Final = 12
@@ -142,7 +143,12 @@ def _read_flags(root: Table, slot: int) -> frozenset[int] | None:
 
 
 def encode_repo_info(info: RepoInfo, *, level: int = 3) -> bytes:
-    """Write a repo object.
+    """Write a repo object, as `write_repo_info` does."""
+    return write_repo_info(info, level=level)[0]
+
+
+def write_repo_info(info: RepoInfo, *, level: int = 3) -> tuple[bytes, RepoInfo]:
+    """Write a repo object; the same object is returned with what makes the next file quicker.
 
     Raises:
         SnapshotNotFoundError: a ref points to a snapshot that is not listed.
@@ -150,6 +156,8 @@ def encode_repo_info(info: RepoInfo, *, level: int = 3) -> bytes:
     """
     writer = FlatWriter()
     snapshots, codec = info.snapshots, flex.codec(REPO_KEY)
+    log = UpdateLog.of(info.latest_updates)
+    rows, (lines, with_newest) = write_snapshots(snapshots), write_updates(log)
     deleted = [writer.text(name) for name in sorted(info.deleted_tags, key=str.encode)]
     before = info.repo_before_updates
     root = writer.table(
@@ -158,10 +166,10 @@ def encode_repo_info(info: RepoInfo, *, level: int = 3) -> bytes:
         _write_refs(writer, info.tags, snapshots),
         _write_refs(writer, info.branches, snapshots),
         writer.offsets(deleted),
-        writer.whole(write_snapshots(snapshots), HEAD),
-        _write_status(writer, info.status),
+        put_snapshots(writer, rows, snapshots.columns.rows["parent"]),
+        write_status(writer, info.status),
         write_metadata(writer, info.metadata, codec),
-        writer.whole(write_updates(UpdateLog.of(info.latest_updates)), HEAD),
+        writer.blocks(with_newest.places, with_newest.data),
         None if before is None else writer.text(before),
         None if info.config is None else writer.blob(codec.pack(info.config)),
         _write_flags(writer, info.enabled_feature_flags),
@@ -169,7 +177,9 @@ def encode_repo_info(info: RepoInfo, *, level: int = 3) -> bytes:
     )
     # Ids are noise and texts are short: above level 1 zstd takes longer and packs no better.
     level = NOISE if level >= 1 else level
-    return seal(writer.finish(root), FileKind.REPO_INFO, spec=info.spec_version, level=level)
+    blob = seal_table(writer, root, FileKind.REPO_INFO, spec=info.spec_version, level=level)
+    kept = replace(info, snapshots=snapshots.keeping(rows), latest_updates=log.keeping(lines))
+    return blob, kept
 
 
 def _write_refs(
@@ -181,11 +191,6 @@ def _write_refs(
             for name in sorted(refs, key=str.encode)
         ]
     )
-
-
-def _write_status(writer: FlatWriter, status: Status) -> int:
-    reason = None if status.reason is None else writer.text(status.reason)
-    return writer.table(STATUS, status.availability, status.set_at, reason)
 
 
 def _write_flags(writer: FlatWriter, flags: frozenset[int] | None) -> int | None:

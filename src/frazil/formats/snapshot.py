@@ -9,17 +9,16 @@ from typing import Final
 import numpy as np
 
 from frazil.errors import ErrorKind, FormatError
-from frazil.formats.envelope import FileKind, seal, unseal
-from frazil.formats.flat import U64, Buffer, Table
-from frazil.formats.flat_columns import table_columns
-from frazil.formats.flat_writer import OFFSET, FlatWriter, Layout
-from frazil.formats.metadata import codec_of, read_metadata, write_metadata
-from frazil.formats.node_columns import raw_ids
-from frazil.formats.repo_columns import HEAD, with_vector
-from frazil.formats.single_node import ARRAY, DIMENSION_V1, GROUP
+from frazil.flatbuf.columns import table_columns
+from frazil.flatbuf.growth import mark_of
+from frazil.flatbuf.reader import Buffer
+from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
+from frazil.formats.envelope import FileKind, seal_table, unseal
+from frazil.formats.metadata import codec_of, read_metadata, read_time, write_metadata
+from frazil.formats.nodes import ARRAY, DIMENSION_V1, GROUP, raw_ids
 from frazil.formats.snapshot_nodes import NodeTable, read_nodes
 from frazil.ids import ManifestId, SnapshotId
-from frazil.model.history import MAX_MICROS, ManifestFile, Snapshot
+from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef, Node, path_order
 
 SNAPSHOT: Final = Layout("id12", "id12", OFFSET, "u64", OFFSET, OFFSET, OFFSET, OFFSET)
@@ -51,23 +50,34 @@ def decode_snapshot(blob: bytes, *, key: str) -> Snapshot:
 
 
 def _read_snapshot(buffer: Buffer, spec: int) -> Snapshot:
-    root = buffer.root()
-    parent = root.struct_bytes(1, 12)
-    flushed_at = root.number(3, U64)
-    if flushed_at > MAX_MICROS:
-        raise buffer.fail("impossible time")
+    entry = read_entry(buffer, spec)
     return Snapshot(
-        id=SnapshotId(root.required_bytes(0, 12, "id")),
-        parent_id=None if parent is None else SnapshotId(parent),
-        nodes=read_nodes(root, spec),
-        flushed_at=flushed_at,
-        message=root.required_text(4, "message"),
-        metadata=read_metadata(root, 5, codec_of(spec, buffer.key), "metadata"),
-        manifest_files=tuple(_read_manifest_files(root)),
+        id=entry.id,
+        parent_id=entry.parent_id,
+        nodes=read_nodes(buffer.root(), spec),
+        flushed_at=entry.flushed_at,
+        message=entry.message,
+        metadata=entry.metadata,
+        manifest_files=tuple(read_manifest_files(buffer)),
     )
 
 
-def _read_manifest_files(root: Table) -> Iterator[ManifestFile]:
+def read_entry(buffer: Buffer, spec: int) -> SnapshotEntry:
+    """What history records of a snapshot."""
+    root = buffer.root()
+    parent = root.struct_bytes(1, 12)
+    return SnapshotEntry(
+        id=SnapshotId(root.required_bytes(0, 12, "id")),
+        parent_id=None if parent is None else SnapshotId(parent),
+        flushed_at=read_time(root, 3),
+        message=root.required_text(4, "message"),
+        metadata=read_metadata(root, 5, codec_of(spec, buffer.key), "metadata"),
+    )
+
+
+def read_manifest_files(buffer: Buffer) -> Iterator[ManifestFile]:
+    """The manifests that a snapshot lists."""
+    root = buffer.root()
     for raw in root.structs(6, MANIFEST_FILE_V1.size, "manifest_files"):
         name, size, count = MANIFEST_FILE_V1.unpack(raw)
         yield ManifestFile(ManifestId(name), size, count)
@@ -89,9 +99,7 @@ def _read_manifest_files(root: Table) -> Iterator[ManifestFile]:
 def encode_snapshot(snapshot: Snapshot, *, spec: int, level: int = 3) -> bytes:
     """Write a snapshot file; nodes and manifests are put in order."""
     writer = FlatWriter()
-    # Nodes that changed leave dead bytes. They cannot pile up, because one snapshot in 256, as
-    # its random id happens to be, is written anew.
-    node_vector = _reuse_nodes(writer, snapshot.nodes, spec) if snapshot.id[0] else None
+    node_vector = _reuse_nodes(writer, snapshot.nodes, spec)
     if node_vector is None:
         nodes = _NodeWriter(writer, spec)
         ordered = sorted(snapshot.nodes, key=lambda node: path_order(node.path))
@@ -110,7 +118,7 @@ def encode_snapshot(snapshot: Snapshot, *, spec: int, level: int = 3) -> bytes:
         old,
         new,
     )
-    return seal(writer.finish(root), FileKind.SNAPSHOT, spec=spec, level=level)
+    return seal_table(writer, root, FileKind.SNAPSHOT, spec=spec, level=level)
 
 
 def _reuse_nodes(writer: FlatWriter, nodes: Sequence[Node], spec: int) -> int | None:
@@ -125,10 +133,7 @@ def _reuse_nodes(writer: FlatWriter, nodes: Sequence[Node], spec: int) -> int | 
     part = fresh.part()
     end = len(data) + -len(data) % 8 + len(part)
     places[list(changed)] = end - np.array(away, np.int64)
-    # A vector of the nodes, the old bytes and the new ones follow each other.
-    writer.whole(memoryview(part), 0)
-    writer.whole(data, 0)
-    return writer.whole(with_vector(b"", places)[0].data, HEAD)
+    return writer.blocks(places, data, part, mark_of(data))
 
 
 def _write_manifest_files(

@@ -17,26 +17,20 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import InvalidInputError
-from frazil.formats.flat import Buffer, Table
-from frazil.formats.flat_columns import (
-    I64,
-    TableColumns,
-    table_columns,
-)
-from frazil.formats.node_columns import node_columns, raw_ids
-from frazil.formats.single_node import ARRAY, read_node
+from frazil.flatbuf.columns import TableColumns, table_columns
+from frazil.flatbuf.growth import GROWTH_SHARE, may_grow
+from frazil.flatbuf.reader import Buffer, Table
+from frazil.formats.nodes import ARRAY, FEW_NODES, raw_ids, read_node, read_nodes_at
 from frazil.ids import ManifestId, NodeId, node_path
 from frazil.model.nodes import (
     ArrayNode,
     Node,
     path_order,
 )
-from frazil.model.strings import Strings, copy_runs, gather_runs
+from frazil.model.strings import I64, Strings, copy_runs, gather_runs
 
-FEW_NODES: Final = 12
-"""Nodes that are read one by one."""
-MANY_NODES: Final = 50
-"""Nodes that are read at once."""
+KEPT_NODES: Final = 50
+"""Nodes that are written anew more quickly than a file is read back for its bytes."""
 MANY_FOUND: Final = 4
 """From one in so many on it is quicker to read all nodes than the rest one by one."""
 SMALLEST_NODE: Final = 32
@@ -46,69 +40,54 @@ LONG_PATH: Final = 256
 
 
 def read_nodes(root: Table, spec: int) -> Sequence[Node]:
-    """The nodes of a snapshot; if there are many, each is read when it is asked for.
+    """The nodes of a snapshot; unless there are few, each is read when it is asked for.
 
     Raises:
         FormatError: they are damaged, or not in order of their paths.
     """
-    if root.required_vector(2, 4, "nodes")[1] <= min(FEW_NODES, MANY_NODES):
-        return tuple(_read_few(root))
+    if root.required_vector(2, 4, "nodes")[1] <= FEW_NODES:
+        nodes = tuple(read_node(table, table.required_text(1, "path")) for table in root.tables(2))
+        _check_order([path_order(node.path) for node in nodes], root.buffer)
+        _check_each([node.path for node in nodes], root.buffer)
+        return nodes
     tables = table_columns(root, 2, "nodes", smallest=SMALLEST_NODE)
     spans = tables.vectors(1, 1, "path")
     paths = Strings(*gather_runs(root.buffer.data, spans.starts, spans.counts))
     _check_paths(root.buffer, paths)
-    if len(tables) > MANY_NODES:
-        tables.vectors(2, 1, "user_data")  # refused now if they are too long together
-        file = _NodeFile(tables, spec)
-        return NodeTable(file, np.arange(len(tables), dtype=np.int64), paths, {})
-    return tuple(_nodes(tables, list(paths)))
+    tables.vectors(2, 1, "user_data")  # refused now if they are too long together
+    file = _NodeFile(tables, spec)
+    return NodeTable(file, np.arange(len(tables), dtype=np.int64), paths, {})
 
 
-def _read_few(root: Table) -> Iterator[Node]:
-    """Nodes one by one, with the same checks as many at once."""
-    before = b""
-    for table in root.tables(2):
-        path = table.required_text(1, "path")
-        try:
-            is_valid = node_path(path) == path
-        except InvalidInputError as error:
-            raise root.buffer.fail(str(error)) from error
-        if not is_valid:
-            raise root.buffer.fail("invalid node path")
-        if path_order(path) <= before:
-            raise root.buffer.fail("nodes are not in order of their paths")
-        before = path_order(path)
-        yield read_node(table, path)
+def _check_order(raw: Sequence[bytes], buffer: Buffer) -> None:
+    # Readers search by path, so a snapshot out of order would hide nodes instead of failing.
+    if any(after <= before for before, after in pairwise(raw)):
+        raise buffer.fail("nodes are not in order of their paths")
 
 
-def _nodes(tables: TableColumns, paths: Iterable[str]) -> Iterator[Node]:
-    if len(tables) > FEW_NODES:
-        return node_columns(tables, paths)
-    each = (Table(tables.buffer, at) for at in tables.positions.tolist())
-    return map(read_node, each, paths)
+def _check_each(paths: Sequence[str], buffer: Buffer) -> None:
+    try:
+        is_valid = all(node_path(path) == path for path in paths)
+    except InvalidInputError as error:
+        raise buffer.fail(str(error)) from error
+    if not is_valid:
+        raise buffer.fail("invalid node path")
 
 
 def _check_paths(buffer: Buffer, paths: Strings) -> None:
     if not paths.is_utf8():
         raise buffer.fail("text is not UTF-8")
-    # Readers search by path, so a snapshot out of order would hide nodes instead of failing.
     if not _is_ascending(paths):
-        raise buffer.fail("nodes are not in order of their paths")
+        _check_order(
+            [paths.data[start:end] for start, end in pairwise([0, *paths.ends.tolist()])], buffer
+        )
     if not _are_plain(paths):
-        texts = paths.tolist()
-        try:
-            is_valid = [node_path(path) for path in texts] == texts
-        except InvalidInputError as error:
-            raise buffer.fail(str(error)) from error
-        if not is_valid:
-            raise buffer.fail("invalid node path")
+        _check_each(paths.tolist(), buffer)
 
 
 def _are_plain(paths: Strings) -> bool:
     """Whether all paths are valid and have no segment that begins with a dot."""
     data, sizes = paths.data, paths.sizes
-    if not len(paths):
-        return True
     if b"/." in data or not sizes.all():
         return False
     raw, long = np.frombuffer(data, np.uint8), sizes > 1
@@ -120,12 +99,10 @@ def _are_plain(paths: Strings) -> bool:
 
 
 def _is_ascending(paths: Strings) -> bool:
-    """Whether texts ascend strictly by their bytes."""
-    longest = int(paths.sizes.max()) if len(paths) else 0
+    """Whether texts certainly ascend strictly by their bytes; long ones are not looked at."""
+    longest = int(paths.sizes.max())
     if not longest or longest > LONG_PATH or b"\0" in paths.data:
-        ends = [0, *paths.ends.tolist()]
-        raw = [paths.data[start:end] for start, end in pairwise(ends)]
-        return all(a < b for a, b in pairwise(raw))
+        return False
     padded = np.zeros((len(paths), longest), np.uint8)
     starts, sizes = paths.bounds(range(len(paths)))
     places = np.arange(len(paths), dtype=np.int64) * longest
@@ -149,13 +126,19 @@ class _NodeFile:
 
     @cached_property
     def first_byte(self) -> int:
-        """Where the nodes begin: only vtables may lie before the tables that use them."""
+        """Where the nodes begin, as a multiple of eight: what a table refers to lies behind it,
+        except its vtable."""
         buffer, tables = self.tables.buffer, self.tables
         targets = tables.targets(4)
         arrays = TableColumns(buffer, targets[tables.numbers(3, "u1") == ARRAY])
         groups = TableColumns(buffer, targets)
         used = [tables, groups, *(arrays.children(slot)[0] for slot in (1, 2, 3))]
-        return min([each.first_byte() for each in used if len(each)])
+        return min([each.first_byte() for each in used if len(each)]) & ~7
+
+    @property
+    def data(self) -> memoryview:
+        """The bytes from the first that belongs to a node on."""
+        return memoryview(self.tables.buffer.data)[self.first_byte :]
 
 
 class NodeTable(Sequence[Node]):
@@ -284,7 +267,8 @@ class NodeTable(Sequence[Node]):
     def is_reusable(self) -> bool:
         """Whether so little has changed that the bytes of the file are worth keeping."""
         dead = len(self._file.tables) - int(np.count_nonzero(self._is_as_it_was))
-        return max(len(self._changed), dead) * 8 <= len(self)
+        is_small = max(len(self._changed), dead) * GROWTH_SHARE <= len(self)
+        return is_small and may_grow(self._file.data)
 
     def reusable(self) -> tuple[memoryview, I64, Mapping[int, Node]] | None:
         """Bytes that hold all nodes but the changed ones, where each is, and those others.
@@ -293,10 +277,8 @@ class NodeTable(Sequence[Node]):
         """
         if not self.is_reusable:
             return None
-        tables = self._file.tables
-        first = self._file.first_byte & ~7
-        places = tables.positions[self._rows] - first
-        return memoryview(tables.buffer.data)[first:], places, self._changed
+        file = self._file
+        return file.data, file.tables.positions[self._rows] - file.first_byte, self._changed
 
     @cached_property
     def _is_as_it_was(self) -> npt.NDArray[np.bool_]:
@@ -320,7 +302,7 @@ class NodeTable(Sequence[Node]):
         here = TableColumns(tables.buffer, tables.positions[self._rows[held]])
         is_all = len(held) == len(self)
         paths = self._paths.tolist() if is_all else [self._paths[place] for place in held]
-        read = _nodes(here, paths)
+        read = read_nodes_at(here, paths)
         return [changed[place] if place in changed else next(read) for place in places]
 
     def _place(self, path: str) -> tuple[int, bool]:
@@ -357,7 +339,7 @@ def first_arrays(nodes: Sequence[Node], count: int | None) -> list[ArrayNode]:
 
 def keeps_well(nodes: Sequence[Node]) -> bool:
     """Whether a snapshot of these nodes is as good a base for the next as that in the file."""
-    return nodes.is_reusable if isinstance(nodes, NodeTable) else len(nodes) <= MANY_NODES
+    return nodes.is_reusable if isinstance(nodes, NodeTable) else len(nodes) <= KEPT_NODES
 
 
 def _gaps(taken: I64, rows: I64) -> npt.NDArray[np.bool_]:

@@ -15,12 +15,11 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.formats.columns import groups
+from frazil.flatbuf.columns import table_columns
+from frazil.flatbuf.reader import U32, Buffer, Table
 from frazil.formats.envelope import HEADER, MAGIC, ZSTD, FileKind, has_checksum, unseal
-from frazil.formats.flat import U32, Buffer, Table
-from frazil.formats.flat_columns import table_columns
 from frazil.formats.manifest import Manifest, decode_manifest
-from frazil.formats.refs import CHUNK_ID, INDEX, INLINE, LOCATION, PACKED, WIDTHS
+from frazil.formats.refs import CHUNK_ID, INDEX, INLINE, LOCATION, PACKED, ref_groups
 from frazil.formats.snapshot import decode_snapshot
 from frazil.formats.snapshot_nodes import SMALLEST_NODE
 from frazil.formats.txlog import decode_log
@@ -180,10 +179,10 @@ def _reference_trouble(buffer: Buffer, start: int, count: int) -> Code | None:
     if count * max(ndim, 1) * 4 > buffer.size:
         return None
     coords = np.zeros((count, ndim), np.uint32)
-    for group in groups(buffer, start, count, WIDTHS):
+    for group in ref_groups(buffer, start, count):
         if not any(group.has(slot) for slot in (CHUNK_ID, PACKED, LOCATION, INLINE)):
             return Code.CHUNK_NOWHERE
-        coords[group.rows] = group.coordinates(INDEX, ndim)
+        coords[group.rows] = group.equal_vectors(INDEX, ndim, "index")
     return None if is_ascending(coords) else Code.CHUNK_ORDER
 
 

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.formats.flat import Table
+from frazil.flatbuf.reader import Table
 from frazil.formats.txlog import ID_LISTS
 from frazil.fsck.files import Files, Read, ascends
 from frazil.fsck.findings import Code, Finding

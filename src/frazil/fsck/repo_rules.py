@@ -10,9 +10,9 @@ from typing import Final
 from frazil.commit.base import MAIN, OVERWRITTEN
 from frazil.commit.by_repo_object import REPO_KEY
 from frazil.errors import FormatError, FrazilError
+from frazil.flatbuf.reader import I32, U32, Table
 from frazil.formats.config_codec import config_from_map
 from frazil.formats.envelope import FileKind
-from frazil.formats.flat import I32, U32, Table
 from frazil.formats.ref_files import REFS
 from frazil.formats.repo_info import SPECS, decode_repo_info
 from frazil.fsck.files import ascends, metadata_order, open_root

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Final
 
 from frazil.errors import InvalidInputError
-from frazil.formats.flat import Table
+from frazil.flatbuf.reader import Table
 from frazil.formats.snapshot import MANIFEST_FILE_V1
 from frazil.formats.zarr_meta import ArrayMeta, GroupMeta, parse_node
 from frazil.fsck.files import Read, ascends, metadata_order

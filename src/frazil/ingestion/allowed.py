@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import InvalidInputError, unsuitable
 from frazil.ingestion.sources import FILE, as_url, local_path, parent, shown
 from frazil.model.location import parse_location
 
@@ -42,10 +42,9 @@ class Allowed:
         url = _resolved(named, by)
         if any(_is_below(url, prefix) for prefix in self.prefixes):
             return url
-        raise InvalidInputError(
+        raise unsuitable(
             f"it refers to {shown(url)}, which was not allowed; if it is to be read, name a prefix"
             f" of it with allow (--allow), such as {shown(parent(url))}",
-            kind=ErrorKind.UNSUITABLE_DATA,
             file=shown(by),
         )
 

@@ -14,11 +14,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from frazil.cf.times import TimeUnits, common_units, converted, shown_time, time_units
 from frazil.errors import InvalidInputError
 from frazil.ingestion.encoding import same
 from frazil.ingestion.findings import Findings
 from frazil.ingestion.records import Array, FileScan
-from frazil.ingestion.times import TimeUnits, common_units, converted, shown_time, time_units
 
 ABSENT: Final = -1
 MANY_STEPS: Final = 1.5

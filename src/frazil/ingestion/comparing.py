@@ -8,12 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from frazil.cf.attributes import PACKING
 from frazil.ingestion.encoding import decoded_fill, dtype_of, same
 from frazil.ingestion.findings import Findings
 from frazil.ingestion.records import Variable, canonical
 
-PACKING: Final = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned")
-"""Attributes that say which value a stored number stands for."""
 MEANING: Final = ("units", "calendar", "flag_values", "flag_masks", "standard_name", "positive")
 """Attributes that say what a value is."""
 TIME: Final = frozenset(["units", "calendar"])

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from frazil.bulk import data_types
+from frazil.cf.attributes import FILL, plain_fill, plain_fill_attribute
 from frazil.formats.zarr_meta import with_checksum
-from frazil.ingestion.plain_encoding import plain_encoding, plain_fill, plain_fill_attribute
 from frazil.ingestion.records import Array, Shape, canonical
+from frazil.texts import compressor as parse_compressor
+from frazil.texts import json_float
 
 # Workers that only look at plain files need no zarr, which takes its time to import.
 if TYPE_CHECKING:
@@ -92,13 +94,13 @@ def _as_json(value: object) -> object:
 def encoded_attributes(fill: Any, dtype: np.dtype[Any]) -> dict[str, Any]:  # noqa: ANN401 - a scalar of any type
     """The `_FillValue` attribute, spelled as xarray spells it for Zarr v3."""
     if dtype.kind == "O":
-        return {"_FillValue": _attribute_text(fill)}
+        return {FILL: _attribute_text(fill)}
     value = np.asarray(fill).astype(dtype).reshape(())
     if (plain := plain_fill_attribute(value, dtype)) is not None:
-        return {"_FillValue": plain}
+        return {FILL: plain}
     from virtualizarr.parsers.utils import encode_cf_fill_value
 
-    return {"_FillValue": encode_cf_fill_value(value, dtype)}
+    return {FILL: encode_cf_fill_value(value, dtype)}
 
 
 def _attribute_text(value: object) -> str:
@@ -107,15 +109,15 @@ def _attribute_text(value: object) -> str:
 
 def decoded_fill(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a scalar of any type
     """The value that `_FillValue` stands for; None when there is none."""
-    if "_FillValue" not in attrs:
+    if FILL not in attrs:
         return None
-    if (plain := plain_fill(attrs["_FillValue"], dtype)) is not None:
+    if (plain := plain_fill(attrs[FILL], dtype)) is not None:
         return plain
     if dtype.kind == "S":
-        return base64.standard_b64decode(attrs["_FillValue"])
+        return base64.standard_b64decode(attrs[FILL])
     from xarray.backends.zarr import FillValueCoder
 
-    return FillValueCoder.decode(attrs["_FillValue"], dtype.str)
+    return FillValueCoder.decode(attrs[FILL], dtype.str)
 
 
 def document(
@@ -166,30 +168,11 @@ def _native(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> ArrayV3M
         chunks=(1,),
         dtype=dtype,
         fill_value=fill,
-        compressors=compressors(compressor),
+        compressors=parse_compressor(compressor or "zstd").codec(),
         zarr_format=3,
     )
     assert isinstance(made.metadata, ArrayV3Metadata)
     return made.metadata
-
-
-def compressors(text: str | None) -> Any:  # noqa: ANN401  (what zarr takes)
-    """The compressors that a text such as `zstd`, `zstd:9`, `blosc:lz4:5` or `none` means."""
-    from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
-
-    name, _, rest = (text or "zstd").lower().partition(":")
-    match name:
-        case "none" | "raw":
-            return None
-        case "zstd":
-            return ZstdCodec(level=int(rest or 3))
-        case "gzip" | "zlib":
-            return GzipCodec(level=int(rest or 5))
-        case "blosc":
-            inner, _, level = rest.partition(":")
-            return BloscCodec(cname=inner or "zstd", clevel=int(level or 5))  # type: ignore[arg-type]
-        case _:
-            raise ValueError(name)
 
 
 def same(one: Array, other: Array) -> bool:
@@ -220,3 +203,66 @@ def with_checksums(encoding: str) -> str:
     meaning = json.loads(encoding)
     meaning["codecs"] = with_checksum(meaning["codecs"])
     return canonical(meaning)
+
+
+# --- plain numbers and the usual filters, without the libraries that know all of them ---
+
+ZLIB: Final = "numcodecs.zlib"
+SHUFFLE: Final = "numcodecs.shuffle"
+_PLAIN_CODECS: Final = frozenset({ZLIB, SHUFFLE})
+_NAMES: Final = {
+    "b1": "bool",
+    **{f"i{n}": f"int{8 * n}" for n in (1, 2, 4, 8)},
+    **{f"u{n}": f"uint{8 * n}" for n in (1, 2, 4, 8)},
+    **{f"f{n}": f"float{8 * n}" for n in (4, 8)},
+}
+
+
+def plain_encoding(dtype: np.dtype[Any], fill: object, codecs: list[dict[str, Any]]) -> str | None:
+    """The encoding of numbers of a type that went through some codecs; None for what is not plain.
+
+    Nearly every variable of an archive is plain, and a worker that meets nothing else need not
+    import zarr, xarray and VirtualiZarr.
+    """
+    value = _json_fill(dtype, fill) if is_plain(dtype, codecs) else None
+    if value is None:
+        return None
+    name = _NAMES[f"{dtype.kind}{dtype.itemsize}"]
+    endian = "big" if dtype.byteorder == ">" else "little"
+    order = {"configuration": {"endian": endian}} if dtype.itemsize > 1 else {}
+    return canonical(
+        {
+            "data_type": name,
+            "codecs": [{"name": "bytes", **order}, *codecs],
+            "fill_value": value,
+        }
+    )
+
+
+def is_plain(dtype: np.dtype[Any], codecs: list[dict[str, Any]]) -> bool:
+    """Whether a type and codecs are such that every reader of Zarr has them."""
+    is_number = f"{dtype.kind}{dtype.itemsize}" in _NAMES
+    return is_number and all(codec["name"] in _PLAIN_CODECS for codec in codecs)
+
+
+def _json_fill(dtype: np.dtype[Any], fill: object) -> bool | int | float | str | None:
+    if dtype.kind == "b":
+        return bool(fill) if type(fill) in (bool, int) else None
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return fill if type(fill) is int and limits.min <= fill <= limits.max else None
+    if type(fill) not in (int, float):
+        return None
+    with np.errstate(over="ignore"):
+        return json_float(float(dtype.type(fill)))
+
+
+def filter_configuration(name: str, properties: object) -> dict[str, Any] | None:
+    """The codec of a filter of HDF5, by h5py's name for it."""
+    match name, properties:
+        case "gzip", int(level):
+            return {"name": ZLIB, "configuration": {"level": level}}
+        case "shuffle", (int(size), *_):
+            return {"name": SHUFFLE, "configuration": {"elementsize": size}}
+        case _:
+            return None

@@ -13,7 +13,7 @@ import zarr
 from zarr.core.buffer import cpu
 from zarr.storage import MemoryStore
 
-from frazil.errors import ErrorKind, InvalidInputError, StorageError
+from frazil.errors import ErrorKind, StorageError, unsuitable
 from frazil.ingestion.encoding import document, dtype_of, quiet
 from frazil.ingestion.records import Array, References, Variable
 from frazil.ingestion.sources import client_for, shown
@@ -51,9 +51,8 @@ def read_variable(
             return np.asarray(array[region if variable.dims else ()])
     except Exception as error:  # a codec may raise anything
         place = shown(variable.references.locations[0]) if variable.references.locations else ""
-        raise InvalidInputError(
+        raise unsuitable(
             f"a chunk of {variable.name!r} cannot be decoded: {type(error).__name__}: {error}",
-            kind=ErrorKind.UNSUITABLE_DATA,
             file=place,
         ) from None
 

@@ -8,9 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import invalid_option
 from frazil.ingestion.records import Identity
-from frazil.ingestion.sources import local_path, look, read_head, read_whole, shown
+from frazil.ingestion.sources import bad_file, local_path, look, read_head, read_whole
 
 
 class Format(StrEnum):
@@ -77,9 +77,7 @@ def parse_format(text: str) -> Format:
         return Format(name)
     except ValueError:
         known = ", ".join([*Format, *ALIASES])
-        raise InvalidInputError(
-            f"there is no format {text!r}; there are {known}", kind=ErrorKind.INVALID_OPTION
-        ) from None
+        raise invalid_option(f"there is no format {text!r}; there are {known}") from None
 
 
 def tell_format(head: bytes) -> Format | None:
@@ -105,14 +103,14 @@ def detect_format(
     if identity is None:
         return _detect_folder(url, options)
     if not identity.size:
-        raise _unsuitable("the file is empty", url)
+        raise bad_file("the file is empty", url)
     head = read_head(url, HEAD, options)
     found = tell_format(head)
     if found is not None:
         return found
     what = next((text for magic, text in _FOREIGN.items() if head.startswith(magic)), None)
     told = f"this is {what}" if what else f"its first bytes are {head[:8]!r}"
-    raise _unsuitable(f"the file has none of the known formats: {told}", url)
+    raise bad_file(f"the file has none of the known formats: {told}", url)
 
 
 def _detect_folder(url: str, options: Mapping[str, Any] | None) -> Format:
@@ -125,15 +123,15 @@ def _detect_folder(url: str, options: Mapping[str, Any] | None) -> Format:
             return Format.KERCHUNK_PARQUET if _has_records(data) else Format.ZARR
         return Format.ZARR
     if look(url, options) is None and read_whole(f"{base}/repo", options) is not None:
-        raise _unsuitable("this is an Icechunk repository, not a file to ingest", url)
+        raise bad_file("this is an Icechunk repository, not a file to ingest", url)
     path = local_path(url)
     if path is not None and Path(path).is_dir():
-        raise _unsuitable(
+        raise bad_file(
             f"this is a folder without a Zarr group or kerchunk references: name the files in it,"
             f" as in {path.rstrip('/')}/*.nc",
             url,
         )
-    raise _unsuitable(
+    raise bad_file(
         "there is no such file, and no Zarr group or kerchunk references in a folder", url
     )
 
@@ -145,7 +143,3 @@ def _has_records(data: bytes) -> bool:
     except ValueError:
         return False
     return isinstance(found, dict) and "record_size" in found
-
-
-def _unsuitable(message: str, url: str) -> InvalidInputError:
-    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA, file=shown(url))

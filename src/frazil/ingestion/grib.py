@@ -28,11 +28,10 @@ from frazil.ingestion.grib_messages import (
     messages,
     opened,
     refusal,
-    unsuitable,
 )
 from frazil.ingestion.parsed import Parsed
 from frazil.ingestion.records import Array, Identity, References, Variable, canonical, plain
-from frazil.ingestion.sources import client_for, shown
+from frazil.ingestion.sources import bad_file, client_for, shown
 from frazil.storage.faults import FOREIGN, cleaned
 from frazil.storage.locations import key_of
 
@@ -121,10 +120,10 @@ def index_of(url: str, options: tuple[tuple[str, Any], ...], identity: Identity 
                     coordinates |= grid_of(handle, url)
                     grid = message.grid
         if message.grid != grid:
-            raise unsuitable(f"{message.variable!r} is on another grid than the first", url)
+            raise bad_file(f"{message.variable!r} is on another grid than the first", url)
         found.setdefault(key, []).append((message, attrs))
     if not found:
-        raise unsuitable("there are no messages in it", url)
+        raise bad_file("there are no messages in it", url)
     return _assembled(url, file, found, coordinates)
 
 
@@ -249,7 +248,7 @@ def _rows(
         place = [int(np.flatnonzero(values == message.place[at])[0]) for at, values in axes.items()]
         number = int(np.ravel_multi_index(place, shape)) if prod(shape) and shape else 0
         if number in rows:
-            raise unsuitable(f"two messages hold the same field of {name!r}", url)
+            raise bad_file(f"two messages hold the same field of {name!r}", url)
         rows[number] = message
     return rows
 

@@ -11,10 +11,9 @@ from typing import Any, Final
 import eccodes
 import numpy as np
 
-from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ingestion.encoding import Meaning, encoding_of
 from frazil.ingestion.records import Array, Variable, plain
-from frazil.ingestion.sources import shown
+from frazil.ingestion.sources import bad_file
 
 BLOCK: Final = 64 << 10
 """Bytes that are read at once."""
@@ -79,7 +78,7 @@ def messages(file: Window, url: str) -> Iterator[tuple[int, int, bytes]]:
         length = int.from_bytes(head[8:] if head[7] == 2 else head[4:7], "big")
         header = _header(file, at, length)  # now, as the end is read with the next header
         if length < len(head) or file.get(at + length - 4, 4) != b"7777":
-            raise unsuitable("a GRIB message is damaged or cut off", url)
+            raise bad_file("a GRIB message is damaged or cut off", url)
         yield at, length, header
         at = file.find(b"GRIB", at + length)
 
@@ -180,7 +179,7 @@ def _step(text: str, url: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise unsuitable(f"the step {text!r} cannot be read", url) from None
+        raise bad_file(f"the step {text!r} cannot be read", url) from None
 
 
 def grid_of(handle: Any, url: str) -> dict[str, Variable]:  # noqa: ANN401  (of eccodes)
@@ -198,10 +197,10 @@ def grid_of(handle: Any, url: str) -> dict[str, Variable]:  # noqa: ANN401  (of 
         }
     try:
         if any(eccodes.codes_is_missing(handle, key) for key in ("Ny", "Nx")):
-            raise unsuitable(f"grids of the type {kind!r} are not supported", url)
+            raise bad_file(f"grids of the type {kind!r} are not supported", url)
         shape = (eccodes.codes_get(handle, "Ny"), eccodes.codes_get(handle, "Nx"))
     except eccodes.KeyValueNotFoundError:
-        raise unsuitable(f"grids of the type {kind!r} are not supported", url) from None
+        raise bad_file(f"grids of the type {kind!r} are not supported", url) from None
     _require_plain(handle, url)
     lat = eccodes.codes_get_array(handle, "latitudes").reshape(shape)
     lon = eccodes.codes_get_array(handle, "longitudes").reshape(shape)
@@ -214,7 +213,7 @@ def grid_of(handle: Any, url: str) -> dict[str, Variable]:  # noqa: ANN401  (of 
 def _require_plain(handle: Any, url: str) -> None:  # noqa: ANN401  (of eccodes)
     for key in ("alternativeRowScanning", "jPointsAreConsecutive", "iScansNegatively"):
         if eccodes.codes_get(handle, key):
-            raise unsuitable(f"grids with {key} are not supported", url)
+            raise bad_file(f"grids with {key} are not supported", url)
 
 
 def loaded(name: str, dims: tuple[str, ...], values: Array, attrs: Mapping[str, Any]) -> Variable:
@@ -255,8 +254,3 @@ def decoded(data: bytes) -> Array:
         if eccodes.codes_get(handle, "bitmapPresent"):
             values = np.where(values == 9.9e36, np.nan, values)
         return values
-
-
-def unsuitable(message: str, url: str) -> InvalidInputError:
-    """The error for a file that is not what it should be."""
-    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA, file=shown(url))

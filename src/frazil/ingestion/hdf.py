@@ -19,14 +19,19 @@ from h5py import h5d, h5t, h5z
 
 from frazil.errors import FrazilError
 from frazil.ingestion.allowed import Allowed
-from frazil.ingestion.encoding import Meaning, encoded_attributes, encoding_of
+from frazil.ingestion.encoding import (
+    Meaning,
+    encoded_attributes,
+    encoding_of,
+    filter_configuration,
+    is_plain,
+)
 from frazil.ingestion.hdf_attributes import attributes_of
-from frazil.ingestion.hdf_files import Files, Found, unsuitable
-from frazil.ingestion.loading import Wish
+from frazil.ingestion.hdf_files import Files, Found
+from frazil.ingestion.loading import VariableChoice
 from frazil.ingestion.parsed import PHONY
-from frazil.ingestion.plain_encoding import filter_configuration, is_plain
 from frazil.ingestion.records import Array, References, Variable, canonical, plain
-from frazil.ingestion.sources import look, read_range, shown
+from frazil.ingestion.sources import bad_file, look, read_range, shown
 
 _NO_VARIABLE: Final = b"This is a netCDF dimension but not a netCDF variable"
 
@@ -39,7 +44,7 @@ def scan_hdf(
     url: str,
     options: Mapping[str, Any],
     group: str,
-    wish: Wish,
+    choice: VariableChoice,
     allowed: Allowed = Allowed(),  # noqa: B008  (frozen)
 ) -> tuple[list[Variable], str, tuple[str, ...]]:
     """The variables of a group, its attributes, and notes on what is left out.
@@ -51,9 +56,9 @@ def scan_hdf(
     with Files(url, options, allowed) as files:
         found = files.find(group)
         if found is None or not isinstance(found.item, h5py.Group):
-            raise unsuitable(f"there is no group {group!r}", url)
+            raise bad_file(f"there is no group {group!r}", url)
         members = dict(files.members(found))
-        items = {name: each for name, each in members.items() if not wish.drops(name, members)}
+        items = {name: each for name, each in members.items() if not choice.drops(name, members)}
         below = [name for name, each in items.items() if isinstance(each.item, h5py.Group)]
         datasets = {
             name: each
@@ -69,13 +74,13 @@ def scan_hdf(
             name: (_dims(each.item, found.item.name, numbers), attributes[name][0], _size(each))
             for name, each in datasets.items()
         }
-        names = wish.chosen(described)
+        names = choice.chosen(described)
         variables = [
             _variable(files, name, each, *described[name][:2], options, loads=name in names)
             for name, each in datasets.items()
         ]
         if not variables and below:
-            raise unsuitable(
+            raise bad_file(
                 f"the group {group or '/'!r} has no variables; choose one of its groups"
                 f" ({', '.join(below)}) as the source group",
                 url,
@@ -105,7 +110,7 @@ def read_hdf(
     with Files(url, options, allowed) as files:
         found = files.find(path)
         if found is None or not isinstance(found.item, h5py.Dataset):
-            raise unsuitable(f"the variable {path!r} is gone", url)
+            raise bad_file(f"the variable {path!r} is gone", url)
         files.require_sources(found)
         return _values(files, found, path, region)
 
@@ -127,7 +132,7 @@ def _require_known_type(name: str, found: Found) -> None:
     is_number = all(each.itemsize <= 8 * (1 + (each.kind == "c")) for each in inner)
     if is_text or (is_known and (is_number or dtype.kind in "SV")):
         return
-    raise unsuitable(
+    raise bad_file(
         f"the variable {name!r} has a type that Zarr has not ({dtype}); leave it out with drop",
         found.url,
     )
@@ -152,9 +157,7 @@ def _variable(
 ) -> Variable:
     dataset = found.item
     if dataset.shape is None:
-        raise unsuitable(
-            f"the variable {name!r} has no values at all (a null dataspace)", found.url
-        )
+        raise bad_file(f"the variable {name!r} has no values at all (a null dataspace)", found.url)
     is_text = dataset.dtype.kind == "O"
     dtype = np.dtype("O") if is_text else _plain_dtype(dataset.dtype)
     if "_FillValue" in dataset.attrs:
@@ -189,7 +192,7 @@ def _bare_encoding(name: str, found: Found, dtype: np.dtype[Any]) -> str:
     try:
         return _encoding(found.item, dtype, [])
     except Exception as error:  # of the libraries that know all types
-        raise unsuitable(
+        raise bad_file(
             f"the variable {name!r} has a type or a fill value that Zarr has not"
             f" ({dtype}): {error}; leave it out with drop",
             found.url,
@@ -235,7 +238,7 @@ def _require_filters(name: str, found: Found) -> None:
         code, _, _, label = plist.get_filter(number)
         if not h5z.filter_avail(code):
             told = label.decode("utf-8", "replace") or "of no name"
-            raise unsuitable(
+            raise bad_file(
                 f"the variable {name!r} needs the HDF5 filter {code} ({told}), which is not"
                 " installed; leave it out with drop",
                 found.url,
@@ -328,13 +331,13 @@ def _filled(files: Files, found: Found) -> tuple[list[tuple[str, int, int]], int
             part = min(left, length)
             identity = look(url, files.options)
             if identity is None or identity.size < offset + part:
-                raise unsuitable(
+                raise bad_file(
                     f"a file of raw values is missing or too short: {shown(url)}", found.url
                 )
             kept.append((url, offset, part))
             left -= part
     if left:
-        raise unsuitable("the files of raw values are too short", found.url)
+        raise bad_file("the files of raw values are too short", found.url)
     return kept, size
 
 
@@ -369,7 +372,7 @@ def _chunks(name: str, found: Found) -> References:
 
     low.chunk_iter(take)
     if len(rows) != count:
-        raise unsuitable(f"the index of the chunks of {name!r} cannot be read", found.url)
+        raise bad_file(f"the index of the chunks of {name!r} cannot be read", found.url)
     if not rows:
         return References.of_file(found.url, [], [], [])
     columns = np.array(rows, np.uint64)
@@ -433,5 +436,5 @@ def _values(files: Files, found: Found, name: str, region: tuple[slice, ...]) ->
             return np.asarray(texts, dtype=np.dtypes.StringDType())
         values = dataset[region if dataset.ndim else ()]
     except (OSError, UnicodeDecodeError) as error:
-        raise unsuitable(f"the values of {name!r} cannot be read: {error}", found.url) from None
+        raise bad_file(f"the values of {name!r} cannot be read: {error}", found.url) from None
     return np.asarray(values).astype(_plain_dtype(dataset.dtype), copy=False)

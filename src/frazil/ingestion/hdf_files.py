@@ -15,20 +15,14 @@ from typing import Any, Final, Self, TypeAlias
 import h5py
 from h5py import h5d, h5l
 
-from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ingestion.allowed import Allowed
-from frazil.ingestion.sources import client_for, local_path, shown
+from frazil.ingestion.sources import bad_file, client_for, local_path, shown
 from frazil.storage.locations import key_of
 
 Item: TypeAlias = "h5py.Group | h5py.Dataset | h5py.Datatype"
 
 DEPTH: Final = 16
 """Links that lead to links, and virtual datasets of virtual ones, are followed so far."""
-
-
-def unsuitable(message: str, url: str) -> InvalidInputError:
-    """The error for a file that is not what it should be."""
-    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA, file=shown(url))
 
 
 def open_hdf(url: str, options: Mapping[str, Any]) -> h5py.File:
@@ -45,7 +39,7 @@ def open_hdf(url: str, options: Mapping[str, Any]) -> h5py.File:
 
         return h5py.File(BlockStoreReader(client_for(url, options), key_of(url)), mode="r")
     except OSError as error:
-        raise unsuitable(f"not a readable HDF5 file: {error}", url) from None
+        raise bad_file(f"not a readable HDF5 file: {error}", url) from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +101,7 @@ class Files:
 
     def _member(self, group: Found, name: str, depth: int) -> Found | None:
         if not depth:
-            raise unsuitable(f"the link {name!r} leads on and on", group.url)
+            raise bad_file(f"the link {name!r} leads on and on", group.url)
         links, key = group.item.id.links, name.encode("utf-8", "surrogateescape")
         if not links.exists(key):
             return None
@@ -117,7 +111,7 @@ class Files:
         if kind == h5l.TYPE_SOFT:
             return self.find(links.get_val(key).decode(), group, depth - 1)
         if kind != h5l.TYPE_EXTERNAL:
-            raise unsuitable(f"the link {name!r} is of a kind that is not known", group.url)
+            raise bad_file(f"the link {name!r} is of a kind that is not known", group.url)
         file, path = (part.decode() for part in links.get_val(key))
         url = self._file(file, group.url)
         return self.find(path, self._root(url), depth - 1)
@@ -154,18 +148,18 @@ class Files:
             InvalidInputError: it would open a file that was not allowed, or miss one.
         """
         if self.raw_segments(found) and depth < DEPTH:
-            raise unsuitable("a virtual dataset of datasets with files of raw values", found.url)
+            raise bad_file("a virtual dataset of datasets with files of raw values", found.url)
         plist = found.item.id.get_create_plist()
         if plist.get_layout() != h5d.VIRTUAL:
             return
         if local_path(found.url) is None or not depth:
-            raise unsuitable("a virtual dataset is read from local disks only", found.url)
+            raise bad_file("a virtual dataset is read from local disks only", found.url)
         for number in range(plist.get_virtual_count()):
             file, name = plist.get_virtual_filename(number), plist.get_virtual_dsetname(number)
             if "%" in file.replace("%%", "") or "%" in name.replace("%%", ""):
-                raise unsuitable(f"a virtual dataset of a pattern of files: {file!r}", found.url)
+                raise bad_file(f"a virtual dataset of a pattern of files: {file!r}", found.url)
             url = found.url if file == "." else self._file(file.replace("%%", "%"), found.url)
             source = self.find(name.replace("%%", "%"), self._root(url), depth - 1)
             if source is None or not isinstance(source.item, h5py.Dataset):
-                raise unsuitable(f"{name!r} of a virtual dataset is not in {shown(url)}", found.url)
+                raise bad_file(f"{name!r} of a virtual dataset is not in {shown(url)}", found.url)
             self.require_sources(source, depth - 1)

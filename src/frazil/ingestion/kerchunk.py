@@ -13,11 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ingestion.allowed import Allowed
 from frazil.ingestion.parsed import Parsed
 from frazil.ingestion.records import References, Variable, plain
-from frazil.ingestion.sources import look, read_whole, shown
+from frazil.ingestion.sources import bad_file, look, read_whole, shown
 from frazil.ingestion.zarr_v2 import variable_of
 from frazil.model.strings import Strings
 
@@ -36,21 +35,21 @@ def scan_kerchunk_json(
     """
     data = read_whole(url, options)
     if data is None:
-        raise _unsuitable("there is no such file", url)
+        raise bad_file("there is no such file", url)
     try:
         found = json.loads(data)
     except ValueError as error:
-        raise _unsuitable(f"the file is no JSON: {error}", url) from None
+        raise bad_file(f"the file is no JSON: {error}", url) from None
     if not isinstance(found, dict):
-        raise _unsuitable("the file is JSON, but no kerchunk references", url)
+        raise bad_file("the file is JSON, but no kerchunk references", url)
     refs = found.get("refs", found)
     if found.get("gen"):
-        raise _unsuitable("the references are generated ('gen'), which is not supported", url)
+        raise bad_file("the references are generated ('gen'), which is not supported", url)
     if not isinstance(refs, dict) or not any(key.endswith(_META) for key in refs):
-        raise _unsuitable("the file is JSON, but no kerchunk references", url)
+        raise bad_file("the file is JSON, but no kerchunk references", url)
     templates = found.get("templates") or {}
     if not isinstance(templates, dict):
-        raise _unsuitable("the templates of the references are damaged", url)
+        raise bad_file("the templates of the references are damaged", url)
     places = _Places(url, options, allowed, {str(k): str(v) for k, v in templates.items()})
     prefix = f"{group.strip('/')}/" if group.strip("/") else ""
     names = [
@@ -87,13 +86,13 @@ class _Places:
                 found = look(location, self.options)
                 if found is None:
                     told = f"a file that references name is missing: {shown(location)}"
-                    raise _unsuitable(told, self.url)
+                    raise bad_file(told, self.url)
                 return 0, found.size, location
             case [str(text), int(offset), int(length)] if offset >= 0 and length >= 0:
                 return offset, length, self._location(text)
             case _:
                 told = f"there is a reference of no known form: {str(value)[:80]!r}"
-                raise _unsuitable(told, self.url)
+                raise bad_file(told, self.url)
 
     def _location(self, text: str) -> str:
         if text not in self.known:
@@ -127,7 +126,7 @@ def _grid(meta: Mapping[str, Any], url: str, name: str) -> tuple[int, ...]:
         pairs = zip(meta["shape"], meta["chunks"], strict=True)
         return tuple(-(-int(n) // max(1, int(c))) for n, c in pairs)
     except (KeyError, TypeError, ValueError):
-        raise _unsuitable(f"the metadata of {name!r} are damaged", url) from None
+        raise bad_file(f"the metadata of {name!r} are damaged", url) from None
 
 
 def _index(key: str, separator: str, grid: tuple[int, ...], url: str) -> int:
@@ -139,7 +138,7 @@ def _index(key: str, separator: str, grid: tuple[int, ...], url: str) -> int:
         is_inside = is_inside and at < count
         number = number * count + at
     if not is_inside:
-        raise _unsuitable(f"the chunk {key!r} is outside its array", url)
+        raise bad_file(f"the chunk {key!r} is outside its array", url)
     return number
 
 
@@ -180,11 +179,11 @@ def scan_kerchunk_parquet(
     base = url.rstrip("/")
     data = read_whole(f"{base}/.zmetadata", options)
     if data is None:
-        raise _unsuitable("there is no .zmetadata in the folder", url)
+        raise bad_file("there is no .zmetadata in the folder", url)
     found = json.loads(data)
     meta, size = found.get("metadata", {}), int(found.get("record_size", 0))
     if size < 1:
-        raise _unsuitable("the folder has no kerchunk references", url)
+        raise bad_file("the folder has no kerchunk references", url)
     prefix = f"{group.strip('/')}/" if group.strip("/") else ""
     names = [
         key.removesuffix(f"/{_META}")
@@ -232,7 +231,3 @@ def _from_parquet(
                 rows.append((index, *places.range(given)))
     made = _references(rows, bytes(inline))
     return variable_of(name.removeprefix(prefix), array, attrs, made, places.url)
-
-
-def _unsuitable(message: str, url: str) -> InvalidInputError:
-    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA, file=shown(url))

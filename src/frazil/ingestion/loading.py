@@ -10,15 +10,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from frazil.cf.attributes import LOADED, named_arrays
 from frazil.spelling import meant
 
 LOAD_LIMIT: Final = 16 << 20
 """Coordinates with more than one dimension stay where they are from this size on."""
-_NAMING: Final = ("coordinates", "bounds", "climatology", "grid_mapping", "formula_terms")
 
 
 @dataclass(slots=True)
-class Wish:
+class VariableChoice:
     """What a user wants loaded or left out of a file, beside what is loaded anyway."""
 
     load: frozenset[str] = frozenset()
@@ -39,12 +39,7 @@ class Wish:
         asked = {each: meant(each, described) for each in self.load}
         self.found |= {each for each, name in asked.items() if name is not None}
         loaded = {*asked.values()}
-        named = {
-            word.rstrip(":")
-            for _, attrs, _ in described.values()
-            for key in _NAMING
-            for word in str(attrs.get(key, "")).split()
-        }
+        named = named_arrays((attrs for _, attrs, _ in described.values()), LOADED)
         return {
             name
             for name, (dims, _, size) in described.items()

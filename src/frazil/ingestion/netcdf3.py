@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import InvalidInputError, unsuitable
 from frazil.ingestion.encoding import Meaning, encoded_attributes, encoding_of
 from frazil.ingestion.parsed import Parsed
 from frazil.ingestion.records import Identity, References, Variable, plain
@@ -241,4 +241,4 @@ class _Parser:
 
 
 def _damaged(message: str, url: str) -> InvalidInputError:
-    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA, file=shown(url))
+    return unsuitable(message, file=shown(url))

@@ -9,12 +9,12 @@ from functools import lru_cache
 from math import prod
 from typing import Any, Final
 
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import unsuitable
 from frazil.ingestion.allowed import Allowed
 from frazil.ingestion.encoding import dtype_of
 from frazil.ingestion.fetching import read_variable
 from frazil.ingestion.formats import Format
-from frazil.ingestion.loading import Wish
+from frazil.ingestion.loading import VariableChoice
 from frazil.ingestion.parsed import Parsed
 from frazil.ingestion.records import Array, Identity, Origin, Task, Variable
 from frazil.ingestion.sources import look, shown
@@ -24,14 +24,14 @@ _KEPT: Final = 16
 
 
 def scan_parsed(
-    task: Task, found: Format, wish: Wish, options: Mapping[str, Any]
+    task: Task, found: Format, choice: VariableChoice, options: Mapping[str, Any]
 ) -> tuple[list[Variable], str, tuple[str, ...]]:
     """The variables of a file, its attributes, and notes on what is left out."""
     given = tuple(sorted(options.items()))
     parsed = parse(task.url, found, task.group, given, task.allowed)
     names = [each.name for each in parsed.variables]
-    kept = [each for each in parsed.variables if not wish.drops(each.name, names)]
-    chosen = wish.chosen({each.name: (each.dims, each.attrs, _size(each)) for each in kept})
+    kept = [each for each in parsed.variables if not choice.drops(each.name, names)]
+    chosen = choice.chosen({each.name: (each.dims, each.attrs, _size(each)) for each in kept})
     variables = [
         replace(each, values=read_variable(each, (), options))
         if each.name in chosen and each.values is None and each.references is not None
@@ -60,9 +60,8 @@ def read_parsed(origin: Origin, region: tuple[slice, ...], options: Mapping[str,
     parsed = parse(origin.url, Format(origin.format), origin.group, given, origin.allowed)
     variable = next((each for each in parsed.variables if each.name == origin.name), None)
     if variable is None:
-        raise InvalidInputError(
+        raise unsuitable(
             f"the variable {origin.name!r} is gone",
-            kind=ErrorKind.UNSUITABLE_DATA,
             file=shown(origin.url),
         )
     return read_variable(variable, region, options)
@@ -92,9 +91,7 @@ def parse(
     if identity is None and found in (Format.ZARR, Format.KERCHUNK_PARQUET):
         return _parse(url, found, group, dict(options), Allowed(allowed), None)
     if identity is None:
-        raise InvalidInputError(
-            "there is no such file", kind=ErrorKind.UNSUITABLE_DATA, file=shown(url)
-        )
+        raise unsuitable("there is no such file", file=shown(url))
     return _kept(url, found, group, options, allowed, identity)
 
 

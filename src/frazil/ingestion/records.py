@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import ErrorKind, unsuitable
 
 Array: TypeAlias = npt.NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
@@ -196,9 +196,8 @@ class FileScan:
         for variable in self.variables:
             for dim, length in zip(variable.dims, variable.shape, strict=True):
                 if found.setdefault(dim, length) != length:
-                    raise InvalidInputError(
+                    raise unsuitable(
                         f"the dimension {dim!r} has the lengths {found[dim]} and {length}",
-                        kind=ErrorKind.UNSUITABLE_DATA,
                         file=self.url,
                         variable=variable.name,
                     )

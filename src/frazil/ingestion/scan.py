@@ -9,7 +9,7 @@ from frazil.errors import ErrorKind, FrazilError, InvalidInputError
 from frazil.ingestion.allowed import Allowed
 from frazil.ingestion.formats import Format, detect_format, parse_format
 from frazil.ingestion.isolation import Limits, isolated
-from frazil.ingestion.loading import Wish
+from frazil.ingestion.loading import VariableChoice
 from frazil.ingestion.parsed import settled
 from frazil.ingestion.provenance import name_mark, state_mark
 from frazil.ingestion.records import Failure, FileScan, Identity, Outcome, Skipped, Task, Variable
@@ -70,16 +70,16 @@ def scan_file(task: Task, options: Mapping[str, Any]) -> FileScan | Skipped:
         return Skipped(task.url)
     chosen = parse_format(task.format) if task.format else None
     found = chosen or detect_format(task.url, identity, options)
-    wish = Wish(frozenset(task.load), frozenset(task.drop))
+    choice = VariableChoice(frozenset(task.load), frozenset(task.drop))
     if found is Format.HDF5:
         from frazil.ingestion.hdf import scan_hdf
 
         allowed = Allowed(task.allowed)
-        variables, attributes, notes = scan_hdf(task.url, options, task.group, wish, allowed)
+        variables, attributes, notes = scan_hdf(task.url, options, task.group, choice, allowed)
     else:
         from frazil.ingestion.parsers import scan_parsed
 
-        variables, attributes, notes = scan_parsed(task, found, wish, options)
+        variables, attributes, notes = scan_parsed(task, found, choice, options)
     _require_content(task, variables)
     variables = settled(variables)
     if identity is None:
@@ -95,7 +95,7 @@ def scan_file(task: Task, options: Mapping[str, Any]) -> FileScan | Skipped:
         notes,
         task.group,
         task.allowed,
-        tuple(sorted(wish.found)),
+        tuple(sorted(choice.found)),
     )
 
 

@@ -18,7 +18,7 @@ from obstore import exceptions as foreign
 from obstore.store import LocalStore
 
 from frazil import config
-from frazil.errors import ErrorKind, InvalidInputError, StorageError
+from frazil.errors import ErrorKind, InvalidInputError, StorageError, unsuitable
 from frazil.ingestion.records import Identity
 from frazil.masking import shown_url
 from frazil.model.config import StorageSettings
@@ -63,6 +63,11 @@ def local_path(url: str) -> str | None:
 def shown(url: str) -> str:
     """A URL as people want to read it: without secrets, local ones as paths."""
     return local_path(url) or shown_url(url)
+
+
+def bad_file(message: str, url: str) -> InvalidInputError:
+    """The error for a file that is not what it should be."""
+    return unsuitable(message, file=shown(url))
 
 
 def parent(url: str) -> str:

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from frazil.errors import ErrorKind, FrazilError, InvalidInputError
+from frazil.errors import FrazilError
 from frazil.ingestion.encoding import Meaning, encoded_attributes, encoding_from, encoding_of, quiet
 from frazil.ingestion.parsed import Parsed
 from frazil.ingestion.records import Array, References, Variable, canonical, plain
-from frazil.ingestion.sources import client_for, local_path, registry_for, shown
+from frazil.ingestion.sources import bad_file, client_for, local_path, registry_for
 from frazil.storage.locations import key_of
 
 IMAGE: Final = "band_data"
@@ -80,7 +80,7 @@ def _opened(url: str, options: Mapping[str, Any]) -> Iterator[Any]:
     except Exception as error:  # tifffile trusts tags to be of the right kind
         if isinstance(error, FrazilError):
             raise
-        raise _unsuitable(f"the TIFF file cannot be read: {error}", url) from None
+        raise bad_file(f"the TIFF file cannot be read: {error}", url) from None
 
 
 # --- as tifffile sees it ---
@@ -90,7 +90,7 @@ def _image(url: str, page: Any) -> Variable:  # noqa: ANN401  (of tifffile)
     """The image without references."""
     if page.dtype is None or page.dtype.kind not in "biufc" or page.shaped[1] != 1:
         told = f"{page.bitspersample} bits of sample format {page.sampleformat}"
-        raise _unsuitable(f"the image has pixels that Zarr has not ({told})", url)
+        raise bad_file(f"the image has pixels that Zarr has not ({told})", url)
     planes, _, height, width, samples = page.shaped
     bands = planes * samples
     tile = (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, width)
@@ -242,7 +242,3 @@ def _coordinate(name: str, values: Array) -> Variable:
     length = len(values)
     encoding = encoding_of(Meaning(np.dtype("<f8"), 0.0))
     return Variable(name, (name,), (length,), (length,), encoding, "{}", None, values)
-
-
-def _unsuitable(message: str, url: str) -> InvalidInputError:
-    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA, file=shown(url))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from frazil.errors import ErrorKind, FrazilError, InvalidInputError
+from frazil.errors import FrazilError, unsuitable
 from frazil.ingestion.allowed import Allowed
 from frazil.ingestion.encoding import decoded_fill
 from frazil.ingestion.formats import Format
@@ -33,9 +33,8 @@ def read_part(
     """
     now = look(origin.url, options)
     if now is not None and now != origin.identity:
-        raise InvalidInputError(
+        raise unsuitable(
             "the file has changed while it was ingested",
-            kind=ErrorKind.UNSUITABLE_DATA,
             file=shown(origin.url),
         )
     if origin.format == Format.HDF5:
@@ -84,9 +83,8 @@ def _named(origin: Origin) -> Iterator[None]:
             if isinstance(error, ParserEndedError)
             else f"{type(error).__name__}: {error}"
         )
-        raise InvalidInputError(
+        raise unsuitable(
             f"the values of {origin.name!r} cannot be read: {told}",
-            kind=ErrorKind.UNSUITABLE_DATA,
             file=shown(origin.url),
         ) from None
 

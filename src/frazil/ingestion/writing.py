@@ -12,7 +12,8 @@ import zarr
 
 from frazil.bulk.read import read_region
 from frazil.bulk.write import write_region
-from frazil.errors import AlreadyExistsError, ErrorKind, InvalidInputError
+from frazil.cf.times import converted, time_units
+from frazil.errors import AlreadyExistsError, ErrorKind, InvalidInputError, unsuitable
 from frazil.ingestion.encoding import (
     KEPT,
     decoded_fill,
@@ -21,7 +22,7 @@ from frazil.ingestion.encoding import (
     native_encoding,
     quiet,
 )
-from frazil.ingestion.loading import Wish
+from frazil.ingestion.loading import VariableChoice
 from frazil.ingestion.plans import REPOSITORY, Kind, Plan, Planned
 from frazil.ingestion.records import (
     Array,
@@ -32,7 +33,6 @@ from frazil.ingestion.records import (
     canonical,
     plain,
 )
-from frazil.ingestion.times import converted, time_units
 from frazil.model.chunks import ChunkType
 from frazil.model.nodes import ArrayNode, GroupNode
 from frazil.session import ForkSession, Session
@@ -75,7 +75,7 @@ def read_base(session: Session, group: str) -> tuple[FileScan, frozenset[str]] |
         size = prod(meta["shape"]) * 8
         described[name] = (_dims(meta), meta.get("attributes", {}), size)
     native = frozenset(name for name, node in nodes.items() if not _is_virtual(state, node))
-    loaded = Wish().chosen(described) & native
+    loaded = VariableChoice().chosen(described) & native
     variables = [
         _base_variable(session, node, name, metadata[name], loads=name in loaded)
         for name, node in nodes.items()
@@ -212,10 +212,7 @@ def _as_stored(values: Array, dtype: np.dtype[Any], array: Planned) -> Array:
         return values
     made = values.astype(dtype)
     if not np.array_equal(made, values, equal_nan=values.dtype.kind == "f"):
-        raise InvalidInputError(
-            f"values of {array.name!r} cannot be stored as {dtype} without change",
-            kind=ErrorKind.UNSUITABLE_DATA,
-        )
+        raise unsuitable(f"values of {array.name!r} cannot be stored as {dtype} without change")
     return made
 
 

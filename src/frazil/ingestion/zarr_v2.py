@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import unsuitable
 from frazil.ingestion.encoding import Meaning, encoded_attributes, encoding_of
 from frazil.ingestion.records import References, Variable, canonical, plain
 from frazil.ingestion.sources import shown
@@ -44,9 +44,8 @@ def variable_of(
         if meta.get("order") == "F" and len(shape) > 1:
             encoding = _transposed(encoding, len(shape))
     except (KeyError, TypeError, ValueError) as error:
-        raise InvalidInputError(
+        raise unsuitable(
             f"the array {name!r} cannot be told in terms of Zarr 3: {error}",
-            kind=ErrorKind.UNSUITABLE_DATA,
             file=shown(url),
         ) from None
     given = {key: value for key, value in attrs.items() if key not in (_DIMENSIONS, "_FillValue")}

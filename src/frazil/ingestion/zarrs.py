@@ -13,12 +13,12 @@ import numpy as np
 import obstore
 from zarr.core.metadata import ArrayV3Metadata
 
-from frazil.errors import ErrorKind, InvalidInputError, StorageError
+from frazil.errors import ErrorKind, StorageError
 from frazil.ingestion.allowed import Allowed
 from frazil.ingestion.encoding import encoding_from, quiet
 from frazil.ingestion.parsed import Parsed
 from frazil.ingestion.records import References, Variable, plain
-from frazil.ingestion.sources import client_for, local_path, read_whole, shown
+from frazil.ingestion.sources import bad_file, client_for, local_path, read_whole, shown
 from frazil.ingestion.zarr_v2 import variable_of
 from frazil.model.strings import Strings
 from frazil.storage.faults import FOREIGN, cleaned
@@ -45,10 +45,10 @@ def scan_zarr(url: str, options: Mapping[str, Any], group: str, allowed: Allowed
     if "zarr.json" in keys.sizes:
         about = _read(f"{base}/zarr.json", options)
         if about.get("node_type") != "group":
-            raise _unsuitable("this is a single array; take the group that it is in", url)
+            raise bad_file("this is a single array; take the group that it is in", url)
         attributes = about.get("attributes") or {}
     elif ".zarray" in keys.sizes:
-        raise _unsuitable("this is a single array; take the group that it is in", url)
+        raise bad_file("this is a single array; take the group that it is in", url)
     else:
         attributes = _read(f"{base}/.zattrs", options) if ".zattrs" in keys.sizes else {}
     variables, below = [], []
@@ -129,7 +129,7 @@ def _read(url: str, options: Mapping[str, Any]) -> dict[str, Any]:
     try:
         found = json.loads(data or b"{}")
     except ValueError as error:
-        raise _unsuitable(f"damaged metadata: {error}", url) from None
+        raise bad_file(f"damaged metadata: {error}", url) from None
     return found if isinstance(found, dict) else {}
 
 
@@ -152,9 +152,9 @@ def _from_v3(base: str, name: str, meta: dict[str, Any], keys: _Keys) -> Variabl
             known = ArrayV3Metadata.from_dict(dict(meta))
             encoding = encoding_from(known)
     except (ValueError, KeyError, TypeError) as error:
-        raise _unsuitable(f"the array {name!r} is not supported: {error}", base) from None
+        raise bad_file(f"the array {name!r} is not supported: {error}", base) from None
     if meta["chunk_grid"]["name"] != "regular":
-        raise _unsuitable(f"the array {name!r} has no regular chunk grid", base)
+        raise bad_file(f"the array {name!r} has no regular chunk grid", base)
     chunks = tuple(meta["chunk_grid"]["configuration"]["chunk_shape"])
     spelled = meta.get("chunk_key_encoding", {"name": "default"})
     is_default = spelled["name"] == "default"
@@ -203,7 +203,3 @@ def _references(
         numbers.astype(np.int32, copy=False),
         tuple(pool),
     )
-
-
-def _unsuitable(message: str, url: str) -> InvalidInputError:
-    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA, file=shown(url))

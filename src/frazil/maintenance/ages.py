@@ -6,17 +6,13 @@ garbage. Only its age tells them apart, so there is one floor for every way to d
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
-from typing import Final
 
 from frazil.commit.base import MINIMUM_AGE
 from frazil.errors import ErrorKind, InvalidInputError, SessionStateError
 from frazil.model.history import to_micros
 from frazil.storage.base import Listed, Storage
-
-_AGE: Final = re.compile(r"(\d+)\s*([smhdw])")
-_UNIT: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+from frazil.texts import age, read
 
 
 def parse_age(text: str) -> timedelta:
@@ -25,12 +21,7 @@ def parse_age(text: str) -> timedelta:
     Raises:
         InvalidInputError: it is none.
     """
-    age = _AGE.fullmatch(text.strip())
-    if age is None:
-        raise InvalidInputError(
-            f"{text!r} is no age; write 12h, 30m, 2d or 0h", kind=ErrorKind.INVALID_OPTION
-        )
-    return timedelta(**{_UNIT[age[2]]: int(age[1])})
+    return read("an age", age, text)
 
 
 def deletable_before(
@@ -45,11 +36,11 @@ def deletable_before(
     """
     if unsafe_minimum_age is not None and unsafe_minimum_age < timedelta(0):
         raise InvalidInputError("a minimum age cannot be negative", kind=ErrorKind.INVALID_OPTION)
-    age = MINIMUM_AGE if unsafe_minimum_age is None else unsafe_minimum_age
-    if not age:
+    least = MINIMUM_AGE if unsafe_minimum_age is None else unsafe_minimum_age
+    if not least:
         return None
     by_machine = dry_run or not place.can_write
-    return (datetime.now(UTC) if by_machine else place.clock().astimezone(UTC)) - age
+    return (datetime.now(UTC) if by_machine else place.clock().astimezone(UTC)) - least
 
 
 def safe_cutoff(

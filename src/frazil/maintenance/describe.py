@@ -9,11 +9,10 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from frazil.formats.columns import groups
+from frazil.flatbuf.reader import Buffer
 from frazil.formats.envelope import Envelope, FileKind
-from frazil.formats.flat import Buffer
 from frazil.formats.manifest import Manifest
-from frazil.formats.refs import PACKED, WIDTHS
+from frazil.formats.refs import PACKED, ref_groups
 from frazil.formats.txlog import ID_LISTS
 from frazil.ids import ObjectId
 from frazil.masking import shown_data
@@ -155,7 +154,7 @@ def _location_compression(buffer: Buffer) -> Described:
     packed = sum(
         len(group.positions)
         for array in root.tables(1, "arrays")
-        for group in groups(buffer, *array.required_vector(1, 4, "refs"), WIDTHS)
+        for group in ref_groups(buffer, *array.required_vector(1, 4, "refs"))
         if group.has(PACKED)
     )
     return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
@@ -15,6 +14,7 @@ from frazil.ids import ObjectId
 from frazil.masking import safe
 from frazil.model.nodes import Coordinates
 from frazil.model.plain import JSON
+from frazil.texts import json_float
 
 Side: TypeAlias = Literal["ours", "theirs"]
 OURS: Final[Side] = "ours"
@@ -97,8 +97,8 @@ class MergeConflict:
 
 def _finite(value: JSON) -> JSON:
     """A value with NaN and infinities as text."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, float):
+        return json_float(value)
     if isinstance(value, list):
         return [_finite(each) for each in value]
     if isinstance(value, dict):

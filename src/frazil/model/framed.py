@@ -8,7 +8,7 @@ is what makes a rewrite of a long history cheap.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -32,8 +32,17 @@ class Written:
     data: bytes
     places: I64
     """of each row in `data`, -1 for those that are not there"""
-    dropped: int = 0
-    """rows in `data` that are no longer wanted"""
+    full: int
+    """bytes of `data` when all rows were last written"""
+
+    @property
+    def missing(self) -> npt.NDArray[np.intp]:
+        """The rows that are not there."""
+        return np.flatnonzero(self.places < 0)
+
+    def with_row(self, place: int) -> Written:
+        """The same with a row more, which is not there."""
+        return replace(self, places=with_row(self.places, place, NOWHERE))
 
 
 def with_row(rows: npt.NDArray[Any], place: int, row: object) -> npt.NDArray[Any]:

@@ -7,7 +7,7 @@ columns of the file it came from and makes a record only when it is asked for on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Self, TypeAlias, overload
 
@@ -95,12 +95,20 @@ class UpdateLog(Sequence[UpdateEntry]):
     """Lines of the operations log, newest first; columns may be loaded on first use."""
 
     def __init__(
-        self, columns: UpdateColumns | Callable[[], UpdateColumns], *, key: str = "repo"
+        self,
+        columns: UpdateColumns | Callable[[], UpdateColumns],
+        *,
+        key: str = "repo",
+        written: Written | None = None,
     ) -> None:
         self._source = columns
-        self.written: Written | None = None
-        """what the codec keeps for the next file; it is not part of the log"""
+        self.written: Final = written
+        """the lines as the last file held them, which makes the next one quicker"""
         self._key = key
+
+    def keeping(self, written: Written) -> Self:
+        """The same log with its lines as a file holds them."""
+        return type(self)(self.columns, key=self._key, written=written)
 
     @classmethod
     def of(cls, entries: Iterable[UpdateEntry]) -> Self:
@@ -156,27 +164,22 @@ class UpdateLog(Sequence[UpdateEntry]):
         """
         first = max(limit, 1)
         columns = _prepended(self.columns, entry, backup_path)
-        made, rows = self._grown(columns), columns.rows
-        if len(rows) <= first:
-            return made, None
-        cuts = np.flatnonzero(rows["backup_at"][first:] != ABSENT)
-        if not len(cuts):
-            return made, None
-        cut = first + int(cuts[0])
-        kept = type(self)(UpdateColumns(rows[:cut], columns.statuses, columns.arena), key=self._key)
-        if made.written is not None:
-            gone = made.written.dropped + len(rows) - cut
-            kept.written = Written(made.written.data, made.written.places[:cut], gone)
-        return kept, made[cut].backup_path
+        rows, cut, before = columns.rows, len(columns.rows), None
+        if len(rows) > first:
+            cuts = np.flatnonzero(rows["backup_at"][first:] != ABSENT)
+            if len(cuts):
+                cut = first + int(cuts[0])
+                before = type(self)(columns, key=self._key)[cut].backup_path
+        kept = UpdateColumns(rows[:cut], columns.statuses, columns.arena)
+        return type(self)(kept, key=self._key, written=self._written_of(cut)), before
 
-    def _grown(self, columns: UpdateColumns) -> Self:
-        """The log with one more line, which changed the line below it too."""
-        made = type(self)(columns, key=self._key)
-        if self.written is not None:
-            places = with_row(self.written.places, 0, NOWHERE)
-            places[:2] = NOWHERE
-            made.written = Written(self.written.data, places, self.written.dropped)
-        return made
+    def _written_of(self, count: int) -> Written | None:
+        """What is written of so many lines after a new one, which changes the one below it too."""
+        if self.written is None:
+            return None
+        places = with_row(self.written.places, 0, NOWHERE)[:count]
+        places[:2] = NOWHERE
+        return replace(self.written, places=places)
 
     def _entries(self, rows: slice) -> list[UpdateEntry]:
         return [self._entry(Line._make(cells)) for cells in self.columns.rows[rows].tolist()]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId, crockford_many
-from frazil.model.framed import BLOB_END, NOWHERE, TEXT_END, Written, append_frames, with_row
+from frazil.model.framed import BLOB_END, TEXT_END, Written, append_frames, with_row
 from frazil.model.plain import EPOCH, MAX_MICROS, Metadata, Micros, ValueCodec
 
 Rows: TypeAlias = npt.NDArray[np.void]
@@ -119,12 +119,23 @@ class HistoryPage:
 class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
     """All snapshots by id; editing methods return a new table."""
 
-    def __init__(self, columns: SnapshotColumns, codec: ValueCodec, *, key: str = "repo") -> None:
+    def __init__(
+        self,
+        columns: SnapshotColumns,
+        codec: ValueCodec,
+        *,
+        key: str = "repo",
+        written: Written | None = None,
+    ) -> None:
         self.columns = columns
         self.codec = codec
-        self.written: Written | None = None
-        """what the codec keeps for the next file; it is not part of the table"""
+        self.written: Final = written
+        """the rows as the last file held them, which makes the next one quicker"""
         self._key = key
+
+    def keeping(self, written: Written) -> Self:
+        """The same table with its rows as a file holds them."""
+        return self._like(self.columns, written)
 
     @classmethod
     def of(cls, entries: Iterable[SnapshotEntry], codec: ValueCodec) -> Self:
@@ -303,19 +314,17 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
         items: list[tuple[int, int, int, int]] = self.columns.items.tolist()
         return items
 
-    def _like(self, columns: SnapshotColumns) -> Self:
-        return type(self)(columns, self.codec, key=self._key)
+    def _like(self, columns: SnapshotColumns, written: Written | None = None) -> Self:
+        return type(self)(columns, self.codec, key=self._key, written=written)
 
     def _with_row(self, columns: SnapshotColumns, place: int) -> Self:
         """The table with the only row of new columns put into its place."""
         rows = with_row(self.columns.rows, place, columns.rows[0])
         parents = rows["parent"]
         parents += parents >= place
-        made = self._like(SnapshotColumns(rows, columns.items, columns.pruned, columns.arena))
-        if self.written is not None:
-            places = with_row(self.written.places, place, NOWHERE)
-            made.written = Written(self.written.data, places)
-        return made
+        written = None if self.written is None else self.written.with_row(place)
+        grown = SnapshotColumns(rows, columns.items, columns.pruned, columns.arena)
+        return self._like(grown, written)
 
     def _place(self, snapshot_id: bytes) -> int:
         """The first row whose id is not smaller."""

@@ -19,7 +19,7 @@ from frazil.ids import ObjectId
 from frazil.masking import clean
 from frazil.model import history
 from frazil.model.display import Field, Shown, source
-from frazil.model.display import Literal as Bare
+from frazil.model.display import Literal as Verbatim
 from frazil.model.history import JSON, RepoAvailability, to_datetime, to_micros
 from frazil.model.settings import NamedInt
 from frazil.model.snapshots import HistoryPage
@@ -111,7 +111,7 @@ class _Record(Shown):
         """All fields, text without quotes."""
         for each in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, each.name)
-            yield Field(each.name, Bare(value) if isinstance(value, str) else value)
+            yield Field(each.name, Verbatim(value) if isinstance(value, str) else value)
 
 
 @dataclass(frozen=True, repr=False)
@@ -309,7 +309,7 @@ class RepoStatus(_Record):
 
     def shown_fields(self) -> Iterable[Field]:
         """All fields, the availability as a word."""
-        yield Field("availability", Bare(_AVAILABILITY_WORDS[self.availability]))
+        yield Field("availability", Verbatim(_AVAILABILITY_WORDS[self.availability]))
         yield Field("set_at", self.set_at)
         yield Field("limited_availability_reason", self.limited_availability_reason)
 

@@ -54,7 +54,7 @@ from frazil.purging.rewriting import Rewriter
 from frazil.purging.traces import holds_ids
 from frazil.storage.assets import CHUNKS, SNAPSHOTS, log_key, snapshot_key
 from frazil.storage.base import Storage, fan_out
-from frazil.storage.older.bodies import PRESERVED
+from frazil.storage.legacy.g2_g3 import PRESERVED
 from frazil.transaction.context import Context
 
 MOST_TOLD: Final = 100

@@ -13,18 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import ErrorKind, InvalidInputError, invalid_option
 from frazil.ids import SnapshotId
 from frazil.masking import HIDDEN, shown_option, shown_url
 from frazil.repository import Repository
 from frazil.session import Session
-from frazil.spark.options import table as known
-from frazil.spark.options.parsing import (
-    Options,
-    invalid_option,
-    parse_options,
-)
-from frazil.spark.options.texts import flag, number
+from frazil.spark.options.parsing import parse_request
+from frazil.spark.options.table import Request, Use
 from frazil.spelling import nearest
 from frazil.storage import constructors
 from frazil.storage.base import Storage
@@ -40,11 +35,13 @@ from frazil.storage.credentials import (
     s3_credentials,
 )
 from frazil.storage.trust import ANONYMOUS, split_word
+from frazil.texts import flag, number
 from frazil.urls import MAIN, AsOf, Named, RepoUrl, VersionRef, parse_url, resolve
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
 _FRAGMENT: Final = re.compile(r"(.*)#(/[^#]*|[A-Za-z_]\w*)", re.DOTALL)
+_AUTHORIZE: Final = "authorize-virtual-chunk-access"
 _ESCAPED_HASH: Final = "%23"
 
 
@@ -159,46 +156,55 @@ class Target:
                 raise invalid_option(f"only a branch can be changed, and {self.ref} is none")
 
 
-def parse_target(options: Options) -> Target:
-    """Read the location, the version and the node or table from options.
+def parse_target(request: Request) -> Target:
+    """The location, the version and the node or table that a request names.
 
     Raises:
         InvalidInputError: there is none, or the version is chosen twice.
     """
-    if known.PATH not in options:
+    if not request.path:
         raise invalid_option(
-            f"option {known.PATH.name!r} is missing: {known.PATH.meaning}; tables of Spark's "
-            "catalog lose it, so name it in the query: SELECT … FROM t WITH (path = 'URL')"
+            "option 'path' is missing: where the repository is; what `load` and `save` are given; "
+            "tables of Spark's catalog lose it, so name it in the query: SELECT … FROM t WITH "
+            "(path = 'URL')"
         )
-    place, table, node = _split_fragment(options[known.PATH])
-    root = options.get(known.STORE_ROOT)
+    place, table, node = _split_fragment(request.path)
+    root = request.store_root
     location = Location(
         _seen_from_anywhere(place.url),
-        tuple(sorted(options.storage.items())),
-        options.get(known.AUTHORIZE, ()),
-        tuple(sorted(options.virtual.items())),
+        tuple(sorted(request.storage.items())),
+        request.authorize,
+        tuple(sorted(request.virtual.items())),
         None if root is None else _seen_from_anywhere(root),
     )
     if location.virtual_options and not location.authorized:
-        raise invalid_option(
-            f"virtual.* options need {known.AUTHORIZE.name!r}, which names the prefixes"
-        )
-    group = options.get(known.GROUP)
-    if node is not None and group is not None:
+        raise invalid_option(f"virtual.* options need {_AUTHORIZE!r}, which names the prefixes")
+    if node is not None and request.group is not None:
         raise invalid_option("the group is given twice, in the URL and as an option")
-    node = node or group
+    node = node or request.group
     return Target(
         location,
-        _version(options, place),
+        _version(request, place),
         table,
         None if node is None else "/" + node.strip("/"),
     )
 
 
+def reachable_target(request: Request) -> Target:
+    """The same for tasks in other processes.
+
+    Raises:
+        InvalidInputError: they could not open it.
+    """
+    target = parse_target(request)
+    if (refusal := unreachable_from_tasks(target.location)) is not None:
+        raise refusal
+    return target
+
+
 def location_of(url: str, options: Mapping[str, str] | None = None) -> Target:
     """The target that a URL and storage options name, outside of a data source."""
-    given = {known.PATH.name: url, **(options or {})}
-    return parse_target(parse_options(given, known.Use.ANY))
+    return parse_target(parse_request(Request, {"path": url, **(options or {})}, Use.ANY))
 
 
 def _split_fragment(url: str) -> tuple[RepoUrl, str | None, str | None]:
@@ -221,18 +227,17 @@ def _seen_from_anywhere(url: str) -> str:
     return str(Path(url.removeprefix("file:")).expanduser().absolute())
 
 
-def _version(options: Options, place: RepoUrl) -> Ref | None:
+def _version(request: Request, place: RepoUrl) -> Ref | None:
     """The one version that was chosen; a time may go together with a branch."""
-    branch, tag = options.get(known.BRANCH), options.get(known.TAG)
-    snapshot, time = options.get(known.SNAPSHOT_ID), options.get(known.AS_OF)
+    branch, tag, snapshot, time = request.branch, request.tag, request.snapshot_id, request.as_of
     chosen = [
         name
         for name, value in (
             ("the version in the URL", place.ref),
-            (known.TAG.name, tag),
-            (known.SNAPSHOT_ID.name, snapshot),
+            ("tag", tag),
+            ("snapshot-id", snapshot),
             # A time is a time of a branch, so the two go together.
-            (known.BRANCH.name if time is None else known.AS_OF.name, branch or time),
+            ("branch" if time is None else "as-of-timestamp", branch or time),
         )
         if value is not None
     ]
@@ -288,7 +293,7 @@ def _credential(prefix: str, word: str, given: Mapping[str, str]) -> AnyContaine
     scheme = prefix.partition("://")[0]
     if word not in ("", ANONYMOUS) and "://" not in word:
         raise invalid_option(
-            f"{known.AUTHORIZE.name!r} has {HIDDEN!r} after the prefix {prefix!r}; "
+            f"{_AUTHORIZE!r} has {HIDDEN!r} after the prefix {prefix!r}; "
             "only '=anonymous' or the address of its store, '=https://host', may stand there"
         )
     match scheme:
@@ -303,7 +308,7 @@ def _credential(prefix: str, word: str, given: Mapping[str, str]) -> AnyContaine
             )
         case _:
             raise invalid_option(
-                f"{known.AUTHORIZE.name!r} has the prefix {prefix!r}, which is no URL; that of a"
+                f"{_AUTHORIZE!r} has the prefix {prefix!r}, which is no URL; that of a"
                 " folder is written file:///folder/"
             )
 

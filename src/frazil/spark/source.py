@@ -1,7 +1,7 @@
 """The Spark data source: `spark.read.format("frazil").load("URL[@version][#table]")`.
 
 The classes here are wiring: what a read means is worked out in `scan`, how it is cut up in
-`planning`, and what tasks do in `cells` and `chunk_rows`. There is no `pushFilters` on purpose:
+`partitions`, and what tasks do in `cells` and `chunk_rows`. There is no `pushFilters` on purpose:
 Spark would share the filters of one query with every other query on the same DataFrame.
 """
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from frazil.session import Session
     from frazil.spark.location import Pinned, Target
-    from frazil.spark.options.parsing import Options
+    from frazil.spark.options.table import ReadRequest
     from frazil.spark.reading.chunk_rows import ChunkScan
-    from frazil.spark.reading.planning import BlockGrid
+    from frazil.spark.reading.partitions import BlockGrid
     from frazil.spark.reading.scan import Scan
     from frazil.spark.stream.source import ChangeScan
     from frazil.spark.tables.metadata import TableScan
@@ -44,6 +44,7 @@ class FrazilSource(DataSource):
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         self._plan: Scan | ChunkScan | ChangeScan | TableScan | None = None
+        self._asked: ReadRequest | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -59,10 +60,15 @@ class FrazilSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the table; with a schema of the user's, only of its columns."""
+        from frazil.spark.options.parsing import require_use
+        from frazil.spark.options.table import Use
+        from frazil.spark.reading.changes import require_beginning
+
         with noted():
             # A plan is there when Spark asked us for the schema, and it is ours then.
             plan = self._plan if self._plan is not None else self._planned(schema)
-            self._require_options(streams=False)
+            require_use(self.options, Use.READ)  # the schema is the same for streams
+            require_beginning(self._request())
             return reader_of(plan)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -81,39 +87,33 @@ class FrazilSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader of what changes."""
+        from frazil.spark.options.parsing import require_use
+        from frazil.spark.options.table import Use
         from frazil.spark.stream.source import stream_reader
 
         with noted():
-            self._require_options(streams=True)
-            return stream_reader(dict(self.options), schema)
+            require_use(self.options, Use.STREAM_READ)
+            return stream_reader(self._request(), schema)
 
-    def _require_options(self, *, streams: bool) -> None:
-        """Refuse options of the other kind of reading: the schema is the same for both."""
-        from frazil.spark.options.parsing import parse_options
-        from frazil.spark.options.table import Use
-        from frazil.spark.reading.changes import require_beginning
+    def _request(self) -> ReadRequest:
+        from frazil.spark.options.parsing import parse_request
+        from frazil.spark.options.table import ReadRequest, Use
 
-        options = parse_options(dict(self.options), Use.STREAM_READ if streams else Use.READ)
-        if not streams:
-            require_beginning(options)
+        if self._asked is None:
+            self._asked = parse_request(ReadRequest, self.options, Use.READ | Use.STREAM_READ)
+        return self._asked
 
     def _planned(self, asked: StructType | None) -> Scan | ChunkScan | ChangeScan | TableScan:
-        from frazil.spark.location import parse_target, unreachable_from_tasks
-        from frazil.spark.options.parsing import invalid_option, parse_options
-        from frazil.spark.options.table import Use
+        from frazil.errors import invalid_option
+        from frazil.spark.location import reachable_target
 
-        given = dict(self.options)
-        if "location" in given:  # only CREATE TABLE puts it there
+        if "location" in self.options:  # only CREATE TABLE puts it there
             raise invalid_option(
                 "Spark's catalog does not keep the options of a table, so that it could not be "
                 "read later: CREATE TEMPORARY VIEW … USING frazil OPTIONS (path 'URL'), or create "
                 "the table with columns and no options, and SELECT … WITH (path = 'URL')"
             )
-        options = parse_options(given, Use.READ | Use.STREAM_READ)
-        target = parse_target(options)
-        if (refusal := unreachable_from_tasks(target.location)) is not None:
-            raise refusal
-        return plan_read(target, options, asked)
+        return plan_read(reachable_target(self._request()), self._request(), asked)
 
 
 class IcechunkSource(FrazilSource):
@@ -132,50 +132,48 @@ def _keep_imports() -> None:
 
 
 def plan_read(
-    target: Target, options: Options, asked: StructType | None = None
+    target: Target, request: ReadRequest, asked: StructType | None = None
 ) -> Scan | ChunkScan | ChangeScan | TableScan:
     """Work out what a read means, opening the repository to see what is there now."""
     from frazil.spark.location import open_pinned
-    from frazil.spark.options import table as known
     from frazil.spark.reading.changes import beginning
 
     repository = target.location.open()
     if target.table is not None:
         from frazil.spark.tables.metadata import make_table_scan
 
-        return make_table_scan(repository, target, options, asked)
+        return make_table_scan(repository, target, request, asked)
     pinned = target.pin(repository)
-    if options.get(known.END_SNAPSHOT) is not None:
-        pinned = replace(pinned, snapshot_id=repository.resolve(options[known.END_SNAPSHOT]))
-    scan = _plan_scan(open_pinned(pinned, repository), target, pinned, options, asked)
-    if beginning(options) is None:
+    if request.end_snapshot is not None:
+        pinned = replace(pinned, snapshot_id=repository.resolve(request.end_snapshot))
+    scan = _plan_scan(open_pinned(pinned, repository), target, pinned, request, asked)
+    if beginning(request) is None:
         return scan
     from frazil.spark.stream.source import ChangeScan, require_rows_of_changes
 
-    require_rows_of_changes(options)
-    return ChangeScan(target, options, pinned.snapshot_id, scan.schema)
+    require_rows_of_changes(request)
+    return ChangeScan(target, request, pinned.snapshot_id, scan.schema)
 
 
 def _plan_scan(
-    session: Session, target: Target, pinned: Pinned, options: Options, asked: StructType | None
+    session: Session, target: Target, pinned: Pinned, request: ReadRequest, asked: StructType | None
 ) -> Scan | ChunkScan:
-    from frazil.spark.options import table as known
     from frazil.spark.reading.scan import CHUNKS, make_scan
 
-    if options.get(known.LAYOUT) == CHUNKS:
+    if request.layout == CHUNKS:
         from frazil.spark.reading.chunk_rows import make_chunk_scan
 
-        return make_chunk_scan(session, target, pinned, options, asked)
-    from frazil.spark.reading.planning import require_labels
+        return make_chunk_scan(session, target, pinned, request, asked)
+    from frazil.spark.reading.partitions import require_labels
 
-    scan = make_scan(session, target, pinned, options, asked)
+    scan = make_scan(session, target, pinned, request, asked)
     require_labels(scan)
     return scan
 
 
 def reader_of(plan: Scan | ChunkScan | ChangeScan | TableScan) -> DataSourceReader:
     """The reader for a plan."""
-    from frazil.spark.reading.planning import plan_blocks
+    from frazil.spark.reading.partitions import plan_blocks
     from frazil.spark.reading.scan import Scan
 
     if isinstance(plan, Scan):
@@ -197,7 +195,7 @@ class RegionReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Ranges of blocks."""
-        from frazil.spark.reading.planning import plan_ranges
+        from frazil.spark.reading.partitions import plan_ranges
 
         with noted():
             ranges = plan_ranges(self.scan, self.grid, self.scan.cell_bytes)
@@ -207,7 +205,7 @@ class RegionReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a range of blocks."""
         from frazil.spark.reading.cells import Kept, read_cells, read_lines
-        from frazil.spark.reading.planning import REGION_CELLS
+        from frazil.spark.reading.partitions import REGION_CELLS
         from frazil.spark.reading.scan import LINES
 
         if partition.value is None:  # Spark makes one of these when there are no partitions

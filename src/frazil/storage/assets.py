@@ -119,7 +119,10 @@ os.register_at_fork(after_in_child=_renew_caches)
 
 
 class Assets:
-    """The immutable objects of one repository."""
+    """The immutable objects of one repository, as files of spec 1 or 2.
+
+    `_read_*` and `_write_*` are what other generations do in their own way.
+    """
 
     def __init__(self, storage: Storage, generation: Generation, config: RepositoryConfig) -> None:
         self.storage = storage
@@ -155,13 +158,16 @@ class Assets:
         cached = self._snapshots.get(snapshot_id)
         if cached is not None:
             return cached
-        key = snapshot_key(snapshot_id)
-        blob = self.storage.get(key)
-        if blob is None:
+        snapshot = self._read_snapshot(snapshot_id)
+        if snapshot is None:
             raise SnapshotNotFoundError("snapshot object not found", snapshot=snapshot_id)
-        snapshot = decode_snapshot(blob, key=key)
         self._snapshots.put(snapshot_id, snapshot)
         return snapshot
+
+    def _read_snapshot(self, snapshot_id: SnapshotId) -> Snapshot | None:
+        key = snapshot_key(snapshot_id)
+        blob = self.storage.get(key)
+        return None if blob is None else decode_snapshot(blob, key=key)
 
     def stored_snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
         """Load a snapshot as it is in storage now; expiry may give one another parent.
@@ -178,14 +184,16 @@ class Assets:
 
     def save_snapshot(self, snapshot: Snapshot) -> str:
         """Write a snapshot and return its key."""
-        blob = encode_snapshot(snapshot, spec=self.generation.spec, level=self._level)
-        key = snapshot_key(snapshot.id)
-        self.storage.put(key, blob, self._attributes("snapshot"))
+        self._write_snapshot(snapshot)
         if self.generation.keeps_documents and keeps_well(snapshot.nodes):
             self._snapshots.put(snapshot.id, snapshot)
         else:
             self._snapshots.drop(snapshot.id)
-        return key
+        return snapshot_key(snapshot.id)
+
+    def _write_snapshot(self, snapshot: Snapshot) -> None:
+        blob = encode_snapshot(snapshot, spec=self.generation.spec, level=self._level)
+        self.storage.put(snapshot_key(snapshot.id), blob, self._attributes("snapshot"))
 
     def replace_snapshot(self, snapshot: Snapshot, version: Version) -> bool:
         """Write a snapshot over its file, if that still has a version; False when it has not."""
@@ -205,19 +213,24 @@ class Assets:
         cached = self._manifests.get(manifest_id)
         if cached is not None:
             return cached
-        key = manifest_key(manifest_id)
-        blob = self.storage.get(key, 0, size_bytes) if size_bytes else self.storage.get(key)
-        if blob is None:
-            raise StorageError(
-                "a manifest of this snapshot is missing", kind=ErrorKind.OBJECT_NOT_FOUND, key=key
-            )
         try:
-            manifest = decode_manifest(blob, key=key)
+            manifest = self._read_manifest(manifest_id, size_bytes)
         except FormatError as error:
             error.during("fetch_manifest")
             raise
+        if manifest is None:
+            raise StorageError(
+                "a manifest of this snapshot is missing",
+                kind=ErrorKind.OBJECT_NOT_FOUND,
+                key=manifest_key(manifest_id),
+            )
         self._manifests.put(manifest_id, manifest)
         return manifest
+
+    def _read_manifest(self, manifest_id: ManifestId, size_bytes: int) -> Manifest | None:
+        key = manifest_key(manifest_id)
+        blob = self.storage.get(key, 0, size_bytes) if size_bytes else self.storage.get(key)
+        return None if blob is None else decode_manifest(blob, key=key)
 
     def save_manifest(
         self, manifest_id: ManifestId, arrays: Mapping[NodeId, ChunkTable]
@@ -231,16 +244,21 @@ class Assets:
         self, manifest_id: ManifestId, arrays: Mapping[NodeId, ChunkTable]
     ) -> tuple[ManifestFile, Callable[[], None]]:
         """What a snapshot must record of a manifest, and what writes it when it is called."""
-        blob = encode_manifest(
+        blob = self._encode_manifest(manifest_id, arrays)
+        manifest = Manifest(manifest_id, self.generation.spec, arrays)
+        info = ManifestFile(manifest_id, len(blob), sum(map(len, arrays.values())))
+        return info, partial(self._put_manifest, manifest, blob)
+
+    def _encode_manifest(
+        self, manifest_id: ManifestId, arrays: Mapping[NodeId, ChunkTable]
+    ) -> bytes:
+        return encode_manifest(
             manifest_id,
             arrays,
             spec=self.generation.spec,
             level=self._level,
             compress_locations=self._location_compression,
         )
-        manifest = Manifest(manifest_id, self.generation.spec, arrays)
-        info = ManifestFile(manifest_id, len(blob), sum(map(len, arrays.values())))
-        return info, partial(self._put_manifest, manifest, blob)
 
     def pack_patched(self, manifest: Manifest) -> tuple[ManifestFile, Callable[[], None]]:
         """The same for a manifest that was made of the bytes of another."""
@@ -249,8 +267,11 @@ class Assets:
         return info, partial(self._put_manifest, manifest, blob)
 
     def _put_manifest(self, manifest: Manifest, blob: bytes) -> None:
-        self.storage.put(manifest_key(manifest.id), blob, self._attributes("manifest"))
+        self._write_manifest(manifest.id, blob)
         self._manifests.put(manifest.id, manifest)
+
+    def _write_manifest(self, manifest_id: ManifestId, blob: bytes) -> None:
+        self.storage.put(manifest_key(manifest_id), blob, self._attributes("manifest"))
 
     # --- transaction logs ---
 
@@ -259,20 +280,24 @@ class Assets:
         cached = self._logs.get(snapshot_id)
         if cached is not None:
             return cached
+        log = self._read_log(snapshot_id)
+        if log is not None:
+            self._logs.put(snapshot_id, log)
+        return log
+
+    def _read_log(self, snapshot_id: SnapshotId) -> TransactionLog | None:
         key = log_key(snapshot_id)
         blob = self.storage.get(key)
-        if blob is None:
-            return None
-        log = decode_log(blob, key=key)
-        self._logs.put(snapshot_id, log)
-        return log
+        return None if blob is None else decode_log(blob, key=key)
 
     def save_log(self, log: TransactionLog) -> str:
         """Write a transaction log and return its key."""
+        self._write_log(log)
+        return log_key(log.id)
+
+    def _write_log(self, log: TransactionLog) -> None:
         blob = encode_log(log, spec=self.generation.spec, level=self._level)
-        key = log_key(log.id)
-        self.storage.put(key, blob, self._attributes("transaction-log"))
-        return key
+        self.storage.put(log_key(log.id), blob, self._attributes("transaction-log"))
 
     # --- chunks ---
 

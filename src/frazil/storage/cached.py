@@ -30,6 +30,8 @@ from frazil.storage.wrapped import WrappedStorage
 
 IMMUTABLE: Final = (SNAPSHOTS, LOGS, MANIFESTS, CHUNKS)
 """Prefixes of objects that are written once under a random name."""
+SNAPSHOTS_CHANGE: Final = (LOGS, MANIFESTS, CHUNKS)
+"""The same where snapshots get new bytes when history is cut."""
 SHARES: Final = 8
 """Threads that look for copies at once."""
 _EVERYWHERE: Final = str(INITIAL_SNAPSHOT_ID)
@@ -168,16 +170,15 @@ def _shares(pieces: Sequence[Piece]) -> Sequence[Sequence[Piece]]:
     return [pieces[first : first + size] for first in range(0, len(pieces), size)]
 
 
-def with_disk_cache(storage: Storage, *, rewrites_snapshots: bool) -> Storage:
+def with_disk_cache(storage: Storage, *, prefixes: tuple[str, ...] = IMMUTABLE) -> Storage:
     """The storage with the disk cache that this process is set to use, if it is worth it.
 
-    Where snapshots get new bytes when history is cut, they are not kept.
+    Objects below `prefixes` are kept: they must never get other bytes.
     """
     settings = current()
     if settings.disk_cache_path is None or not settings.disk_cache_bytes or storage.answers_inline:
         return storage
     folder = _disk_cache(settings.disk_cache_path, settings.disk_cache_bytes)
-    prefixes = tuple(one for one in IMMUTABLE if not (rewrites_snapshots and one == SNAPSHOTS))
     return CachedStorage(storage, folder, prefixes)
 
 

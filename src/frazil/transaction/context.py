@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from frazil.commit.base import RefStore
 from frazil.commit.by_ref_file import RefFileRefs
@@ -16,10 +17,13 @@ from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, RepoInfo
 from frazil.storage.assets import Assets
 from frazil.storage.base import Storage, Version, ahead
-from frazil.storage.cached import with_disk_cache
+from frazil.storage.cached import IMMUTABLE, SNAPSHOTS_CHANGE, with_disk_cache
 from frazil.storage.credentials import AnyCredential
 from frazil.storage.trust import NOTHING, Trust
 from frazil.storage.virtual import Containers
+
+if TYPE_CHECKING:
+    from frazil.storage.legacy.opening import LegacyRepository
 
 MANY_REFS: Final = 50_000
 """From so many references on, coding them takes longer than handing them to threads."""
@@ -27,6 +31,8 @@ REFS_AT_ONCE: Final = 2_000_000
 """References coded at once, unless there are more in as many manifests as there are cores."""
 T = TypeVar("T")
 R = TypeVar("R")
+KnownRepository: TypeAlias = "tuple[Version, RepoInfo] | LegacyRepository"
+"""What tells a repository's generation: its repo object, or the files of a legacy one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +40,7 @@ class Context:
     """The parts of an open repository; pickles as its settings and is put together again."""
 
     storage: Storage
-    """the objects of the repository, in the form of a spec"""
+    """the objects of the repository, under the keys of a spec"""
     place: Storage
     """where they are: the same, unless they are files from before spec 1"""
     generation: Generation
@@ -66,7 +72,7 @@ class Context:
         """The key that an object of the repository has where it is."""
         if self.place is self.storage:
             return key
-        from frazil.storage.older.objects import stored_key
+        from frazil.storage.legacy.objects import stored_key
 
         return stored_key(self.storage, key)
 
@@ -103,16 +109,16 @@ def make_context(
     generation: Generation,
     config: RepositoryConfig,
     authorized: Mapping[str, AnyCredential | None] | None,
-    known: tuple[Version, RepoInfo] | None = None,
+    known: KnownRepository | None = None,
     store_root: Storage | str | None = None,
     trust: Trust = NOTHING,
 ) -> Context:
-    """Put together the parts of a repository; `known` is its repo object, if just read."""
+    """Put together the parts of a repository; `known` is what was just read to find it."""
     settings = config.storage_settings(storage.default_settings())
     tuned = storage.with_settings(settings).with_request_limit(config.request_limit())
-    objects, refs_of = _parts(tuned, generation, config, known, store_root)
-    near = with_disk_cache(objects, rewrites_snapshots=generation.stores_parent)
-    assets = Assets(near, generation, config)
+    objects, assets_of, refs_of = _parts(tuned, generation, config, known, store_root)
+    kept = SNAPSHOTS_CHANGE if generation.stores_parent else IMMUTABLE
+    assets = assets_of(with_disk_cache(objects, prefixes=kept))
     return Context(
         storage=objects,
         place=tuned,
@@ -131,21 +137,24 @@ def _parts(
     storage: Storage,
     generation: Generation,
     config: RepositoryConfig,
-    known: tuple[Version, RepoInfo] | None,
+    known: KnownRepository | None,
     store_root: Storage | str | None,
-) -> tuple[Storage, Callable[[Assets], RefStore]]:
-    """The objects of a repository in the form of a spec, and its refs once there are assets."""
+) -> tuple[Storage, Callable[[Storage], Assets], Callable[[Assets], RefStore]]:
+    """The objects of a repository under the keys of a spec, its assets and its refs."""
+    assets_of = partial(Assets, generation=generation, config=config)
     match generation.protocol:
         case Protocol.REPO_OBJECT:
-            return storage, lambda _: RepoObjectRefs(storage, config, known)
+            repo = known if isinstance(known, tuple) else None
+            return storage, assets_of, lambda _: RepoObjectRefs(storage, config, repo)
         case Protocol.REF_FILES:
-            return storage, lambda assets: RefFileRefs(storage, assets, config)
+            return storage, assets_of, lambda assets: RefFileRefs(storage, assets, config)
         case Protocol.NUMBERED_FILES | Protocol.STATE_FILE:
             # Few repositories are that old, and all others need not wait for the modules.
-            from frazil.commit.older import old_parts
+            from frazil.commit.legacy import legacy_parts
 
-            parts = old_parts(storage, generation, config, store_root)
-            return parts.objects(), parts.refs
+            found = None if isinstance(known, tuple) else known
+            parts = legacy_parts(storage, generation, config, found, store_root)
+            return parts.objects(), parts.assets, parts.refs
 
 
 def _rebuild(

@@ -21,8 +21,8 @@ from frazil.formats.legacy.ref_names import parse_ref_key
 from frazil.maintenance.ages import deletable_before, require_old
 from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage
-from frazil.storage.older.bodies import PRESERVED
-from frazil.storage.older.opening import find_old
+from frazil.storage.legacy.g2_g3 import PRESERVED
+from frazil.storage.legacy.opening import find_legacy
 from frazil.storage.read_only import ReadOnlyStorage
 from frazil.transaction.context import Context
 from frazil.upgrading.claiming import release
@@ -53,7 +53,7 @@ def clean(
     new = new_at(place)
     if new is None:
         raise cannot("there is no upgraded repository here: finish the upgrade first")
-    if find_old(place) is None and next(iter(place.list(PRESERVED)), None) is not None:
+    if find_legacy(place) is None and next(iter(place.list(PRESERVED)), None) is not None:
         # Refs of the old repository were in the way of the new one, and are gone.
         name, found = "g3", [*_preserved(place)]
         storage = place

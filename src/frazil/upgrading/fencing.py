@@ -9,7 +9,6 @@ from frazil.commit.base import MAIN, attempts, create_object, now_micros
 from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_state_file import StateFileRefs
-from frazil.commit.older import old_parts
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.codec import encode_ref
 from frazil.formats.legacy.g1_state import move_away
@@ -17,8 +16,9 @@ from frazil.formats.legacy.names import WIDE
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, RefRecord
 from frazil.ids import SnapshotId, crockford
 from frazil.maintenance.fencing import OldRefs
+from frazil.model.config import StorageRetriesSettings
 from frazil.storage.base import LostRace, require_deleted
-from frazil.storage.older.state_file import StateFile
+from frazil.storage.legacy.state_file import StateFile
 from frazil.upgrading.records import cannot, marker
 from frazil.upgrading.source import Source
 
@@ -54,7 +54,7 @@ def fence(source: Source, refs: OldRefs, target: Generation) -> bool:
     The main branch is last: while it is open, the repository is not on its way anywhere.
     """
     if isinstance(source.refs, StateFileRefs):
-        return _fence_state(source, refs, target)
+        return _fence_state(source.refs.file, refs, target)
     names = sorted(refs.branches, key=lambda name: (name == MAIN, name))
     return all(_fence_branch(source, name, refs.branches[name], target) for name in names)
 
@@ -82,8 +82,7 @@ def _fence_branch(source: Source, name: str, expected: SnapshotId, target: Gener
     return not isinstance(made, LostRace)
 
 
-def _fence_state(source: Source, refs: OldRefs, target: Generation) -> bool:
-    file = state_file(source)
+def _fence_state(file: StateFile, refs: OldRefs, target: Generation) -> bool:
     held = file.read()
     if held.state.moved_to is not None:
         return True
@@ -91,12 +90,6 @@ def _fence_state(source: Source, refs: OldRefs, target: Generation) -> bool:
     if here != {**refs.branches, **refs.tags}:
         return False
     return file.swap(held, move_away(held.state, marker(target)))
-
-
-def state_file(source: Source) -> StateFile:
-    """The state file of a repository of G1."""
-    context = source.context
-    return old_parts(context.place, context.generation, context.config).state
 
 
 # --- taking them down ---
@@ -118,14 +111,13 @@ def fences(source: Source) -> list[str]:
 def open_again(source: Source) -> None:
     """Take all fences down."""
     if isinstance(source.refs, StateFileRefs):
-        _open_state(source)
+        _open_state(source.refs.file, source.context.config.update_retries())
     for key in fences(source):
         require_deleted(source.place.delete_many([key]))
 
 
-def _open_state(source: Source) -> None:
-    file = state_file(source)
-    for _ in attempts(source.context.config.update_retries()):
+def _open_state(file: StateFile, retries: StorageRetriesSettings) -> None:
+    for _ in attempts(retries):
         held = file.read()
         if held.state.moved_to is None:
             return

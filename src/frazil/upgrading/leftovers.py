@@ -13,7 +13,7 @@ from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.model.config import RepositoryConfig
 from frazil.opening import detect, open_context
 from frazil.storage.base import Storage
-from frazil.storage.older.opening import find_old
+from frazil.storage.legacy.opening import find_legacy
 from frazil.transaction.context import Context, make_context
 from frazil.upgrading.preserving import preserved_keys, put_back
 from frazil.upgrading.publishing import COLON_REFS, renamed
@@ -103,11 +103,12 @@ def left_at(place: Storage, new: Context | None, store_root: Storage | str | Non
     Raises:
         SessionStateError: there is none.
     """
-    old = find_old(place)
+    old = find_legacy(place)
     if old is None:
         raise cannot("there are no files of an older generation here, or they were cleaned up")
     config = RepositoryConfig() if new is None else new.config
-    return Left(source_of(make_context(place, old, config, None, store_root=store_root)), new)
+    context = make_context(place, old.generation, config, None, old, store_root)
+    return Left(source_of(context), new)
 
 
 def delete_all(place: Storage, keys: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from frazil.ids import SnapshotId
 from frazil.model.nodes import ArrayNode
 from frazil.storage.assets import MANIFESTS, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Storage, fan_out
-from frazil.storage.older.bodies import PRESERVED
+from frazil.storage.legacy.g2_g3 import PRESERVED
 from frazil.upgrading.source import Source
 
 

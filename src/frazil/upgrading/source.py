@@ -18,9 +18,9 @@ from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.fencing import OldRefs
 from frazil.model.history import Micros
 from frazil.storage.base import Storage
-from frazil.storage.older.bodies import PRESERVED
-from frazil.storage.older.files import OldFiles
-from frazil.storage.older.objects import old_files
+from frazil.storage.legacy.files import LegacyFiles
+from frazil.storage.legacy.g2_g3 import PRESERVED
+from frazil.storage.legacy.objects import legacy_files
 from frazil.transaction.context import Context
 from frazil.upgrading.records import cannot
 
@@ -40,7 +40,7 @@ class Source:
     """The repository that is to be upgraded."""
 
     context: Context
-    files: OldFiles
+    files: LegacyFiles
     refs: FileRefs
 
     @property
@@ -151,7 +151,7 @@ def source_of(context: Context) -> Source:
     Raises:
         SessionStateError: it is none.
     """
-    files = old_files(context.storage)
+    files = legacy_files(context.storage)
     if files is None or not isinstance(context.refs, FileRefs):
         raise cannot("this repository is not from before spec version 1")
     return Source(context, files, context.refs)

@@ -19,7 +19,7 @@ from frazil.formats.legacy.ref_names import RefPrefix
 from frazil.formats.ref_files import FILE, REFS, branch_key
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage
-from frazil.storage.older.bodies import PRESERVED
+from frazil.storage.legacy.g2_g3 import PRESERVED
 from frazil.upgrading.claiming import release
 from frazil.upgrading.fencing import open_again
 from frazil.upgrading.leftovers import (

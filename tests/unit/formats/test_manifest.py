@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pickle
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
 import zstandard
 
 from frazil.errors import ErrorKind, FormatError
-from frazil.formats import blocks
-from frazil.formats.block_tables import Scalars, Texts, encode_tables
-from frazil.formats.blocks import LINK, Writer
-from frazil.formats.envelope import Body, FileKind, seal, unseal
-from frazil.formats.flat import Buffer
-from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest
+from frazil.flatbuf import writer as flat_writer
+from frazil.flatbuf.reader import Buffer
+from frazil.flatbuf.strided import Blocks, Scalars, Texts, encode_tables
+from frazil.flatbuf.writer import FlatWriter
+from frazil.formats.envelope import FileKind, seal, seal_table, unseal
+from frazil.formats.manifest import ARRAY_REFS, MANIFEST, Manifest, decode_manifest, encode_manifest
 from frazil.ids import ChunkId, ManifestId, NodeId
 from frazil.model.chunks import (
     ChunkRef,
@@ -27,7 +27,6 @@ from frazil.model.chunks import (
     VirtualRef,
 )
 from frazil.model.nodes import Coordinates
-from frazil.model.strings import U8
 from tests.support.manifests import Compression, search_bytes
 from tests.support.official_files import DICTIONARY, MANIFEST_V1, MANIFEST_V2
 
@@ -58,20 +57,23 @@ def refs_of(manifest: Manifest, node: NodeId = NODE) -> dict[Coordinates, ChunkR
     return dict(table.refs())
 
 
-def sealed(build: Callable[[Writer], list[Body]], spec: int = 2) -> bytes:
-    return seal(build(Writer()), FileKind.MANIFEST, spec=spec)
-
-
-def manifest_of(*arrays: tuple[NodeId, list[U8]]) -> bytes:
-    """A manifest around hand-made vectors of references."""
-
-    def build(writer: Writer) -> list[Body]:
-        links = writer.root([ID, LINK, None, b"\0"])
-        rows = writer.tables(links[1], [[node, LINK] for node, _ in arrays])
-        parts = [(row[1], part) for row, (_, part) in zip(rows, arrays, strict=True)]
-        return writer.finish(parts)
-
-    return sealed(build)
+def manifest_of(
+    *arrays: tuple[NodeId, Blocks], id: bytes | None = ID, dictionary: bytes | None = None
+) -> bytes:
+    """A manifest around hand-made references."""
+    writer = FlatWriter()
+    tables = [
+        writer.table(ARRAY_REFS, bytes(n), writer.blocks(b.places, *b.pieces)) for n, b in arrays
+    ]
+    packed = None if dictionary is None else writer.blob(dictionary)
+    root = writer.table(
+        MANIFEST,
+        None if id is None else bytes(id),
+        writer.offsets(tables),
+        packed,
+        b"\0" if packed is None else None,
+    )
+    return seal_table(writer, root, FileKind.MANIFEST, spec=2)
 
 
 class TestOfficialFiles:
@@ -108,17 +110,11 @@ class TestOfficialFiles:
             [Texts(8, np.array([0, 1], np.int32), pool, is_text=False)],
         )
 
-        def build(writer: Writer) -> list[Body]:
-            links = writer.root([ID, LINK, LINK])
-            row = writer.tables(links[1], [[NODE, LINK]])
-            writer.blob(links[2], DICTIONARY)
-            return writer.finish([(row[0][1], refs)])
-
         expected = {
             (0,): VirtualRef("s3://my-bucket/data/file-0000.nc", 0, 1),
             (1,): VirtualRef("s3://my-bucket/data/file-0001.nc", 0, 2),
         }
-        manifest = decode_manifest(sealed(build), key=KEY)
+        manifest = decode_manifest(manifest_of((NODE, refs), dictionary=DICTIONARY), key=KEY)
         table = manifest.table(NODE)
         assert table is not None
         assert table.locations[1] == "s3://my-bucket/data/file-0001.nc"
@@ -269,14 +265,8 @@ class TestLocations:
         pool = Strings(frame, np.array([len(frame)]))
         number = np.zeros(1, np.int32)
         refs = encode_tables(np.zeros((1, 1), np.uint32), [], [Texts(8, number, pool, False)])
-
-        def build(writer: Writer) -> list[Body]:
-            links = writer.root([ID, LINK, LINK])
-            row = writer.tables(links[1], [[NODE, LINK]])
-            writer.blob(links[2], dictionary)
-            return writer.finish([(row[0][1], refs)])
-
-        list(refs_of(decode_manifest(sealed(build), key=KEY)))
+        blob = manifest_of((NODE, refs), dictionary=dictionary)
+        list(refs_of(decode_manifest(blob, key=KEY)))
 
 
 class TestRefusals:
@@ -307,7 +297,7 @@ class TestRefusals:
         ids = [Scalars(4, np.zeros(2, "V12"))]
         part = encode_tables(np.array([[1, 1], [1, 2]], np.uint32), ids)
         # The second row says it has one coordinate only.
-        block = part[-1]
+        block = part.pieces[-1]
         at = len(block) - bytes(block)[::-1].index(struct.pack("<III", 2, 1, 2)[::-1]) - 12
         block[at] = 1
         self.refuse(manifest_of((NODE, part)), "rank")
@@ -329,8 +319,10 @@ class TestRefusals:
             decode_manifest(seal(b"", FileKind.SNAPSHOT, spec=2), key=KEY)
 
     def test_missing_required_fields(self) -> None:
-        self.refuse(sealed(lambda w: (w.root([None, LINK]), w.finish([]))[1]), "required field id")
-        self.refuse(sealed(lambda w: (w.root([ID, None]), w.finish([]))[1]), "field arrays")
+        self.refuse(manifest_of(id=None), "required field id")
+        writer = FlatWriter()
+        blob = seal_table(writer, writer.table(MANIFEST, bytes(ID)), FileKind.MANIFEST, spec=2)
+        self.refuse(blob, "field arrays")
 
     def test_chunk_id_decides_before_location_and_location_before_bytes(self) -> None:
         pool = Strings.of(["s3://b/k"])
@@ -344,7 +336,7 @@ class TestRefusals:
         assert refs_of(second) == {(0,): VirtualRef("s3://b/k", 0, 0)}
 
     def test_too_many_references_ask_for_a_split(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(blocks, "MAX_BODY", 100_000)
+        monkeypatch.setattr(flat_writer, "MAX_SIZE", 100_000)
         rows = np.arange(3000)
         coords = rows.reshape(-1, 1).astype(np.uint32)
         ids = np.zeros((3000, 12), np.uint8)
@@ -353,7 +345,7 @@ class TestRefusals:
         assert caught.value.kind == ErrorKind.SERIALIZATION
 
     def test_one_long_location_counts_for_every_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(blocks, "MAX_BODY", 100_000)
+        monkeypatch.setattr(flat_writer, "MAX_SIZE", 100_000)
         coords = np.arange(200).reshape(-1, 1).astype(np.uint32)
         numbers = np.zeros(200, np.int32)
         table = ChunkTable.virtual(coords, numbers, ["s3://b/" + "x" * 600], 0, 1)

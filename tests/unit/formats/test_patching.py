@@ -97,11 +97,19 @@ def test_other_forms_of_manifests_need_columns(monkeypatch: pytest.MonkeyPatch) 
     assert packed.patched(NEW, NODE, changes, key=NEW_KEY) is None
     both = encode_manifest(OLD, {NODE: table(), OTHER: table()}, spec=2)
     assert decode_manifest(both, key=KEY).patched(NEW, NODE, changes, key=NEW_KEY) is None
-    assert (
-        opened().patched(ManifestId(12), NODE, changes, key=NEW_KEY) is None
-    )  # its turn to be made anew
-    monkeypatch.setattr(patching, "MAX_BODY", 100_000)
+    monkeypatch.setattr(patching, "MAX_SIZE", 100_000)
     assert opened().patched(NEW, NODE, changes, key=NEW_KEY) is None
+
+
+def test_a_manifest_that_has_grown_by_an_eighth_needs_columns() -> None:
+    manifest: Manifest | None = opened()
+    changes = ChunkTable.from_refs(2, [((3, 4), InlineRef(bytes(20_000)))])
+    sizes = []
+    while manifest is not None:
+        sizes.append(len(unseal(manifest.seal(spec=2), FileKind.MANIFEST, key=KEY).body))
+        manifest = manifest.patched(NEW, NODE, changes, key=NEW_KEY)
+    assert 9 / 8 * sizes[0] < sizes[-1] < 9 / 8 * sizes[0] + 25_000
+    assert len(sizes) > 5
 
 
 def test_errors_of_a_patched_manifest_name_its_own_file() -> None:

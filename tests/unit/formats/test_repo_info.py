@@ -8,9 +8,14 @@ from dataclasses import replace
 import pytest
 
 from frazil.errors import ErrorKind, FormatError, SnapshotNotFoundError
+from frazil.flatbuf.reader import I32, U16, U64, Buffer, Table
 from frazil.formats.envelope import FileKind, seal, unseal
-from frazil.formats.flat import I32, U16, U64, Buffer, Table
-from frazil.formats.repo_info import decode_repo_info, encode_repo_info, snapshot_table
+from frazil.formats.repo_info import (
+    decode_repo_info,
+    encode_repo_info,
+    snapshot_table,
+    write_repo_info,
+)
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.model.history import (
     BranchCreated,
@@ -295,7 +300,7 @@ def test_an_object_that_grows_is_written_like_one_made_at_once(limit: int) -> No
             snapshots=grown.snapshots.with_entry(entry),
             branches={**grown.branches, "main": entry.id},
         )
-        blob = encode_repo_info(grown)
+        blob, grown = write_repo_info(grown)
         fresh = replace(
             grown,
             snapshots=snapshot_table(grown.snapshots.entries()),
@@ -310,8 +315,8 @@ def test_an_object_that_grows_is_written_like_one_made_at_once(limit: int) -> No
 
 
 def test_an_object_that_shrinks_is_written_anew() -> None:
-    encode_repo_info(SAMPLE)
-    smaller = SAMPLE.snapshots.reparent({ZEROS: (None, [])}).without([SECOND])
+    _, written = write_repo_info(SAMPLE)
+    smaller = written.snapshots.reparent({ZEROS: (None, [])}).without([SECOND])
     info = replace(SAMPLE, snapshots=smaller, tags={}, branches={"main": ZEROS})
     assert again(info) == info
     assert b"second" not in unseal(encode_repo_info(info), FileKind.REPO_INFO, key=KEY).body

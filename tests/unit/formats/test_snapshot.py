@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
+from frazil.flatbuf.reader import Buffer
 from frazil.formats.envelope import FileKind, seal, unseal
-from frazil.formats.flat import Buffer
 from frazil.formats.snapshot import decode_snapshot, encode_snapshot
 from frazil.ids import INITIAL_SNAPSHOT_ID, ManifestId, NodeId, SnapshotId
 from frazil.model.history import MAX_MICROS, ManifestFile, Snapshot

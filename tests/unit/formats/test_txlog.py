@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from frazil.errors import FormatError
-from frazil.formats.block_tables import encode_tables
-from frazil.formats.blocks import LINK, Writer
-from frazil.formats.envelope import FileKind, seal, unseal
-from frazil.formats.flat import Buffer
-from frazil.formats.txlog import ID_LISTS, decode_log, encode_log
+from frazil.flatbuf.reader import Buffer
+from frazil.flatbuf.strided import encode_tables
+from frazil.flatbuf.writer import FlatWriter
+from frazil.formats.envelope import FileKind, seal, seal_table, unseal
+from frazil.formats.txlog import ARRAY_CHUNKS, ID_LISTS, LOG, decode_log, encode_log
 from frazil.ids import INITIAL_SNAPSHOT_ID, NodeId, SnapshotId
 from frazil.model.history import Move, TransactionLog
 from tests.support.official_files import INITIAL_LOG_V2, LOG_V1, LOG_V2
@@ -29,16 +29,14 @@ def contents(log: TransactionLog) -> dict[str, object]:
 
 def log_with_chunks(*lists: tuple[NodeId, list[list[int]]]) -> bytes:
     """A log whose chunk lists are exactly these, in this order."""
-    writer = Writer()
-    links = writer.root([ID, *[LINK] * 7])
-    for slot in range(1, 7):
-        writer.blob(links[slot], b"")
-    rows = writer.tables(links[7], [[node, LINK] for node, _ in lists])
-    parts = [
-        (row[1], encode_tables(np.array(coords or np.zeros((0, 1)), np.uint32)))
-        for row, (_, coords) in zip(rows, lists, strict=True)
-    ]
-    return seal(writer.finish(parts), FileKind.TRANSACTION_LOG, spec=1)
+    writer = FlatWriter()
+    tables = []
+    for node, coords in lists:
+        places, pieces = encode_tables(np.array(coords or np.zeros((0, 1)), np.uint32))
+        tables.append(writer.table(ARRAY_CHUNKS, bytes(node), writer.blocks(places, *pieces)))
+    ids = [writer.structs(b"", 0, 1)] * 6
+    root = writer.table(LOG, bytes(ID), *ids, writer.offsets(tables))
+    return seal_table(writer, root, FileKind.TRANSACTION_LOG, spec=1)
 
 
 class TestOfficialFiles:
@@ -131,9 +129,8 @@ class TestRefusals:
             decode_log(log_with_chunks((NODES[0], [[1]]), (NODES[0], [[2]])), key=KEY)
 
     def test_missing_list(self) -> None:
-        writer = Writer()
-        writer.root([ID])
-        blob = seal(writer.finish([]), FileKind.TRANSACTION_LOG, spec=2)
+        writer = FlatWriter()
+        blob = seal_table(writer, writer.table(LOG, bytes(ID)), FileKind.TRANSACTION_LOG, spec=2)
         with pytest.raises(FormatError, match="missing required field new_groups") as caught:
             decode_log(blob, key=KEY)
         assert caught.value.facts["key"] == KEY

@@ -10,10 +10,10 @@ import numpy as np
 
 from frazil.commit.base import OVERWRITTEN, backup_name, now_micros
 from frazil.commit.by_repo_object import REPO_KEY
-from frazil.formats.block_tables import encode_tables
-from frazil.formats.blocks import LINK, Writer
-from frazil.formats.envelope import FileKind, seal, unseal
-from frazil.formats.manifest import encode_manifest
+from frazil.flatbuf.strided import encode_tables
+from frazil.flatbuf.writer import FlatWriter
+from frazil.formats.envelope import FileKind, seal, seal_table, unseal
+from frazil.formats.manifest import ARRAY_REFS, MANIFEST, encode_manifest
 from frazil.formats.snapshot import encode_snapshot
 from frazil.fsck import Code
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
@@ -358,11 +358,13 @@ def references_out_of_order(sick: Sick) -> None:
 
 @defect(Code.CHUNK_NOWHERE)
 def reference_to_nothing(sick: Sick) -> None:
-    writer = Writer()
-    links = writer.root([sick.manifest_id(), LINK, None, b"\0"])
-    (refs,) = writer.tables(links[1], [[sick.node("/a").id, LINK]])
-    body = writer.finish([(refs[1], encode_tables(np.arange(4, dtype=np.uint32).reshape(4, 1)))])
-    sick.storage.put(sick.manifest_key(), seal(body, FileKind.MANIFEST, spec=sick.spec))
+    writer = FlatWriter()
+    places, pieces = encode_tables(np.arange(4, dtype=np.uint32).reshape(4, 1))
+    array = writer.table(ARRAY_REFS, bytes(sick.node("/a").id), writer.blocks(places, *pieces))
+    arrays = writer.offsets([array])
+    root = writer.table(MANIFEST, bytes(sick.manifest_id()), arrays, None, b"\0")
+    blob = seal_table(writer, root, FileKind.MANIFEST, spec=sick.spec)
+    sick.storage.put(sick.manifest_key(), blob)
 
 
 def some_table(*indices: tuple[int, ...], length: int = 8) -> ChunkTable:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from frazil.commit.by_repo_object import REPO_KEY
+from frazil.flatbuf.reader import Buffer, Table
 from frazil.formats.envelope import HEADER, FileKind, seal, unseal
-from frazil.formats.flat import Buffer, Table
 from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.formats.repo_info import decode_repo_info, encode_repo_info
 from frazil.formats.snapshot import decode_snapshot, encode_snapshot
@@ -155,7 +155,7 @@ class Sick:
 
         def edit(body: bytearray) -> None:
             assert one in body
-            mark = b"\xff" * len(one)
+            mark = b"\xfe" * len(one)
             body[:] = body.replace(one, mark).replace(other, one).replace(mark, other)
 
         self.storage.put(key, patched(blob, FileKind(blob[37]), edit))

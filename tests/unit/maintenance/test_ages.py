@@ -141,7 +141,7 @@ def test_an_age_is_no_less_than_zero(storage: MemoryStorage) -> None:
     with pytest.raises(InvalidInputError, match="negative"):
         repo.garbage_collect(later(), unsafe_minimum_age=timedelta(seconds=-1))
     assert parse_age("12h") == timedelta(hours=12)
-    with pytest.raises(InvalidInputError, match="no age"):
+    with pytest.raises(InvalidInputError, match="must be an age"):
         parse_age("yesterday")
 
 

@@ -16,7 +16,7 @@ COUNT = 40
 @pytest.fixture(params=[1, 2])
 def repository(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Repository:
     """Opened anew, so that references are not decoded yet."""
-    monkeypatch.setattr(patching, "FROM_REFS", 10)
+    monkeypatch.setattr(patching, "PATCHED_FROM", 10)
     storage = MemoryStorage()
     session = Repository.create(storage, spec_version=request.param).writable_session("main")
     write_keys(session, {"a/zarr.json": array_document(COUNT + 5)})

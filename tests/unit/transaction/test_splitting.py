@@ -35,7 +35,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splitting, "SPLIT_ABOVE", 1000)
     monkeypatch.setattr(splitting, "UNITE_BELOW", 250)
     monkeypatch.setattr(splitting, "REFS_PER_MANIFEST", 128)
-    monkeypatch.setattr(patching, "FROM_REFS", 20)
+    monkeypatch.setattr(patching, "PATCHED_FROM", 20)
 
 
 TELLING = ["3e-27" if spec == "g3" else spec for spec in ALL]

@@ -1,4 +1,4 @@
-"""Attributes that live in files of their own, put into the documents of the nodes they are of."""
+"""Attribute files of G2 and G3, and attributes put into the documents of the nodes they are of."""
 
 from __future__ import annotations
 
@@ -6,9 +6,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from frazil.errors import FormatError
-from frazil.formats.legacy.records import SnapshotRecord
+from frazil.formats.envelope import FileKind
+from frazil.formats.legacy.header import refuse_flat, unwrap
+from frazil.formats.legacy.messages import unpack_message
+from frazil.formats.legacy.records import Dialect, SnapshotRecord
+from frazil.formats.legacy.snapshots import parse_json
+from frazil.formats.legacy.structs import Document
 from frazil.formats.legacy.zarr_fields import put_attributes
 from frazil.model.history import Metadata
+
+
+def decode_attributes(blob: bytes, *, key: str, dialect: Dialect) -> tuple[Metadata, ...]:
+    """Read an attribute file of a repository; a single map counts as a list of one.
+
+    Raises:
+        FormatError: the file is damaged or of another kind.
+    """
+    wrapping, body = unwrap(blob, FileKind.ATTRIBUTES, key=key)
+    if wrapping.header:
+        refuse_flat(body, key=key)
+    document = Document(key, dialect.generation)
+    # No MessagePack list or map begins with a bracket.
+    is_json = body[:1] in (b"[", b"{")
+    if is_json:
+        value = parse_json(document, body)
+    else:
+        value = unpack_message(body, key=key, packed=wrapping.size)
+    items = [value] if isinstance(value, Mapping) else document.items(value, "attributes")
+    return tuple(document.metadata(each, "attributes") for each in items)
 
 
 def with_attributes(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.formats.legacy.attribute_files import decode_attributes, encode_attributes
+from frazil.formats.legacy.attributes import decode_attributes
 from frazil.formats.legacy.logs import decode_log, encode_log, from_log, to_log
 from frazil.formats.legacy.manifests import check_reference, decode_manifest, encode_manifest
 from frazil.formats.legacy.refs import decode_ref, encode_ref
@@ -15,7 +15,6 @@ __all__ = [
     "decode_manifest",
     "decode_ref",
     "decode_snapshot",
-    "encode_attributes",
     "encode_log",
     "encode_manifest",
     "encode_ref",

@@ -6,8 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from frazil.errors import ErrorKind, FormatError
-from frazil.formats.legacy.g1_coords import FIXED, OVI1, decode_coord
+from frazil.formats.legacy.g1_coords import OVI1, decode_as
 from frazil.formats.legacy.g1_schemas import COORD_KEY, PROFILE_KEY, read_table
 from frazil.formats.legacy.header import Wrapping, unwrap
 from frazil.formats.legacy.logs import FIELDS as LOG_FIELDS
@@ -153,11 +155,9 @@ def _cell(name: str, value: Value, encoding: str) -> Value:
 
 
 def _coords(raw: bytes, encoding: str) -> Value:
-    width = FIXED.get(encoding)
-    if width is not None:
-        starts = range(0, len(raw), width)
-        return [int.from_bytes(raw[at : at + width], "big") for at in starts]
+    data, ends = np.frombuffer(raw, np.uint8), np.array([len(raw)], np.int64)
     try:
-        return list(decode_coord(raw))
+        indices, _ = decode_as(encoding, data, np.zeros(1, np.int64), ends, key="")
     except FormatError:
         return raw.hex()
+    return indices[0].tolist()

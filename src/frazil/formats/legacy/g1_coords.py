@@ -10,7 +10,6 @@ fixed width, in either order of bytes, or seven bits a byte with the lowest firs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -29,7 +28,6 @@ LEB128: Final = "leb128"
 FIXED: Final = {"u8": 1, "be16": 2, "be32": 4, "be64": 8, "le16": 2, "le32": 4, "le64": 8}
 """Encodings of a fixed width, with the bytes of an index."""
 ENCODINGS: Final = (OVI1, LEB128, *FIXED)
-LONGEST: Final = 9
 FEW_CELLS: Final = 1 << 24
 """Indices that are decoded however unlike the ranks of coordinates are."""
 BASES: Final = tuple(sum(1 << 7 * shorter for shorter in range(1, size)) for size in range(1, 10))
@@ -39,43 +37,6 @@ _SIZE_OF: Final = np.array(
 )
 """Bytes of an index by the first of them."""
 _LEADING: Final = tuple(0xFF << 9 - size & 0xFF for size in range(1, 9))
-
-
-# --- one coordinate ---
-
-
-def encode_coord(coords: Sequence[int]) -> bytes:
-    """One coordinate in `ovi1`."""
-    return b"".join(map(_encode_index, coords))
-
-
-def _encode_index(value: int) -> bytes:
-    size = next(size for size in range(LONGEST, 0, -1) if value >= BASES[size - 1])
-    payload = value - BASES[size - 1]
-    if size == LONGEST:
-        return b"\xff" + payload.to_bytes(8, "big")
-    return (payload | _LEADING[size - 1] << 8 * (size - 1)).to_bytes(size, "big")
-
-
-def decode_coord(raw: bytes) -> tuple[int, ...]:
-    """Undo `encode_coord`.
-
-    Raises:
-        FormatError: the bytes end within an index, or it has more than 64 bits.
-    """
-    found, at = [], 0
-    while at < len(raw):
-        size = int(_SIZE_OF[raw[at]])
-        piece = raw[at : at + size]
-        if len(piece) < size:
-            raise _damaged("a coordinate ends within an index", "")
-        bits = int.from_bytes(piece[1:] if size == LONGEST else piece, "big")
-        payload = bits if size == LONGEST else bits & ((1 << 7 * size) - 1)
-        if payload + BASES[size - 1] >> 64:
-            raise _damaged("an index has more than 64 bits", "")
-        found.append(payload + BASES[size - 1])
-        at += size
-    return tuple(found)
 
 
 def _damaged(problem: str, key: str) -> FormatError:

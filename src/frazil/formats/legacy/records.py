@@ -98,11 +98,6 @@ class Dialect(StrEnum):
         """Whether virtual references keep an ETag or a time of change."""
         return self in LOGGED and self is not Dialect.G3B
 
-    @property
-    def has_tombstones(self) -> bool:
-        """Whether readers of that age knew of deleted tags."""
-        return self is Dialect.G3I
-
 
 _READ_ONLY: Final = frozenset(
     {Dialect.G1_LIBRARY, Dialect.G2_NODES, Dialect.G2_MIXED, Dialect.G3_MAPS}
@@ -223,7 +218,7 @@ class ManifestRecord:
     """The references of some arrays.
 
     An old writer's bug put references of other arrays under a node. Those of another rank than
-    most are in `strays`; `references_of` finds the right ones once the grid is known.
+    most are in `strays`; whoever knows the grid of the array finds the right ones.
     """
 
     tables: Mapping[NodeId, ChunkTable]
@@ -270,21 +265,3 @@ class RefRecord:
     """set by an upgrade: the spec the branch lives on in"""
     is_deleted: bool = False
     """the branch ends here; a later file makes it again"""
-
-
-def references_of(
-    manifest: ManifestRecord, node_id: NodeId, grid: Sequence[int]
-) -> tuple[ChunkTable, int]:
-    """The references of an array that lie in its grid, and how many others were dropped."""
-    found = [manifest.tables[node_id]] if node_id in manifest.tables else []
-    found += manifest.strays.get(node_id, ())
-    total = sum(map(len, found))
-    table = next((each for each in found if each.ndim == len(grid)), None)
-    if table is None:
-        return ChunkTable.empty(len(grid)), total
-    if grid:
-        limits = np.maximum(np.array(grid, np.uint64), 1)
-        inside = np.asarray((table.coords < limits).all(axis=1), bool)
-        if not inside.all():
-            table = table.take(inside)
-    return table, total - len(table)

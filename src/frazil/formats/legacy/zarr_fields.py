@@ -98,16 +98,6 @@ class NodeFields:
 # --- checks ---
 
 
-def check_representable(generation: LegacyGeneration, document: bytes) -> None:
-    """Refuse a document that a generation cannot hold.
-
-    Raises:
-        InvalidInputError: it cannot, with kind NOT_REPRESENTABLE and the `field` that is too much,
-            or the document is not that of a Zarr v3 node.
-    """
-    parse_fields(generation, document)
-
-
 def cannot_hold(generation: LegacyGeneration, field: str, why: str) -> InvalidInputError:
     """The error for what a generation has no room for."""
     return InvalidInputError(

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, Unpack
 
+from frazil import texts
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.ingestion.encoding import compressors
 from frazil.ingestion.formats import parse_format
 from frazil.ingestion.pipeline import FAIL, REFUSE, SKIP, TELL, Request
 from frazil.ingestion.pipeline import ingest as run_ingest
@@ -169,13 +169,8 @@ def _wanted(wishes: Wishes) -> Wanted:
     compressor, concat_dim = wishes.get("compressor"), wishes.get("concat_dim")
     if mode not in _MODES:
         raise _no_choice("mode", mode, _MODES)
-    try:
-        compressors(compressor)
-    except ValueError:
-        raise InvalidInputError(
-            f"there is no compressor {compressor!r}; write zstd:9, gzip:5, blosc:lz4:5 or none",
-            kind=ErrorKind.INVALID_OPTION,
-        ) from None
+    if compressor is not None:
+        texts.read("the compressor", texts.compressor, compressor)
     for dim, length in chunks.items():
         if length == 0 or length < -1:
             raise InvalidInputError(

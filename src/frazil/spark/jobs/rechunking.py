@@ -32,10 +32,10 @@ from frazil.session import Session
 from frazil.spark import tasks, worker
 from frazil.spark.jobs.rechunk_plan import SHARE, Box, Chunks, Plan, plan_array
 from frazil.spark.location import Location, Pinned, open_pinned
-from frazil.spark.options.texts import size
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Gathered, JobReport, Options, Part, Progress
 from frazil.spelling import listed, nearest
+from frazil.texts import size
 from frazil.transaction.working import WorkingState
 
 if TYPE_CHECKING:

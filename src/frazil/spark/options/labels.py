@@ -7,17 +7,19 @@ isel    time=0:10, lat=[3, 5], lon=-1
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from frazil.spark.reading.where import Condition, Positions, both, pointing
 from frazil.spelling import meant, unknown
+from frazil.texts import position, span
+from frazil.texts import text as given
 
 _ITEM: Final = re.compile(
     r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d][\w.\-]*))\s*=\s*"
     r"(?P<value>\[[^\]]*\]|(?:'[^']*'|[^,'\[\]])+)\s*(?:,|$)"
 )
-_RANGE: Final = re.compile(r"\s*(-?\d+)?\s*:\s*(-?\d+)?\s*(?::\s*(\d+)?\s*)?")
 
 
 def _items(text: str, option: str) -> list[tuple[str, str, int]]:
@@ -32,39 +34,46 @@ def _items(text: str, option: str) -> list[tuple[str, str, int]]:
     return found
 
 
-def parse_isel(text: str, sizes: dict[str, int]) -> Condition | None:
-    """Read positions; negative ones count from the end.
+@dataclass(frozen=True, slots=True)
+class Isel:
+    """Positions along dimensions, as they were written."""
+
+    text: str
+    items: tuple[tuple[str, str, int], ...]
+
+    def condition(self, sizes: Mapping[str, int]) -> Condition | None:
+        """The condition on dimensions of some sizes; negative positions count from the end.
+
+        Raises:
+            InvalidInputError: there is no such dimension, or no such place along it.
+        """
+        found: Condition | None = None
+        for called, written, at in self.items:
+            name = meant(called, sizes)
+            if name is None:
+                raise pointing(self.text, at, unknown("dimension", called, sizes), "isel")
+            found = both(found, _positions(name, written, sizes[name], self.text, at))
+        return found
+
+
+def parse_isel(text: str) -> Isel:
+    """Read positions by dimension.
 
     Raises:
-        InvalidInputError: the text cannot be read, or names no dimension or no place of one.
+        InvalidInputError: the text cannot be read.
     """
-    found: Condition | None = None
-    for given, written, at in _items(text, "isel"):
-        name = meant(given, sizes)
-        if name is None:
-            raise pointing(text, at, unknown("dimension", given, sizes), "isel")
-        found = both(found, _positions(name, written, sizes[name], text, at))
-    return found
+    return Isel(text, tuple(_items(given(text), "isel")))
 
 
 def _positions(name: str, written: str, size: int, text: str, at: int) -> Positions:
-    span = _RANGE.fullmatch(written)
-    if span is not None:
-        step = int(span[3] or 1)
-        if step == 0:
-            raise pointing(text, at, "a step cannot be 0", "isel")
-        start, stop, _ = slice(
-            None if span[1] is None else int(span[1]), None if span[2] is None else int(span[2])
-        ).indices(size)
-        return Positions(name, start, stop, step)
-    numbers = re.fullmatch(r"\[?((?:\s*-?\d+\s*,?)+)\]?", written)
-    if numbers is None:
-        raise pointing(text, at, "a number, START:STOP:STEP or [A, B] is expected", "isel")
-    chosen = [int(n) for n in re.findall(r"-?\d+", numbers[1])]
-    for number in chosen:
-        if not -size <= number < size:
-            raise pointing(text, at, f"{number} is outside of {name!r}, {size} long", "isel")
-    return Positions(name, 0, 0, 1, tuple(sorted({n % size for n in chosen})))
+    try:
+        if written.startswith("["):
+            chosen = {position(part, size) for part in written.strip("[], ").split(",")}
+            return Positions(name, 0, 0, 1, tuple(sorted(chosen)))
+        found = span(written, size)
+    except ValueError as error:
+        raise pointing(text, at, f"{name!r}: {error.args[0]}", "isel") from None
+    return Positions(name, found.start, found.stop, found.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +87,22 @@ class Labels:
     at: int = 0
 
 
-def parse_sel(text: str) -> list[Labels]:
+@dataclass(frozen=True, slots=True)
+class Sel:
+    """Labels along dimensions, with the text that they were read from."""
+
+    text: str
+    labels: tuple[Labels, ...]
+
+
+def parse_sel(text: str) -> Sel:
     """Read labels; what they mean depends on the coordinate.
 
     Raises:
         InvalidInputError: the text cannot be read.
     """
     found = []
-    for name, written, at in _items(text, "sel"):
+    for name, written, at in _items(given(text), "sel"):
         if written.startswith("["):
             parts = [_unquoted(part) for part in re.findall(r"'[^']*'|[^,\[\]]+", written)]
             found.append(Labels(name, tuple(parts), at=at))
@@ -99,7 +116,7 @@ def parse_sel(text: str) -> list[Labels]:
             found.append(Labels(name, (), _unquoted(low) or None, _unquoted(high) or None, at))
         else:
             found.append(Labels(name, (_unquoted(written),), at=at))
-    return found
+    return Sel(text, tuple(found))
 
 
 _CLOCK: Final = r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?"

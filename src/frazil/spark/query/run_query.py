@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import logging
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from frazil.spark.reading.variables import Group, load_group, with_texts
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tables.metadata import TABLES
 from frazil.spark.tasks import Options
+from frazil.texts import json_float
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -265,9 +265,8 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
 
 def _plain(value: object) -> object:
     match value:
-        case float() if not math.isfinite(value):
-            # As in Spark's own JSON; null would be NULL.
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case float():
+            return json_float(value)  # as in Spark's own JSON; null would be NULL
         case bytes() | bytearray():
             return base64.b64encode(bytes(value)).decode()
         case datetime() | date():

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.spark.reading.cf import Decoded, Mask
+from frazil.cf.decoding import Decoded, Mask
 from frazil.spark.reading.columns import cast, is_fixed_width, to_arrow
-from frazil.spark.reading.planning import REGION_CELLS, Region, axis_values
+from frazil.spark.reading.partitions import REGION_CELLS, Region, axis_values
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.selecting import Look, Numbers, axis_mask, matches
 from frazil.spark.reading.stored import (

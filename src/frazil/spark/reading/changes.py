@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.bulk.layout import array_layout
-from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
+from frazil.cf.decoding import Mask, Values
+from frazil.errors import InvalidInputError, NotFoundError, invalid_option, unsuitable
 from frazil.ids import SnapshotId
 from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.spark.location import Pinned
-from frazil.spark.options import table as known
-from frazil.spark.options.parsing import Options, invalid_option
-from frazil.spark.options.table import Option
-from frazil.spark.reading.cf import Mask, Values
-from frazil.spark.reading.planning import BlockGrid, Region
+from frazil.spark.options.table import ReadRequest
+from frazil.spark.reading.partitions import BlockGrid, Region
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.stored import Places, chosen_of, length_of, numbers_of, read_stored
 from frazil.spark.reading.variables import variable_of
@@ -28,38 +26,52 @@ from frazil.spark.worker import session
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
 LATEST: Final = "latest"
-_BEGINNINGS: Final = (known.START_SNAPSHOT, known.STARTING_VERSION, known.STREAM_FROM)
+_BEGINNINGS: Final = {
+    "start-snapshot-id": "start_snapshot",
+    "startingVersion": "starting_version",
+    "stream-from-timestamp": "stream_from",
+}
+"""The options that tell since when changes count, and the fields that have them."""
 
 
-def beginning(options: Options) -> Option[Any] | None:
+def beginning(request: ReadRequest) -> str | None:
     """The option that tells since when changes count; None when there is none.
 
     Raises:
         InvalidInputError: there are several.
     """
-    given = [option for option in _BEGINNINGS if option in options]
+    given = [name for name, field in _BEGINNINGS.items() if getattr(request, field) is not None]
     if len(given) > 1:
-        names = " and ".join(repr(option.name) for option in given)
+        names = " and ".join(map(repr, given))
         raise invalid_option(f"the beginning is given more than once, by {names}")
     return given[0] if given else None
 
 
-def require_beginning(options: Options) -> None:
+def starts_latest(request: ReadRequest) -> bool:
+    """Whether only changes count that come after the stream has begun."""
+    return LATEST in (request.start_snapshot, request.starting_version)
+
+
+def require_beginning(request: ReadRequest) -> None:
     """Refuse options about changes where nothing says that changes are to be read.
 
     Raises:
         InvalidInputError: there is one.
     """
-    if beginning(options) is None:
-        for option in (known.END_SNAPSHOT, known.SKIP_CHANGES, known.IGNORE_DELETES):
-            if option in options:
-                raise invalid_option(
-                    f"option {option.name!r} is about changes; one of "
-                    f"{', '.join(repr(each.name) for each in _BEGINNINGS)} says since when"
-                )
+    about_changes = {
+        "end-snapshot-id": request.end_snapshot,
+        "skipChangeCommits": request.skip_changes,
+        "ignoreDeletes": request.ignore_deletes,
+    }
+    given = next((name for name, value in about_changes.items() if value), None)
+    if given is not None and beginning(request) is None:
+        raise invalid_option(
+            f"option {given!r} is about changes; one of {', '.join(map(repr, _BEGINNINGS))} says "
+            "since when"
+        )
 
 
-def starts_after(repository: Repository, options: Options, last: str) -> str | None:
+def starts_after(repository: Repository, request: ReadRequest, last: str) -> str | None:
     """The snapshot after which changes count, looking back from another; None for all of them.
 
     `start-snapshot-id` is that snapshot, as Iceberg has it; `startingVersion` is the first one
@@ -68,18 +80,17 @@ def starts_after(repository: Repository, options: Options, last: str) -> str | N
     Raises:
         InvalidInputError: it is not in the history.
     """
-    option = beginning(options)
-    if option is None:
+    if beginning(request) is None:
         return None
-    if option is known.STREAM_FROM:
-        moment = options[known.STREAM_FROM]
+    moment = request.stream_from
+    if moment is not None:
         earlier = (c.id for c in repository.ancestry(snapshot_id=last) if c.written_at < moment)
         return next(earlier, None)
-    first = repository.resolve(options[option])
+    first = repository.resolve(request.start_snapshot or request.starting_version or "")
     found = next((c for c in repository.ancestry(snapshot_id=last) if c.id == first), None)
     if found is None:
         raise invalid_option(f"snapshot {first} is no ancestor of {last}")
-    return found.id if option is known.START_SNAPSHOT else found.parent_id
+    return found.id if request.start_snapshot is not None else found.parent_id
 
 
 def changed_blocks(owner: Session, scan: Scan, grid: BlockGrid) -> Numbers:
@@ -90,10 +101,9 @@ def changed_blocks(owner: Session, scan: Scan, grid: BlockGrid) -> Numbers:
     """
     log = owner.state.context.assets.log(SnapshotId.parse(owner.snapshot_id))
     if log is None:
-        raise InvalidInputError(
+        raise unsuitable(
             f"what snapshot {owner.snapshot_id} changed is not recorded any more; start the "
-            "stream anew",
-            kind=ErrorKind.UNSUITABLE_DATA,
+            "stream anew"
         )
     found = [np.zeros(0, np.int64)]
     for column in scan.data_columns():

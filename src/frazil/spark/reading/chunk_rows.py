@@ -7,26 +7,25 @@ inside it are null.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.cf.decoding import Decoded
+from frazil.errors import unsuitable
 from frazil.session import Session
 from frazil.spark.location import Pinned, Target
-from frazil.spark.options import table as known
-from frazil.spark.options.parsing import Options
+from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.cells import Cut, narrow
-from frazil.spark.reading.cf import Decoded
 from frazil.spark.reading.columns import arrow_schema, spark_type, to_arrow
-from frazil.spark.reading.planning import BlockGrid, plan_blocks, plan_ranges
+from frazil.spark.reading.partitions import BlockGrid, plan_blocks, plan_ranges
 from frazil.spark.reading.scan import Scan, make_scan
 from frazil.spark.reading.stored import length_of, numbers_of, read_stored
 from frazil.spark.reading.variables import load_group
-from frazil.spelling import listed, meant, nearest
+from frazil.spelling import meant, unknown
 
 LONGS: Final = t.ArrayType(t.LongType())
 FIELDS: Final = ("variable", "chunk_index", "offset", "shape", "dtype", "values")
@@ -56,36 +55,28 @@ def make_chunk_scan(
     session: Session,
     target: Target,
     pinned: Pinned,
-    options: Options,
+    request: ReadRequest,
     asked: t.StructType | None = None,
 ) -> ChunkScan:
     """Work out which chunks of which variables a user asked for."""
     group, single = load_group(session, target.node)
-    named = options.get(known.VARIABLES) or ((single,) if single else group.data_names)
-    per_variable = {k: v for k, v in options.values.items() if k != known.COLUMNS.name}
-    scans = []
-    for name in named:
-        own = Options(
-            {**per_variable, known.VARIABLES.name: (name,), known.LAYOUT.name: "cells"},
-            options.storage,
-            options.virtual,
-        )
-        scans.append(make_scan(session, target, pinned, own))
-    as_bytes = options.get(known.VALUES) == "binary"
-    names = tuple(f.name for f in asked.fields) if asked is not None else options.get(known.COLUMNS)
+    named = request.variables or ((single,) if single else group.data_names)
+    own = replace(request, layout="cells", columns=None)
+    scans = [make_scan(session, target, pinned, replace(own, variables=(name,))) for name in named]
+    as_bytes = request.values == "binary"
+    names = tuple(f.name for f in asked.fields) if asked is not None else request.columns
     chosen = tuple(meant(name, FIELDS) or name for name in names or FIELDS)
-    schema = _schema(scans, chosen, options, as_bytes=as_bytes)
+    schema = _schema(scans, chosen, request, as_bytes=as_bytes)
     if asked is not None and [f.dataType for f in asked] != [f.dataType for f in schema]:
-        raise InvalidInputError(
-            f"the schema does not fit layout=chunks, whose columns are {schema.simpleString()}",
-            kind=ErrorKind.UNSUITABLE_DATA,
+        raise unsuitable(
+            f"the schema does not fit layout=chunks, whose columns are {schema.simpleString()}"
         )
     grids = tuple(plan_blocks(scan, scan.data_columns() or scan.columns) for scan in scans)
     return ChunkScan(tuple(scans), grids, as_bytes, asked if asked is not None else schema)
 
 
 def _schema(
-    scans: list[Scan], names: tuple[str, ...], options: Options, *, as_bytes: bool
+    scans: list[Scan], names: tuple[str, ...], request: ReadRequest, *, as_bytes: bool
 ) -> t.StructType:
     kinds: dict[str, t.DataType] = {
         "variable": t.StringType(),
@@ -95,26 +86,21 @@ def _schema(
         "dtype": t.StringType(),
     }
     if "values" in names:
-        kinds["values"] = t.BinaryType() if as_bytes else _element(scans, options)
+        kinds["values"] = t.BinaryType() if as_bytes else _element(scans, request)
     for name in names:
         if name not in kinds:
-            raise InvalidInputError(
-                f"no column {name!r} with layout=chunks{nearest(name, FIELDS)} "
-                f"(there are {listed(FIELDS)})",
-                kind=ErrorKind.UNSUITABLE_DATA,
-            )
+            raise unsuitable(unknown("column", name, FIELDS, " with layout=chunks"))
     return t.StructType([t.StructField(name, kinds[name]) for name in names])
 
 
-def _element(scans: list[Scan], options: Options) -> t.DataType:
-    instants = options.get(known.TIMESTAMPS) == "utc"
+def _element(scans: list[Scan], request: ReadRequest) -> t.DataType:
+    instants = request.timestamps == "utc"
     kinds = {_data(scan).name: spark_type(_data(scan).dtype, instants=instants) for scan in scans}
     if len({kind.simpleString() for kind in kinds.values()}) > 1:
         told = ", ".join(f"{name}: {kind.simpleString()}" for name, kind in kinds.items())
-        raise InvalidInputError(
+        raise unsuitable(
             f"variables of different types cannot share a column ({told}); choose with option "
-            "'variables', or read bytes with values=binary",
-            kind=ErrorKind.UNSUITABLE_DATA,
+            "'variables', or read bytes with values=binary"
         )
     return t.ArrayType(next(iter(kinds.values()), t.DoubleType()))
 
@@ -173,9 +159,8 @@ def _bytes(stored: Any, cut: Cut, name: str) -> pa.Array:  # noqa: ANN401  (nump
     is_box = cut.mask is None and all(isinstance(places, slice) for places in cut.region)
     if not is_box or stored.dtype.kind in "OT":
         why = "of texts" if stored.dtype.kind in "OT" else "with gaps"
-        raise InvalidInputError(
-            f"chunks {why} of {name!r} cannot be given as bytes; read them with values=array",
-            kind=ErrorKind.UNSUITABLE_DATA,
+        raise unsuitable(
+            f"chunks {why} of {name!r} cannot be given as bytes; read them with values=array"
         )
     little = stored.astype(stored.dtype.newbyteorder("<"), copy=False)
     return pa.array([little.tobytes()], pa.binary())

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from frazil.errors import ErrorKind, InvalidInputError
-from frazil.spark.reading.cf import TEXT, Decoded, Mask, Values
+from frazil.cf.decoding import TEXT, Decoded, Mask, Values
+from frazil.errors import unsuitable
 
 LONG: Final = t.LongType()
 
@@ -90,9 +90,7 @@ def arrow_type(kind: t.DataType) -> pa.DataType:
                 [pa.field(f.name, arrow_type(f.dataType), f.nullable) for f in kind.fields]
             )
         case _:
-            raise InvalidInputError(
-                f"a column cannot be {kind.simpleString()} here", kind=ErrorKind.UNSUITABLE_DATA
-            )
+            raise unsuitable(f"a column cannot be {kind.simpleString()} here")
 
 
 _ARROW: Final[dict[type[t.DataType], pa.DataType]] = {
@@ -178,9 +176,8 @@ def require_cast(name: str, natural: pa.DataType, wanted: pa.DataType) -> None:
     try:
         pa.array([], natural).cast(wanted)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
-        raise InvalidInputError(
-            f"column {name!r} holds {natural}, which does not fit {wanted} of the schema",
-            kind=ErrorKind.UNSUITABLE_DATA,
+        raise unsuitable(
+            f"column {name!r} holds {natural}, which does not fit {wanted} of the schema"
         ) from error
 
 
@@ -195,9 +192,8 @@ def cast(name: str, array: pa.Array, wanted: pa.DataType) -> pa.Array:
     try:
         return array.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InvalidInputError(
-            f"column {name!r} has a value that does not fit {wanted} of the schema: {error}",
-            kind=ErrorKind.UNSUITABLE_DATA,
+        raise unsuitable(
+            f"column {name!r} has a value that does not fit {wanted} of the schema: {error}"
         ) from error
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.errors import ErrorKind, InvalidInputError
 from frazil.spark.errors import told
 from frazil.spark.options.table import OPTIONS, STORAGE
 from frazil.spark.sessions import session
+from frazil.texts import as_text as as_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,48 +56,3 @@ def spelled(name: str) -> str:
     plain = name.replace("_", "-")
     known = {option.name for option in OPTIONS}
     return plain if plain in known or name not in known else name
-
-
-def as_text(value: object) -> str:
-    """A Python value as options write it."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case str() | int() | float():
-            return str(value)
-        case datetime():
-            return value.isoformat()
-        case slice():
-            return _slice(value)
-        case Mapping():
-            return ", ".join(f"`{name}`={_labels(each)}" for name, each in value.items())
-        case Iterable():
-            return ", ".join(_name(each) for each in value)
-        case _:
-            raise InvalidInputError(
-                f"an option cannot be {type(value).__name__}", kind=ErrorKind.INVALID_OPTION
-            )
-
-
-def _name(value: object) -> str:
-    text = str(value)
-    return f"`{text}`" if "," in text or " " in text else text
-
-
-def _labels(value: object) -> str:
-    if isinstance(value, slice):
-        return _slice(value)
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return f"[{', '.join(_label(each) for each in value)}]"
-    return _label(value)
-
-
-def _slice(value: slice) -> str:
-    start, stop = ("" if part is None else _label(part) for part in (value.start, value.stop))
-    return f"{start}:{stop}" + ("" if value.step is None else f":{value.step}")
-
-
-def _label(value: object) -> str:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return f"'{value}'" if isinstance(value, str) else str(value)

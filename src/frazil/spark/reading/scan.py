@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,24 +11,21 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.cf.decoding import Decoder, Rules
+from frazil.errors import InvalidInputError, invalid_option, unsuitable
 from frazil.session import Session
 from frazil.spark.location import Pinned, Target
-from frazil.spark.options import table
-from frazil.spark.options.labels import parse_isel, parse_sel
-from frazil.spark.options.parsing import Options, invalid_option
-from frazil.spark.reading.cf import Decoder, Rules, decoder_of
+from frazil.spark.options.table import ReadRequest, Request
 from frazil.spark.reading.columns import LONG, arrow_schema, arrow_type, require_cast, spark_type
 from frazil.spark.reading.selecting import Known, checked, label_condition
 from frazil.spark.reading.variables import Group, Variable, load_group, shared_dims, with_texts
-from frazil.spark.reading.where import Condition, both, conjuncts, parse_where
+from frazil.spark.reading.where import Condition, both, conjuncts, leaves
 from frazil.spark.writing.column_notes import note_of
-from frazil.spelling import listed, meant, nearest
+from frazil.spelling import listed, meant, unknown
 
 CELLS: Final = "cells"
 LINES: Final = "lines"
 CHUNKS: Final = "chunks"
-_WORD: Final = re.compile(r"[^\W\d]\w*|`[^`]+`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,7 @@ class Scan:
     condition: Condition | None
     layout: str
     schema: t.StructType
-    options: Options
+    request: ReadRequest
 
     @cached_property
     def known(self) -> Known:
@@ -115,12 +111,14 @@ class Scan:
         return {k: v for k, v in self.__dict__.items() if k not in hidden}
 
 
-def rules_of(options: Options) -> Rules:
+def rules_of(request: Request) -> Rules:
     """How values are decoded."""
+    if not isinstance(request, ReadRequest):
+        return Rules(cf=request.decode_cf)
     return Rules(
-        cf=options.get(table.DECODE_CF, True),
-        calendars_as_text=options.get(table.CALENDARS) == "string",
-        times=options.get(table.DECODE_TIMES, True),
+        cf=request.decode_cf,
+        calendars_as_text=request.other_calendars == "string",
+        times=request.decode_times,
     )
 
 
@@ -128,7 +126,7 @@ def make_scan(
     session: Session,
     target: Target,
     pinned: Pinned,
-    options: Options,
+    request: ReadRequest,
     asked: t.StructType | None = None,
 ) -> Scan:
     """Work out what a user asked for.
@@ -138,22 +136,21 @@ def make_scan(
         NodeNotFoundError: a group or variable is not there.
     """
     group, single = load_group(session, target.node)
-    rules = rules_of(options)
+    rules = rules_of(request)
     group = with_texts(group) if rules.cf else group
-    projected = _projection(options, asked)
-    variables = _chosen(group, single, options, projected)
+    projected = _projection(request, asked)
+    variables = _chosen(group, single, request, projected)
     dims = shared_dims(group, variables)
     axes = tuple(Axis(name, size) for name, size in dims)
-    asked_for = None if projected is None else {*projected, *_named_in_conditions(options)}
+    asked_for = None if projected is None else {*projected, *_named_in_conditions(request)}
     coordinates = _coordinates(group, axes, rules, asked_for)
     columns = [coordinates[axis.name] for axis in axes]
     columns += [_column(v, axes, rules) for v in variables if v.name not in {a.name for a in axes}]
-    if options.get(table.WITH_COORDINATES, False):
+    if request.with_coordinates:
         taken = {column.name for column in columns}
         columns += [c for n, c in coordinates.items() if n not in taken and c.axes]
     if projected is not None:
         columns = _projected(projected, columns, coordinates, group)
-    layout = options.get(table.LAYOUT, CELLS)
     scan = Scan(
         pinned=pinned,
         axes=axes,
@@ -161,31 +158,30 @@ def make_scan(
         coordinates=coordinates,
         data_names=group.data_names,
         condition=None,
-        layout=layout,
-        schema=_schema(columns, axes, layout, options),
-        options=options,
+        layout=request.layout,
+        schema=_schema(columns, axes, request),
+        request=request,
     )
-    scan = replace(scan, condition=_condition(scan, options))
+    scan = replace(scan, condition=_condition(scan))
     return scan if asked is None else replace(scan, schema=_fitting(asked, scan))
 
 
-def _projection(options: Options, asked: t.StructType | None) -> tuple[str, ...] | None:
-    columns = options.get(table.COLUMNS)
+def _projection(request: ReadRequest, asked: t.StructType | None) -> tuple[str, ...] | None:
+    columns = request.columns
     if asked is None:
         return columns
     names = tuple(field.name for field in asked.fields)
     if columns is not None and columns != names:
-        raise invalid_option(f"a schema and option {table.COLUMNS.name!r} choose different columns")
+        raise invalid_option("a schema and option 'columns' choose different columns")
     return names
 
 
 def _chosen(
-    group: Group, single: str | None, options: Options, projected: tuple[str, ...] | None
+    group: Group, single: str | None, request: ReadRequest, projected: tuple[str, ...] | None
 ) -> list[Variable]:
     """The data variables that make up the table."""
-    named = options.get(table.VARIABLES)
-    if named is not None:
-        return [group.find(name) for name in named]
+    if request.variables is not None:
+        return [group.find(name) for name in request.variables]
     if single is not None:
         return [group.find(single)]
     if projected is not None:
@@ -196,10 +192,11 @@ def _chosen(
     return [group.variables[name] for name in group.data_names]
 
 
-def _named_in_conditions(options: Options) -> set[str]:
-    """Words that may be names of what conditions compare."""
-    texts = (options.get(table.WHERE), options.get(table.SEL))
-    return {word.strip("`") for text in texts for word in _WORD.findall(text or "")}
+def _named_in_conditions(request: ReadRequest) -> set[str]:
+    """Names of what conditions compare."""
+    compared = () if request.where is None else leaves(request.where.condition)
+    labelled = () if request.sel is None else request.sel.labels
+    return {each.name for each in (*compared, *labelled)}
 
 
 def _coordinates(
@@ -235,7 +232,7 @@ def _coordinates(
 def _column(variable: Variable, axes: tuple[Axis, ...], rules: Rules) -> Column:
     numbers = {axis.name: number for number, axis in enumerate(axes)}
     spans = tuple(numbers[dim] for dim in variable.dims)
-    return Column(variable.name, spans, variable, decoder_of(variable, rules))
+    return Column(variable.name, spans, variable, variable.decoder(rules))
 
 
 def _projected(
@@ -251,38 +248,32 @@ def _projected(
             other = meant(name, group.variables)
             if other is not None:
                 group_dims = ", ".join(group.variables[other].dims)
-                raise InvalidInputError(
+                raise unsuitable(
                     f"column {name!r} has the dimensions ({group_dims}), which are not those of "
-                    "the other columns",
-                    kind=ErrorKind.UNSUITABLE_DATA,
+                    "the other columns"
                 )
-            raise InvalidInputError(
-                f"no column {name!r}{nearest(name, known)} (there are {listed(known)})",
-                kind=ErrorKind.UNSUITABLE_DATA,
-            )
+            raise unsuitable(unknown("column", name, known))
     pairs = zip(names, found, strict=True)
     return [replace(known[own], name=name) for name, own in pairs if own is not None]
 
 
 def _schema(
-    columns: Sequence[Column], axes: tuple[Axis, ...], layout: str, options: Options
+    columns: Sequence[Column], axes: tuple[Axis, ...], request: ReadRequest
 ) -> t.StructType:
-    instants = options.get(table.TIMESTAMPS) == "utc"
+    instants, layout = request.timestamps == "utc", request.layout
     if layout == LINES and not axes:
         raise invalid_option("layout=lines needs at least one dimension")
-    last, rules = len(axes) - 1, rules_of(options)
+    last = len(axes) - 1
     fields = []
     for column in columns:
         kind = LONG if column.decoder is None else spark_type(column.dtype, instants=instants)
         if layout == LINES and last in column.axes:
             kind = t.ArrayType(kind)
-        notes = note_of(column.variable) if column.variable and rules.cf else {}
+        notes = note_of(column.variable) if column.variable and request.decode_cf else {}
         fields.append(t.StructField(column.name, kind, metadata=notes))
     repeated = {f.name for f in fields if sum(g.name == f.name for g in fields) > 1}
     if repeated:
-        raise InvalidInputError(
-            f"two columns would be named {listed(repeated)}", kind=ErrorKind.UNSUITABLE_DATA
-        )
+        raise unsuitable(f"two columns would be named {listed(repeated)}")
     return t.StructType(fields)
 
 
@@ -293,17 +284,15 @@ def _fitting(asked: t.StructType, scan: Scan) -> t.StructType:
     return asked
 
 
-def _condition(scan: Scan, options: Options) -> Condition | None:
+def _condition(scan: Scan) -> Condition | None:
     found: Condition | None = None
-    where = options.get(table.WHERE)
-    if where is not None:
-        found = checked(parse_where(where), where, scan.known)
-    sel = options.get(table.SEL)
-    if sel is not None:
-        found = both(found, label_condition(parse_sel(sel), sel, scan.known))
-    isel = options.get(table.ISEL)
-    if isel is not None:
+    request = scan.request
+    if request.where is not None:
+        found = checked(request.where.condition, request.where.text, scan.known)
+    if request.sel is not None:
+        labels = request.sel.labels
+        found = both(found, label_condition(labels, request.sel.text, scan.known))
+    if request.isel is not None:
         # A dimension may share its name with labels, so positions go by the name of the axis.
-        sizes = {axis.name: axis.size for axis in scan.axes}
-        found = both(found, parse_isel(isel, sizes))
+        found = both(found, request.isel.condition({axis.name: axis.size for axis in scan.axes}))
     return found

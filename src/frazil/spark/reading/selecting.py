@@ -7,7 +7,7 @@ greater than every number.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
@@ -15,8 +15,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.cf.decoding import TIME, Decoded, Mask
 from frazil.spark.options.labels import Labels
-from frazil.spark.reading.cf import TIME, Decoded, Mask
 from frazil.spark.reading.where import (
     All,
     Any_,
@@ -31,7 +31,7 @@ from frazil.spark.reading.where import (
     leaves,
     pointing,
 )
-from frazil.spelling import listed, meant, nearest
+from frazil.spelling import meant, unknown
 
 Look: TypeAlias = Callable[[str], Decoded]
 """The values of a coordinate, in a shape that goes with the others'."""
@@ -95,8 +95,7 @@ def _coordinate(name: str, text: str, at: int, known: Known, option: str) -> str
             "filter the DataFrame instead"
         )
     else:
-        close = nearest(name, known.types)
-        problem = f"no coordinate {name!r}{close} (there are {listed(known.types)})"
+        problem = unknown("coordinate", name, known.types)
     raise pointing(text, at, problem, option)
 
 
@@ -255,7 +254,7 @@ def axis_mask(
 # --- labels ---
 
 
-def label_condition(labels: list[Labels], text: str, known: Known) -> Condition | None:
+def label_condition(labels: Sequence[Labels], text: str, known: Known) -> Condition | None:
     """The condition that labels stand for.
 
     Dates mean all of the year, month, day, … they name; both ends of a range count.

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.bulk.read import open_array, read_selection, zarr_array
+from frazil.cf.decoding import Decoded, Decoder, Values
 from frazil.spark.location import Pinned
-from frazil.spark.reading.cf import Decoded, Decoder, Values
 from frazil.spark.reading.variables import Variable
 from frazil.spark.worker import session
 

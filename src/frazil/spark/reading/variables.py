@@ -9,22 +9,22 @@ from typing import Any, Final
 import numpy as np
 
 from frazil.bulk.data_types import dtype_of
+from frazil.cf.attributes import DESCRIBING, named_arrays
+from frazil.cf.decoding import Decoder, Rules, decoder_of
 from frazil.errors import (
     ErrorKind,
     FormatError,
-    InvalidInputError,
     NodeNotFoundError,
     NotFoundError,
+    unsuitable,
 )
 from frazil.ids import child_path, node_path, parent_path
 from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode, GroupNode
 from frazil.session import Session
-from frazil.spelling import listed, meant, nearest
+from frazil.spelling import listed, meant, unknown
 
 SHARDING: Final = "sharding_indexed"
-NAMING: Final = ("coordinates", "bounds", "climatology", "grid_mapping", "ancillary_variables")
-"""Attributes that name other arrays which describe the data and are none themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,10 @@ class Variable:
     def itemsize(self) -> int:
         """Bytes of one decoded value, or a guess for texts of any length."""
         return max(self.dtype.itemsize, 1) if self.dtype.kind not in "OT" else 16
+
+    def decoder(self, rules: Rules) -> Decoder:
+        """What to do with its stored values."""
+        return decoder_of(self.name, self.dtype, self.attrs, rules, self.letters)
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{d}: {n}" for d, n in zip(self.dims, self.shape, strict=True))
@@ -78,8 +82,7 @@ class Group:
         exact = meant(name, self.variables)
         if exact is None:
             raise NodeNotFoundError(
-                f"no variable {name!r} in group {self.path!r}{nearest(name, self.variables)} "
-                f"(there are {listed(self.variables)})"
+                unknown("variable", name, self.variables, f" in group {self.path!r}")
             )
         return self.variables[exact]
 
@@ -96,8 +99,7 @@ def load_group(session: Session, path: str | None) -> tuple[Group, str | None]:
     if node is None and wanted != "/":
         groups = [each.path for each in tree if isinstance(each, GroupNode)]
         raise NodeNotFoundError(
-            f"no group {wanted!r} in snapshot {session.snapshot_id}{nearest(wanted, groups)} "
-            f"(there are {listed(groups)})"
+            unknown("group", wanted, groups, f" in snapshot {session.snapshot_id}")
         )
     chosen = wanted.rpartition("/")[2] if isinstance(node, ArrayNode) else None
     where = parent_path(wanted) if chosen is not None else wanted
@@ -149,12 +151,7 @@ def _inner_chunks(document: Mapping[str, Any]) -> tuple[int, ...] | None:
 
 def _grouped(path: str, variables: list[Variable]) -> Group:
     by_name = {variable.name: variable for variable in variables}
-    described = {
-        word.rstrip(":")
-        for variable in variables
-        for key in NAMING
-        for word in str(variable.attrs.get(key, "")).split()
-    }
+    described = named_arrays((variable.attrs for variable in variables), DESCRIBING)
     data = tuple(
         variable.name
         for variable in variables
@@ -214,9 +211,7 @@ def shared_dims(group: Group, chosen: Iterable[Variable]) -> tuple[tuple[str, in
     dims = tuple(zip(variables[0].dims, variables[0].shape, strict=True))
     for variable in variables:
         if len(set(variable.dims)) != len(variable.dims):
-            raise InvalidInputError(
-                f"{variable} has two dimensions with one name", kind=ErrorKind.UNSUITABLE_DATA
-            )
+            raise unsuitable(f"{variable} has two dimensions with one name")
     if all(set(zip(v.dims, v.shape, strict=True)) == set(dims) for v in variables):
         return dims
     by_dims: dict[tuple[tuple[str, int], ...], list[str]] = {}
@@ -228,8 +223,7 @@ def shared_dims(group: Group, chosen: Iterable[Variable]) -> tuple[tuple[str, in
         f"variables={','.join(names)} ({', '.join(f'{d}: {n}' for d, n in key) or 'scalar'})"
         for key, names in by_dims.items()
     )
-    raise InvalidInputError(
+    raise unsuitable(
         f"the variables of group {group.path!r} have different dimensions, and the rows of a "
-        f"table have one set; choose one of: {choices}",
-        kind=ErrorKind.UNSUITABLE_DATA,
+        f"table have one set; choose one of: {choices}"
     )

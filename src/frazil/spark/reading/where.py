@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.texts import text as given
 
 Literal: TypeAlias = str | int | float | bool
 
@@ -89,6 +90,24 @@ class Any_:
 
 Leaf: TypeAlias = Compare | OneOf | Missing | Positions
 Condition: TypeAlias = Leaf | All | Any_
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A condition with the text that it was read from, which errors point into."""
+
+    text: str
+    condition: Condition
+
+
+def parse_predicate(text: str) -> Predicate:
+    """Read the text of an option that chooses cells.
+
+    Raises:
+        InvalidInputError: it cannot be read; the message points at the place.
+    """
+    written = given(text)
+    return Predicate(written, parse_where(written))
 
 
 def parse_where(text: str) -> Condition:

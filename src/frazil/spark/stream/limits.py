@@ -11,10 +11,9 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from frazil.spark.options import table as known
-from frazil.spark.options.parsing import Options
+from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.changes import Numbers
-from frazil.spark.reading.planning import BlockGrid
+from frazil.spark.reading.partitions import BlockGrid
 from frazil.spark.reading.scan import Scan
 
 try:
@@ -41,15 +40,15 @@ except ImportError:  # Spark 4.1 reads all there is
 __all__ = ["Budget", "Layer", "ReadLimit", "SupportsTriggerAvailableNow", "limit_of"]
 
 
-def limit_of(options: Options) -> ReadLimit:
-    """What the options say about the size of micro-batches."""
-    for option, limit in (
-        (known.MAX_CHUNKS, ReadMaxFiles),
-        (known.MAX_ROWS, ReadMaxRows),
-        (known.MAX_BYTES, ReadMaxBytes),
+def limit_of(request: ReadRequest) -> ReadLimit:
+    """How large micro-batches may be."""
+    for value, limit in (
+        (request.max_chunks, ReadMaxFiles),
+        (request.max_rows, ReadMaxRows),
+        (request.max_bytes, ReadMaxBytes),
     ):
-        if option in options:
-            return limit(options[option])
+        if value is not None:
+            return limit(value)
     return ReadAllAvailable()
 
 

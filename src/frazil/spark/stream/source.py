@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -17,23 +16,21 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
+from frazil.errors import NotFoundError, invalid_option, unsuitable
 from frazil.ids import INITIAL_SNAPSHOT_ID
 from frazil.repository import Repository
-from frazil.spark.location import Pinned, Target, parse_target, unreachable_from_tasks
-from frazil.spark.options import table as known
-from frazil.spark.options.parsing import Options, invalid_option, parse_options
-from frazil.spark.options.table import Use
+from frazil.spark.location import Pinned, Target, reachable_target
+from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.cells import read_cells
 from frazil.spark.reading.changes import (
-    LATEST,
     Differing,
     beginning,
     changed_blocks,
     starts_after,
+    starts_latest,
 )
 from frazil.spark.reading.chunk_rows import ChunkScan, make_chunk_scan, read_chunks
-from frazil.spark.reading.planning import SPLIT_BYTES, plan_blocks
+from frazil.spark.reading.partitions import SPLIT_BYTES, plan_blocks
 from frazil.spark.reading.scan import CHUNKS, LINES, make_scan
 from frazil.spark.stream.limits import (
     Budget,
@@ -73,9 +70,9 @@ class Piece:
 class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what commits changed."""
 
-    def __init__(self, target: Target, options: Options, schema: StructType) -> None:
+    def __init__(self, target: Target, request: ReadRequest, schema: StructType) -> None:
         self.target = target
-        self.options = options
+        self.request = request
         self.schema = schema
         self._last: str | None = None
 
@@ -87,7 +84,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """What the options say about the size of micro-batches."""
-        return limit_of(self.options)
+        return limit_of(self.request)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Read what is there now, and nothing that comes later."""
@@ -147,16 +144,15 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return repository.lookup_branch(self.target.branch)
 
     def _starts_full(self) -> bool:
-        return beginning(self.options) is None
+        return beginning(self.request) is None
 
     def _starts_at_the_end(self) -> bool:
-        option = beginning(self.options)
-        return option is not None and self.options[option] == LATEST
+        return starts_latest(self.request)
 
     def _units(self, repository: Repository, start: Offset, last: str) -> list[tuple[Unit, int]]:
         """What lies between an offset and a snapshot, oldest first, with the blocks read of it."""
         units: list[tuple[Unit, int]] = []
-        before = None if start["snapshot"] else starts_after(repository, self.options, last)
+        before = None if start["snapshot"] else starts_after(repository, self.request, last)
         for commit in repository.ancestry(snapshot_id=last):
             if commit.id == start["snapshot"]:
                 if start["pos"] != ALL:
@@ -168,10 +164,9 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if commit.id != str(INITIAL_SNAPSHOT_ID):
                 units.append((Unit(commit.id, commit.parent_id, False), 0))
         if start["snapshot"]:
-            raise InvalidInputError(
+            raise unsuitable(
                 f"the stream has read up to snapshot {start['snapshot']}, which is not in the "
-                f"history of branch {self.target.branch!r} any more",
-                kind=ErrorKind.UNSUITABLE_DATA,
+                f"history of branch {self.target.branch!r} any more"
             )
         return units[::-1]
 
@@ -198,12 +193,12 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         pinned = Pinned(self.target.location, unit.snapshot)
         owner = session(pinned)
         try:
-            is_chunks = self.options.get(known.LAYOUT) == CHUNKS
+            is_chunks = self.request.layout == CHUNKS
             if is_chunks:
-                chunks = make_chunk_scan(owner, self.target, pinned, self._reading, self.schema)
+                chunks = make_chunk_scan(owner, self.target, pinned, self.request, self.schema)
                 pairs = list(zip(chunks.scans, chunks.grids, strict=True))
             else:
-                scan = make_scan(owner, self.target, pinned, self._reading, self.schema)
+                scan = make_scan(owner, self.target, pinned, self.request, self.schema)
                 pairs = [(scan, plan_blocks(scan, scan.data_columns()))]
         except NotFoundError:
             return []
@@ -217,21 +212,6 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for scan, grid in pairs
         ]
 
-    @cached_property
-    def _reading(self) -> Options:
-        """The options without those that choose a version."""
-        versions = {
-            option.name
-            for option in (
-                known.BRANCH,
-                known.START_SNAPSHOT,
-                known.STARTING_VERSION,
-                known.END_SNAPSHOT,
-            )
-        }
-        values = {k: v for k, v in self.options.values.items() if k not in versions}
-        return Options(values, self.options.storage, self.options.virtual)
-
     # --- tasks ---
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -242,10 +222,10 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         unit = piece.unit
         layer = self._layers(unit)[piece.which]
         chosen = layer.numbers[piece.start : piece.stop]
-        if self.options.get(known.LAYOUT) == CHUNKS:
+        if self.request.layout == CHUNKS:
             pinned = Pinned(self.target.location, unit.snapshot)
             scan: ChunkScan = make_chunk_scan(
-                session(pinned), self.target, pinned, self._reading, self.schema
+                session(pinned), self.target, pinned, self.request, self.schema
             )
             for number in np.asarray(chosen).tolist():
                 yield from read_chunks(scan, piece.which, number, number + 1)
@@ -253,7 +233,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         keep = None
         if not unit.is_full and unit.parent is not None:
             before = Pinned(self.target.location, unit.parent)
-            keep = Differing(layer.scan, before, self.options.get(known.SKIP_CHANGES, False))
+            keep = Differing(layer.scan, before, self.request.skip_changes)
         for number in np.asarray(chosen).tolist():
             for region in layer.grid.regions(number, number + 1):
                 yield from read_cells(layer.scan, region, keep)
@@ -264,13 +244,13 @@ class ChangeScan:
     """What changed up to a snapshot, to be read once."""
 
     target: Target
-    options: Options
+    request: ReadRequest
     last: str
     schema: StructType
 
     def reader(self) -> ChangedRows:
         """The reader of the changes."""
-        return ChangedRows(ChangeReader(self.target, self.options, self.schema), self.last)
+        return ChangedRows(ChangeReader(self.target, self.request, self.schema), self.last)
 
 
 class ChangedRows(DataSourceReader):
@@ -290,32 +270,28 @@ class ChangedRows(DataSourceReader):
         return self.changes.read(partition)
 
 
-def stream_reader(given: dict[str, str], schema: StructType) -> ChangeReader:
+def stream_reader(request: ReadRequest, schema: StructType) -> ChangeReader:
     """The reader of a stream.
 
     Raises:
         InvalidInputError: an option does not go with streams.
     """
-    options = parse_options(given, Use.STREAM_READ)
-    target = parse_target(options)
+    target = reachable_target(request)
     if target.table is not None:
         raise invalid_option(f"metadata tables such as {target.table!r} are no streams")
     _ = target.branch  # only a branch changes
-    if (refusal := unreachable_from_tasks(target.location)) is not None:
-        raise refusal
-    require_rows_of_changes(options)
-    return ChangeReader(target, options, schema)
+    require_rows_of_changes(request)
+    return ChangeReader(target, request, schema)
 
 
-def require_rows_of_changes(options: Options) -> None:
+def require_rows_of_changes(request: ReadRequest) -> None:
     """Refuse options that rows of changes do not go with.
 
     Raises:
         InvalidInputError: there is one.
     """
-    layout = options.get(known.LAYOUT)
-    if layout == LINES:
+    if request.layout == LINES:
         raise invalid_option("changes are rows of cells or of chunks, not layout=lines")
-    if layout == CHUNKS and options.get(known.SKIP_CHANGES):
-        raise invalid_option(f"{known.SKIP_CHANGES.name!r} is for rows of cells, not of chunks")
-    beginning(options)
+    if request.layout == CHUNKS and request.skip_changes:
+        raise invalid_option("'skipChangeCommits' is for rows of cells, not of chunks")
+    beginning(request)

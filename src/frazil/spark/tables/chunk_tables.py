@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import types as t
 
 from frazil.ids import ManifestId, NodeId, SnapshotId, crockford_many
 from frazil.model.chunks import ChunkTable, ChunkType
@@ -18,6 +17,7 @@ from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.spark.reading.columns import arrow_schema
+from frazil.spark.tables.schemas import LONG, LONGS, TEXT, TIME, struct
 from frazil.storage.assets import CHUNKS as CHUNK_PREFIX
 from frazil.storage.assets import manifest_key
 
@@ -25,34 +25,28 @@ ROWS: Final = 65_536
 PARTS: Final = 200
 """The largest number of partitions of such a table."""
 
-_LONGS: Final = t.ArrayType(t.LongType())
-
-CHUNKS: Final = t.StructType(
-    [
-        t.StructField("node_path", t.StringType()),
-        t.StructField("chunk_index", _LONGS),
-        t.StructField("kind", t.StringType()),
-        t.StructField("location", t.StringType()),
-        t.StructField("offset", t.LongType()),
-        t.StructField("length", t.LongType()),
-        t.StructField("etag", t.StringType()),
-        t.StructField("last_modified", t.TimestampType()),
-        t.StructField("manifest", t.StringType()),
-    ]
+CHUNKS: Final = struct(
+    node_path=TEXT,
+    chunk_index=LONGS,
+    kind=TEXT,
+    location=TEXT,
+    offset=LONG,
+    length=LONG,
+    etag=TEXT,
+    last_modified=TIME,
+    manifest=TEXT,
 )
-MANIFESTS: Final = t.StructType(
-    [
-        t.StructField("path", t.StringType()),
-        t.StructField("length", t.LongType()),
-        t.StructField("node_path", t.StringType()),
-        t.StructField("extents_start", _LONGS),
-        t.StructField("extents_end", _LONGS),
-        t.StructField("chunk_refs_count", t.LongType()),
-        t.StructField("native_count", t.LongType()),
-        t.StructField("virtual_count", t.LongType()),
-        t.StructField("inline_count", t.LongType()),
-        t.StructField("referenced_bytes", t.LongType()),
-    ]
+MANIFESTS: Final = struct(
+    path=TEXT,
+    length=LONG,
+    node_path=TEXT,
+    extents_start=LONGS,
+    extents_end=LONGS,
+    chunk_refs_count=LONG,
+    native_count=LONG,
+    virtual_count=LONG,
+    inline_count=LONG,
+    referenced_bytes=LONG,
 )
 _KINDS: Final = {
     int(ChunkType.native): "native",

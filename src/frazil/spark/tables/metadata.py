@@ -13,18 +13,17 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import invalid_option, unsuitable
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.spark.location import Pinned, Target, open_pinned
-from frazil.spark.options import table as known
-from frazil.spark.options.parsing import Options
+from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.changes import beginning, starts_after
 from frazil.spark.reading.columns import arrow_schema
 from frazil.spark.tables import chunk_tables, repo_tables
 from frazil.spark.tables.chunk_tables import Part
 from frazil.spark.worker import session as session_at
-from frazil.spelling import listed, meant, nearest
+from frazil.spelling import meant, unknown
 
 ROWS: Final = 8192
 CHANGES: Final = "changes"
@@ -89,7 +88,7 @@ TABLES: Final[dict[str, RowTable | PartTable]] = {
 
 
 def make_table_scan(
-    repository: Repository, target: Target, options: Options, asked: t.StructType | None = None
+    repository: Repository, target: Target, request: ReadRequest, asked: t.StructType | None = None
 ) -> TableScan:
     """Work out what a user asked for.
 
@@ -99,18 +98,15 @@ def make_table_scan(
     name = target.table or ""
     table = TABLES.get(name)
     if table is None:
-        raise InvalidInputError(
-            f"no metadata table {name!r}{nearest(name, TABLES)} (there are {listed(TABLES)}; "
-            "write %23 for a # of the path)",
-            kind=ErrorKind.INVALID_OPTION,
+        raise invalid_option(
+            f"{unknown('metadata table', name, TABLES)}; write %23 for a # of the path"
         )
-    if name != CHANGES and (option := beginning(options)) is not None:
-        raise InvalidInputError(
-            f"option {option.name!r} has no meaning for the table {name!r}: {option.meaning}",
-            kind=ErrorKind.INVALID_OPTION,
+    if name != CHANGES and (option := beginning(request)) is not None:
+        raise invalid_option(
+            f"option {option!r} has no meaning for the table {name!r}: it is about changes"
         )
     pinned = target.pin(repository)
-    end = _snapshot(repository, options.get(known.END_SNAPSHOT)) or pinned.snapshot_id
+    end = _snapshot(repository, request.end_snapshot) or pinned.snapshot_id
     parts: tuple[Any, ...] = (None,)
     if isinstance(table, PartTable):
         parts = tuple(
@@ -120,11 +116,11 @@ def make_table_scan(
         name,
         target,
         pinned,
-        starts_after(repository, options, end),
+        starts_after(repository, request, end),
         end,
         # A part is never None: that is what Spark makes of a table without parts.
         tuple((part,) for part in parts),
-        _projected(table.schema, options.get(known.COLUMNS), asked),
+        _projected(table.schema, request.columns, asked),
     )
 
 
@@ -145,10 +141,9 @@ def _projected(
     for field, own in zip(asked.fields, found, strict=True):
         kind = by_name[own].dataType
         if field.dataType != kind:
-            raise InvalidInputError(
+            raise unsuitable(
                 f"column {field.name!r} is {kind.simpleString()}, not "
-                f"{field.dataType.simpleString()}",
-                kind=ErrorKind.UNSUITABLE_DATA,
+                f"{field.dataType.simpleString()}"
             )
     return asked
 
@@ -157,10 +152,7 @@ def _own(name: str, names: Collection[str]) -> str:
     """The column of a table that a name means."""
     found = meant(name, names)
     if found is None:
-        raise InvalidInputError(
-            f"no column {name!r}{nearest(name, names)} (there are {listed(names)})",
-            kind=ErrorKind.UNSUITABLE_DATA,
-        )
+        raise unsuitable(unknown("column", name, names))
     return found
 
 

@@ -22,82 +22,71 @@ from frazil.model.values import SnapshotInfo, Update, UpdateType
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.spark.reading.variables import variable_of
+from frazil.spark.tables.schemas import LONG, LONGS, MAP, TEXT, TEXTS, TIME, struct
 from frazil.storage.assets import snapshot_key
 
-_TEXT: Final = t.StringType()
-_LONG: Final = t.LongType()
-_TIME: Final = t.TimestampType()
-_LONGS: Final = t.ArrayType(_LONG)
-_TEXTS: Final = t.ArrayType(_TEXT)
-_MAP: Final = t.MapType(_TEXT, _TEXT)
-
-
-def _struct(**kinds: t.DataType) -> t.StructType:
-    return t.StructType([t.StructField(name, kind) for name, kind in kinds.items()])
-
-
-SNAPSHOTS: Final = _struct(
-    committed_at=_TIME,
-    snapshot_id=_TEXT,
-    parent_id=_TEXT,
-    operation=_TEXT,
-    manifest_list=_TEXT,
-    summary=_MAP,
-    message=_TEXT,
+SNAPSHOTS: Final = struct(
+    committed_at=TIME,
+    snapshot_id=TEXT,
+    parent_id=TEXT,
+    operation=TEXT,
+    manifest_list=TEXT,
+    summary=MAP,
+    message=TEXT,
 )
-REFS: Final = _struct(
-    name=_TEXT,
-    type=_TEXT,
-    snapshot_id=_TEXT,
-    max_reference_age_in_ms=_LONG,
+REFS: Final = struct(
+    name=TEXT,
+    type=TEXT,
+    snapshot_id=TEXT,
+    max_reference_age_in_ms=LONG,
     min_snapshots_to_keep=t.IntegerType(),
-    max_snapshot_age_in_ms=_LONG,
+    max_snapshot_age_in_ms=LONG,
 )
-HISTORY: Final = _struct(
-    made_current_at=_TIME,
-    snapshot_id=_TEXT,
-    parent_id=_TEXT,
+HISTORY: Final = struct(
+    made_current_at=TIME,
+    snapshot_id=TEXT,
+    parent_id=TEXT,
     is_current_ancestor=t.BooleanType(),
 )
-OPS_LOG: Final = _struct(
-    timestamp=_TIME,
-    file=_TEXT,
-    latest_snapshot_id=_TEXT,
-    operation=_TEXT,
-    ref=_TEXT,
-    previous_snapshot_id=_TEXT,
-    details=_TEXT,
+OPS_LOG: Final = struct(
+    timestamp=TIME,
+    file=TEXT,
+    latest_snapshot_id=TEXT,
+    operation=TEXT,
+    ref=TEXT,
+    previous_snapshot_id=TEXT,
+    details=TEXT,
 )
-NODES: Final = _struct(path=_TEXT, type=_TEXT, node_id=_TEXT, attributes=_TEXT, metadata=_TEXT)
-ARRAYS: Final = _struct(
-    path=_TEXT,
-    shape=_LONGS,
-    chunk_shape=_LONGS,
-    dtype=_TEXT,
-    dimension_names=_TEXTS,
-    codecs=_TEXT,
-    fill_value=_TEXT,
-    grid_chunks_count=_LONG,
-    chunks_count=_LONG,
-    native_count=_LONG,
-    virtual_count=_LONG,
-    inline_count=_LONG,
-    stored_bytes=_LONG,
-    decoded_bytes=_LONG,
-    manifests_count=_LONG,
+NODES: Final = struct(path=TEXT, type=TEXT, node_id=TEXT, attributes=TEXT, metadata=TEXT)
+ARRAYS: Final = struct(
+    path=TEXT,
+    shape=LONGS,
+    chunk_shape=LONGS,
+    dtype=TEXT,
+    dimension_names=TEXTS,
+    codecs=TEXT,
+    fill_value=TEXT,
+    grid_chunks_count=LONG,
+    chunks_count=LONG,
+    native_count=LONG,
+    virtual_count=LONG,
+    inline_count=LONG,
+    stored_bytes=LONG,
+    decoded_bytes=LONG,
+    manifests_count=LONG,
 )
-VIRTUAL_FILES: Final = _struct(
-    location=_TEXT, chunks_count=_LONG, referenced_bytes=_LONG, node_paths=_TEXTS
+VIRTUAL_FILES: Final = struct(
+    location=TEXT, chunks_count=LONG, referenced_bytes=LONG, node_paths=TEXTS
 )
-STORAGE: Final = _struct(category=_TEXT, objects_count=_LONG, size_in_bytes=_LONG)
-CHANGES: Final = _struct(
-    path=_TEXT,
-    type=_TEXT,
-    chunk_index=_LONGS,
-    _change_type=_TEXT,
+STORAGE: Final = struct(category=TEXT, objects_count=LONG, size_in_bytes=LONG)
+CHANGES: Final = struct(
+    path=TEXT,
+    type=TEXT,
+    chunk_index=LONGS,
+    _change_type=TEXT,
     _change_ordinal=t.IntegerType(),
-    _commit_snapshot_id=_TEXT,
-    _commit_timestamp=_TIME,
+    _commit_snapshot_id=TEXT,
+    _commit_timestamp=TIME,
 )
 Row = tuple[Any, ...]
 

@@ -20,7 +20,6 @@ from frazil.maintenance.expire import plan_expiry
 from frazil.maintenance.garbage_plan import make_plan
 from frazil.maintenance.released import expire_with_files
 from frazil.repository import Repository
-from frazil.spark.options.texts import moment
 from frazil.spark.tables import repo_tables
 from frazil.spark.upkeep.procedure import (
     INT,
@@ -33,6 +32,7 @@ from frazil.spark.upkeep.procedure import (
     columns,
     procedure,
 )
+from frazil.texts import moment
 
 EXPIRE_AGE: Final = timedelta(days=5)
 ORPHAN_AGE: Final = timedelta(days=3)

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from frazil.bulk.pack import write_encoded
 from frazil.bulk.read import read_region
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.cf.decoding import Values
+from frazil.errors import InvalidInputError, unsuitable
 from frazil.model.chunks import ChunkTable
-from frazil.spark.reading.cf import Values
 from frazil.spark.tasks import scratch_array
 from frazil.spark.worker import repository, session
 from frazil.spark.writing.placing import Places, chunk_coords
@@ -222,7 +222,4 @@ class ChunkWriter:
 
 def duplicate_error(problem: str) -> InvalidInputError:
     """The error for rows that contradict each other."""
-    return InvalidInputError(
-        f"{problem}; take one of them with duplicates=first or duplicates=last",
-        kind=ErrorKind.UNSUITABLE_DATA,
-    )
+    return unsuitable(f"{problem}; take one of them with duplicates=first or duplicates=last")

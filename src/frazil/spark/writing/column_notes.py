@@ -13,32 +13,16 @@ from typing import Any, Final
 
 from pyspark.sql import types as t
 
-from frazil.spark.reading.calendars import is_time
-from frazil.spark.reading.variables import NAMING, Variable
+from frazil.cf.attributes import ENCODING
+from frazil.cf.times import is_time
+from frazil.spark.reading.variables import Variable
 
 NOTE: Final = "frazil.attributes"
-_ENCODING: Final = frozenset(
-    {
-        "_FillValue",
-        "missing_value",
-        "scale_factor",
-        "add_offset",
-        "_Unsigned",
-        "calendar",
-        "dtype",
-        "valid_min",
-        "valid_max",
-        "valid_range",
-        "actual_range",
-        "cell_measures",
-        *NAMING,
-    }
-)
 
 
 def note_of(variable: Variable) -> dict[str, str]:
     """The metadata of a column with the decoded values of a variable."""
-    found = {key: value for key, value in variable.attrs.items() if key not in _ENCODING}
+    found = {key: value for key, value in variable.attrs.items() if key not in ENCODING}
     if is_time(found.get("units")):
         del found["units"]
     return {NOTE: json.dumps(found)} if found else {}

@@ -14,7 +14,8 @@ import numpy as np
 
 from frazil.bulk.layout import array_layout
 from frazil.bulk.write import write_region
-from frazil.errors import ConflictError, ErrorKind, InvalidInputError
+from frazil.cf.decoding import Mask, Rules
+from frazil.errors import ConflictError, ErrorKind, invalid_option, unsuitable
 from frazil.model.chunks import concat
 from frazil.model.marks import TXN_APP, TXN_VERSION, marks_of
 from frazil.model.nodes import ArrayNode
@@ -26,15 +27,13 @@ from frazil.model.values import (
 )
 from frazil.repository import Repository
 from frazil.session import Session
-from frazil.spark.options import table as known
-from frazil.spark.options.parsing import Options, invalid_option
-from frazil.spark.reading.cf import Mask, Rules, decoder_of
+from frazil.spark.options.table import WriteRequest
 from frazil.spark.reading.variables import variable_of
 from frazil.spark.tasks import copy_groups
 from frazil.spark.writing.chunk_writer import ChunkWriter, Written, duplicate_error
 from frazil.spark.writing.placing import chunk_numbers
 from frazil.spark.writing.plan import ChunkGroup, WritePlan, reshaped
-from frazil.spark.writing.planning import documents_of
+from frazil.spark.writing.planner import documents_of
 from frazil.transaction.working import WorkingState
 
 REBASE_TRIES: Final = 100
@@ -62,17 +61,15 @@ class Txn:
         return False
 
 
-def txn_of(options: Options) -> Txn | None:
-    """The series and number that options give to a write.
+def txn_of(request: WriteRequest) -> Txn | None:
+    """The series and number that a request gives to a write.
 
     Raises:
         InvalidInputError: there is only one of the two.
     """
-    app_id, version = options.get(known.TXN_APP), options.get(known.TXN_VERSION)
+    app_id, version = request.txn_app, request.txn_version
     if (app_id is None) != (version is None):
-        raise invalid_option(
-            f"options {known.TXN_APP.name!r} and {known.TXN_VERSION.name!r} go together"
-        )
+        raise invalid_option("options 'txnAppId' and 'txnVersion' go together")
     return None if app_id is None or version is None else Txn(app_id, version)
 
 
@@ -117,7 +114,7 @@ def commit_write(
     if txn is None and not session.has_uncommitted_changes:
         return WriteReport(None, paths)
     metadata = {
-        **plan.options.properties,
+        **plan.request.properties,
         "frazil.job": "write",
         "chunks": chunks,
         "bytes": size,
@@ -125,7 +122,7 @@ def commit_write(
     }
     if txn is not None:
         metadata |= {TXN_APP: txn.app_id, TXN_VERSION: txn.version}
-    message = plan.options.get(known.MESSAGE, f"write {', '.join(a.name for a in plan.arrays)}")
+    message = plan.request.message or f"write {', '.join(a.name for a in plan.arrays)}"
     snapshot = _commit(repository, session, plan, message, metadata, txn)
     if snapshot is None:
         return WriteReport(None, paths)
@@ -140,7 +137,7 @@ def _commit(
     metadata: dict[str, Any],
     txn: Txn | None,
 ) -> str | None:
-    solver = _SOLVERS[plan.options.get(known.REBASE, "detect")]
+    solver = _SOLVERS[plan.request.rebase]
     if txn is None:
         return session.commit(message, metadata, rebase_with=solver)
     for _ in range(REBASE_TRIES):
@@ -219,15 +216,14 @@ def _require_fillable(node: ArrayNode) -> None:
     """Refuse to let an array grow whose new cells would read as values, and not as missing."""
     variable = variable_of(node)
     layout = array_layout(node)
-    decoder = decoder_of(variable, Rules())
+    decoder = variable.decoder(Rules())
     if layout is None or not (decoder.fills or decoder.nan_is_missing):
         return
     first = np.full(1, layout.chain.fill_value, variable.dtype)
     if decoder.decode(first).missing is None:
-        raise InvalidInputError(
+        raise unsuitable(
             f"{variable} would grow too, and what is not written of it would read as values; "
-            "write it as well",
-            kind=ErrorKind.UNSUITABLE_DATA,
+            "write it as well"
         )
 
 

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.errors import ErrorKind, InvalidInputError
-from frazil.spark.reading.calendars import US_PER_DAY, TimeUnits, require_labels
-from frazil.spark.reading.cf import TEXT, Decoder, Mask, Rules, Values, decoder_of
+from frazil.cf.decoding import TEXT, Decoder, Mask, Rules, Values, naming
+from frazil.cf.times import TimeUnits, require_labels
+from frazil.errors import unsuitable
 from frazil.spark.reading.variables import Variable
 
 _FAR_US: Final = 2**62
@@ -47,7 +47,7 @@ class Encoder:
             hint = ""
             if decoder.time is not None and not decoder.time.is_numpy:
                 hint = "; times of this calendar can be written as numbers with decode_cf=false"
-            raise _unsuitable(
+            raise unsuitable(
                 f"column {self.name!r} holds {kind}, which does not fit the array of {told}{hint}"
             )
 
@@ -102,7 +102,7 @@ class Encoder:
 
     def _null(self) -> Any:  # noqa: ANN401  (a value of the array)
         if self.fill is None:
-            raise _unsuitable(
+            raise unsuitable(
                 f"column {self.name!r} has NULLs, and nothing stands for them in an array of "
                 f"{self.stored}; create it with option 'fill-value', or fill them"
             )
@@ -135,7 +135,7 @@ class Encoder:
         low, high = values.min().item(), values.max().item()
         if low < limits.min or high > limits.max:
             worst = low if low < limits.min else high
-            raise _unsuitable(
+            raise unsuitable(
                 f"column {self.name!r} has the value {self._shown(worst)}, which does not fit an "
                 f"array of {self.stored}"
             )
@@ -148,21 +148,22 @@ class Encoder:
 
     def _times(self, us: Values, missing: Mask | None, units: TimeUnits) -> Values:
         present = us if missing is None else us[~missing]
-        require_labels(present, units, self.name)
+        with naming("column", self.name):
+            require_labels(present, units)
         if len(present) and max(abs(int(present.min())), abs(int(present.max()))) > _FAR_US:
-            raise _unsuitable(f"column {self.name!r} has times too far away to be counted")
-        steps: Values = us - (units.start_day * US_PER_DAY + units.start_us)
+            raise unsuitable(f"column {self.name!r} has times too far away to be counted")
+        steps: Values = us - units.start_us
         if self.stored.kind == "f":
             return steps * (units.per_us / units.step_us)
         if units.per_us > 1:
             if len(present) and int(np.abs(steps).max()) > _FAR_US // units.per_us:
-                raise _unsuitable(f"column {self.name!r} has times too far away for nanoseconds")
+                raise unsuitable(f"column {self.name!r} has times too far away for nanoseconds")
             return steps * units.per_us
         whole, rest = np.divmod(steps, units.step_us)
         odd = rest != 0 if missing is None else (rest != 0) & ~missing
         if odd.any():
             time = us[odd][:1].view("M8[us]")[0]
-            raise _unsuitable(
+            raise unsuitable(
                 f"column {self.name!r} has the time {time}, which is no whole number in the units "
                 "of the array"
             )
@@ -188,7 +189,7 @@ class Encoder:
     def _require_short(self, values: list[Any], most: int) -> None:
         longest = max(values, key=len, default="")
         if len(longest) > most:
-            raise _unsuitable(
+            raise unsuitable(
                 f"column {self.name!r} has {longest!r}, which does not fit an array of "
                 f"{self.stored}"
             )
@@ -196,7 +197,7 @@ class Encoder:
 
 def encoder_of(variable: Variable, rules: Rules, zarr_fill: object) -> Encoder:
     """The encoder of an array; its attributes say how, its own fill value is the last resort."""
-    decoder = decoder_of(variable, rules)
+    decoder = variable.decoder(rules)
     return Encoder(variable.name, decoder, _fill(variable, decoder, zarr_fill))
 
 
@@ -268,7 +269,3 @@ def _decimal_as(kind: pa.DataType, stored: np.dtype[Any]) -> pa.DataType:
     if stored.kind in "iu" and kind.scale == 0:
         return pa.uint64() if stored == np.dtype("u8") else pa.int64()
     return pa.float64()
-
-
-def _unsuitable(message: str) -> InvalidInputError:
-    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA)

@@ -6,31 +6,28 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import invalid_option
 from frazil.model.nodes import ArrayNode
 from frazil.spark.location import location_of, open_pinned
-from frazil.spark.options import table as known
-from frazil.spark.options.parsing import Options
+from frazil.spark.options.table import STORAGE, WriteRequest
 from frazil.spark.reading.variables import load_group
 
 
-def models(options: Options) -> Mapping[str, Mapping[str, Any]]:
+def models(request: WriteRequest) -> Mapping[str, Mapping[str, Any]]:
     """Documents of the arrays that new ones of the same names shall be like.
 
     Raises:
         NodeNotFoundError: the group or array that `like` names is not there.
         RepositoryNotFoundError: nor is the repository.
     """
-    like = options.get(known.LIKE)
-    if like is None:
+    if request.like is None:
         return {}
-    storage = {known.STORAGE + name: value for name, value in options.storage.items()}
-    target = location_of(like, storage)
+    storage = {STORAGE + name: value for name, value in request.storage.items()}
+    target = location_of(request.like, storage)
     if target.table is not None:
-        raise InvalidInputError(
-            f"option {known.LIKE.name!r} names the table {target.table!r}; it must be a"
-            " repository, or a group or array in it",
-            kind=ErrorKind.INVALID_OPTION,
+        raise invalid_option(
+            f"option 'like' names the table {target.table!r}; it must be a"
+            " repository, or a group or array in it"
         )
     repository = target.location.open()
     session = open_pinned(target.pin(repository), repository)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,15 +11,15 @@ from typing import Any, Final
 import numpy as np
 import zarr
 from pyspark.sql import types as t
-from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 from zarr.storage import MemoryStore
 
 from frazil.bulk.data_types import dtype_of
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.cf.attributes import FILL, encode_double
+from frazil.errors import InvalidInputError, invalid_option, unsuitable
 from frazil.formats.zarr_meta import with_checksum
-from frazil.spark.options import table as known
-from frazil.spark.options.parsing import Options, invalid_option
+from frazil.spark.options.table import WriteRequest
 from frazil.spark.writing.column_notes import noted_attributes
+from frazil.texts import Compressor
 
 CHUNK_CELLS: Final = 1 << 20
 """Cells of a chunk of a new array, unless told otherwise."""
@@ -29,7 +27,6 @@ _EPOCH: Final = "since 1970-01-01 00:00:00"
 _TIME: Final = {"units": f"microseconds {_EPOCH}", "calendar": "proleptic_gregorian"}
 _DATE: Final = {"units": f"days {_EPOCH}", "calendar": "proleptic_gregorian"}
 _EARLIEST: Final = -(2**63)
-_COMPRESSORS: Final = {"zstd": ZstdCodec, "gzip": GzipCodec, "blosc": BloscCodec}
 _TYPES: Final[dict[type[t.DataType], str]] = {
     t.BooleanType: "bool",
     t.ByteType: "int8",
@@ -59,7 +56,7 @@ class NewArray:
     shards: tuple[int, ...] | None = None
     fill_value: Any = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    compressor: str | None = None
+    compressor: Compressor | None = None
     codecs: Any = None
     checksum: bool = False
 
@@ -73,7 +70,7 @@ class NewArray:
         store = MemoryStore()
         given: dict[str, Any] = {}
         if self.compressor is not None:
-            given["compressors"] = _compressors(self.compressor)
+            given["compressors"] = self.compressor.codec()
         if self.fill_value is not None:
             given["fill_value"] = self.fill_value
         try:
@@ -109,38 +106,19 @@ def _plain(value: object) -> object:
 
 def _chunk_shape(shape: Sequence[int], wanted: Sequence[int | None]) -> tuple[int, ...]:
     """Chunk lengths: what was asked for, and of the rest as much as makes a good chunk."""
-    given = math.prod(n for n in wanted if n is not None)
-    room = max(CHUNK_CELLS // max(given, 1), 1)
-    found: list[int] = []
-    for size, asked in zip(reversed(shape), reversed(wanted), strict=True):
-        length = asked if asked is not None else max(min(size, room), 1)
-        if asked is None:
-            room = max(room // length, 1)
-        found.append(length)
-    return tuple(reversed(found))
-
-
-def _compressors(text: str) -> Any:  # noqa: ANN401  (what zarr takes)
-    name, _, level = text.partition(":")
-    if name == "none":
-        return None
-    if name not in _COMPRESSORS:
-        raise invalid_option(
-            f"option {known.COMPRESSOR.name!r} is {text!r}: it must be one of "
-            f"{', '.join(_COMPRESSORS)} or none, perhaps with a level as in zstd:5"
-        )
-    if not level:
-        return _COMPRESSORS[name]()
-    if not level.lstrip("-").isdecimal():
-        raise invalid_option(f"option {known.COMPRESSOR.name!r} has the level {level!r}")
-    key = "clevel" if name == "blosc" else "level"
-    return _COMPRESSORS[name](**{key: int(level)})
+    given = [max(n, 1) if asked == -1 else asked for n, asked in zip(shape, wanted, strict=True)]
+    room = max(CHUNK_CELLS // math.prod(n for n in given if n is not None), 1)
+    for axis, size in reversed([*enumerate(shape)]):
+        if wanted[axis] is None:
+            given[axis] = max(min(size, room), 1)
+            room = max(room // max(size, 1), 1)
+    return tuple(n for n in given if n is not None)
 
 
 def new_array(
     column: t.StructField,
     dims: tuple[str, ...],
-    options: Options,
+    request: WriteRequest,
     model: Mapping[str, Any] | None = None,
 ) -> NewArray:
     """What the array for a column shall be; `model` is the document of one to be like.
@@ -156,15 +134,15 @@ def new_array(
         attributes.setdefault("standard_name", "time")
     if model is not None:
         natural, attributes = _type_of(model), dict(model.get("attributes") or {})
-    wanted = options.get(known.DTYPE) or {}
+    wanted = request.dtype or {}
     # A type for all is meant for the data, not for labels.
     dtype = wanted.get(name, natural if is_label else wanted.get("", natural))
-    attributes |= (options.get(known.ATTRIBUTES) or {}).get(name, {})
-    fill = None if is_label else _fill(options, name, dtype, attributes)
+    attributes |= (request.attributes or {}).get(name, {})
+    fill = None if is_label else _fill(request, name, dtype, attributes)
     if model is not None and not is_label and fill is None:
         fill = model.get("fill_value")
-    chunks = options.get(known.CHUNKS) or (None if is_label else _chunks_of(model, dims))
-    shards = options.get(known.SHARDS)
+    chunks = request.chunks or (None if is_label else _chunks_of(model, dims))
+    shards = request.shards
     return NewArray(
         name=name,
         dims=dims,
@@ -173,9 +151,9 @@ def new_array(
         shards=None if is_label or shards is None else _shards(shards, dims),
         fill_value=fill,
         attributes=attributes,
-        compressor=options.get(known.COMPRESSOR),
-        codecs=None if is_label else options.get(known.CODECS),
-        checksum=options.get(known.CHECKSUM, False),
+        compressor=request.compressor,
+        codecs=None if is_label else request.codecs,
+        checksum=request.checksum,
     )
 
 
@@ -206,50 +184,44 @@ def _natural(column: t.StructField) -> tuple[str, dict[str, Any]]:
         return "string", {}
     found = _TYPES.get(type(kind))
     if found is None:
-        raise InvalidInputError(
-            f"column {column.name!r} is {kind.simpleString()}, and there are no arrays of that",
-            kind=ErrorKind.UNSUITABLE_DATA,
+        raise unsuitable(
+            f"column {column.name!r} is {kind.simpleString()}, and there are no arrays of that"
         )
     if isinstance(kind, t.DateType):
         return found, dict(_DATE)
     return found, dict(_TIME) if isinstance(kind, t.TimestampType | t.TimestampNTZType) else {}
 
 
-def _fill(options: Options, name: str, dtype: str, attributes: dict[str, Any]) -> Any:  # noqa: ANN401  (a scalar of any type)
+def _fill(request: WriteRequest, name: str, dtype: str, attributes: dict[str, Any]) -> Any:  # noqa: ANN401  (a scalar of any type)
     """The fill value; the attribute tells CF readers that it stands for a missing value."""
-    text = _for(options.get(known.FILL_VALUE), name)
+    text = _for(request.fill_value, name)
     if dtype in ("string", "variable_length_bytes"):
         return text
     kind = np.dtype(dtype).kind
-    given = attributes.get("_FillValue")
+    given = attributes.get(FILL)
     if text is None and isinstance(given, int | float):
         text = str(given)
     elif given is not None and text is None:
         return None
     if text is None:
         if kind == "f":
-            attributes["_FillValue"] = _double(math.nan)
+            attributes[FILL] = encode_double(math.nan)
             return math.nan
         if "units" in attributes and attributes.get("calendar") and kind == "i":
-            attributes["_FillValue"] = _EARLIEST
+            attributes[FILL] = _EARLIEST
             return _EARLIEST
         return None
     try:
         value = np.array(float(text) if kind in "fc" else int(text), dtype).item()
     except (ValueError, OverflowError) as error:
         raise invalid_option(
-            f"option {known.FILL_VALUE.name!r} has {text!r} for {name!r}, an array of {dtype}"
+            f"option 'fill-value' has {text!r} for {name!r}, an array of {dtype}"
         ) from error
     if kind == "f":
-        attributes["_FillValue"] = _double(value)
+        attributes[FILL] = encode_double(value)
     elif kind in "iu":
-        attributes["_FillValue"] = value
+        attributes[FILL] = value
     return value
-
-
-def _double(value: float) -> str:
-    """A float as attributes of Zarr hold it for xarray."""
-    return base64.b64encode(struct.pack("<d", value)).decode()
 
 
 def _for(given: Mapping[str, str] | None, name: str) -> str | None:
@@ -263,11 +235,9 @@ def _length(given: Mapping[str, int] | None, dim: str) -> int | None:
 def _shards(given: Mapping[str, int], dims: Sequence[str]) -> tuple[int, ...]:
     found = tuple(given.get(dim, given.get("", 0)) for dim in dims)
     if 0 in found:
-        raise invalid_option(f"option {known.SHARDS.name!r} must name all of {', '.join(dims)}")
+        raise invalid_option(f"option 'shards' must name all of {', '.join(dims)}")
     return found
 
 
 def _refused(name: str, error: Exception) -> InvalidInputError:
-    return InvalidInputError(
-        f"an array for column {name!r} cannot be made: {error}", kind=ErrorKind.INVALID_OPTION
-    )
+    return invalid_option(f"an array for column {name!r} cannot be made: {error}")

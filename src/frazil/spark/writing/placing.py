@@ -10,9 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.bulk.grid import Grid
-from frazil.errors import ErrorKind, InvalidInputError
-from frazil.spark.options import table as known
-from frazil.spark.reading.cf import Mask, Values
+from frazil.cf.decoding import Mask, Values
+from frazil.errors import InvalidInputError, unsuitable
 from frazil.spark.writing.plan import ChunkGroup, TableAxis, WritePlan, comparable, places_of
 
 Places = npt.NDArray[np.int64]
@@ -46,11 +45,11 @@ def place(plan: WritePlan, batch: pa.RecordBatch | pa.Table) -> Placed:
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()
         if column.null_count:
-            raise _unsuitable(f"column {axis.name!r} has NULL, which is no coordinate")
+            raise unsuitable(f"column {axis.name!r} has NULL, which is no coordinate")
         found, extra = _along(plan, axis, column)
         if plan.region is not None and not plan.region[number][found].all():
             bad = column[int(np.flatnonzero(~plan.region[number][found])[0])]
-            raise _unsuitable(
+            raise unsuitable(
                 f"a row has {axis.name} = {bad}, which is outside of the region to be replaced"
             )
         places.append(found)
@@ -87,7 +86,7 @@ def _outside(
 ) -> InvalidInputError:
     value = column[int(np.flatnonzero(outside)[0])]
     what = "positions" if axis.encoder is None else "labels"
-    return _unsuitable(
+    return unsuitable(
         f"a row has {axis.name} = {value}, which is none of the {axis.size} {what} of that"
         f" dimension{_hint(plan, axis)}"
     )
@@ -97,14 +96,14 @@ def _hint(plan: WritePlan, axis: TableAxis) -> str:
     """How the labels of an axis could have been more."""
     if axis.encoder is None:
         return ""
-    growing = plan.options.get(known.APPEND_DIM)
+    growing = plan.request.append_dim
     if growing is None:
-        return f"; extend it with {known.APPEND_DIM.name}={axis.name}"
+        return f"; extend it with append-dim={axis.name}"
     if growing == axis.name:
         return ""
     return (
         f"; only {growing!r} grows, and all labels of {axis.name!r} must be there from the first"
-        f" write on: give them with option {known.COORDS.name!r} when the arrays are made"
+        f" write on: give them with option 'coords' when the arrays are made"
     )
 
 
@@ -136,7 +135,3 @@ def chunk_numbers(grid: Grid, coords: npt.NDArray[np.integer]) -> Places:
     for own, along in enumerate(grid):
         found = found * max(along.count, 1) + coords[:, own]
     return found
-
-
-def _unsuitable(message: str) -> InvalidInputError:
-    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA)

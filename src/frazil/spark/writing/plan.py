@@ -18,14 +18,13 @@ import pyarrow.compute as pc
 
 from frazil.bulk.grid import Grid
 from frazil.bulk.layout import Layout, layout_of
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.cf.decoding import Mask, Values
+from frazil.errors import unsuitable
 from frazil.formats.zarr_meta import ArrayMeta, parse_node
 from frazil.ids import NodeId
 from frazil.model.nodes import ArrayNode
 from frazil.spark.location import Pinned
-from frazil.spark.options import table as known
-from frazil.spark.options.parsing import Options
-from frazil.spark.reading.cf import Mask, Values
+from frazil.spark.options.table import WriteRequest
 from frazil.spark.writing.encode import Encoder
 from frazil.spark.writing.new_arrays import NewArray
 from frazil.transaction.changeset import ArrayData
@@ -91,9 +90,8 @@ class ArrayPlan:
         """Its grid and codecs."""
         found = layout_of(self.document)
         if found is None:
-            raise InvalidInputError(
-                f"array {self.path!r} has codecs or a type that Spark's tasks cannot write",
-                kind=ErrorKind.UNSUITABLE_DATA,
+            raise unsuitable(
+                f"array {self.path!r} has codecs or a type that Spark's tasks cannot write"
             )
         return found
 
@@ -148,13 +146,13 @@ class WritePlan:
     """arrays that go before new ones are made"""
     region: tuple[Mask, ...] | None
     """along each axis the places to replace"""
-    options: Options
+    request: WriteRequest
     is_resolved: bool = False
 
     @property
     def duplicates(self) -> str:
         """What to do with several rows for a cell."""
-        return self.options.get(known.DUPLICATES, "error")
+        return self.request.duplicates
 
     @property
     def columns(self) -> list[str]:
@@ -219,7 +217,7 @@ def _grown(axis: TableAxis, found: Values | None) -> TableAxis:
     old = axis.values
     if old.dtype.kind in "iufMm":
         if extra.dtype.kind == "f" and np.isnan(extra).any():
-            raise _unsuitable(f"column {axis.name!r} has NaN, which is no coordinate")
+            raise unsuitable(f"column {axis.name!r} has NaN, which is no coordinate")
         extra = _after(axis.name, old, extra)
     values = np.concatenate([old, extra.astype(old.dtype)])
     return replace(axis, values=values, size=len(values))
@@ -235,7 +233,7 @@ def _after(name: str, old: Values, extra: Values) -> Values:
     else:
         is_behind = True
     if not is_behind:
-        raise _unsuitable(
+        raise unsuitable(
             f"column {name!r} has new labels that do not come after the last one, and arrays only "
             "grow at their end"
         )
@@ -283,7 +281,3 @@ def node_of(path: str, document: bytes) -> ArrayNode:
     assert isinstance(meta, ArrayMeta)
     data = ArrayData(NodeId.random(), document, meta.shape, meta.dimension_names)
     return array_node(path, data)
-
-
-def _unsuitable(message: str) -> InvalidInputError:
-    return InvalidInputError(message, kind=ErrorKind.UNSUITABLE_DATA)

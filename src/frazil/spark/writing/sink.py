@@ -9,7 +9,7 @@ failed or repeated tasks are referred to by nobody, and garbage collection takes
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,19 +22,19 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from frazil.cf.decoding import Mask, Values
+from frazil.errors import invalid_option
 from frazil.ids import ChunkId
 from frazil.spark.errors import noted
-from frazil.spark.location import Target, parse_target, unreachable_from_tasks
-from frazil.spark.options import table as known
-from frazil.spark.options.parsing import Options, invalid_option, parse_options
-from frazil.spark.options.table import Use
-from frazil.spark.reading.cf import Mask, Values
+from frazil.spark.location import Target, reachable_target
+from frazil.spark.options.parsing import parse_request
+from frazil.spark.options.table import Use, WriteRequest
 from frazil.spark.worker import repository
 from frazil.spark.writing.chunk_writer import ChunkWriter, Rows, Written
 from frazil.spark.writing.commit import Txn, WriteReport, commit_write, txn_of
 from frazil.spark.writing.placing import Placed, Places, chunks_and_cells, distinct, place
 from frazil.spark.writing.plan import ChunkGroup, WritePlan
-from frazil.spark.writing.planning import make_plan
+from frazil.spark.writing.planner import make_plan
 from frazil.storage.assets import CHUNK, chunk_key
 from frazil.storage.base import Storage
 
@@ -268,21 +268,21 @@ class StreamSink(DataSourceStreamArrowWriter):
     def __init__(
         self,
         target: Target,
-        options: Options,
+        request: WriteRequest,
         schema: StructType,
         *,
         overwrite: bool,
     ) -> None:
         self.target = target
-        self.options = options
+        self.request = request
         self.schema = schema
         self.overwrite = overwrite
-        self.app_id = _series(options)
+        self.app_id = _series(request)
         self.plan = self._planned(None)
 
     def _planned(self, base: str | None) -> WritePlan:
         plan = make_plan(
-            self.target, self.options, self.schema, overwrite=self.overwrite, base=base
+            self.target, self.request, self.schema, overwrite=self.overwrite, base=base
         )
         assert plan is not None  # ifExists has no meaning for streams
         return plan
@@ -308,35 +308,27 @@ class StreamSink(DataSourceStreamArrowWriter):
         """Leave everything as it is; garbage is collected."""
 
 
-def _series(options: Options) -> str:
+def _series(request: WriteRequest) -> str:
     """The name of the series that micro-batches belong to."""
-    app_id = options.get(known.TXN_APP)
-    if app_id is not None:
-        return app_id
-    place = options.get(known.CHECKPOINT)
-    if place is None:
+    if request.txn_app is not None:
+        return request.txn_app
+    if request.checkpoint is None:
         raise invalid_option(
-            f"a stream needs {known.CHECKPOINT.name!r} or {known.TXN_APP.name!r} among its options,"
-            " which names it, so that no micro-batch is written twice"
+            "a stream needs 'checkpointLocation' or 'txnAppId' among its options, which names it, "
+            "so that no micro-batch is written twice"
         )
-    return "checkpoint-" + hashlib.sha256(place.rstrip("/").encode()).hexdigest()[:32]
+    place = request.checkpoint.rstrip("/").encode()
+    return "checkpoint-" + hashlib.sha256(place).hexdigest()[:32]
 
 
-def batch_sink(given: dict[str, str], schema: StructType, *, overwrite: bool) -> BatchSink:
+def batch_sink(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchSink:
     """The writer for a DataFrame."""
-    options = parse_options(given, Use.WRITE)
-    target, txn = _target(options), txn_of(options)
-    return BatchSink(make_plan(target, options, schema, overwrite=overwrite), txn)
+    request = parse_request(WriteRequest, given, Use.WRITE)
+    target, txn = reachable_target(request), txn_of(request)
+    return BatchSink(make_plan(target, request, schema, overwrite=overwrite), txn)
 
 
-def stream_sink(given: dict[str, str], schema: StructType, *, overwrite: bool) -> StreamSink:
+def stream_sink(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamSink:
     """The writer for a stream."""
-    options = parse_options(given, Use.STREAM_WRITE)
-    return StreamSink(_target(options), options, schema, overwrite=overwrite)
-
-
-def _target(options: Options) -> Target:
-    target = parse_target(options)
-    if (refusal := unreachable_from_tasks(target.location)) is not None:
-        raise refusal
-    return target
+    request = parse_request(WriteRequest, given, Use.STREAM_WRITE)
+    return StreamSink(reachable_target(request), request, schema, overwrite=overwrite)

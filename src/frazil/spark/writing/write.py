@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from frazil.errors import ErrorKind, InvalidInputError
-from frazil.spark.location import parse_target, unreachable_from_tasks
-from frazil.spark.options import table as known
-from frazil.spark.options.parsing import invalid_option, parse_options
-from frazil.spark.options.table import STORAGE, Use
-from frazil.spark.reading.cf import Values
+from frazil.cf.decoding import Values
+from frazil.errors import invalid_option, unsuitable
+from frazil.spark.location import reachable_target
+from frazil.spark.options.parsing import parse_request
+from frazil.spark.options.table import PROPERTY, STORAGE, Use, WriteRequest
 from frazil.spark.reading.read import as_text, spelled
 from frazil.spark.tasks import collect, map_batches
 from frazil.spark.writing.chunk_writer import ChunkWriter, Rows, Written
 from frazil.spark.writing.commit import WriteReport, commit_write, txn_of
 from frazil.spark.writing.placing import chunks_and_cells, distinct, place
 from frazil.spark.writing.plan import ChunkGroup, TableAxis, WritePlan
-from frazil.spark.writing.planning import make_plan
+from frazil.spark.writing.planner import make_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -69,15 +68,13 @@ def write(
     """
     if mode not in ("append", "overwrite"):
         raise invalid_option(f"mode is {mode!r}: it must be append or overwrite")
-    given = {known.PATH.name: url}
+    given = {"path": url}
     given |= {STORAGE + name: as_text(v) for name, v in (storage_options or {}).items()}
-    given |= {known.PROPERTY + name: v for name, v in (properties or {}).items()}
+    given |= {PROPERTY + name: v for name, v in (properties or {}).items()}
     given |= {spelled(k): _text(k, v) for k, v in options.items() if v is not None}
-    parsed = parse_options(given, Use.WRITE)
-    target, txn = parse_target(parsed), txn_of(parsed)
-    if (refusal := unreachable_from_tasks(target.location)) is not None:
-        raise refusal
-    plan = make_plan(target, parsed, df.schema, overwrite=mode == "overwrite")
+    request = parse_request(WriteRequest, given, Use.WRITE)
+    target, txn = reachable_target(request), txn_of(request)
+    plan = make_plan(target, request, df.schema, overwrite=mode == "overwrite")
     if plan is None:
         return WriteReport(None, ())
     if txn is not None and txn.is_in(plan.pinned.location.open(), plan.branch):
@@ -115,10 +112,7 @@ def _labels(df: DataFrame, axis: TableAxis) -> Values:
     # Distinct first, on executors: one label of each comes to the driver.
     column = collect(df.select(_column(axis.name)).distinct()).column(0)
     if column.null_count:
-        raise InvalidInputError(
-            f"column {axis.name!r} has NULL, which is no coordinate",
-            kind=ErrorKind.UNSUITABLE_DATA,
-        )
+        raise unsuitable(f"column {axis.name!r} has NULL, which is no coordinate")
     return distinct(axis.encoder.encode(column))
 
 
@@ -160,7 +154,7 @@ def _written(df: DataFrame, plan: WritePlan, group: ChunkGroup) -> list[Written]
             data = pickle.dumps(each, pickle.HIGHEST_PROTOCOL)
             yield pa.RecordBatch.from_arrays([pa.array([data], pa.binary())], names=["written"])
 
-    count = plan.options.get(known.PARTITIONS)
+    count = plan.request.write_partitions
     frame = map_batches(df.select(*chosen), placed, schema)
     keys = [CHUNK, ROW] if is_ordered else [CHUNK]
     moved = frame.repartition(CHUNK) if count is None else frame.repartition(count, CHUNK)

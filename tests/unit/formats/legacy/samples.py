@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 from hypothesis import strategies as st
 
+from frazil.formats.envelope import FileKind
+from frazil.formats.legacy.g1_coords import BASES
+from frazil.formats.legacy.header import wrap
+from frazil.formats.legacy.layouts import layout_of
+from frazil.formats.legacy.messages import pack_message
 from frazil.formats.legacy.names import numbered_node
 from frazil.formats.legacy.records import Ancestor, Dialect, LegacyGeneration, SnapshotRecord
+from frazil.formats.legacy.zarr_fields import dump
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkRef, ChunkTable, InlineRef, NativeRef, VirtualRef
-from frazil.model.history import ManifestFile, Snapshot
+from frazil.model.history import ManifestFile, Metadata, Snapshot
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef, Node
 
 MESSAGE_DIALECTS: Final = tuple(
@@ -199,3 +206,26 @@ def rows_of(table: ChunkTable) -> list[tuple[tuple[int, ...], ChunkRef]]:
 def coords_of(*rows: tuple[int, ...]) -> np.ndarray:
     """Chunk coordinates as a column."""
     return np.array(rows, np.uint32).reshape(len(rows), len(rows[0]) if rows else 0)
+
+
+def encode_attributes(items: Sequence[Metadata], dialect: Dialect) -> bytes:
+    """An attribute file as writers of a dialect made it."""
+    layout = layout_of(dialect)
+    if layout.is_json:
+        return dump(list(items))
+    wrapping = layout.wrapping_of(FileKind.ATTRIBUTES)
+    return wrap(pack_message(list(items)), FileKind.ATTRIBUTES, wrapping)
+
+
+def encode_coord(coords: Sequence[int]) -> bytes:
+    """The coordinates of one chunk in `ovi1`, index by index."""
+    return b"".join(map(_encode_index, coords))
+
+
+def _encode_index(value: int) -> bytes:
+    size = next(size for size in range(9, 0, -1) if value >= BASES[size - 1])
+    payload = value - BASES[size - 1]
+    if size == 9:
+        return b"\xff" + payload.to_bytes(8, "big")
+    leading = 0xFF << 9 - size & 0xFF
+    return (payload | leading << 8 * (size - 1)).to_bytes(size, "big")

@@ -15,7 +15,6 @@ from frazil.formats.legacy.codec import (
     decode_log,
     decode_manifest,
     decode_snapshot,
-    encode_attributes,
     encode_log,
     encode_manifest,
     encode_snapshot,
@@ -37,6 +36,7 @@ from tests.unit.formats.legacy.samples import (
     LOG_DIALECTS,
     MESSAGE_DIALECTS,
     coords_of,
+    encode_attributes,
     node_id,
     small_snapshot,
 )

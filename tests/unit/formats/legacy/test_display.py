@@ -10,6 +10,7 @@ from frazil.errors import FormatError
 from frazil.formats.legacy.codec import encode_log, encode_manifest, encode_ref, encode_snapshot
 from frazil.formats.legacy.display import kind_of_key, legible
 from frazil.formats.legacy.g1 import encode_inventory, encode_structure
+from frazil.formats.legacy.g1_schemas import COORD_KEY, arrow, inventory_schema, write_table
 from frazil.formats.legacy.records import Dialect, LogRecord, ManifestRecord, RefRecord
 from frazil.ids import ManifestId, SnapshotId
 from frazil.model.chunks import ChunkTable, InlineRef
@@ -92,3 +93,15 @@ def test_kinds_by_folder() -> None:
 def test_other_files_are_refused(blob: bytes) -> None:
     with pytest.raises(FormatError):
         legible(blob, key="s/x")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "raw"), [("be16", b"\0\1\0\2"), ("le16", b"\1\0\2\0"), ("leb128", b"\1\2")]
+)
+def test_coordinates_are_shown_in_the_encoding_that_the_file_names(
+    encoding: str, raw: bytes
+) -> None:
+    schema = inventory_schema("seed").with_metadata({COORD_KEY: encoding})
+    row = {"id": 0, "array_id": 1, "coord": raw, "inline_data": b"T", "length": 1}
+    blob = write_table(arrow().Table.from_pylist([row], schema=schema))
+    assert legible(blob, key="i/x.parquet")["rows"][0]["coord"] == [1, 2]

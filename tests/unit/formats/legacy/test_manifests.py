@@ -17,7 +17,7 @@ from frazil.formats.legacy.header import unwrap
 from frazil.formats.legacy.layouts import refined
 from frazil.formats.legacy.messages import pack_message
 from frazil.formats.legacy.names import numbered_node
-from frazil.formats.legacy.records import Dialect, LegacyGeneration, ManifestRecord, references_of
+from frazil.formats.legacy.records import Dialect, LegacyGeneration, ManifestRecord
 from frazil.ids import ChunkId, ManifestId, NodeId, crockford
 from frazil.model.chunks import ChunkRef, ChunkTable, InlineRef, NativeRef, VirtualRef
 from tests.unit.formats.legacy.samples import (
@@ -125,21 +125,16 @@ def test_a_fragment_of_a_real_manifest() -> None:
     assert encode_manifest(found) == raw
 
 
-def test_references_of_other_arrays_are_dropped() -> None:
+def test_references_of_other_ranks_are_kept_apart() -> None:
     payload = {"Inline": b"T"}
     keys = [(3, (0, 0)), (3, (5, 0)), (3, (0,)), (3, (1, 1)), (3, ())]
     found = read(pack_message([0, {}, dict.fromkeys(keys, payload)]))
     node = numbered_node(3)
     assert found.num_refs == 5
-    table, dropped = references_of(found, node, (2, 2))
-    assert [coords for coords, _ in rows_of(table)] == [(0, 0), (1, 1)]
-    assert dropped == 3
-    table, dropped = references_of(found, node, (1,))
-    assert (len(table), dropped) == (1, 4)
-    table, dropped = references_of(found, node, ())
-    assert (len(table), dropped) == (1, 4)
-    table, dropped = references_of(found, numbered_node(9), (2, 2))
-    assert (len(table), table.ndim, dropped) == (0, 2, 0)
+    assert [coords for coords, _ in rows_of(found.tables[node])] == [(0, 0), (1, 1), (5, 0)]
+    strays = [[coords for coords, _ in rows_of(table)] for table in found.strays[node]]
+    assert sorted(strays) == [[()], [(0,)]]
+    assert [*found.tables] == [node]
 
 
 def test_documents_of_g2_validate() -> None:

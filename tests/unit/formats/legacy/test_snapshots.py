@@ -17,14 +17,12 @@ from frazil.formats.legacy.attributes import with_attributes
 from frazil.formats.legacy.codec import (
     decode_attributes,
     decode_snapshot,
-    encode_attributes,
     encode_snapshot,
 )
 from frazil.formats.legacy.header import unwrap
 from frazil.formats.legacy.history import (
     MAX_HISTORY,
     next_node_number,
-    number_new_nodes,
     root_record,
     successor,
 )
@@ -34,11 +32,10 @@ from frazil.formats.legacy.records import (
     AttributeRef,
     Dialect,
     LegacyGeneration,
-    Names,
     SnapshotRecord,
 )
 from frazil.formats.legacy.times import format_time, parse_time
-from frazil.ids import ManifestId, NodeId, SnapshotId, crockford
+from frazil.ids import NodeId, SnapshotId, crockford
 from frazil.model.history import Snapshot
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef
 from tests.unit.formats.legacy.samples import (
@@ -50,6 +47,7 @@ from tests.unit.formats.legacy.samples import (
     array_json,
     array_nodes,
     dumps,
+    encode_attributes,
     group_json,
     node_id,
     small_snapshot,
@@ -325,23 +323,9 @@ def test_unchanged_nodes_keep_their_attribute_files() -> None:
     assert successor(record, snapshot).attributes == {"/t": ref}
 
 
-def test_names_follow_what_is_used() -> None:
-    record = small_snapshot(Dialect.G2_JSON)
-    manifest = ManifestId(bytes(range(12)))
-    names = Names(
-        {record.snapshot.id: WIDE_TEXT, SnapshotId(b"\xee" * 12): "x"},
-        {manifest: WIDE_TEXT, ManifestId(b"\xee" * 12): "y"},
-    )
-    found = successor(replace(record, names=names), record.snapshot)
-    assert found.names == Names({record.snapshot.id: WIDE_TEXT}, {manifest: WIDE_TEXT})
-
-
 def test_new_nodes_are_numbered() -> None:
-    base = [GroupNode(numbered_node(4), "/", group_json())]
-    new = [GroupNode(NodeId(bytes([200 + n] * 8)), f"/{n}", group_json()) for n in range(2)]
     assert next_node_number([]) == 1
-    renamed = number_new_nodes([*base, *new], base)
-    assert renamed == {new[0].id: numbered_node(5), new[1].id: numbered_node(6)}
+    assert next_node_number([GroupNode(numbered_node(4), "/", group_json())]) == 5
 
 
 @given(TIMES)

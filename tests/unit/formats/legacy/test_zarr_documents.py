@@ -18,7 +18,7 @@ from frazil.formats.legacy.codec import decode_snapshot, encode_snapshot
 from frazil.formats.legacy.g1 import decode_structure, encode_structure
 from frazil.formats.legacy.g1_state import StateSnapshot
 from frazil.formats.legacy.records import Dialect
-from frazil.formats.legacy.zarr_fields import check_representable
+from frazil.formats.legacy.zarr_fields import parse_fields
 from tests.unit.formats.legacy.samples import small_snapshot
 
 DIALECTS = (Dialect.G1, Dialect.G2_JSON, Dialect.G2_MSGPACK, Dialect.G3_SEED, Dialect.G3I)
@@ -121,6 +121,6 @@ async def test_dates_fit_the_oldest_generation_only() -> None:
     assert found.metadata == (await reopened(document)).metadata
     for dialect in (Dialect.G2_JSON, Dialect.G3I):
         with pytest.raises(InvalidInputError) as caught:
-            check_representable(dialect.generation, document)
+            parse_fields(dialect.generation, document)
         assert caught.value.kind is ErrorKind.NOT_REPRESENTABLE
         assert caught.value.facts["field"] == "data_type"

@@ -15,7 +15,6 @@ from frazil.formats.legacy.messages import pack_message
 from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.zarr_fields import (
     build_document,
-    check_representable,
     parse_fields,
     put_attributes,
     stored_type,
@@ -133,7 +132,7 @@ def test_fill_values_that_do_not_fit_are_refused(
     fill: Any,  # noqa: ANN401
 ) -> None:
     with pytest.raises(InvalidInputError) as caught:
-        check_representable(generation, array_json(data_type=data_type, fill_value=fill))
+        parse_fields(generation, array_json(data_type=data_type, fill_value=fill))
     assert caught.value.kind is ErrorKind.NOT_REPRESENTABLE
     assert caught.value.facts == {"generation": generation.name, "field": "fill_value"}
 
@@ -182,10 +181,10 @@ def test_what_a_generation_cannot_hold_is_named(
 ) -> None:
     document = array_json(**changes)
     if generation in able:
-        check_representable(generation, document)
+        parse_fields(generation, document)
         return
     with pytest.raises(InvalidInputError) as caught:
-        check_representable(generation, document)
+        parse_fields(generation, document)
     assert caught.value.kind is ErrorKind.NOT_REPRESENTABLE
     assert caught.value.facts["field"] == field
 
@@ -208,7 +207,7 @@ def test_what_a_generation_cannot_hold_is_named(
 def test_documents_that_are_wrong_for_everybody(document: bytes) -> None:
     for generation in ALL:
         with pytest.raises(InvalidInputError) as caught:
-            check_representable(generation, document)
+            parse_fields(generation, document)
         assert caught.value.kind is ErrorKind.BAD_METADATA
 
 

@@ -1,0 +1,68 @@
+"""The parts of a repository from before spec 1, which share what they learn of its files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from frazil.commit.by_numbered_files import NumberedRefs
+from frazil.commit.by_state_file import StateFileRefs
+from frazil.commit.file_refs import FileRefs
+from frazil.formats.generation import Generation, Protocol
+from frazil.model.config import RepositoryConfig
+from frazil.storage.assets import Assets
+from frazil.storage.base import Storage
+from frazil.storage.legacy.assets import LegacyAssets
+from frazil.storage.legacy.files import LegacyFiles
+from frazil.storage.legacy.objects import LegacyObjects
+from frazil.storage.legacy.opening import LegacyRepository, files_of
+from frazil.storage.legacy.state_file import StateFile
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyParts:
+    """What the refs and the objects of one repository have in common."""
+
+    storage: Storage
+    generation: Generation
+    config: RepositoryConfig
+    found: LegacyRepository
+    state: StateFile
+    files: LegacyFiles
+
+    def objects(self) -> Storage:
+        """The files of the repository under the keys of a spec."""
+        return LegacyObjects(self.files.storage, self.files)
+
+    def assets(self, near: Storage) -> Assets:
+        """Its snapshots, manifests and logs; `near` are its objects, kept on a disk near by."""
+        made = LegacyAssets(near, self.generation, self.config, self.files)
+        if self.found.tip is not None:
+            made.keep(self.found.tip)
+        return made
+
+    def refs(self, assets: Assets) -> FileRefs:
+        """Its branches and tags, and how they move."""
+        if self.generation.protocol is Protocol.STATE_FILE:
+            return StateFileRefs(self.storage, assets, self.config, self.generation, self.state)
+        names, layout = self.found.names, self.found.layout
+        return NumberedRefs(self.storage, assets, self.config, self.generation, names, layout)
+
+
+def legacy_parts(
+    storage: Storage,
+    generation: Generation,
+    config: RepositoryConfig,
+    found: LegacyRepository | None = None,
+    store_root: Storage | str | None = None,
+) -> LegacyParts:
+    """The parts of a repository at a place; `storage` has the settings of `config`.
+
+    `found` is what was just read of it.
+    """
+    found = found or LegacyRepository(generation)
+    # What a backend says by default is for the official package, whose disks replace nothing
+    # conditionally; ours do.
+    asked = None if config.storage is None else config.storage.unsafe_use_conditional_update
+    state = StateFile(storage, replaces=asked is not False, known=found.state)
+    files = files_of(storage, generation, found, state, store_root)
+    return LegacyParts(storage, generation, config, found, state, files)

@@ -1,0 +1,1 @@
+"""FlatBuffers: tables read singly or as columns, and written; nothing here knows Icechunk."""

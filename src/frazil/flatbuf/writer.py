@@ -1,0 +1,268 @@
+"""FlatBuffers built from the end to the beginning.
+
+References in a FlatBuffer point forward, so what is referred to is written first, nearer to the
+end of the file. An object is named by its distance from the end; each object is one piece of
+bytes, and the pieces are joined in reverse order once the root table is known.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import ErrorKind, FormatError
+from frazil.flatbuf.columns import Spans, spread
+from frazil.model.framed import copy_frames
+from frazil.model.strings import I64
+
+MAX_SIZE: Final = 2**31 - 1
+"""Bytes of a FlatBuffer: offsets have 31 bits."""
+OFFSET: Final = "offset"
+Piece: TypeAlias = bytes | memoryview
+_FORMS: Final = {
+    "u8": ("B", 1, 1),
+    "u16": ("H", 2, 2),
+    "u32": ("I", 4, 4),
+    "i32": ("i", 4, 4),
+    "u64": ("Q", 8, 8),
+    "byte": ("1s", 1, 1),
+    "i32!": ("4s", 4, 4),
+    "id8": ("8s", 8, 1),
+    "id12": ("12s", 12, 1),
+    OFFSET: ("I", 4, 4),
+}
+"""struct code, size and alignment; values of those with an `s` are bytes, and never left out"""
+
+
+def vtable_of(places: Mapping[int, int], size: int) -> bytes:
+    """The vtable of a table of `size` bytes with fields at these places, by slot."""
+    used = 1 + max(places, default=-1)
+    slots = [places.get(slot, 0) for slot in range(used)]
+    return struct.pack(f"<{2 + used}H", 4 + 2 * used, size, *slots)
+
+
+def check_size(size: int) -> None:
+    """Refuse what is larger than readers accept."""
+    if size > MAX_SIZE:
+        raise FormatError(
+            "more references than one file can hold; split the manifests of this array into "
+            "smaller ones",
+            kind=ErrorKind.SERIALIZATION,
+            size=size,
+        )
+
+
+class _Plan(NamedTuple):
+    """How to write tables that have the same fields."""
+
+    form: struct.Struct
+    order: tuple[int, ...]
+    """slots in the order they are stored"""
+    offsets: tuple[tuple[int, int], ...]
+    """for offset fields: place among the stored values, and in the table"""
+    places: Mapping[int, int]
+    """of all fields in the table, by slot"""
+    vtable: bytes
+    alignment: int
+
+
+class Layout:
+    """The fields of a table in slot order, such as `Layout("id12", "offset", "u64")`.
+
+    Numbers that equal zero, the default of every field we write, are left out.
+    """
+
+    def __init__(self, *forms: str) -> None:
+        self.forms = forms
+        self._plans: dict[tuple[bool, ...], _Plan] = {}
+
+    def plan(self, present: tuple[bool, ...]) -> _Plan:
+        """The way to write a table in which only some fields are present."""
+        found = self._plans.get(present)
+        if found is None:
+            found = self._plans[present] = self._make(present)
+        return found
+
+    def _make(self, present: tuple[bool, ...]) -> _Plan:
+        slots = [slot for slot, here in enumerate(present) if here]
+        forms = {slot: _FORMS[self.forms[slot]] for slot in slots}
+        # Four bytes are taken by the way to the vtable. Fields of eight follow those of four,
+        # so that at most one gap of four is needed.
+        order = sorted(slots, key=lambda slot: (4, 8, 2, 1).index(forms[slot][2]))
+        code, at, places = "<i", 4, dict[int, int]()
+        for slot in order:
+            letter, size, alignment = forms[slot]
+            gap = -at % alignment
+            code += f"{gap}x{letter}" if gap else letter
+            places[slot] = at + gap
+            at += gap + size
+        vtable = vtable_of(places, at)
+        offsets = [(n, places[slot]) for n, slot in enumerate(order) if self.forms[slot] == OFFSET]
+        widest = max([4, *(form[2] for form in forms.values())])
+        return _Plan(struct.Struct(code), tuple(order), tuple(offsets), places, vtable, widest)
+
+
+class FlatWriter:
+    """Collects the objects of one file; every method returns distances from its end."""
+
+    def __init__(self) -> None:
+        self._pieces: list[Piece] = []
+        self._size = 0
+        self._vtables: dict[bytes, int] = {}
+
+    def _add(self, piece: bytes, alignment: int) -> int:
+        """Put a piece before all others so that it begins aligned."""
+        size = self._size + len(piece)
+        gap = -size % alignment
+        if gap:
+            piece += bytes(gap)
+            size += gap
+        self._pieces.append(piece)
+        self._size = size
+        return size
+
+    def text(self, text: str) -> int:
+        """A string."""
+        return self.raw_text(text.encode())
+
+    def raw_text(self, raw: bytes) -> int:
+        """A string, given in UTF-8."""
+        return self._add(len(raw).to_bytes(4, "little") + raw + b"\0", 4)
+
+    def blob(self, raw: bytes) -> int:
+        """A vector of bytes."""
+        return self._add(len(raw).to_bytes(4, "little") + raw, 4)
+
+    def structs(self, raw: bytes, count: int, alignment: int) -> int:
+        """A vector of structs or numbers, given as they are stored."""
+        if alignment > 4:
+            self._add(b"", 8)
+            self._add(bytes(-len(raw) % alignment), 1)
+        return self._add(count.to_bytes(4, "little") + raw, 4)
+
+    def offsets(self, targets: Sequence[int]) -> int:
+        """A vector of tables or strings."""
+        count = len(targets)
+        if self._size % 4:
+            self._add(b"", 4)
+        first = self._size + 4 * count
+        away = [first - 4 * n - target for n, target in enumerate(targets)]
+        return self._add(struct.pack(f"<{count + 1}I", count, *away), 4)
+
+    def whole(self, *pieces: Piece, inside: int = 0) -> int:
+        """Bytes made elsewhere that refer only to each other; `inside` is the object meant.
+
+        Each piece begins at a multiple of eight.
+        """
+        for piece in reversed(pieces):
+            self._add(bytes(-(self._size + len(piece)) % 8), 1)
+            self._pieces.append(piece)
+            self._size += len(piece)
+        return self._size - inside
+
+    def blocks(self, places: I64, *pieces: Piece) -> int:
+        """A vector of tables that are in pieces made elsewhere, and these pieces."""
+        count = len(places)
+        words = np.zeros(2 + count + count % 2, "<u4")  # the first is not used: all is aligned so
+        words[1] = count
+        words[2 : 2 + count] = places + words.nbytes - np.arange(8, 8 + 4 * count, 4)
+        return self.whole(words.tobytes(), *pieces, inside=4)
+
+    def table(self, layout: Layout, *values: int | bytes | None) -> int:
+        """A table; fields that are None or zero are left out.
+
+        Raises:
+            FormatError: a number is too large for its field.
+        """
+        plan = layout.plan(tuple(map(bool, values)))
+        vtable = self._vtable(plan)
+        stored: list[int | bytes | None] = [values[slot] for slot in plan.order]
+        size = plan.form.size
+        position = self._size + size + -(self._size + size) % plan.alignment
+        for n, at in plan.offsets:
+            stored[n] = position - at - values[plan.order[n]]  # type: ignore[operator]  # a distance
+        try:
+            packed = plan.form.pack(vtable - position, *stored)
+        except struct.error as error:
+            raise FormatError(
+                f"a value does not fit into its field: {error}", kind=ErrorKind.SERIALIZATION
+            ) from error
+        return self._add(packed, plan.alignment)
+
+    def _vtable(self, plan: _Plan) -> int:
+        vtable = self._vtables.get(plan.vtable)
+        if vtable is None:
+            vtable = self._vtables[plan.vtable] = self._add(plan.vtable, 2)
+        return vtable
+
+    # --- many objects at once ---
+
+    def frames(self, arena: bytes, starts: I64, sizes: I64, end: int) -> I64:
+        """Strings or vectors of bytes, copied from an arena in which they are framed."""
+        data, places = copy_frames(arena, starts, sizes, end)
+        return self._add(data, 4) - places
+
+    def vectors(self, counts: I64, targets: I64) -> I64:
+        """Vectors of tables, those of one after those of the other; empty ones are all the same."""
+        has_items = counts > 0
+        lengths = np.where(has_items, 1 + counts, 0)
+        heads = np.where(has_items, 1 + np.cumsum(lengths) - lengths, 0)
+        words = np.zeros(1 + int(lengths.sum()), "<u4")
+        self._add(b"", 4)
+        first = self._size + words.nbytes
+        words[heads] = counts
+        items = spread(Spans(heads + 1, counts), 1)
+        words[items] = first - 4 * items - targets
+        return self._add(words.tobytes(), 4) - 4 * heads
+
+    def tables(self, layout: Layout, count: int, *columns: npt.NDArray[Any] | None) -> I64:
+        """So many tables with the same fields: all have those that are not None."""
+        plan = layout.plan(tuple(column is not None for column in columns))
+        vtable = self._vtable(plan)
+        self._add(b"", plan.alignment)
+        stride = plan.form.size + -plan.form.size % plan.alignment
+        away: I64 = self._size + stride * np.arange(count, 0, -1)
+        values = {-1: (vtable - away).astype("<i4")}
+        for slot, column in enumerate(columns):
+            if column is not None:
+                at = plan.places[slot]
+                is_offset = layout.forms[slot] == OFFSET
+                values[slot] = (away - at - column).astype("<u4") if is_offset else column
+        form = np.dtype(
+            {
+                "names": [str(slot) for slot in values],
+                "formats": [column.dtype for column in values.values()],
+                "offsets": [0 if slot < 0 else plan.places[slot] for slot in values],
+                "itemsize": stride,
+            }
+        )
+        records = np.zeros(count, form)
+        for slot, column in values.items():
+            records[str(slot)] = column
+        self._add(records.tobytes(), plan.alignment)
+        return away
+
+    # --- the whole ---
+
+    def part(self) -> bytes:
+        """Everything so far, to go before or after what it does not refer to; a multiple of 8."""
+        self._add(b"", 8)
+        return b"".join(reversed(self._pieces))
+
+    def finish(self, root: int, identifier: bytes) -> bytes:
+        """The whole file; four bytes in it tell its kind.
+
+        Raises:
+            FormatError: it is larger than a FlatBuffer may be.
+        """
+        # The head is eight bytes long and the file a multiple of eight, so that what is aligned
+        # from the end is aligned from the beginning.
+        self._add(b"", 8)
+        size = self._size + 8
+        check_size(size)
+        self._pieces.append(struct.pack("<I4s", size - root, identifier))
+        return b"".join(reversed(self._pieces))

@@ -1,0 +1,220 @@
+"""The files of G1: Parquet structure files, inventories and attribute files."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from frazil.errors import ErrorKind, FormatError
+from frazil.formats.generation import Generation
+from frazil.formats.legacy.attributes import with_attributes
+from frazil.formats.legacy.g1 import (
+    decode_attribute_file,
+    decode_inventory,
+    decode_structure,
+    encode_attribute_file,
+    encode_inventory,
+    encode_structure,
+)
+from frazil.formats.legacy.g1_inventory import Grid
+from frazil.formats.legacy.g1_state import StateSnapshot, new_item
+from frazil.formats.legacy.history import root_record, successor
+from frazil.formats.legacy.names import Kind, plain_name
+from frazil.formats.legacy.records import (
+    AttributeRef,
+    LegacyGeneration,
+    ManifestRecord,
+    Names,
+    SnapshotRecord,
+)
+from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId
+from frazil.model.chunks import ChunkTable
+from frazil.model.documents import document_of
+from frazil.model.history import Metadata, Snapshot, TransactionLog
+from frazil.model.nodes import ArrayNode, Node
+from frazil.storage.assets import Lru
+from frazil.storage.base import Storage, absent
+from frazil.storage.legacy.files import UNNAMED, LegacyFiles
+from frazil.storage.legacy.g2_g3 import RECORDED_NODES
+from frazil.storage.legacy.name_book import NameBook
+from frazil.storage.legacy.state_file import StateFile
+
+INLINE_ATTRIBUTES: Final = 4096
+"""Larger ones go to an attribute file, one for each commit."""
+
+
+class G1Files(LegacyFiles):
+    """Files of a repository of G1; its state tells what snapshots are called and descend from."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        generation: Generation,
+        names: NameBook,
+        state: StateFile,
+        root: str = "",
+    ) -> None:
+        super().__init__(storage, generation, names, root)
+        self._state = state
+        self._records: Lru[SnapshotId, SnapshotRecord] = Lru(
+            RECORDED_NODES, lambda record: len(record.snapshot.nodes)
+        )
+        self._noted: set[SnapshotId] = set()
+        self._grids: dict[ManifestId, dict[NodeId, set[Grid]]] = {}
+        """chunks along the axes of arrays, as the snapshots noted have them"""
+
+    # --- names ---
+
+    def key(self, kind: Kind, id: ObjectId) -> str:
+        """The key of a file; that of a snapshot is its structure file."""
+        held = None if kind != "snapshots" else self._state.find()
+        item = None if held is None else held.state.find(SnapshotId(id))
+        if item is not None:
+            return self.folders[kind] + item.structure_file
+        # Of one that is no longer listed, or not yet, a listing may have told the name.
+        if kind == "snapshots" and self.names.file(kind, id) is None:
+            return self.folders[kind] + self._item(SnapshotId(id)).structure_file
+        return super().key(kind, id)
+
+    def id_of(self, kind: Kind, name: str) -> ObjectId | None:
+        """The id of a file; the state tells whose structure file it is."""
+        if kind == "snapshots":
+            held = self._state.find()
+            for item in held.state.snapshots if held is not None else ():
+                if item.structure_file == name:
+                    return item.id
+        return super().id_of(kind, name)
+
+    def _item(self, id: SnapshotId) -> StateSnapshot:
+        """What the state says of a snapshot, or would say of one that no commit has listed."""
+        held = self._state.find()
+        found = None if held is None else held.state.find(id)
+        return found or new_item(id, None, timestamp_ms=0, properties={})
+
+    # --- snapshots ---
+
+    def snapshot(self, id: SnapshotId) -> Snapshot | None:
+        """A snapshot; its parent is the one that the state knows now."""
+        record = self._read(id)
+        return None if record is None else record.snapshot
+
+    def _read(self, id: SnapshotId) -> SnapshotRecord | None:
+        item = self._item(id)
+        key = self.folders["snapshots"] + item.structure_file
+        known = self._records.get(id)
+        if known is not None and _is_of(known, item):
+            return known
+        record = self._decoded(item, key)
+        if record is None:
+            return None
+        self.names.note_all(record.names)
+        files = {file: self._attributes(file) for file in record.attribute_files}
+        record = with_attributes(record, files) if files else record
+        if not record.has_true_extents:
+            record = replace(record, snapshot=self.bounded(record.snapshot))
+        self._records.put(id, record)
+        return record
+
+    def _decoded(self, item: StateSnapshot, key: str) -> SnapshotRecord | None:
+        blob = self.storage.get(key)
+        if blob is None:
+            return None
+        record = decode_structure(blob, key=key, item=item)
+        for node in record.snapshot.nodes:
+            if isinstance(node, ArrayNode):
+                for ref in node.manifests:
+                    arrays = self._grids.setdefault(ref.id, {})
+                    arrays.setdefault(node.id, set()).add(node.grid)
+        self._noted.add(item.id)
+        return record
+
+    def _grids_of(self, id: ManifestId) -> Mapping[NodeId, set[Grid]]:
+        """The grids of all arrays that have references in an inventory, whoever reads it first."""
+        held = self._state.find()
+        for item in held.state.snapshots if held is not None else ():
+            if item.id not in self._noted:
+                with contextlib.suppress(FormatError):  # of no concern to whoever reads another
+                    self._decoded(item, self.folders["snapshots"] + item.structure_file)
+        return self._grids.get(id, {})
+
+    def _attributes(self, file: str) -> Sequence[Metadata]:
+        key = self.folders["attributes"] + file
+        blob = self.storage.get(key)
+        if blob is None:
+            raise absent(key)
+        return decode_attribute_file(blob, key=key)
+
+    def attribute_files_of(self, id: SnapshotId) -> set[str]:
+        """The attribute files that the nodes of a snapshot name."""
+        record = self._read(id)
+        return set() if record is None else {ref.file for ref in record.attributes.values()}
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Write the structure file of a snapshot, and an attribute file where it needs one."""
+        parent = None if snapshot.parent_id is None else self._read(snapshot.parent_id)
+        record = (
+            root_record(snapshot, self.dialect) if parent is None else successor(parent, snapshot)
+        )
+        record = replace(record, names=self.names.names())
+        spilled = self._spill([n for n in snapshot.nodes if n.path not in record.attributes])
+        record = replace(record, attributes={**record.attributes, **spilled})
+        self.put("snapshots", snapshot.id, encode_structure(record))
+
+    def _spill(self, nodes: Sequence[Node]) -> dict[str, AttributeRef]:
+        """Put large attributes into a file of their own."""
+        large: dict[str, Metadata] = {}
+        for node in nodes:
+            if len(node.user_data) > INLINE_ATTRIBUTES:
+                attributes = document_of(node).get("attributes") or {}
+                if len(json.dumps(attributes)) > INLINE_ATTRIBUTES:
+                    large[node.path] = attributes
+        if not large:
+            return {}
+        file = plain_name(LegacyGeneration.G1, "attributes", ObjectId.random())
+        key = self.folders["attributes"] + file
+        self.storage.put(key, encode_attribute_file(list(large.values())), UNNAMED)
+        self.storage.make_durable([key])
+        return {path: AttributeRef(file, row) for row, path in enumerate(large)}
+
+    # --- manifests ---
+
+    def manifest(
+        self, id: ManifestId, near: Storage | None = None
+    ) -> Mapping[NodeId, ChunkTable] | None:
+        """The references of an inventory."""
+        found = self.fetch("manifests", id, near)
+        if found is None:
+            return None
+        key, blob = found
+        record = decode_inventory(blob, key=key, grids=partial(self._grids_of, id))
+        self.names.note_all(Names(chunks=record.names))
+        for node, grids in self._grids.get(id, {}).items():
+            tables = [record.tables.get(node), *record.strays.get(node, ())]
+            ranks = set(map(len, grids))
+            if any(table is not None and table.ndim not in ranks for table in tables):
+                raise FormatError(
+                    "an inventory has coordinates of another rank than their array has",
+                    kind=ErrorKind.DESERIALIZATION,
+                    key=key,
+                    array=int.from_bytes(node, "big"),
+                )
+        return record.tables
+
+    def encode_manifest(self, id: ManifestId, tables: Mapping[NodeId, ChunkTable]) -> bytes:
+        """The file of an inventory."""
+        self.find_chunks(tables)
+        record = ManifestRecord(tables, self.dialect, id, self.names.names().chunks)
+        return encode_inventory(record)
+
+    def save_log(self, log: TransactionLog) -> None:
+        """There are none in this generation."""
+
+
+def _is_of(record: SnapshotRecord, item: StateSnapshot) -> bool:
+    """Whether a record was made from what the state says now; expiry gives other parents."""
+    snapshot = record.snapshot
+    return snapshot.parent_id == item.parent_id and snapshot.flushed_at == item.timestamp_ms * 1000
