@@ -189,7 +189,7 @@ def unused_attribute_files(context: Context, cutoff: datetime) -> list[Listed]:
     """Old attribute files, which generations before spec 1 have, that no snapshot names."""
     if context.place is context.storage or not isinstance(context.refs, FileRefs):
         return []
-    from frazil.storage.older.objects import attribute_files, attribute_files_of
+    from frazil.storage.legacy.objects import attribute_files, attribute_files_of
 
     old = [item for item in attribute_files(context.storage) if item.created_at < cutoff]
     if not old:
