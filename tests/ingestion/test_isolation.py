@@ -53,6 +53,15 @@ def gorge() -> int:
     return int(np.ones(1 << 30).sum())
 
 
+def keep() -> int:
+    """What a library that never frees its memory does."""
+    KEPT.append(np.ones(10 << 20))
+    return os.getpid()
+
+
+KEPT: list[object] = []
+
+
 def fail() -> None:
     raise KeyError("no such thing")
 
@@ -85,6 +94,12 @@ def test_memory_has_a_limit() -> None:
     with pytest.raises(MemoryError):
         isolated(Limits(memory=512 << 20), gorge)
     assert isolated(Limits(memory=512 << 20), len, b"abc") == 3
+
+
+def test_what_one_file_leaves_in_memory_is_not_taken_from_the_next() -> None:
+    limits = Limits(memory=512 << 20)
+    processes = [isolated(limits, keep) for _ in range(12)]  # 80 MiB each
+    assert 1 < len({*processes}) < 12  # some were done by one process, but not for ever
 
 
 def test_errors_are_those_of_the_function() -> None:

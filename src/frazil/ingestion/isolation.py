@@ -46,7 +46,7 @@ class Limits:
     seconds: float = 0
     """of work; see `PATIENCE` for those on the clock"""
     memory: int = 0
-    """bytes beyond what the helper has when it starts"""
+    """bytes beyond what the helper has when the call begins"""
 
 
 class ParserEndedError(InvalidInputError):
@@ -224,8 +224,10 @@ def serve() -> None:
         except BaseException as error:  # a panic of Rust, after which nothing is sure
             answer = (False, False, _told(error))
         _alarm(0)
-        _send(answers, answer)
-        if not answer[1]:
+        is_good, stays, found = answer
+        stays = stays and not _has_grown(limits.memory)
+        _send(answers, (is_good, stays, found))
+        if not stays:
             os._exit(0)
 
 
@@ -246,21 +248,21 @@ def _told(error: BaseException) -> Exception:
     return RuntimeError(f"{type(error).__name__}: {error}")
 
 
-_start: int | None = None
-
-
 def _bound(memory: int) -> None:
-    """Let the process have so many bytes of data more than it had in the beginning."""
-    global _start
+    """Let the process have so many bytes of data more than it has now."""
     import resource
 
-    if _start is None:
-        _start = _data_bytes()
+    present = _data_bytes()
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-    wanted = _start + memory if memory and _start else resource.RLIM_INFINITY
+    wanted = present + memory if memory and present else resource.RLIM_INFINITY
     if hard not in (resource.RLIM_INFINITY, -1):
         wanted = min(wanted, hard) if wanted != resource.RLIM_INFINITY else hard
     resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+
+
+def _has_grown(memory: int) -> bool:
+    """Whether earlier calls left so much behind that a new process should do the next ones."""
+    return bool(memory) and _data_bytes() > memory // 2
 
 
 def _data_bytes() -> int:
