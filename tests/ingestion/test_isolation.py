@@ -97,9 +97,9 @@ def test_memory_has_a_limit() -> None:
 
 
 def test_what_one_file_leaves_in_memory_is_not_taken_from_the_next() -> None:
-    limits = Limits(memory=512 << 20)
-    processes = [isolated(limits, keep) for _ in range(12)]  # 80 MiB each
-    assert 1 < len({*processes}) < 12  # some were done by one process, but not for ever
+    limits = Limits(memory=1 << 30)
+    processes = [isolated(limits, keep) for _ in range(16)]  # 80 MiB each
+    assert 1 < len({*processes}) < 16  # some were done by one process, but not for ever
 
 
 def test_errors_are_those_of_the_function() -> None:
