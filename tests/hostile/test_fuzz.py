@@ -50,6 +50,7 @@ def test_a_sample_of_changed_files() -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(0)  # it keeps time itself
 def test_changed_files(soak: Soak) -> None:
     def check(seed: str) -> None:
         told = tried(int(seed), MANY)

@@ -132,6 +132,7 @@ def test_damaged_files_are_told_or_read_right(tmp_path: Path, seed: int) -> None
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(0)  # it keeps time itself
 def test_damaged_files_without_end(soak: Soak, tmp_path: Path) -> None:
     def count(seed: str) -> None:
         soak.inputs += 1
