@@ -330,7 +330,7 @@ def read_chunks(
     """
     columns: I64 = np.asarray(coords, np.int64)
     whole = [False] * len(columns) if is_whole is None else is_whole
-    plan = ListPlan(columns, [shape] * len(columns), in_chunk, in_out, whole, drop_axes)
+    plan = ListPlan(columns, shape, in_chunk, in_out, whole, drop_axes)
     find = partial(find_chunks, state, node, changes=changes)
     if chain.shards is None:
         return execute(Source(state, node, chain, find), plan, out, max_in_flight=max_in_flight)
@@ -366,7 +366,7 @@ def _read_shards(
         taken = np.empty(inner.full_shape, source.chain.dtype)
         inside = Source(source.state, source.node, shards.inner, finder)
         execute(inside, inner, taken, max_in_flight=max_in_flight)
-        plan.put_taken(row, taken.reshape(inner.result_shape), out)
+        out[plan.in_result[row]] = plan.squeezed(taken.reshape(inner.result_shape))
         return finder.has_any
 
     exists[parts] = fan_out(read, parts)

@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from frazil import config
 from frazil.bulk.codecs import Array, Shape
-from frazil.bulk.compose import Composer, Planned, Source
-from frazil.bulk.compose import Pieces as Pieces
+from frazil.bulk.compose import Composer
 from frazil.bulk.compose import Target as Target
 from frazil.bulk.engine import Progress, spans
 from frazil.bulk.grid import Grid
@@ -32,7 +31,7 @@ from frazil.bulk.pack import (
     packs_by_default,
     store_one,
 )
-from frazil.bulk.plan import BoxPlan, PointPlan, box_plan, point_plan
+from frazil.bulk.plan import Plan, box_plan, point_plan
 from frazil.bulk.read import (
     Owner,
     is_pointwise,
@@ -98,7 +97,7 @@ def write_region(
         write_empty_chunks = bool(zarr.config.get("array.write_empty_chunks", False))
     write_chunks(
         Target(opened.state, opened.node, layout.chain, write_empty_chunks),
-        Planned(plan, plan.coords(range(plan.count)).astype(np.uint32)),
+        plan,
         value,
         packing=packing,
         max_in_flight=max_in_flight,
@@ -112,7 +111,7 @@ def _planned(
     selection: Any,  # noqa: ANN401 - what numpy takes
     values: Array,
     by: str,
-) -> tuple[BoxPlan | PointPlan, Array]:
+) -> tuple[Plan, Array]:
     """The chunks of a selection, and the values with all axes the plan speaks of."""
     if by == "blocks":
         selection = blocks_as_slices(grid, selection)
@@ -151,7 +150,7 @@ def _fitted(values: Array, shape: Shape) -> Array:
 
 def write_chunks(
     target: Target,
-    source: Source,
+    plan: Plan,
     value: Array,
     *,
     packing: Choice = None,
@@ -167,19 +166,20 @@ def write_chunks(
     """
     state, node = target.state, target.node
     state.require_editable()
-    count = len(source.coords)
+    count = plan.count
+    coords = plan.coords(range(count)).astype(np.uint32)
     skips = skips_identical(state, skip_identical)
     if count < 2:
-        size = _write_one(target, source, value, skips=skips) if count else 0
+        size = _write_one(target, plan, coords, value, skips=skips) if count else 0
         if progress is not None:
             progress(count, count, size)
         return
-    state.require_held(node, tuple(source.coords.max(axis=0).tolist()))
+    state.require_held(node, tuple(coords.max(axis=0).tolist()))
     wanted = chosen_packing(packing, default=packs_by_default(state), max_in_flight=max_in_flight)
-    pace = _pace(target, source, max_in_flight)
-    same = Unchanged(state, node, source.coords) if skips else None
+    pace = _pace(target, plan, max_in_flight)
+    same = Unchanged(state, node, coords) if skips else None
     with PackWriter(state, count, packing=wanted) as writer:
-        composer = Composer(target, source, value)
+        composer = Composer(target, plan, coords, value)
 
         def store(rows: range) -> tuple[int, int, list[Encoded]]:
             encoded = composer.encoded(rows)
@@ -196,12 +196,12 @@ def write_chunks(
                 done, total = done + rows, total + size
                 if progress is not None:
                     progress(done, count, total)
-        table = writer.table(source.coords)
+        table = writer.table(coords)
     absent = np.zeros((0, 0), np.uint32)
     if same is not None:
         absent = same.gone(writer.absent(np.arange(count, dtype=np.uint32)))
     elif len(table) < count:
-        absent = writer.absent(source.coords)
+        absent = writer.absent(coords)
     with state.editing():
         if len(table):
             state.set_table(node, table)
@@ -209,16 +209,16 @@ def write_chunks(
             state.delete_chunks(node, absent)
 
 
-def _pace(target: Target, source: Source, max_in_flight: int | None) -> Pace:
+def _pace(target: Target, plan: Plan, max_in_flight: int | None) -> Pace:
     """Batches that keep threads and storage busy, within the limit on memory."""
     storage, chain = target.state.context.storage, target.chain
-    size = max(LEAST_BYTES, prod(source.largest) * chain.dtype.itemsize)
+    size = max(LEAST_BYTES, prod(plan.largest) * chain.dtype.itemsize)
     pace = pace_for(storage, size, max_in_flight)
     if not storage.answers_inline:
         return pace
-    run = source.run_length
+    run = plan.run_length
     rows = pace.rows - pace.rows % run if pace.rows > run else pace.rows
-    if len(source.coords) <= rows:
+    if plan.count <= rows:
         return Pace(rows, 1)
     if size < LARGE_FILE:
         # Where there is nothing to do but to copy, threads cost more than they bring.
@@ -228,18 +228,20 @@ def _pace(target: Target, source: Source, max_in_flight: int | None) -> Pace:
     return Pace(rows, min(pace.width, workers) if chain.bytes else pace.width)
 
 
-def _write_one(target: Target, source: Source, value: Array, *, skips: bool = False) -> int:
+def _write_one(
+    target: Target, plan: Plan, coords: npt.NDArray[np.uint32], value: Array, *, skips: bool
+) -> int:
     """Write a single chunk, which is quicker without columns; tell its size."""
     state, node = target.state, target.node
-    coords = tuple(source.coords[0].tolist())
-    state.require_held(node, coords)
-    encoded = Composer(target, source, value).encoded(range(1))
+    place = tuple(coords[0].tolist())
+    state.require_held(node, place)
+    encoded = Composer(target, plan, coords, value).encoded(range(1))
     if not encoded:
-        if not skips or state.chunk_ref(node, coords) is not None:
-            state.delete_chunk(node, coords)
+        if not skips or state.chunk_ref(node, place) is not None:
+            state.delete_chunk(node, place)
         return 0
     data = encoded[0][1]
-    if skips and not Unchanged(state, node, source.coords).without(encoded):
+    if skips and not Unchanged(state, node, coords).without(encoded):
         return len(data)
-    state.set_chunk(node, coords, store_one(state, data))
+    state.set_chunk(node, place, store_one(state, data))
     return len(data)

@@ -23,9 +23,10 @@ from zarr.storage import StorePath
 from frazil import config
 from frazil.bulk.chain import Chain, compile_chain
 from frazil.bulk.codecs import Array
-from frazil.bulk.compose import Pieces, Planned, Target
+from frazil.bulk.compose import Target
 from frazil.bulk.engine import Source, execute
 from frazil.bulk.fetch import VIRTUAL, References, find_chunks
+from frazil.bulk.plan import ListPlan
 from frazil.bulk.read import read_chunks
 from frazil.bulk.write import write_chunks
 from frazil.codec_pipeline.batch import Batch, Item, batch_of, box_of, covers_as_told
@@ -213,15 +214,13 @@ class BulkPipeline(CodecPipeline):
         wanted = batch.state.pack_writes
         packing = config.current().pack_zarr_writes if wanted is None else wanted
         box = box_of(batch, value.shape) if len(batch.items) > 1 and not drop_axes else None
-        coords = batch.coords.astype(np.uint32)
         if box is not None and covers_as_told(box[0], batch):
             plan, dropped = box
             value = np.expand_dims(value, dropped)
-            write_chunks(target, Planned(plan, coords), value, packing=packing)
+            write_chunks(target, plan, value, packing=packing)
             return
-        _, specs, in_chunk, in_value, is_whole = batch.columns
-        shapes = [batch.spec.shape] * len(specs)
-        pieces = Pieces(coords, shapes, in_chunk, in_value, is_whole, drop_axes)
+        _, _, *selections = batch.columns
+        pieces = ListPlan(batch.coords, batch.spec.shape, *selections, drop_axes)
         write_chunks(target, pieces, value, packing=packing)
 
     # --- both ---
