@@ -26,19 +26,22 @@ from frazil.model.history import SnapshotEntry, TransactionLog
 from frazil.model.values import ConflictSolver, Diff, SessionMode
 from frazil.naming import OURS
 from frazil.transaction.changeset import ChangeSet
-from frazil.transaction.committing import Saved, commit_metadata, save, start_save
+from frazil.transaction.committing import (
+    NodeIds,
+    Saved,
+    UnresolvedCommits,
+    commit_metadata,
+    save,
+    start_save,
+)
 from frazil.transaction.context import Context
-from frazil.transaction.diff import diff_of
-from frazil.transaction.draft import summarise
+from frazil.transaction.draft import diff_of, summarise
 from frazil.transaction.forks import merge_state
 from frazil.transaction.long_open import confirm_chunks
-from frazil.transaction.moving import check_move
-from frazil.transaction.numbering import NodeIds
+from frazil.transaction.moving import check_move, reindex_array, shift_array
 from frazil.transaction.preload import prefetch
 from frazil.transaction.rebasing import rebase
-from frazil.transaction.reindex import reindex_array, shift_array
 from frazil.transaction.reliance import Reliance
-from frazil.transaction.unresolved import UnresolvedCommits
 from frazil.transaction.working import WorkingState, rearranges_only
 
 # Stores bring zarr along, which whoever only looks at a snapshot need not wait for.

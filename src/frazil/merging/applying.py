@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from frazil.commit.by_repo_object import require_moves
 from frazil.errors import (
@@ -17,8 +17,8 @@ from frazil.errors import (
 )
 from frazil.ids import SnapshotId
 from frazil.maintenance.access import require_writable
-from frazil.merging.changes import change_set, counts_of
-from frazil.merging.policies import Decide
+from frazil.merging.changes import change_set
+from frazil.merging.policies import FAIL, Decide, Policy
 from frazil.merging.records import ChangeCounts, MergeConflict, MergeReport, MergeStatus, summary_of
 from frazil.merging.states import StoredState
 from frazil.merging.three_way import Sides, merge_states
@@ -28,19 +28,28 @@ from frazil.model.values import SessionMode
 from frazil.session import Session
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.context import Context
+from frazil.transaction.draft import summarise
 
+FastForward: TypeAlias = bool | Literal["only"]
+"""True: where possible; False: always a merge commit; only: nothing else."""
 TRIES: Final = 10
 """How often something is worked out anew because the branch moved meanwhile."""
 _MOVED: Final = (ErrorKind.COMMIT_CONFLICT, ErrorKind.BRANCH_UPDATE_CONFLICT)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wish:
-    """What the caller of an operation said about its commit."""
+class MergeOptions:
+    """What the caller of a merge, cherry-pick, revert, squash or fast-forward said."""
 
     message: str | None = None
     metadata: Mapping[str, Any] | None = None
     dry_run: bool = False
+    policy: Policy = FAIL
+    ff: FastForward = True
+    base: SnapshotId | None = None
+    """what to compare with, instead of what history says"""
+    source_name: str | None = None
+    """what the default message calls the source"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +76,7 @@ class Subject:
     ours: SnapshotId
     """the tip of the branch"""
     bases: tuple[SnapshotId, ...]
-    wish: Wish
+    options: MergeOptions
 
     def report(
         self,
@@ -86,7 +95,7 @@ class Subject:
             bases=tuple(map(str, self.bases)),
             conflicts=() if planned is None else planned.conflicts,
             changes=ChangeCounts() if planned is None else planned.counts,
-            dry_run=self.wish.dry_run,
+            dry_run=self.options.dry_run,
         )
 
 
@@ -131,7 +140,9 @@ def plan(context: Context, sides: Sides, decide: Decide) -> Planned:
         return Planned(ChangeSet(), ChangeCounts(), merged.conflicts)
     assert isinstance(sides.theirs, StoredState)
     changes = change_set(merged, sides.theirs, spec=context.generation.spec)
-    return Planned(changes, counts_of(changes, merged), merged.conflicts)
+    log = summarise(changes, sides.theirs.snapshot_id)
+    counts = ChangeCounts.of(log, {each.id: each.path for each in merged.nodes})
+    return Planned(changes, counts, merged.conflicts)
 
 
 def finish(
@@ -153,7 +164,7 @@ def finish(
         return subject.report(MergeStatus.CONFLICTS, planned=planned)
     if planned.changes.moves:
         require_moves(context.refs)
-    if subject.wish.dry_run:
+    if subject.options.dry_run:
         return subject.report(MergeStatus.COMMITTED, planned=planned)
     session = Session(
         context,
@@ -162,7 +173,7 @@ def finish(
         mode=SessionMode.writable,
         changes=planned.changes,
     )
-    metadata = with_marks({**(subject.wish.metadata or {}), **origin}, marks)
+    metadata = with_marks({**(subject.options.metadata or {}), **origin}, marks)
     made = session.commit(message, metadata, allow_empty=True)
     return subject.report(MergeStatus.COMMITTED, made, planned)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from frazil.formats.zarr_meta import parse_node
 from frazil.merging.chunk_deltas import U32
-from frazil.merging.records import ChangeCounts
 from frazil.merging.states import StoredState
 from frazil.merging.three_way import Merged, MergedNode, dimension_names_of, shape_of
 from frazil.model.nodes import ArrayNode, Node
@@ -85,16 +84,3 @@ def _ready(each: MergedNode, theirs: StoredState, coords: U32) -> ReadyManifests
     refs = each.ready.manifests
     files = tuple(theirs.manifest_files[ref.id] for ref in refs if ref.id in theirs.manifest_files)
     return ReadyManifests(refs, files, coords) if len(files) == len(refs) else None
-
-
-def counts_of(changes: ChangeSet, merged: Merged) -> ChangeCounts:
-    """How much a change set changes."""
-    paths = {each.id: each.path for each in merged.nodes}
-    touched = sorted({*changes.chunks, *changes.ready}, key=lambda one: paths[one])
-    return ChangeCounts(
-        new_nodes=len(changes.new_groups) + len(changes.new_arrays),
-        deleted_nodes=len(changes.deleted_groups) + len(changes.deleted_arrays),
-        updated_nodes=len(changes.updated_groups) + len(changes.updated_arrays),
-        moved_nodes=len(changes.moves),
-        chunks={paths[one]: len(changes.chunk_coords(one)) for one in touched},
-    )

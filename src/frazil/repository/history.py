@@ -23,7 +23,7 @@ from frazil.model.values import (
     update,
 )
 from frazil.repository.refs import Refs
-from frazil.transaction.diff import diff_of
+from frazil.transaction.draft import diff_of
 
 
 class History(Refs):
