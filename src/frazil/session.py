@@ -410,7 +410,7 @@ class Session(HasRepr):
             publication = Publication(
                 branch,
                 base,
-                saved.entry(parent, pruned),
+                saved.snapshot.entry(parent, pruned),
                 amends=replaces is not None,
                 requires=frozenset(state.changes.sources),
             )
@@ -500,7 +500,7 @@ class Session(HasRepr):
             own = commit_metadata(self.state, metadata, {})
             saved = save(self.state, message, own, parent=base)
             requires = frozenset(self.state.changes.sources)
-            context.refs.register_detached(saved.entry(base), requires)
+            context.refs.register_detached(saved.snapshot.entry(base), requires)
             return self._finish(saved)
 
     def rewrite_manifests(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, ClassVar, Final, Literal, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from frazil.async_twins import AsyncItems, async_twin
 from frazil.codec_pipeline import install
-from frazil.codec_pipeline.stores import LARGE_VALUE, BulkStore
+from frazil.codec_pipeline.batch import LARGE_VALUE, BulkStore
 from frazil.errors import (
     ErrorKind,
     InvalidInputError,
@@ -104,6 +104,12 @@ class FrazilStore(HasRepr, BulkStore):
     shown_package = OURS
     keys_of: ClassVar[type[KeySpace]] = KeySpace
     """how keys and values are made of a session"""
+    supports_writes = supports_deletes = supports_listing = True
+    """a session decides for itself whether it takes changes"""
+    supports_partial_writes = False
+    """chunks are written whole"""
+    supports_consolidated_metadata = False
+    """the snapshot is consolidated already"""
 
     def __init__(self, session: Owner, *, read_only: bool | None = None) -> None:
         Store.__init__(self, read_only=session.read_only if read_only is None else read_only)
@@ -188,33 +194,6 @@ class FrazilStore(HasRepr, BulkStore):
         """Items one by one; unless storage answers at once, the event loop does not wait."""
         return _in_line(start) if self._inline else AsyncItems(start)
 
-    # --- abilities ---
-
-    @property
-    def supports_writes(self) -> bool:
-        """Always: a session decides for itself."""
-        return True
-
-    @property
-    def supports_deletes(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def supports_partial_writes(self) -> Literal[False]:
-        """Never: chunks are written whole."""
-        return False
-
-    @property
-    def supports_listing(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def supports_consolidated_metadata(self) -> bool:
-        """Never: the snapshot is consolidated already."""
-        return False
-
     # --- reading ---
 
     async def get(
@@ -224,10 +203,7 @@ class FrazilStore(HasRepr, BulkStore):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """The value of a key, or None."""
-        found = await self._value(key, to_span(byte_range))
-        if found is None:
-            return None
-        return (prototype or default_buffer_prototype()).buffer.from_bytes(found)
+        return _as_buffer(await self._value(key, to_span(byte_range)), prototype)
 
     async def _value(self, key: str, span: Span | None) -> bytes | None:
         if not self._inline:
@@ -248,10 +224,7 @@ class FrazilStore(HasRepr, BulkStore):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """The value of a key, without an event loop."""
-        found = self._keys.get(key, to_span(byte_range))
-        if found is None:
-            return None
-        return (prototype or default_buffer_prototype()).buffer.from_bytes(found)
+        return _as_buffer(self._keys.get(key, to_span(byte_range)), prototype)
 
     async def get_partial_values(
         self,
@@ -468,6 +441,11 @@ class RawStore:
     async def set(self, key: str, value: bytes) -> None:
         """Store metadata or a chunk."""
         await self._outer.set(key, default_buffer_prototype().buffer.from_bytes(value))
+
+
+def _as_buffer(found: bytes | None, prototype: BufferPrototype | None) -> Buffer | None:
+    kind = (prototype or default_buffer_prototype()).buffer
+    return None if found is None else kind.from_bytes(found)
 
 
 def _bytes_of(value: Buffer) -> memoryview:

@@ -91,6 +91,16 @@ class _Wrapper:
 
     codec: Any
 
+    @property
+    def is_fixed_size(self) -> bool:
+        """Whether encoded chunks have all the same size."""
+        return bool(self.codec.is_fixed_size)
+
+    def evolve_from_array_spec(self, array_spec: Spec) -> Self:
+        """Fit the codec to an array."""
+        evolved = self.codec.evolve_from_array_spec(array_spec)
+        return replace(self, codec=evolved)  # type: ignore[type-var]  # all are dataclasses
+
     def to_dict(self) -> dict[str, Any]:
         """Name and configuration."""
         found: dict[str, Any] = self.codec.to_dict()
@@ -129,15 +139,6 @@ class BoundedCodec(_Wrapper, BytesBytesCodec):
     inside: tuple[BytesBytesCodec, ...]
     """codecs between it and the serializer"""
 
-    @property
-    def is_fixed_size(self) -> bool:  # type: ignore[override]  # of the codec it is about
-        """Whether encoded chunks have all the same size."""
-        return self.codec.is_fixed_size
-
-    def evolve_from_array_spec(self, array_spec: Spec) -> Self:
-        """Fit the codec to an array."""
-        return replace(self, codec=self.codec.evolve_from_array_spec(array_spec))
-
     def _ours(self, spec: Spec) -> ByteCodec | None:
         name, given = _named(self.codec)
         return byte_codec(name, given, spec.dtype.to_native_dtype())
@@ -167,15 +168,6 @@ class BoundedSerializer(_Wrapper, ArrayBytesCodec):
     """A codec from arrays to bytes that takes no more memory than its chunk."""
 
     codec: ArrayBytesCodec
-
-    @property
-    def is_fixed_size(self) -> bool:  # type: ignore[override]  # of the codec it is about
-        """Whether encoded chunks have all the same size."""
-        return self.codec.is_fixed_size
-
-    def evolve_from_array_spec(self, array_spec: Spec) -> Self:
-        """Fit the codec to an array."""
-        return replace(self, codec=self.codec.evolve_from_array_spec(array_spec))
 
     async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: Spec) -> NDBuffer:
         cells = math.prod(chunk_spec.shape)

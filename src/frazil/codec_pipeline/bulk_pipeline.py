@@ -29,9 +29,16 @@ from frazil.bulk.fetch import VIRTUAL, References, find_chunks
 from frazil.bulk.plan import ListPlan
 from frazil.bulk.read import read_chunks
 from frazil.bulk.write import write_chunks
-from frazil.codec_pipeline.batch import Batch, Item, batch_of, box_of, covers_as_told
+from frazil.codec_pipeline.batch import (
+    LARGE_VALUE,
+    Batch,
+    BulkStore,
+    Item,
+    batch_of,
+    box_of,
+    covers_as_told,
+)
 from frazil.codec_pipeline.bounded import unbounded
-from frazil.codec_pipeline.stores import LARGE_VALUE, BulkStore
 from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef, VirtualRef
 

@@ -19,6 +19,7 @@ from frazil.errors import (
     ConflictError,
     ErrorKind,
     FormatError,
+    RefNotFoundError,
     SessionStateError,
     SnapshotNotFoundError,
     StorageError,
@@ -401,6 +402,16 @@ def tag_exists(name: str) -> AlreadyExistsError:
         f"tag {name!r} already exists, or was deleted: tag names cannot be used again",
         kind=ErrorKind.TAG_ALREADY_EXISTS,
     )
+
+
+def no_ref(kind: str, name: str) -> RefNotFoundError:
+    """The error for a branch or tag that is not there."""
+    return RefNotFoundError(f"no {kind} {name!r}: ref not found")
+
+
+def no_snapshot(snapshot_id: SnapshotId | str) -> SnapshotNotFoundError:
+    """The error for a snapshot that history does not know."""
+    return SnapshotNotFoundError("snapshot not found in this repository", snapshot=snapshot_id)
 
 
 def gone(snapshot_id: SnapshotId) -> SnapshotNotFoundError:

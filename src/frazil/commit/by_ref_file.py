@@ -12,6 +12,7 @@ from frazil.commit.base import (
     certain,
     create_object,
     moved,
+    no_ref,
     refuse_main,
     tag_exists,
 )
@@ -22,7 +23,6 @@ from frazil.errors import (
     ConflictError,
     ErrorKind,
     InvalidInputError,
-    RefNotFoundError,
     StorageError,
 )
 from frazil.formats.generation import V1
@@ -82,14 +82,14 @@ class RefFileRefs(BranchFileRefs):
         found = self._find_branch(name)
         if found is None:
             self.require_current()
-            raise RefNotFoundError(f"no branch {name!r}: ref not found")
+            raise no_ref("branch", name)
         return found
 
     def tag_target(self, name: str) -> SnapshotId:
         found = self._find_tag(name)
         if found is None:
             self.require_current()
-            raise RefNotFoundError(f"no tag {name!r}: ref not found")
+            raise no_ref("tag", name)
         return found
 
     def stored_config(self) -> JSON | None:
@@ -191,7 +191,7 @@ class RefFileRefs(BranchFileRefs):
             self._refuse_taken(key, found.data)
         if not isinstance(found, Fetched) or decode_fence(found.data):
             self.require_current()
-            raise RefNotFoundError(f"no branch {branch!r}: ref not found")
+            raise no_ref("branch", branch)
         return found
 
     def require_current(self) -> None:
@@ -293,7 +293,7 @@ class RefFileRefs(BranchFileRefs):
         key = tombstone_key(name, encoded=self._encoded)
         if isinstance(create_object(self._storage, key, b"", PLAIN), LostRace):
             self.require_current()
-            raise RefNotFoundError(f"no tag {name!r}: ref not found")
+            raise no_ref("tag", name)
         try:
             self.require_current()
         except ConflictError:

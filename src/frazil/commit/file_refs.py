@@ -14,6 +14,7 @@ from frazil.commit.base import (
     elsewhere,
     gone,
     has_landed,
+    no_snapshot,
 )
 from frazil.commit.upgrades import upgraded_meanwhile
 from frazil.errors import (
@@ -28,7 +29,7 @@ from frazil.errors import (
 from frazil.formats.generation import Generation
 from frazil.formats.ref_files import branch_key
 from frazil.ids import SnapshotId
-from frazil.model.history import Micros, Snapshot, SnapshotEntry
+from frazil.model.history import Micros, SnapshotEntry
 from frazil.storage.assets import Assets
 from frazil.storage.base import Storage
 
@@ -65,11 +66,11 @@ class FileRefs(RefStore):
         self._assets = assets
 
     def entry(self, snapshot_id: SnapshotId) -> SnapshotEntry:
-        return entry_of(self._assets.snapshot(snapshot_id))
+        found = self._assets.snapshot(snapshot_id)
+        return found.entry(found.parent_id)
 
     def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
-        first = self.entry(snapshot_id)
-        return self._walk(first)
+        return self._walk(self.entry(snapshot_id))
 
     def _walk(self, entry: SnapshotEntry) -> Iterator[SnapshotEntry]:
         seen: set[SnapshotId] = set()
@@ -233,9 +234,7 @@ class FileRefs(RefStore):
         try:
             self._assets.snapshot(snapshot_id)
         except SnapshotNotFoundError as error:
-            raise SnapshotNotFoundError(
-                "snapshot not found in this repository", snapshot=snapshot_id
-            ) from error
+            raise no_snapshot(snapshot_id) from error
 
 
 class BranchFileRefs(FileRefs):
@@ -327,15 +326,4 @@ def no_roots() -> FormatError:
     return FormatError(
         "nothing is deleted: the repository has neither branches nor tags, by which all of it "
         "would be garbage"
-    )
-
-
-def entry_of(snapshot: Snapshot) -> SnapshotEntry:
-    """The history entry of a snapshot file that names its parent."""
-    return SnapshotEntry(
-        id=snapshot.id,
-        parent_id=snapshot.parent_id,
-        flushed_at=snapshot.flushed_at,
-        message=snapshot.message,
-        metadata=snapshot.metadata,
     )

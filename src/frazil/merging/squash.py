@@ -144,15 +144,7 @@ def _write(
     files: list[Snapshot | TransactionLog] = [snapshot, replace(log, id=made)]
     context.storage.each(context.assets.save_file, files)
     context.assets.make_durable([log_key(made), snapshot_key(made)])
-    entry = SnapshotEntry(
-        id=made,
-        parent_id=parent,
-        flushed_at=snapshot.flushed_at,
-        message=snapshot.message,
-        metadata=snapshot.metadata,
-        pruned_ancestor_tx_logs=pruned,
-    )
-    context.refs.register_detached(entry)
+    context.refs.register_detached(snapshot.entry(parent, pruned))
     return made
 
 

@@ -102,6 +102,13 @@ class Snapshot:
     metadata: Metadata
     manifest_files: tuple[ManifestFile, ...]
 
+    def entry(
+        self, parent_id: SnapshotId | None, pruned: tuple[SnapshotId, ...] = ()
+    ) -> SnapshotEntry:
+        """What history records of it."""
+        told = (self.flushed_at, self.message, self.metadata)
+        return SnapshotEntry(self.id, parent_id, *told, pruned_ancestor_tx_logs=pruned)
+
 
 @dataclass(frozen=True, slots=True)
 class Move:

@@ -6,10 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 from frazil import urls
 from frazil.async_twins import AsyncItems, async_items, async_twin
-from frazil.errors import (
-    ErrorKind,
-    InvalidInputError,
-)
+from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import SnapshotId
 from frazil.model.graph import AncestryGraph
 from frazil.model.history import SnapshotEntry

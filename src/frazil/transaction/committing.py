@@ -33,7 +33,6 @@ from frazil.model.history import (
     Metadata,
     Micros,
     Snapshot,
-    SnapshotEntry,
     TransactionLog,
 )
 from frazil.model.marks import inherited, replacing
@@ -59,19 +58,6 @@ class Saved:
     log: TransactionLog
     numbers: NodeIds = field(default_factory=dict)
     """new nodes that are known by numbers there, by the ids the session has for them"""
-
-    def entry(
-        self, parent: SnapshotId | None, pruned: tuple[SnapshotId, ...] = ()
-    ) -> SnapshotEntry:
-        """What history records of it."""
-        return SnapshotEntry(
-            id=self.snapshot.id,
-            parent_id=parent,
-            flushed_at=self.snapshot.flushed_at,
-            message=self.snapshot.message,
-            metadata=self.snapshot.metadata,
-            pruned_ancestor_tx_logs=pruned,
-        )
 
 
 def commit_metadata(
