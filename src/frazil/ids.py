@@ -118,13 +118,16 @@ def require_usable_name(path: str) -> None:
 
     Raises:
         InvalidInputError: a name is `zarr.json`, which keys of metadata end in, holds a NUL, which
-            no file system takes, or half of a character, which UTF-8 cannot spell.
+            no file system takes, a backslash, which zarr-python takes for a slash, or half of a
+            character, which UTF-8 cannot spell.
     """
     problem = None
     if "zarr.json" in path.split("/"):
         problem = "a node cannot be called 'zarr.json'"
     elif "\0" in path:
         problem = "a name cannot hold the character NUL"
+    elif "\\" in path:
+        problem = "a name cannot hold a backslash, which zarr takes for a slash"
     elif not path.isascii():
         try:
             path.encode()
