@@ -50,9 +50,6 @@ def require_justified(size: int, encoded: int) -> None:
     How large a chunk becomes is told by its array, and a chunk of one value all over packs as
     well as any bomb. So only the largest are refused: codecs hardly write chunks of a gigabyte,
     and whoever does not trust the data can have smaller ones looked at (`large_chunk_bytes`).
-
-    Raises:
-        FormatError: it would decode to too much.
     """
     if size > justified(encoded, size, least=config.current().large_chunk_bytes):
         raise damaged(

@@ -107,11 +107,7 @@ class RefFileRefs(BranchFileRefs):
         return sorted({parse_ref_key(key, encoded=self._encoded) for key in keys})
 
     def _read(self, key: str) -> SnapshotId | None:
-        """What a ref file says; None when there is none, or what a deletion left of it.
-
-        Raises:
-            ConflictError: an upgrade has taken the ref over.
-        """
+        """What a ref file says; None when there is none, or what a deletion left of it."""
         blob = self._storage.get(key)
         if blob is None:
             return None
@@ -179,12 +175,7 @@ class RefFileRefs(BranchFileRefs):
             lost = outcome
 
     def _fetch(self, branch: str) -> Fetched:
-        """The file of a branch.
-
-        Raises:
-            ConflictError: an upgrade has taken the branch over.
-            RefNotFoundError: there is no such branch.
-        """
+        """The file of a branch."""
         key = self._branch_key(branch)
         found = self._storage.fetch(key)
         if isinstance(found, Fetched):
@@ -270,11 +261,7 @@ class RefFileRefs(BranchFileRefs):
         self._confirm_made(target, lambda: self._withdraw(key, target, version))
 
     def move_tag(self, name: str, target: SnapshotId, expected: SnapshotId) -> None:
-        """Point a tag, also a deleted one, to what replaces its snapshot, if it still is there.
-
-        Raises:
-            ConflictError: it is somewhere else.
-        """
+        """Point a tag, also a deleted one, to what replaces its snapshot, if it still is there."""
         self.require_current()
         key = tag_key(name, encoded=self._encoded)
         found = self._storage.fetch(key)

@@ -171,11 +171,7 @@ class FileRefs(RefStore):
         return landed
 
     def _require_kept(self, snapshots: Iterable[SnapshotId]) -> None:
-        """Refuse unless storage, not only a cache, still has the files of these snapshots.
-
-        Raises:
-            SnapshotNotFoundError: one is gone.
-        """
+        """Refuse unless storage, not only a cache, still has the files of these snapshots."""
         for snapshot_id in snapshots:
             if not self._assets.has_snapshot(snapshot_id):
                 raise gone(snapshot_id)
@@ -300,11 +296,7 @@ class BranchFileRefs(FileRefs):
 
 
 def refuse_newer(storage: Storage, *, than_spec_1: bool = True) -> None:
-    """Do not write what nobody would read: files of an older generation beside a newer one.
-
-    Raises:
-        ConflictError: there is a newer one.
-    """
+    """Do not write what nobody would read: files of an older generation beside a newer one."""
     keys = [REPO_KEY]
     if than_spec_1:
         keys.append(branch_key(MAIN, encoded=storage.percent_encodes_names))

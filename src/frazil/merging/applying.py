@@ -156,9 +156,6 @@ def finish(
     """Make a planned commit on the branch, if it still is where it was, and report it.
 
     `marks` are those of the work that it brings to the branch.
-
-    Raises:
-        ConflictError: it is not.
     """
     if planned.is_open:
         return subject.report(MergeStatus.CONFLICTS, planned=planned)
@@ -179,11 +176,7 @@ def finish(
 
 
 def until_still(attempt: Callable[[], MergeReport]) -> MergeReport:
-    """Try until the branch has not moved meanwhile.
-
-    Raises:
-        ConflictError: it kept moving.
-    """
+    """Try until the branch has not moved meanwhile."""
     for number in range(1, TRIES + 1):
         try:
             return replace(attempt(), attempts=number)
@@ -194,11 +187,7 @@ def until_still(attempt: Callable[[], MergeReport]) -> MergeReport:
 
 
 def settled(report: MergeReport) -> MergeReport:
-    """A report, unless conflicts are left and it was no dry run.
-
-    Raises:
-        MergeConflictError: there are.
-    """
+    """A report, unless conflicts are left and it was no dry run."""
     if report.status != MergeStatus.CONFLICTS or report.dry_run:
         return report
     left = report.unresolved

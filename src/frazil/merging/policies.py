@@ -18,11 +18,7 @@ _CHOICES: Final[dict[str, Side | None]] = {FAIL: None, "ours": "ours", "theirs":
 
 
 def decider(policy: Policy) -> Decide:
-    """The function that a policy means.
-
-    Raises:
-        InvalidInputError: it is none.
-    """
+    """The function that a policy means."""
     if isinstance(policy, str):
         side = _choice(policy)
         return lambda _: side

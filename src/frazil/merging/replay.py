@@ -98,12 +98,7 @@ def _replay(
 
 
 def _parent(context: Context, entry: SnapshotEntry) -> SnapshotId:
-    """The parent that a snapshot had when it was made.
-
-    Raises:
-        InvalidInputError: it had none.
-        SessionStateError: it has expired and is gone.
-    """
+    """The parent that a snapshot had when it was made."""
     if entry.parent_id is None:
         raise InvalidInputError(
             f"{entry.id} is the first snapshot of the repository and changed nothing",

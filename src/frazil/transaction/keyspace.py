@@ -193,11 +193,7 @@ class KeySpace:
         return self.find(key) is not None
 
     def size(self, key: str) -> int:
-        """Size of a value in bytes.
-
-        Raises:
-            NodeNotFoundError: there is no such node.
-        """
+        """Size of a value in bytes."""
         self._refuse_v2(key)
         found = self.find(key)
         if isinstance(found, Pending):

@@ -135,11 +135,7 @@ class WorkingState:
     # --- reading nodes ---
 
     def node(self, path: str) -> Node:
-        """The node at a path.
-
-        Raises:
-            NodeNotFoundError: there is none.
-        """
+        """The node at a path."""
         found = self.tree.get(path)
         if found is None:
             raise NodeNotFoundError(f"node not found at {path!r}")
