@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.grid import I64, Grid
-from frazil.bulk.selection import Cut, Part, cut_all, expanded, in_bounds
+from frazil.bulk.selection import Cut, Part, cut_item, expanded, in_bounds
 from frazil.errors import SelectionError
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -257,9 +257,13 @@ class ListPlan(Plan):
 
     def take(self, rows: Sequence[int]) -> ListPlan:
         """A plan for some of the chunks."""
-        lists = (self.in_chunk, self.in_result, self.is_whole)
-        chosen = ([each[row] for row in rows] for each in lists)
-        return ListPlan(self.chunk_coords[[*rows]], self.chunk_shape, *chosen, self.drop_axes)
+        return replace(
+            self,
+            chunk_coords=self.chunk_coords[[*rows]],
+            in_chunk=[self.in_chunk[row] for row in rows],
+            in_result=[self.in_result[row] for row in rows],
+            is_whole=[self.is_whole[row] for row in rows],
+        )
 
     def run(self, rows: range, out: Array) -> tuple[int, Array] | None:
         """Chunks side by side along the last axis, as zarr lists those of a region."""
@@ -294,7 +298,8 @@ def box_plan(grid: Grid, selection: object) -> BoxPlan:
     Raises:
         SelectionError: it is no such selection, or does not fit the array.
     """
-    return BoxPlan(cut_all(grid, selection))
+    items = expanded(selection, len(grid))
+    return BoxPlan(tuple(cut_item(axis, item) for axis, item in zip(grid, items, strict=True)))
 
 
 def point_plan(grid: Grid, selection: object) -> tuple[PointPlan, Shape]:

@@ -247,18 +247,8 @@ def is_array(item: object) -> bool:
     )
 
 
-def cut_all(grid: Grid, selection: object) -> tuple[Cut, ...]:
-    """Cut a basic or orthogonal selection along all axes.
-
-    Raises:
-        SelectionError: it is no such selection, or does not fit the array.
-    """
-    return tuple(
-        _cut(axis, item) for axis, item in zip(grid, expanded(selection, len(grid)), strict=True)
-    )
-
-
-def _cut(axis: GridAxis, item: object) -> Cut:
+def cut_item(axis: GridAxis, item: object) -> Cut:
+    """What an item of a basic or orthogonal selection takes along its axis."""
     if isinstance(item, slice):
         return cut_slice(axis, item)
     if is_index(item):

@@ -226,8 +226,9 @@ class BulkPipeline(CodecPipeline):
             value = np.expand_dims(value, dropped)
             write_chunks(target, plan, value, packing=packing)
             return
-        _, _, *selections = batch.columns
-        pieces = ListPlan(batch.coords, batch.spec.shape, *selections, drop_axes)
+        _, _, in_chunk, in_value, is_whole = batch.columns
+        shape = batch.spec.shape
+        pieces = ListPlan(batch.coords, shape, in_chunk, in_value, is_whole, drop_axes)
         write_chunks(target, pieces, value, packing=packing)
 
     # --- both ---

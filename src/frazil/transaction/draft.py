@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from frazil.formats.manifest import Manifest
 from frazil.formats.refs import may_fit
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import FEW_CHANGES, ChunkTable, concat, overlay
-from frazil.model.history import Move, TransactionLog
+from frazil.model.history import NODE_FIELDS, Move, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order, segment_order
 from frazil.model.values import Diff
 from frazil.transaction.changeset import ChangeSet, ChunkChanges
@@ -315,14 +315,12 @@ def unite(older: TransactionLog, newer: TransactionLog) -> TransactionLog:
         source = before.source if before else move.source
         if source != move.target:
             moves[move.node_id] = replace(move, source=source)
+    nodes: dict[str, Any] = {
+        name: _ids(getattr(older, name) + getattr(newer, name)) for name in NODE_FIELDS
+    }
     return TransactionLog(
         id=newer.id,
-        new_groups=_ids(older.new_groups + newer.new_groups),
-        new_arrays=_ids(older.new_arrays + newer.new_arrays),
-        deleted_groups=_ids(older.deleted_groups + newer.deleted_groups),
-        deleted_arrays=_ids(older.deleted_arrays + newer.deleted_arrays),
-        updated_arrays=_ids(older.updated_arrays + newer.updated_arrays),
-        updated_groups=_ids(older.updated_groups + newer.updated_groups),
+        **nodes,
         updated_chunks=_unite_chunks(older.updated_chunks, newer.updated_chunks),
         moved_nodes=_sorted_moves(moves.values()),
     )
@@ -362,16 +360,12 @@ def diff_of(logs: Sequence[TransactionLog], before: Iterable[Node], after: Itera
     paths: dict[NodeId, str] = {node.id: node.path for node in before}
     paths.update((node.id, node.path) for node in after)
 
-    def named(ids: Iterable[NodeId]) -> set[str]:
-        return {paths[node_id] for node_id in ids if node_id in paths}
-
+    nodes: dict[str, Any] = {
+        name: {paths[one] for log in logs for one in getattr(log, name) if one in paths}
+        for name in NODE_FIELDS
+    }
     return Diff(
-        new_groups=named(i for log in logs for i in log.new_groups),
-        new_arrays=named(i for log in logs for i in log.new_arrays),
-        deleted_groups=named(i for log in logs for i in log.deleted_groups),
-        deleted_arrays=named(i for log in logs for i in log.deleted_arrays),
-        updated_groups=named(i for log in logs for i in log.updated_groups),
-        updated_arrays=named(i for log in logs for i in log.updated_arrays),
+        **nodes,
         updated_chunks=_chunks(logs, paths),
         moved_nodes=[
             (move.source, move.target) for log in reversed(logs) for move in log.moved_nodes

@@ -1,4 +1,4 @@
-"""Whether the changes of a fork go together with those of the session it is merged into.
+"""What a session takes over from a fork that is merged into it, and whether it goes together.
 
 A fork may have seen some of the session's changes and not others; nodes are told apart by their
 ids. Where both wrote a chunk the fork's is taken, which is how workers divide their work.
@@ -47,11 +47,9 @@ def _require_mergeable(ours: ChangeSet, theirs: ChangeSet) -> None:
 
 
 def _check_nodes(ours: ChangeSet, theirs: ChangeSet) -> None:
-    for path, group in ours.new_groups.items():
-        if path in theirs.new_arrays or theirs.new_groups.get(path, group) != group:
-            raise _unmergeable("both sessions created this node", path)
-    for path, array in ours.new_arrays.items():
-        if path in theirs.new_groups or theirs.new_arrays.get(path, array) != array:
+    taken = theirs.new_groups | theirs.new_arrays
+    for path, node in (ours.new_groups | ours.new_arrays).items():
+        if taken.get(path, node) != node:
             raise _unmergeable("both sessions created this node", path)
     for node_id, group in ours.updated_groups.items():
         if theirs.updated_groups.get(node_id, group) != group:

@@ -291,18 +291,22 @@ class KeySpace:
         Raises:
             InvalidInputError: no node is there.
         """
-        path = clean_path(prefix)
         if prefix.startswith("/") and prefix != "/":
             return iter(())
         changes = self.state.changes
+        return self._keys_of(self._nodes_at(prefix), changes)
+
+    def _nodes_at(self, prefix: str) -> list[Node]:
+        """A node and all below it."""
+        path, tree = clean_path(prefix), self.state.tree
         if path == "/":
-            return self._keys_of(list(self.state.tree), changes)
-        node = self.state.tree.get(path)
+            return list(tree)
+        node = tree.get(path)
         if node is None:
             raise InvalidInputError(
                 f"bad key prefix {prefix!r}: no node there", kind=ErrorKind.BAD_KEY_PREFIX
             )
-        return self._keys_of([node, *self.state.tree.descendants(path)], changes)
+        return [node, *tree.descendants(path)]
 
     def _keys_of(self, nodes: list[Node], changes: ChangeSet) -> Iterator[str]:
         for node in nodes:
@@ -348,18 +352,8 @@ class KeySpace:
 
     def prefix_size(self, prefix: str) -> int:
         """Summed size of all values below a node."""
-        total = 0
-        path = clean_path(prefix)
-        changes = self.state.changes
-        nodes = list(self.state.tree) if path == "/" else None
-        if nodes is None:
-            node = self.state.tree.get(path)
-            if node is None:
-                raise InvalidInputError(
-                    f"bad key prefix {prefix!r}: no node there", kind=ErrorKind.BAD_KEY_PREFIX
-                )
-            nodes = [node, *self.state.tree.descendants(path)]
-        for each in nodes:
+        total, changes = 0, self.state.changes
+        for each in self._nodes_at(prefix):
             total += len(each.user_data)
             if isinstance(each, ArrayNode):
                 total += int(self.state.table(each, changes).length.sum())

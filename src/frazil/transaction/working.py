@@ -244,19 +244,16 @@ class WorkingState:
     @contextlib.contextmanager
     def closing(self) -> Iterator[None]:
         """Hold the state for the one commit that may close it; another meanwhile is refused."""
-        with self.lock:
-            self._require_thawed()
-            if self._is_closed:
-                raise ReadOnlyError(
-                    "another thread has committed this session",
-                    kind=ErrorKind.READ_ONLY_SESSION,
-                )
-            self._freezers += 1
-        try:
-            yield
-        finally:
+        with contextlib.ExitStack() as held:
             with self.lock:
-                self._freezers -= 1
+                self._require_thawed()
+                if self._is_closed:
+                    raise ReadOnlyError(
+                        "another thread has committed this session",
+                        kind=ErrorKind.READ_ONLY_SESSION,
+                    )
+                held.enter_context(self.frozen())
+            yield
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
@@ -322,12 +319,8 @@ class WorkingState:
                 if isinstance(old, ArrayNode) and len(old.shape) != len(meta.shape):
                     self.changes.forget_chunks(node_id)  # they have no place on other axes
                 self.changes.set_array(path, data, is_new=old is None)
-                made = (
-                    updated_array(old, data)
-                    if isinstance(old, ArrayNode)
-                    else array_node(path, data)
-                )
-                self.tree.put(made)
+                made = array_node(path, data)
+                self.tree.put(updated_array(old, data) if isinstance(old, ArrayNode) else made)
             else:
                 group = GroupData(node_id, document)
                 self.changes.set_group(path, group, is_new=old is None)
