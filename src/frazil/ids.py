@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 from typing import ClassVar, Final, Self
 
 import numpy as np
@@ -140,6 +141,13 @@ def require_usable_name(path: str) -> None:
 def parent_path(path: str) -> str:
     """Return the path of the group that would hold this node."""
     return path.rpartition("/")[0] or "/"
+
+
+def paths_above(path: str) -> Iterator[str]:
+    """The paths of all groups around a node, the nearest first and the root last."""
+    while path != "/":
+        path = parent_path(path)
+        yield path
 
 
 def child_path(parent: str, name: str) -> str:

@@ -8,7 +8,7 @@ import struct
 import threading
 import zlib
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import google_crc32c
 import numcodecs
@@ -28,59 +28,40 @@ _HAS_CHECKSUM: Final = 4
 _XZ_MEMORY: Final = 256 << 20
 
 
-class ByteCodec(Protocol):
-    """Bytes to bytes and back."""
+class ByteCodec:
+    """Bytes to bytes and back; by numcodecs, as far as it is not done otherwise.
 
-    def encode(self, data: Bytes) -> Bytes:
-        """Encode."""
-
-    def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Decode to at most `limit` bytes.
-
-        Raises:
-            FormatError: the bytes are damaged, or there would be more.
-        """
-
-    def decode_into(self, data: Bytes, out: memoryview) -> None:
-        """Decode to exactly the bytes of `out`.
-
-        Raises:
-            FormatError: the bytes are damaged, or there are more or fewer.
-        """
-
-    def encoded_size(self, size: int) -> int | None:
-        """Size of `size` bytes once encoded, where that is the same for all bytes."""
-
-    def limit(self, size: int) -> int:
-        """No encoder makes more of `size` bytes than this."""
-
-
-class _Compressor:
-    """What codecs share: numcodecs encodes, sizes vary, and some decode only into new memory."""
+    Decoders raise a FormatError where the bytes are damaged, or are more than they may be.
+    """
 
     def __init__(self, codec: Numcodec) -> None:
         self._codec = codec
 
     def encode(self, data: Bytes) -> Bytes:
+        """Encode."""
         return as_bytes(self._codec.encode(np.frombuffer(data, np.uint8)))
 
-    def encoded_size(self, size: int) -> int | None:
-        return None
-
-    def limit(self, size: int) -> int:
-        return 2 * size + (64 << 10)
-
     def decode(self, data: Bytes, limit: int) -> Bytes:
+        """Decode to at most `limit` bytes."""
         try:
             return as_bytes(self._codec.decode(np.frombuffer(data, np.uint8)))
         except FOREIGN as error:
             raise damaged(str(error)) from error
 
     def decode_into(self, data: Bytes, out: memoryview) -> None:
+        """Decode to exactly the bytes of `out`."""
         decoded = self.decode(data, len(out))
         if len(decoded) != len(out):
             raise wrong_size(len(decoded), len(out))
         out[:] = decoded
+
+    def encoded_size(self, size: int) -> int | None:
+        """Size of `size` bytes once encoded, where that is the same for all bytes."""
+        return None
+
+    def limit(self, size: int) -> int:
+        """No encoder makes more of `size` bytes than this."""
+        return 2 * size + (64 << 10)
 
 
 class _Contexts(threading.local):
@@ -94,7 +75,7 @@ class _Contexts(threading.local):
 _contexts: Final = _Contexts()
 
 
-class Zstd(_Compressor):
+class Zstd(ByteCodec):
     """Zstandard."""
 
     def __init__(self, level: int, *, checksum: bool) -> None:
@@ -171,7 +152,7 @@ def _require_checksum(data: Bytes) -> None:
         raise damaged("it ends before its checksum")
 
 
-class Streamed(_Compressor):
+class Streamed(ByteCodec):
     """gzip, zlib, bz2 and lzma through Python's own bounded decompressors."""
 
     def __init__(self, codec: Numcodec, make: Callable[[], Any], error: type[Exception]) -> None:
@@ -209,7 +190,7 @@ def _all_streams(
         rest = unused
 
 
-class Blosc(_Compressor):
+class Blosc(ByteCodec):
     """Blosc, with its header checked first: the library believes what it says."""
 
     HEADER: Final = struct.Struct("<4B3I")
@@ -246,7 +227,7 @@ class Blosc(_Compressor):
             raise damaged(str(error)) from error
 
 
-class Lz4(_Compressor):
+class Lz4(ByteCodec):
     """LZ4 as numcodecs frames it: the size in four bytes, then one block."""
 
     def decode(self, data: Bytes, limit: int) -> Bytes:
@@ -256,7 +237,7 @@ class Lz4(_Compressor):
         return super().decode(data, limit)
 
 
-class SameSize(_Compressor):
+class SameSize(ByteCodec):
     """Codecs of numcodecs that keep the size or add a few bytes: shuffle and checksums."""
 
     def __init__(self, codec: Numcodec, added: int) -> None:

@@ -34,7 +34,7 @@ from frazil.bulk.read import Owner, open_array, plan_of, read_selection, split_f
 from frazil.errors import InvalidInputError, StorageError
 from frazil.model.nodes import ArrayNode
 from frazil.storage.base import ahead, shared
-from frazil.transaction.identical import is_equal, skips_identical
+from frazil.transaction.keyspace import is_equal
 from frazil.transaction.working import WorkingState
 
 LEAST_BYTES: Final = 1 << 10
@@ -128,7 +128,7 @@ def write_chunks(
     state.require_editable()
     count = plan.count
     coords = plan.coords(range(count)).astype(np.uint32)
-    skips = skips_identical(state, skip_identical)
+    skips = state.skips_identical(skip_identical)
     if count < 2:
         size = _write_one(target, plan, coords, value, skips=skips) if count else 0
         if progress is not None:

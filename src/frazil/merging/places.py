@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from frazil.errors import FormatError
-from frazil.ids import NodeId, parent_path
+from frazil.ids import NodeId, paths_above
 from frazil.merging.policies import Ledger
 from frazil.merging.records import OURS, THEIRS, ConflictKind, MergeConflict, Side
 from frazil.model.nodes import ArrayNode, Node
@@ -137,12 +137,10 @@ def places_of(nodes: Iterable[tuple[int, Node]]) -> dict[int, Place]:
 
 
 def _place(path: str, numbers: Mapping[str, int]) -> Place:
-    above = path
-    while above != "/":
-        above = parent_path(above)
-        if above in numbers:
-            return Place(numbers[above], path[len(above) :].lstrip("/"))
-    return Place(None, path)
+    above = next((one for one in paths_above(path) if one in numbers), None)
+    if above is None:
+        return Place(None, path)
+    return Place(numbers[above], path[len(above) :].lstrip("/"))
 
 
 @dataclass(slots=True)

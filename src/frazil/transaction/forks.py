@@ -7,14 +7,14 @@ ids. Where both wrote a chunk the fork's is taken, which is how workers divide t
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import ErrorKind, SessionStateError
 from frazil.formats.zarr_meta import read_alike
-from frazil.ids import NodeId, parent_path
+from frazil.ids import NodeId, paths_above
 from frazil.model.values import ConflictDetector
 from frazil.transaction.changeset import ArrayData, ChangeSet
 from frazil.transaction.committing import NodeIds
@@ -81,7 +81,7 @@ def _check_places(ours: ChangeSet, theirs: ChangeSet) -> None:
     if not deleted and not theirs.new_arrays:
         return
     for path in ours.new_paths():
-        for around in _above(path):
+        for around in paths_above(path):
             if around in theirs.new_arrays:
                 raise _unmergeable(
                     "one session made an array where the other needs a group", around
@@ -90,12 +90,6 @@ def _check_places(ours: ChangeSet, theirs: ChangeSet) -> None:
                 break
             if around in deleted:
                 raise _unmergeable("one session deleted a group the other put a node into", around)
-
-
-def _above(path: str) -> Iterator[str]:
-    while path != "/":
-        path = parent_path(path)
-        yield path
 
 
 def require_same_meaning(

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from frazil import config
 from frazil.errors import (
     AlreadyExistsError,
     ErrorKind,
@@ -150,9 +151,7 @@ class WorkingState:
         """
         found = self.node(path)
         if not isinstance(found, ArrayNode):
-            raise InvalidInputError(
-                f"{path!r} is a group, not an array", kind=ErrorKind.NOT_AN_ARRAY
-            )
+            raise not_an_array(path)
         return found
 
     # --- reading chunks ---
@@ -443,6 +442,11 @@ class WorkingState:
         with self.editing():
             self.changes.shifted.add(node.id)
 
+    def skips_identical(self, choice: bool | None = None) -> bool:
+        """Whether writes leave chunks alone that are equal already, so that those are read."""
+        wanted = self.skip_identical if choice is None else choice
+        return config.current().skip_identical_chunks if wanted is None else wanted
+
     # --- all arrays ---
 
     def arrays(self) -> Iterator[ArrayNode]:
@@ -472,6 +476,11 @@ def rearranges_only() -> SessionStateError:
         " Repository.writable_session",
         kind=ErrorKind.REARRANGE_SESSION_ONLY,
     )
+
+
+def not_an_array(path: str) -> InvalidInputError:
+    """The error for a group where an array is wanted."""
+    return InvalidInputError(f"{path!r} is a group, not an array", kind=ErrorKind.NOT_AN_ARRAY)
 
 
 def _no_checksums(context: Context) -> InvalidInputError:
