@@ -305,7 +305,6 @@ def read_chunks(
     is_whole: Sequence[bool] | None = None,
     drop_axes: Shape = (),
     changes: ChangeSet | None = None,
-    max_in_flight: int | None = None,
 ) -> Bools:
     """Read chunks by selections that are made already: `out[in_out] = chunk[in_chunk]`.
 
@@ -324,17 +323,11 @@ def read_chunks(
     plan = ListPlan(columns, shape, in_chunk, in_out, whole, drop_axes)
     find = partial(find_chunks, state, node, changes=changes)
     if chain.shards is None:
-        return execute(Source(state, node, chain, find), plan, out, max_in_flight=max_in_flight)
-    return _read_shards(Source(state, node, chain, find), plan, out, changes, max_in_flight)
+        return execute(Source(state, node, chain, find), plan, out)
+    return _read_shards(Source(state, node, chain, find), plan, out, changes)
 
 
-def _read_shards(
-    source: Source,
-    plan: ListPlan,
-    out: Array,
-    changes: ChangeSet | None,
-    max_in_flight: int | None,
-) -> Bools:
+def _read_shards(source: Source, plan: ListPlan, out: Array, changes: ChangeSet | None) -> Bools:
     """Whole shards as chunks; of others the inner chunks that are wanted."""
     shards = source.chain.shards
     assert shards is not None
@@ -346,7 +339,7 @@ def _read_shards(
     rest = sorted({*range(plan.count)} - {*parts})
     exists = np.zeros(plan.count, bool)
     if rest:
-        exists[rest] = execute(source, plan.take(rest), out, max_in_flight=max_in_flight)
+        exists[rest] = execute(source, plan.take(rest), out)
 
     def read(row: int) -> bool:
         shape, coords = plan.shape(row), plan.chunk_coords[row]
@@ -356,7 +349,7 @@ def _read_shards(
         inner = box_plan(regular_grid(shape, shards.inner_shape), plan.in_chunk[row])
         taken = np.empty(inner.full_shape, source.chain.dtype)
         inside = Source(source.state, source.node, shards.inner, finder)
-        execute(inside, inner, taken, max_in_flight=max_in_flight)
+        execute(inside, inner, taken)
         out[plan.in_result[row]] = plan.squeezed(taken.reshape(inner.result_shape))
         return finder.has_any
 

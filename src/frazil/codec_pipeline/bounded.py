@@ -93,31 +93,25 @@ class _Wrapper:
 
     @property
     def is_fixed_size(self) -> bool:
-        """Whether encoded chunks have all the same size."""
         return bool(self.codec.is_fixed_size)
 
     def evolve_from_array_spec(self, array_spec: Spec) -> Self:
-        """Fit the codec to an array."""
         evolved = self.codec.evolve_from_array_spec(array_spec)
         return replace(self, codec=evolved)  # type: ignore[type-var]  # all are dataclasses
 
     def to_dict(self) -> dict[str, Any]:
-        """Name and configuration."""
         found: dict[str, Any] = self.codec.to_dict()
         return found
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: Spec) -> int:
-        """Size of an encoded chunk."""
         size: int = self.codec.compute_encoded_size(input_byte_length, chunk_spec)
         return size
 
     def resolve_metadata(self, chunk_spec: Spec) -> Spec:
-        """What the codec makes of a chunk's description."""
         found: Spec = self.codec.resolve_metadata(chunk_spec)
         return found
 
     def validate(self, **about: Any) -> None:  # noqa: ANN401 - differs between releases
-        """Refuse an array that the codec does not fit."""
         self.codec.validate(**about)
 
     async def _encode_single(self, chunk: Any, chunk_spec: Spec) -> Buffer | None:  # noqa: ANN401 - a buffer

@@ -260,7 +260,6 @@ class BulkPipeline(CodecPipeline):
         return map(unbounded, self.plain)  # type: ignore[call-overload,no-any-return]  # as all can
 
     def evolve_from_array_spec(self, array_spec: ArraySpec) -> CodecPipeline:  # type: ignore[override]
-        """Fit the codecs to an array."""
         return self.plain.evolve_from_array_spec(array_spec)
 
     @classmethod
@@ -270,32 +269,26 @@ class BulkPipeline(CodecPipeline):
 
     @property
     def supports_partial_decode(self) -> bool:
-        """Whether parts of chunks can be decoded."""
         return self.plain.supports_partial_decode
 
     @property
     def supports_partial_encode(self) -> bool:
-        """Whether parts of chunks can be encoded."""
         return self.plain.supports_partial_encode
 
     def validate(self, **about: Any) -> None:  # noqa: ANN401 - differs between releases
-        """Refuse codecs that do not fit an array."""
         self.plain.validate(**about)
 
     def compute_encoded_size(self, byte_length: int, array_spec: ArraySpec) -> int:
-        """Size of encoded chunks, where all have the same."""
         return self.plain.compute_encoded_size(byte_length, array_spec)
 
     async def decode(
         self, chunk_bytes_and_specs: Iterable[tuple[Buffer | None, ArraySpec]]
     ) -> Iterable[NDBuffer | None]:
-        """Decode chunks that somebody else fetched."""
         return await self.plain.decode(chunk_bytes_and_specs)
 
     async def encode(
         self, chunk_arrays_and_specs: Iterable[tuple[NDBuffer | None, ArraySpec]]
     ) -> Iterable[Buffer | None]:
-        """Encode chunks that somebody else will store."""
         return await self.plain.encode(chunk_arrays_and_specs)
 
 

@@ -22,6 +22,7 @@ from frazil.commit.upgrades import taken_over
 from frazil.errors import (
     ConflictError,
     ErrorKind,
+    FrazilError,
     InvalidInputError,
     StorageError,
 )
@@ -123,10 +124,8 @@ class RefFileRefs(BranchFileRefs):
         return self._read(self._branch_key(name))
 
     def _find_tag(self, name: str) -> SnapshotId | None:
-        _check_name(name)
-        if self._is_tombstoned(name):
-            return None
-        return self._read(tag_key(name, encoded=self._encoded))
+        key = self._tag_key(name)
+        return None if self._is_tombstoned(name) else self._read(key)
 
     def _is_tombstoned(self, name: str) -> bool:
         key = tombstone_key(name, encoded=self._encoded)
@@ -138,6 +137,10 @@ class RefFileRefs(BranchFileRefs):
     def _branch_key(self, name: str) -> str:
         _check_name(name)
         return branch_key(name, encoded=self._encoded)
+
+    def _tag_key(self, name: str) -> str:
+        _check_name(name)
+        return tag_key(name, encoded=self._encoded)
 
     # --- changing ---
 
@@ -195,12 +198,18 @@ class RefFileRefs(BranchFileRefs):
         return self._create(self._branch_key(MAIN), encode_ref(first.id))
 
     def create_branch(self, name: str, target: SnapshotId) -> None:
+        key = self._branch_key(name)
+        self._create_ref(key, target, lambda: branch_exists(name, self.branch_tip(name)))
+
+    def create_tag(self, name: str, target: SnapshotId) -> None:
+        self._create_ref(self._tag_key(name), target, lambda: tag_exists(name))
+
+    def _create_ref(self, key: str, target: SnapshotId, taken: Callable[[], FrazilError]) -> None:
         self.require_current()
         self._require_snapshot(target)
-        key = self._branch_key(name)
         made = self._make(key, target)
         if isinstance(made, LostRace):
-            raise branch_exists(name, self.branch_tip(name))
+            raise taken()
         version = made.version
         self._confirm_made(target, lambda: self._withdraw(key, target, version))
 
@@ -248,17 +257,6 @@ class RefFileRefs(BranchFileRefs):
         if fence is None or fence[0] is not Fence.DELETED or not isinstance(found, Fetched):
             return certain(made)
         return certain(self._storage.put_if(key, encode_ref(target), found.version, JSON_FILE))
-
-    def create_tag(self, name: str, target: SnapshotId) -> None:
-        self.require_current()
-        _check_name(name)
-        self._require_snapshot(target)
-        key = tag_key(name, encoded=self._encoded)
-        made = self._make(key, target)
-        if isinstance(made, LostRace):
-            raise tag_exists(name)
-        version = made.version
-        self._confirm_made(target, lambda: self._withdraw(key, target, version))
 
     def move_tag(self, name: str, target: SnapshotId, expected: SnapshotId) -> None:
         """Point a tag, also a deleted one, to what replaces its snapshot, if it still is there."""

@@ -81,26 +81,10 @@ def commit_metadata(
 
 
 def save(
-    state: WorkingState,
-    message: str,
-    metadata: Metadata,
-    *,
-    parent: SnapshotId | None,
-    earlier: TransactionLog | None = None,
-    rewrite_manifests: bool = False,
+    state: WorkingState, message: str, metadata: Metadata, *, parent: SnapshotId | None
 ) -> Saved:
-    """Write every file of a new snapshot and wait until they are durable.
-
-    `earlier` is the log of a replaced commit, which the new one swallows.
-    """
-    saved, wait = start_save(
-        state,
-        message,
-        metadata,
-        parent=parent,
-        earlier=earlier,
-        rewrite_manifests=rewrite_manifests,
-    )
+    """Write every file of a new snapshot and wait until they are durable."""
+    saved, wait = start_save(state, message, metadata, parent=parent)
     wait()
     return saved
 
@@ -116,7 +100,8 @@ def start_save(
 ) -> tuple[Saved, Callable[[], None]]:
     """Write every file of a new snapshot, without waiting until they are durable.
 
-    Returns `(saved, wait)`. Call `wait()` before publishing the snapshot.
+    Returns `(saved, wait)`. Call `wait()` before publishing the snapshot. `earlier` is the log of a
+    replaced commit, which the new one swallows.
     """
     context = state.context
     numbers: NodeIds = {}

@@ -453,14 +453,14 @@ class WorkingState:
         """Every array of the hierarchy."""
         return (node for node in self.tree if isinstance(node, ArrayNode))
 
-    def virtual_locations(self, expand: bool = True) -> list[str]:
+    def virtual_locations(self) -> list[str]:
         """Locations of all virtual chunks, one for each chunk."""
         found: list[str] = []
         changes = self.changes
         for node in self.arrays():
             table = self.table(node, changes)
             pool = Strings.of(table.locations)
-            texts = self.context.containers.expand_many(pool) if expand else pool.tolist()
+            texts = self.context.containers.expand_many(pool)
             numbers = table.location[table.location >= 0]
             if len(numbers) == len(texts) and (np.diff(numbers, prepend=-1) == 1).all():
                 found.extend(texts)
