@@ -6,7 +6,7 @@ where they lie side by side; of others the rest is read first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -134,13 +134,12 @@ class Composer:
 
         return chunk
 
-    def _wanted(self, chunks: Array) -> Iterable[int]:
-        return range(len(chunks)) if self._target.keeps_empty else self._filled(chunks)
-
-    def _filled(self, chunks: Array) -> Iterator[int]:
-        """The chunks that are not the fill value everywhere."""
+    def _wanted(self, chunks: Array) -> Iterator[int]:
+        """The chunks to be stored: those that are not the fill value everywhere, or all."""
         chain, count = self._chain, len(chunks)
-        if chain.dtype.kind in "biufc" and chunks.size:
+        if self._target.keeps_empty:
+            suspect = [False] * count
+        elif chain.dtype.kind in "biufc" and chunks.size:
             # Most chunks differ in the first element already, which is seen of all at once.
             corner: Any = (slice(None), *(0,) * (chunks.ndim - 1))
             firsts = chunks[corner]

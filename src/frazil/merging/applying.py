@@ -218,23 +218,16 @@ def change_set(merged: Merged, theirs: StoredState, *, spec: int) -> ChangeSet:
     """
     changes = ChangeSet(sources={theirs.snapshot_id})
     for node in merged.gone:
-        _delete(changes, node)
+        changes.delete(node)
     for each in merged.nodes:
         ours = each.triple.ours
         if ours is not None and ours.id == each.id:
             _update(changes, each, ours, spec)
             continue
         if ours is not None:
-            _delete(changes, ours)
+            changes.delete(ours)
         _create(changes, each, theirs, spec)
     return changes
-
-
-def _delete(changes: ChangeSet, node: Node) -> None:
-    if isinstance(node, ArrayNode):
-        changes.delete_array(node.path, node.id)
-    else:
-        changes.delete_group(node.path, node.id)
 
 
 def _array_data(each: MergedNode, spec: int) -> ArrayData:

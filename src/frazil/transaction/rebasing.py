@@ -15,7 +15,6 @@ from frazil.errors import (
 )
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import SnapshotEntry, TransactionLog
-from frazil.model.nodes import ArrayNode
 from frazil.model.values import (
     BasicConflictSolver,
     Conflict,
@@ -97,24 +96,19 @@ def _logs(state: WorkingState, entry: SnapshotEntry, base: SnapshotId) -> Iterat
     pruned = entry.pruned_ancestor_tx_logs
     if base in pruned:
         pruned = pruned[pruned.index(base) + 1 :]
-    for snapshot_id in pruned:
+    for snapshot_id in (*pruned, entry.id):
         log = state.context.assets.log(snapshot_id)
-        if log is None:
+        if log is not None:
+            yield log
+        elif snapshot_id != entry.id or entry.parent_id is not None:
+            which = (
+                "a commit is missing" if snapshot_id == entry.id else "an expired commit is gone"
+            )
             raise SessionStateError(
-                "cannot rebase: the transaction log of an expired commit is gone",
+                f"cannot rebase: the transaction log of {which}",
                 kind=ErrorKind.REBASE_TX_LOG_PRUNED,
                 snapshot=snapshot_id,
             )
-        yield log
-    log = state.context.assets.log(entry.id)
-    if log is None and entry.parent_id is not None:
-        raise SessionStateError(
-            "cannot rebase: the transaction log of a commit is missing",
-            kind=ErrorKind.REBASE_TX_LOG_PRUNED,
-            snapshot=entry.id,
-        )
-    if log is not None:
-        yield log
 
 
 def _pass(
@@ -164,43 +158,26 @@ def solve(
 
     Nothing is patched unless everything can be.
     """
-    if conflicts and not _are_solvable(solver, ours, theirs, conflicts):
-        return conflicts
-    if conflicts and _prefers_theirs(solver):
-        _drop_common_chunks(ours, theirs.log)
-    _delete_additions(ours, theirs)
+    if conflicts:
+        if not isinstance(solver, BasicConflictSolver) or not _can_solve(solver, conflicts):
+            return conflicts
+        if solver.on_chunk_conflict == VersionSelection.UseTheirs:
+            if cut_off(ours, theirs):
+                return conflicts  # our shape has no place for their chunks
+            _drop_common_chunks(ours, theirs.log)
+    for node in additions(ours, theirs):
+        ours.delete(node)  # what they put where we delete goes too, and our log tells so
     _adjust_moves(ours, theirs)
     return []
 
 
-def _are_solvable(
-    solver: ConflictSolver, ours: ChangeSet, theirs: Theirs, conflicts: list[Conflict]
-) -> bool:
-    if not isinstance(solver, BasicConflictSolver):
-        return False
-    if not all(_is_solvable(solver, conflict) for conflict in conflicts):
-        return False
-    # Their chunks cannot be kept where our shape has no place for them.
-    return not (_prefers_theirs(solver) and cut_off(ours, theirs))
-
-
-def _is_solvable(solver: BasicConflictSolver, conflict: Conflict) -> bool:
-    match conflict.conflict_type:
-        case ConflictType.ChunkDoubleUpdate:
-            return solver.on_chunk_conflict != VersionSelection.Fail
-        case ConflictType.DeleteOfUpdatedArray:
-            return not solver.fail_on_delete_of_updated_array
-        case ConflictType.DeleteOfUpdatedGroup:
-            return not solver.fail_on_delete_of_updated_group
-        case _:
-            return False
-
-
-def _prefers_theirs(solver: ConflictSolver) -> bool:
-    return (
-        isinstance(solver, BasicConflictSolver)
-        and solver.on_chunk_conflict == VersionSelection.UseTheirs
-    )
+def _can_solve(solver: BasicConflictSolver, conflicts: list[Conflict]) -> bool:
+    allowed = {
+        ConflictType.ChunkDoubleUpdate: solver.on_chunk_conflict != VersionSelection.Fail,
+        ConflictType.DeleteOfUpdatedArray: not solver.fail_on_delete_of_updated_array,
+        ConflictType.DeleteOfUpdatedGroup: not solver.fail_on_delete_of_updated_group,
+    }
+    return all(allowed.get(conflict.conflict_type, False) for conflict in conflicts)
 
 
 def _drop_common_chunks(ours: ChangeSet, log: TransactionLog) -> None:
@@ -210,15 +187,6 @@ def _drop_common_chunks(ours: ChangeSet, log: TransactionLog) -> None:
         common = common_coords(changes.coords(), log.updated_chunks[node_id])
         if common:
             changes.forget(set(common))
-
-
-def _delete_additions(ours: ChangeSet, theirs: Theirs) -> None:
-    """What they put where we delete goes too, and our log tells so."""
-    for node in additions(ours, theirs):
-        if isinstance(node, ArrayNode):
-            ours.delete_array(node.path, node.id)
-        else:
-            ours.delete_group(node.path, node.id)
 
 
 def _adjust_moves(ours: ChangeSet, theirs: Theirs) -> None:

@@ -333,10 +333,7 @@ class WorkingState:
             if isinstance(node, GroupNode):
                 gone += self.tree.descendants(path)
             for each in gone:
-                if isinstance(each, ArrayNode):
-                    self.changes.delete_array(each.path, each.id)
-                else:
-                    self.changes.delete_group(each.path, each.id)
+                self.changes.delete(each)
                 self.tree.remove(each.path)
 
     def move_node(self, source: str, target: str) -> None:
