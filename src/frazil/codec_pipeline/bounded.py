@@ -125,7 +125,7 @@ class _Wrapper:
 
 
 @dataclass(frozen=True)
-class BoundedCodec(_Wrapper, BytesBytesCodec):
+class BoundedCodec(_Wrapper, BytesBytesCodec):  # type: ignore[override]  # of the codec it is about
     """A codec from bytes to bytes that is told how much a chunk may become."""
 
     codec: BytesBytesCodec
@@ -158,7 +158,7 @@ class BoundedCodec(_Wrapper, BytesBytesCodec):
 
 
 @dataclass(frozen=True)
-class BoundedSerializer(_Wrapper, ArrayBytesCodec):
+class BoundedSerializer(_Wrapper, ArrayBytesCodec):  # type: ignore[override]  # likewise
     """A codec from arrays to bytes that takes no more memory than its chunk."""
 
     codec: ArrayBytesCodec
