@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, ClassVar, Final, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -104,12 +104,6 @@ class FrazilStore(HasRepr, BulkStore):
     shown_package = OURS
     keys_of: ClassVar[type[KeySpace]] = KeySpace
     """how keys and values are made of a session"""
-    supports_writes = supports_deletes = supports_listing = True
-    """a session decides for itself whether it takes changes"""
-    supports_partial_writes = False
-    """chunks are written whole"""
-    supports_consolidated_metadata = False
-    """the snapshot is consolidated already"""
 
     def __init__(self, session: Owner, *, read_only: bool | None = None) -> None:
         Store.__init__(self, read_only=session.read_only if read_only is None else read_only)
@@ -193,6 +187,33 @@ class FrazilStore(HasRepr, BulkStore):
     def _iterate(self, start: Callable[[], Iterable[R]]) -> AsyncIterator[R]:
         """Items one by one; unless storage answers at once, the event loop does not wait."""
         return _in_line(start) if self._inline else AsyncItems(start)
+
+    # --- abilities ---
+
+    @property
+    def supports_writes(self) -> bool:
+        """Always: a session decides for itself."""
+        return True
+
+    @property
+    def supports_deletes(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def supports_partial_writes(self) -> Literal[False]:
+        """Never: chunks are written whole."""
+        return False
+
+    @property
+    def supports_listing(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def supports_consolidated_metadata(self) -> bool:
+        """Never: the snapshot is consolidated already."""
+        return False
 
     # --- reading ---
 
