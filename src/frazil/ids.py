@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 from typing import ClassVar, Final, Self
 
 import numpy as np
@@ -118,13 +119,16 @@ def require_usable_name(path: str) -> None:
 
     Raises:
         InvalidInputError: a name is `zarr.json`, which keys of metadata end in, holds a NUL, which
-            no file system takes, or half of a character, which UTF-8 cannot spell.
+            no file system takes, a backslash, which zarr-python takes for a slash, or half of a
+            character, which UTF-8 cannot spell.
     """
     problem = None
     if "zarr.json" in path.split("/"):
         problem = "a node cannot be called 'zarr.json'"
     elif "\0" in path:
         problem = "a name cannot hold the character NUL"
+    elif "\\" in path:
+        problem = "a name cannot hold a backslash, which zarr takes for a slash"
     elif not path.isascii():
         try:
             path.encode()
@@ -137,6 +141,13 @@ def require_usable_name(path: str) -> None:
 def parent_path(path: str) -> str:
     """Return the path of the group that would hold this node."""
     return path.rpartition("/")[0] or "/"
+
+
+def paths_above(path: str) -> Iterator[str]:
+    """The paths of all groups around a node, the nearest first and the root last."""
+    while path != "/":
+        path = parent_path(path)
+        yield path
 
 
 def child_path(parent: str, name: str) -> str:

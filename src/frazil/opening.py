@@ -23,7 +23,7 @@ from frazil.formats.ref_files import branch_key
 from frazil.formats.repo_info import decode_repo_info, snapshot_table
 from frazil.ids import INITIAL_SNAPSHOT_ID
 from frazil.model.config import RepositoryConfig
-from frazil.model.history import JSON, Snapshot, SnapshotEntry, TransactionLog
+from frazil.model.history import JSON, Snapshot, TransactionLog
 from frazil.storage.assets import log_key, snapshot_key
 from frazil.storage.base import Fetched, Storage, Written
 from frazil.storage.credentials import AnyCredential
@@ -201,7 +201,7 @@ def _exists_already(storage: Storage) -> ConflictError:
 
 def _publish_first(context: Context, first: Snapshot, config: JSON | None) -> bool:
     """Write the entry point of a new repository; False when somebody else was faster."""
-    entry = SnapshotEntry(first.id, None, first.flushed_at, first.message, first.metadata)
+    entry = first.entry(None)
     if isinstance(context.refs, FileRefs):
         # The configuration first: once the branch is there, the repository is complete.
         if config is not None and context.generation.keeps_config:

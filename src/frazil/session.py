@@ -26,19 +26,22 @@ from frazil.model.history import SnapshotEntry, TransactionLog
 from frazil.model.values import ConflictSolver, Diff, SessionMode
 from frazil.naming import OURS
 from frazil.transaction.changeset import ChangeSet
-from frazil.transaction.committing import Saved, commit_metadata, save, start_save
+from frazil.transaction.committing import (
+    NodeIds,
+    Saved,
+    UnresolvedCommits,
+    commit_metadata,
+    save,
+    start_save,
+)
 from frazil.transaction.context import Context
-from frazil.transaction.diff import diff_of
-from frazil.transaction.draft import summarise
+from frazil.transaction.draft import diff_of, summarise
 from frazil.transaction.forks import merge_state
 from frazil.transaction.long_open import confirm_chunks
-from frazil.transaction.moving import check_move
-from frazil.transaction.numbering import NodeIds
+from frazil.transaction.moving import check_move, reindex_array, shift_array
 from frazil.transaction.preload import prefetch
 from frazil.transaction.rebasing import rebase
-from frazil.transaction.reindex import reindex_array, shift_array
 from frazil.transaction.reliance import Reliance
-from frazil.transaction.unresolved import UnresolvedCommits
 from frazil.transaction.working import WorkingState, rearranges_only
 
 # Stores bring zarr along, which whoever only looks at a snapshot need not wait for.
@@ -46,6 +49,13 @@ if TYPE_CHECKING:
     from frazil.store import FrazilStore
 
 NO_NUMBERS: Final[NodeIds] = {}
+_KINDS: Final = {
+    NativeRef: ChunkType.native,
+    VirtualRef: ChunkType.virtual,
+    InlineRef: ChunkType.inline,
+}
+_KEPT: Final = ("pack_writes", "skip_identical", "reliance", "origin_id")
+"""What of its state a copy of a session has besides the changes."""
 
 
 class Session(HasRepr):
@@ -190,10 +200,7 @@ class Session(HasRepr):
             "branch": self._branch,
             "mode": int(self._mode),
             "changes": self.state.changes,
-            "pack_writes": self.state.pack_writes,
-            "skip_identical": self.state.skip_identical,
-            "reliance": self.state.reliance,
-            "origin": self.state.origin_id,
+            "settings": {name: getattr(self.state, name) for name in _KEPT},
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -206,10 +213,8 @@ class Session(HasRepr):
             mode=SessionMode(state["mode"]),
             changes=state["changes"],
         )
-        self.state.pack_writes = state["pack_writes"]
-        self.state.skip_identical = state["skip_identical"]
-        self.state.reliance = state["reliance"]
-        self.state.origin_id = state["origin"]
+        for name, value in state["settings"].items():
+            setattr(self.state, name, value)
 
     # --- looking ---
 
@@ -231,15 +236,7 @@ class Session(HasRepr):
         """Where the bytes of a chunk are."""
         node = self.state.array(node_path(_absolute(array_path)))
         ref = self.state.chunk_ref(node, tuple(chunk_coordinates))
-        match ref:
-            case NativeRef():
-                return ChunkType.native
-            case VirtualRef():
-                return ChunkType.virtual
-            case InlineRef():
-                return ChunkType.inline
-            case None:
-                return ChunkType.uninitialized
+        return ChunkType.uninitialized if ref is None else _KINDS[type(ref)]
 
     def chunk_coordinates(
         self, array_path: str, batch_size: int = 1000
@@ -351,11 +348,11 @@ class Session(HasRepr):
             return self._finish(earlier)
         self._require_commit(allow_empty=allow_empty)
         if rebase_with is None:
-            return self._commit_once(message, metadata)
+            return self._put(message, metadata, {})
         with contextlib.ExitStack() as turn:
             for attempt in range(rebase_tries):
                 try:
-                    return self._commit_once(message, metadata, rebases=attempt)
+                    return self._put(message, metadata, {"rebase_attempts": attempt})
                 except ConflictError as conflict:
                     if conflict.kind != ErrorKind.COMMIT_CONFLICT:
                         raise
@@ -363,20 +360,7 @@ class Session(HasRepr):
                         turn.enter_context(self.state.context.storage.turn())
                     if self._landed() is None:
                         self.rebase(rebase_with)
-            return self._commit_once(message, metadata, rebases=rebase_tries)
-
-    def _commit_once(
-        self, message: str, metadata: dict[str, Any] | None, rebases: int | None = None
-    ) -> str:
-        branch, context = self._on_branch(), self.state.context
-        own = {} if rebases is None else {"rebase_attempts": rebases}
-        base = self.state.base_id
-        tip = context.refs.writable_tip(branch)
-        if tip != base:
-            if earlier := self._landed():
-                return self._finish(earlier)
-            raise moved(base, tip, branch)
-        return self._put(message, metadata, own)
+            return self._put(message, metadata, {"rebase_attempts": rebase_tries})
 
     def _put(
         self,
@@ -384,34 +368,49 @@ class Session(HasRepr):
         metadata: dict[str, Any] | None,
         own: dict[str, Any],
         *,
-        replaces: SnapshotEntry | None = None,
-        earlier: TransactionLog | None = None,
+        amends: bool = False,
         rewrite_manifests: bool = False,
     ) -> str:
-        """Save the changes and make them the tip of the branch, in the place of `replaces`.
-
-        `earlier` is the log of the replaced commit.
-        """
+        """Save the changes and make them the tip of the branch, or take the place of the tip."""
         branch, state, base = self._on_branch(), self.state, self.state.base_id
-        parent = base if replaces is None else replaces.parent_id
-        pruned = () if replaces is None else replaces.pruned_ancestor_tx_logs
+        if amends:
+            state.context.generation.require_repo_object("amend")
+        tip = state.context.refs.writable_tip(branch)
+        if tip != base:
+            if landed := self._landed():
+                return self._finish(landed)
+            raise moved(base, tip, branch)
+        replaced, earlier = self._replaced() if amends else (None, None)
+        parent = base if replaced is None else replaced.parent_id
+        pruned = () if replaced is None else replaced.pruned_ancestor_tx_logs
         with state.closing():
             saved, wait = start_save(
                 state,
                 message,
-                commit_metadata(state, metadata, own, replaces=replaces is not None),
+                commit_metadata(state, metadata, own, replaces=amends),
                 parent=parent,
                 earlier=earlier,
                 rewrite_manifests=rewrite_manifests,
             )
-            publication = Publication(
-                branch,
-                base,
-                saved.entry(parent, pruned),
-                amends=replaces is not None,
-                requires=frozenset(state.changes.sources),
+            entry = saved.snapshot.entry(parent, pruned)
+            requires = frozenset(state.changes.sources)
+            return self._publish(Publication(branch, base, entry, amends, requires), saved, wait)
+
+    def _replaced(self) -> tuple[SnapshotEntry, TransactionLog | None]:
+        """The commit that an amended one takes the place of, and its log."""
+        entry = self.state.context.refs.entry(self.state.base_id)
+        if entry.parent_id is None or entry.id == INITIAL_SNAPSHOT_ID:
+            raise SessionStateError(
+                "the first snapshot of a repository cannot be amended",
+                kind=ErrorKind.NO_AMEND_FOR_INITIAL_COMMIT,
             )
-            return self._publish(publication, saved, wait)
+        log = self.state.context.assets.log(entry.id)
+        if log is not None and log.moved_nodes and self._mode == SessionMode.writable:
+            raise SessionStateError(
+                "the commit to amend moved nodes; only a rearrange session can amend it",
+                kind=ErrorKind.REARRANGE_SESSION_ONLY,
+            )
+        return entry, log
 
     def _publish(self, publication: Publication, saved: Saved, wait: Callable[[], None]) -> str:
         changes = self.state.changes
@@ -448,46 +447,7 @@ class Session(HasRepr):
         if earlier := self._landed():
             return self._finish(earlier)
         self._require_commit(allow_empty=allow_empty)
-        return self._amend(message, metadata, {})
-
-    def _amend(
-        self,
-        message: str,
-        metadata: dict[str, Any] | None,
-        own: dict[str, Any],
-        *,
-        rewrite_manifests: bool = False,
-    ) -> str:
-        branch, context, base = self._on_branch(), self.state.context, self.state.base_id
-        context.generation.require_repo_object("amend")
-        tip = context.refs.writable_tip(branch)
-        if tip != base:
-            if landed := self._landed():
-                return self._finish(landed)
-            raise moved(base, tip, branch)
-        replaced = self._replaceable(context.refs.entry(base))
-        earlier = context.assets.log(base)
-        if earlier is not None and earlier.moved_nodes and self._mode == SessionMode.writable:
-            raise SessionStateError(
-                "the commit to amend moved nodes; only a rearrange session can amend it",
-                kind=ErrorKind.REARRANGE_SESSION_ONLY,
-            )
-        return self._put(
-            message,
-            metadata,
-            own,
-            replaces=replaced,
-            earlier=earlier,
-            rewrite_manifests=rewrite_manifests,
-        )
-
-    def _replaceable(self, entry: SnapshotEntry) -> SnapshotEntry:
-        if entry.parent_id is None or entry.id == INITIAL_SNAPSHOT_ID:
-            raise SessionStateError(
-                "the first snapshot of a repository cannot be amended",
-                kind=ErrorKind.NO_AMEND_FOR_INITIAL_COMMIT,
-            )
-        return entry
+        return self._put(message, metadata, {}, amends=True)
 
     def flush(self, message: str, metadata: dict[str, Any] | None = None) -> str:
         """Save the changes as a snapshot that no branch points to, and return its id."""
@@ -497,7 +457,7 @@ class Session(HasRepr):
             own = commit_metadata(self.state, metadata, {})
             saved = save(self.state, message, own, parent=base)
             requires = frozenset(self.state.changes.sources)
-            context.refs.register_detached(saved.entry(base), requires)
+            context.refs.register_detached(saved.snapshot.entry(base), requires)
             return self._finish(saved)
 
     def rewrite_manifests(
@@ -506,10 +466,7 @@ class Session(HasRepr):
         """Commit the same hierarchy with all manifests built anew by the present settings."""
         self._require_commit(allow_empty=True)
         own = {"splitting_config": self.state.context.splitting_summary()}
-        if amend:
-            return self._amend(message, metadata, own, rewrite_manifests=True)
-        self.state.context.refs.require_online()
-        return self._put(message, metadata, own, rewrite_manifests=True)
+        return self._put(message, metadata, own, amends=amend, rewrite_manifests=True)
 
     def rebase(self, solver: ConflictSolver) -> None:
         """Put the changes on top of the newest snapshot of the branch.

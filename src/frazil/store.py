@@ -23,7 +23,7 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from frazil.async_twins import AsyncItems, async_twin
 from frazil.codec_pipeline import install
-from frazil.codec_pipeline.stores import LARGE_VALUE, BulkStore
+from frazil.codec_pipeline.batch import LARGE_VALUE, BulkStore
 from frazil.errors import (
     ErrorKind,
     InvalidInputError,
@@ -224,10 +224,7 @@ class FrazilStore(HasRepr, BulkStore):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """The value of a key, or None."""
-        found = await self._value(key, to_span(byte_range))
-        if found is None:
-            return None
-        return (prototype or default_buffer_prototype()).buffer.from_bytes(found)
+        return _as_buffer(await self._value(key, to_span(byte_range)), prototype)
 
     async def _value(self, key: str, span: Span | None) -> bytes | None:
         if not self._inline:
@@ -248,10 +245,7 @@ class FrazilStore(HasRepr, BulkStore):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """The value of a key, without an event loop."""
-        found = self._keys.get(key, to_span(byte_range))
-        if found is None:
-            return None
-        return (prototype or default_buffer_prototype()).buffer.from_bytes(found)
+        return _as_buffer(self._keys.get(key, to_span(byte_range)), prototype)
 
     async def get_partial_values(
         self,
@@ -468,6 +462,11 @@ class RawStore:
     async def set(self, key: str, value: bytes) -> None:
         """Store metadata or a chunk."""
         await self._outer.set(key, default_buffer_prototype().buffer.from_bytes(value))
+
+
+def _as_buffer(found: bytes | None, prototype: BufferPrototype | None) -> Buffer | None:
+    kind = (prototype or default_buffer_prototype()).buffer
+    return None if found is None else kind.from_bytes(found)
 
 
 def _bytes_of(value: Buffer) -> memoryview:

@@ -61,11 +61,7 @@ def tip_of(context: Context, branch: str, snapshot_id: str | None = None) -> Tip
 
 
 def require_writable(context: Context) -> None:
-    """Refuse changes of a place that can only be read.
-
-    Raises:
-        ReadOnlyError: it is one.
-    """
+    """Refuse changes of a place that can only be read."""
     if not context.storage.can_write:
         raise ReadOnlyError(
             f"no changes are possible: {context.why_read_only}",

@@ -50,9 +50,6 @@ def require_justified(size: int, encoded: int) -> None:
     How large a chunk becomes is told by its array, and a chunk of one value all over packs as
     well as any bomb. So only the largest are refused: codecs hardly write chunks of a gigabyte,
     and whoever does not trust the data can have smaller ones looked at (`large_chunk_bytes`).
-
-    Raises:
-        FormatError: it would decode to too much.
     """
     if size > justified(encoded, size, least=config.current().large_chunk_bytes):
         raise damaged(
@@ -103,7 +100,6 @@ class Strings:
         self._dtype = dtype
 
     def size(self, shape: Shape) -> int | None:
-        """Unknown."""
         return None
 
     def encode(self, array: Array) -> Bytes:
@@ -139,22 +135,19 @@ class ArrayCodec(Protocol):
 
 
 class Transpose:
-    """Axes in another order."""
+    """Axes in another order; no bytes move."""
 
     def __init__(self, order: Shape) -> None:
         self._order = order
         self._inverse = tuple(int(axis) for axis in np.argsort(order))
 
     def encode(self, array: Array) -> Array:
-        """Reorder the axes; no bytes move."""
         return array.transpose(self._order)
 
     def decode(self, array: Array, shape: Shape) -> Array:
-        """Put the axes back; no bytes move."""
         return array.transpose(self._inverse)
 
     def encoded_shape(self, shape: Shape) -> Shape:
-        """Lengths in the new order."""
         return tuple(shape[axis] for axis in self._order)
 
 
@@ -167,13 +160,11 @@ class Filter:
         self._packs_bits = packs_bits
 
     def encode(self, array: Array) -> Array:
-        """Encode."""
         found = np.asarray(self._codec.encode(np.ascontiguousarray(array)))
         # Some hand out floats as the integers of their bits.
         return found if found.dtype == self._encoded else found.view(self._encoded)
 
     def decode(self, array: Array, shape: Shape) -> Array:
-        """Decode."""
         try:
             return np.asarray(self._codec.decode(array)).reshape(shape)
         except FOREIGN as error:

@@ -6,20 +6,19 @@ where they lie side by side; of others the rest is read first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.bulk.chain import Chain, as_memory
-from frazil.bulk.codecs import Array, Shape
+from frazil.bulk.codecs import Array
 from frazil.bulk.engine import Scratch
 from frazil.bulk.fetch import MISSING, fetch_into, find_chunks
 from frazil.bulk.pack import LARGE_FILE, Encoded, Scattered
-from frazil.bulk.plan import BoxPlan, PointPlan
+from frazil.bulk.plan import Plan
 from frazil.errors import FormatError
 from frazil.model.nodes import ArrayNode
 from frazil.transaction.working import WorkingState
@@ -41,142 +40,16 @@ class Target:
     """whether chunks that hold nothing but the fill value are stored"""
 
 
-class Source(Protocol):
-    """What of a value goes where, chunk by chunk."""
-
-    @property
-    def coords(self) -> npt.NDArray[np.uint32]:
-        """Coordinates of the chunks, (n, ndim)."""
-
-    @property
-    def drop_axes(self) -> Shape:
-        """Axes of the chunks that the value does not have."""
-
-    @property
-    def largest(self) -> Shape:
-        """Shape of a chunk that no other is larger than."""
-
-    @property
-    def run_length(self) -> int:
-        """Number of chunks that follow each other along an axis."""
-
-    def run(self, rows: range, value: Array) -> Run | None:
-        """Chunks from the first row on that are whole and side by side in the value."""
-
-    def shape(self, row: int) -> Shape:
-        """Shape of a chunk, also beyond the end of the array."""
-
-    def parts(self, row: int) -> tuple[Any, Any]:
-        """Selections in a chunk and in the value."""
-
-    def covers(self, row: int) -> bool:
-        """Whether all elements of a chunk are written that the array has."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
-    """Selections that somebody else has made, one for each chunk."""
-
-    coords: npt.NDArray[np.uint32]
-    shapes: Sequence[Shape]
-    in_chunk: Sequence[Any]
-    in_value: Sequence[Any]
-    is_whole: Sequence[bool]
-    """whether all elements of a chunk are written that the array has"""
-    drop_axes: Shape = ()
-
-    @property
-    def largest(self) -> Shape:
-        """Shape of a chunk that no other is larger than."""
-        return max(set(self.shapes), key=prod, default=())
-
-    @property
-    def run_length(self) -> int:
-        """Nothing is known of neighbours before they are looked at."""
-        return 1
-
-    def run(self, rows: range, value: Array) -> Run | None:
-        """Chunks side by side along the last axis, as zarr lists those of a region."""
-        row = rows.start
-        if not self.is_whole[row] or self.drop_axes or not value.ndim:
-            return None
-        place, shape = self.in_value[row], self.shapes[row]
-        chunk = value[place]
-        if chunk.shape != shape:
-            return None
-        if not shape or not all(isinstance(item, slice) for item in place):
-            return 1, chunk[None]
-        above, end = place[:-1], place[-1].stop
-        count = 1
-        for after in range(row + 1, rows.stop):
-            other = self.in_value[after]
-            step = other[-1]
-            if other[:-1] != above or (step.start, step.stop) != (end, end + shape[-1]):
-                break
-            if not self.is_whole[after] or self.shapes[after] != shape:
-                break
-            count, end = count + 1, step.stop
-        if count == 1:
-            return 1, chunk[None]
-        wide = value[(*above, slice(place[-1].start, end))]
-        split = wide.reshape(*wide.shape[:-1], count, shape[-1])  # a view, without a copy
-        return count, np.moveaxis(split, -2, 0)
-
-    def shape(self, row: int) -> Shape:
-        """Shape of a chunk."""
-        return self.shapes[row]
-
-    def parts(self, row: int) -> tuple[Any, Any]:
-        """Selections in a chunk and in the value."""
-        return self.in_chunk[row], self.in_value[row]
-
-    def covers(self, row: int) -> bool:
-        """Whether a chunk is written whole."""
-        return self.is_whole[row]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Planned:
-    """A selection cut along the chunks; the value has all axes."""
-
-    plan: BoxPlan | PointPlan
-    coords: npt.NDArray[np.uint32]
-    drop_axes: Shape = ()
-
-    @property
-    def largest(self) -> Shape:
-        """Shape of a chunk that no other is larger than."""
-        return self.plan.largest
-
-    @property
-    def run_length(self) -> int:
-        """Number of chunks that follow each other along an axis."""
-        return self.plan.run_length
-
-    def run(self, rows: range, value: Array) -> Run | None:
-        """Chunks that are whole and side by side in the value."""
-        return self.plan.run(rows, value)
-
-    def shape(self, row: int) -> Shape:
-        """Shape of a chunk."""
-        return self.plan.shape(row)
-
-    def parts(self, row: int) -> tuple[Any, Any]:
-        """Selections in a chunk and in the value."""
-        return self.plan.parts(row)
-
-    def covers(self, row: int) -> bool:
-        """Whether a chunk is written whole."""
-        return self.plan.covers(row)
-
-
 class Composer:
     """Makes the chunks of a write; those written in part keep the rest of what they were."""
 
-    def __init__(self, target: Target, source: Source, value: Array) -> None:
+    def __init__(
+        self, target: Target, plan: Plan, coords: npt.NDArray[np.uint32], value: Array
+    ) -> None:
         self._target = target
         self._chain = target.chain
-        self._source = source
+        self._plan = plan
+        self._coords = coords
         self._value = value
         self._is_scalar = value.ndim == 0
         self._scratch = Scratch()
@@ -185,8 +58,7 @@ class Composer:
         self._memory = as_memory(value) if is_plain and not self._is_scalar else None
         # Indexing with this puts back the axes that an integer index took from the value.
         self._all_axes = tuple(
-            None if axis in source.drop_axes else slice(None)
-            for axis in range(source.coords.shape[1])
+            None if axis in plan.drop_axes else slice(None) for axis in range(coords.shape[1])
         )
 
     def encoded(self, rows: range) -> list[Encoded]:
@@ -195,7 +67,7 @@ class Composer:
         odd: list[int] = []
         row = rows.start
         while row < rows.stop:
-            run = self._source.run(range(row, rows.stop), self._value)
+            run = self._plan.run(range(row, rows.stop), self._value)
             if run is None:
                 odd.append(row)
                 row += 1
@@ -262,13 +134,12 @@ class Composer:
 
         return chunk
 
-    def _wanted(self, chunks: Array) -> Iterable[int]:
-        return range(len(chunks)) if self._target.keeps_empty else self._filled(chunks)
-
-    def _filled(self, chunks: Array) -> Iterator[int]:
-        """The chunks that are not the fill value everywhere."""
+    def _wanted(self, chunks: Array) -> Iterator[int]:
+        """The chunks to be stored: those that are not the fill value everywhere, or all."""
         chain, count = self._chain, len(chunks)
-        if chain.dtype.kind in "biufc" and chunks.size:
+        if self._target.keeps_empty:
+            suspect = [False] * count
+        elif chain.dtype.kind in "biufc" and chunks.size:
             # Most chunks differ in the first element already, which is seen of all at once.
             corner: Any = (slice(None), *(0,) * (chunks.ndim - 1))
             firsts = chunks[corner]
@@ -284,7 +155,7 @@ class Composer:
 
     def _odd(self, rows: Sequence[int]) -> Iterator[Encoded]:
         chain, keeps_empty = self._chain, self._target.keeps_empty
-        old = self._read([row for row in rows if not self._source.covers(row)])
+        old = self._read([row for row in rows if not self._plan.covers(row)])
         for row in rows:
             chunk = self._chunk(row, old.get(row))
             if keeps_empty or not chain.is_fill(chunk):
@@ -297,8 +168,8 @@ class Composer:
         if not rows:
             return {}
         state, node = self._target.state, self._target.node
-        refs = find_chunks(state, node, self._source.coords[rows].astype(np.int64))
-        largest = self._source.largest
+        refs = find_chunks(state, node, self._coords[rows].astype(np.int64))
+        largest = self._plan.largest
         refs.check_lengths(self._chain.encoded_limit(largest), largest)
         ends = np.cumsum(refs.length)
         memory = memoryview(bytearray(int(ends[-1])))
@@ -312,21 +183,21 @@ class Composer:
 
     def _decoded(self, row: int, data: memoryview) -> Array:
         try:
-            return self._chain.decode(data, self._source.shape(row))
+            return self._chain.decode(data, self._plan.shape(row))
         except FormatError as error:
-            error.of_chunk(self._target.node.path, self._source.coords[row])
+            error.of_chunk(self._target.node.path, self._coords[row])
             raise
 
     def _chunk(self, row: int, old: Array | None) -> Array:
         chain = self._chain
-        in_chunk, in_value = self._source.parts(row)
+        in_chunk, in_value = self._plan.parts(row)
         part = self._value
         if not self._is_scalar:
             part = part[in_value]
-            if self._source.drop_axes:
+            if self._plan.drop_axes:
                 part = part[self._all_axes]
         if old is None:
-            chunk = np.empty(self._source.shape(row), chain.dtype)
+            chunk = np.empty(self._plan.shape(row), chain.dtype)
             chunk[...] = chain.fill_value
         else:
             chunk = old.astype(chain.dtype)  # a copy of our own

@@ -8,7 +8,7 @@ import struct
 import threading
 import zlib
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import google_crc32c
 import numcodecs
@@ -28,50 +28,40 @@ _HAS_CHECKSUM: Final = 4
 _XZ_MEMORY: Final = 256 << 20
 
 
-class ByteCodec(Protocol):
-    """Bytes to bytes and back."""
+class ByteCodec:
+    """Bytes to bytes and back; by numcodecs, as far as it is not done otherwise.
+
+    Decoders raise a FormatError where the bytes are damaged, or are more than they may be.
+    """
+
+    def __init__(self, codec: Numcodec) -> None:
+        self._codec = codec
 
     def encode(self, data: Bytes) -> Bytes:
         """Encode."""
+        return as_bytes(self._codec.encode(np.frombuffer(data, np.uint8)))
 
     def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Decode to at most `limit` bytes.
-
-        Raises:
-            FormatError: the bytes are damaged, or there would be more.
-        """
-
-    def decode_into(self, data: Bytes, out: memoryview) -> None:
-        """Decode to exactly the bytes of `out`.
-
-        Raises:
-            FormatError: the bytes are damaged, or there are more or fewer.
-        """
-
-    def encoded_size(self, size: int) -> int | None:
-        """Size of `size` bytes once encoded, where that is the same for all bytes."""
-
-    def limit(self, size: int) -> int:
-        """No encoder makes more of `size` bytes than this."""
-
-
-class _Compressor:
-    """What compressors share: sizes vary, and some decode only into new memory."""
-
-    def encoded_size(self, size: int) -> int | None:
-        return None
-
-    def limit(self, size: int) -> int:
-        return 2 * size + (64 << 10)
-
-    def decode(self, data: Bytes, limit: int) -> Bytes:
-        raise TypeError
+        """Decode to at most `limit` bytes."""
+        try:
+            return as_bytes(self._codec.decode(np.frombuffer(data, np.uint8)))
+        except FOREIGN as error:
+            raise damaged(str(error)) from error
 
     def decode_into(self, data: Bytes, out: memoryview) -> None:
+        """Decode to exactly the bytes of `out`."""
         decoded = self.decode(data, len(out))
         if len(decoded) != len(out):
             raise wrong_size(len(decoded), len(out))
         out[:] = decoded
+
+    def encoded_size(self, size: int) -> int | None:
+        """Size of `size` bytes once encoded, where that is the same for all bytes."""
+        return None
+
+    def limit(self, size: int) -> int:
+        """No encoder makes more of `size` bytes than this."""
+        return 2 * size + (64 << 10)
 
 
 class _Contexts(threading.local):
@@ -85,18 +75,17 @@ class _Contexts(threading.local):
 _contexts: Final = _Contexts()
 
 
-class Zstd(_Compressor):
+class Zstd(ByteCodec):
     """Zstandard."""
 
     def __init__(self, level: int, *, checksum: bool) -> None:
+        super().__init__(numcodecs.Zstd(level=level, checksum=checksum))
         self.is_checksum = checksum
         self._key = (level, checksum)
-        self._large = numcodecs.Zstd(level=level, checksum=checksum)
 
     def encode(self, data: Bytes) -> Bytes:
-        """Encode to one frame with its content size."""
         if len(data) >= _LARGE:
-            return as_bytes(self._large.encode(np.frombuffer(data, np.uint8)))
+            return super().encode(data)
         found = _contexts.compressors.get(self._key)
         if found is None:
             level, checksum = self._key
@@ -163,20 +152,20 @@ def _require_checksum(data: Bytes) -> None:
         raise damaged("it ends before its checksum")
 
 
-class Inflate(_Compressor):
-    """gzip and zlib; encoding is left to numcodecs, whose bytes zarr writes."""
+class Streamed(ByteCodec):
+    """gzip, zlib, bz2 and lzma through Python's own bounded decompressors."""
 
-    def __init__(self, encoder: Numcodec, wbits: int) -> None:
-        self._encoder = encoder
-        self._wbits = wbits
-
-    def encode(self, data: Bytes) -> Bytes:
-        """Encode to one member."""
-        return as_bytes(self._encoder.encode(data))
+    def __init__(self, codec: Numcodec, make: Callable[[], Any], error: type[Exception]) -> None:
+        super().__init__(codec)
+        self._make = make
+        self._error = error
 
     def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Decode all members."""
-        return _all_streams(lambda: zlib.decompressobj(self._wbits), zlib.error, data, limit)
+        return _all_streams(self._make, self._error, data, limit)
+
+
+def _inflate(codec: Numcodec, wbits: int) -> Streamed:
+    return Streamed(codec, lambda: zlib.decompressobj(wbits), zlib.error)
 
 
 def _all_streams(
@@ -201,34 +190,10 @@ def _all_streams(
         rest = unused
 
 
-class Streamed(_Compressor):
-    """bz2 and lzma through Python's own bounded decompressors."""
-
-    def __init__(self, encoder: Numcodec, make: Callable[[], Any], error: type[Exception]) -> None:
-        self._encoder = encoder
-        self._make = make
-        self._error = error
-
-    def encode(self, data: Bytes) -> Bytes:
-        """Encode."""
-        return as_bytes(self._encoder.encode(data))
-
-    def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Decode all streams."""
-        return _all_streams(self._make, self._error, data, limit)
-
-
-class Blosc(_Compressor):
+class Blosc(ByteCodec):
     """Blosc, with its header checked first: the library believes what it says."""
 
     HEADER: Final = struct.Struct("<4B3I")
-
-    def __init__(self, codec: Numcodec) -> None:
-        self._codec = codec
-
-    def encode(self, data: Bytes) -> Bytes:
-        """Encode."""
-        return as_bytes(self._codec.encode(np.frombuffer(data, np.uint8)))
 
     def limit(self, size: int) -> int:
         """Blosc adds its header to what it cannot compress."""
@@ -243,7 +208,6 @@ class Blosc(_Compressor):
         return int(size)
 
     def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Decode to new memory."""
         size = self._size(data)
         if size > limit:
             raise wrong_size(size, limit)
@@ -252,7 +216,6 @@ class Blosc(_Compressor):
         return out
 
     def decode_into(self, data: Bytes, out: memoryview) -> None:
-        """Decode straight into memory."""
         size = self._size(data)
         if size != len(out):
             raise wrong_size(size, len(out))
@@ -264,38 +227,46 @@ class Blosc(_Compressor):
             raise damaged(str(error)) from error
 
 
-class Lz4(_Compressor):
+class Lz4(ByteCodec):
     """LZ4 as numcodecs frames it: the size in four bytes, then one block."""
 
-    def __init__(self, codec: Numcodec) -> None:
-        self._codec = codec
-
-    def encode(self, data: Bytes) -> Bytes:
-        """Encode."""
-        return as_bytes(self._codec.encode(data))
-
     def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Decode to new memory."""
         size = int.from_bytes(data[:4], "little") if len(data) > 4 else 0
         if size > limit:
             raise wrong_size(size, limit)
-        try:
-            return as_bytes(self._codec.decode(data))
-        except FOREIGN as error:
-            raise damaged(str(error)) from error
+        return super().decode(data, limit)
 
 
-class Crc32c:
+class SameSize(ByteCodec):
+    """Codecs of numcodecs that keep the size or add a few bytes: shuffle and checksums."""
+
+    def __init__(self, codec: Numcodec, added: int) -> None:
+        super().__init__(codec)
+        self._added = added
+        self.is_checksum = added > 0
+
+    def decode(self, data: Bytes, limit: int) -> Bytes:
+        if len(data) - self._added > limit:
+            raise wrong_size(len(data) - self._added, limit)
+        return super().decode(data, limit)
+
+    def encoded_size(self, size: int) -> int | None:
+        return size + self._added
+
+    def limit(self, size: int) -> int:
+        return size + self._added
+
+
+class Crc32c(SameSize):
     """A CRC-32C after the bytes."""
 
-    is_checksum: Final = True
+    def __init__(self) -> None:
+        super().__init__(None, 4)
 
     def encode(self, data: Bytes) -> Bytes:
-        """Append the checksum."""
         return b"".join((data, _crc32c(data).to_bytes(4, "little")))
 
     def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Check and take off the checksum."""
         view = memoryview(data)
         if len(view) < 4 or len(view) - 4 > limit:
             raise wrong_size(len(view) - 4, limit)
@@ -304,55 +275,10 @@ class Crc32c:
             raise damaged("its CRC-32C does not match")
         return inner
 
-    def decode_into(self, data: Bytes, out: memoryview) -> None:
-        """Check the bytes and copy them."""
-        inner = self.decode(data, len(out))
-        if len(inner) != len(out):
-            raise wrong_size(len(inner), len(out))
-        out[:] = inner
-
-    def encoded_size(self, size: int) -> int | None:
-        """Four bytes more."""
-        return size + 4
-
-    def limit(self, size: int) -> int:
-        """Four bytes more."""
-        return size + 4
-
 
 def _crc32c(data: Bytes) -> int:
     # The library refuses memory that can be written to, but takes an array over it.
     return int(google_crc32c.value(np.frombuffer(data, np.uint8)))
-
-
-class SameSize(_Compressor):
-    """Codecs of numcodecs that keep the size or add a few bytes: shuffle and checksums."""
-
-    def __init__(self, codec: Numcodec, added: int) -> None:
-        self._codec = codec
-        self._added = added
-        self.is_checksum = added > 0
-
-    def encode(self, data: Bytes) -> Bytes:
-        """Encode."""
-        return as_bytes(self._codec.encode(np.frombuffer(data, np.uint8)))
-
-    def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Decode and check."""
-        if len(data) - self._added > limit:
-            raise wrong_size(len(data) - self._added, limit)
-        try:
-            return as_bytes(self._codec.decode(np.frombuffer(data, np.uint8)))
-        except FOREIGN as error:
-            raise damaged(str(error)) from error
-
-    def encoded_size(self, size: int) -> int | None:
-        """As many bytes, and those of the checksum."""
-        return size + self._added
-
-    def limit(self, size: int) -> int:
-        """As many bytes, and those of the checksum."""
-        return size + self._added
 
 
 # --- by name ---
@@ -364,7 +290,7 @@ def byte_codec(name: str, given: Configuration, dtype: np.dtype[Any]) -> ByteCod
         case "zstd":
             return Zstd(int(given.get("level", 0)), checksum=bool(given.get("checksum", False)))
         case "gzip":
-            return Inflate(numcodecs.GZip(int(given.get("level", 1))), 31)
+            return _inflate(numcodecs.GZip(int(given.get("level", 1))), 31)
         case "blosc" if name == "blosc":
             return Blosc(_blosc(given, dtype))
         case "crc32c" if name == "crc32c":
@@ -372,7 +298,7 @@ def byte_codec(name: str, given: Configuration, dtype: np.dtype[Any]) -> ByteCod
         case "imagecodecs_zstd":
             return Zstd(int(given.get("level") or 0), checksum=False)
         case "imagecodecs_deflate":
-            return Inflate(numcodecs.Zlib(int(given.get("level") or 6)), 15)
+            return _inflate(numcodecs.Zlib(int(given.get("level") or 6)), 15)
         case bare if bare != name:
             return _numcodecs_bytes(bare, given, dtype)
     return None
@@ -412,7 +338,7 @@ def _numcodecs_bytes(name: str, given: Configuration, dtype: np.dtype[Any]) -> B
         case "lz4":
             return Lz4(codec)
         case "zlib":
-            return Inflate(codec, 15)
+            return _inflate(codec, 15)
         case "bz2":
             return Streamed(codec, bz2.BZ2Decompressor, OSError)
         case "lzma":

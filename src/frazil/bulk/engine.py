@@ -10,7 +10,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -45,10 +45,6 @@ LOOKUP_ROWS: Final = 1 << 16
 """Chunks whose references are held at a time."""
 SMALL_CHUNK: Final = 64 << 10
 """Reading plain chunks below this size from a disk is the work of one thread."""
-LOCAL_BATCH: Final = 1 << 20
-REMOTE_BATCH: Final = 16 << 20
-REMOTE_WIDTH: Final = 4
-"""Batches under way at a time: requests of one, decoding of another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +52,33 @@ class Pace:
     """How much is done at a time."""
 
     rows: int
-    """chunks of a batch"""
+    """chunks of a batch, which is a unit of work for a thread"""
     width: int
     """batches at work"""
 
+    def in_runs(self, length: int) -> Pace:
+        """The same, where batches end with runs of chunks that are placed together."""
+        return self if self.rows <= length else replace(self, rows=self.rows - self.rows % length)
 
-def pace_for(storage: Storage, chain: Chain, plan: Plan, max_in_flight: int | None) -> Pace:
-    """Batches that keep threads and storage busy, within the limit on memory."""
+
+def pace_for(
+    storage: Storage, size: int, max_in_flight: int | None = None, width: int | None = None
+) -> Pace:
+    """Batches of chunks of some size that keep a storage busy, within a limit of memory.
+
+    Disks are fed by few threads with little each, or by `width`; object stores by large batches,
+    whose chunks they take side by side.
+    """
     now = config.current()
     limit = max_in_flight or now.max_in_flight_bytes
-    size = max(1, math.prod(plan.largest) * chain.dtype.itemsize)
-    if not storage.answers_inline:
-        wanted, width = REMOTE_BATCH, REMOTE_WIDTH
-    else:
-        wanted = LOCAL_BATCH
+    if storage.answers_inline:
         # One more than there are processors: somebody always waits for the disk.
-        width = 1 if chain.is_raw and size < SMALL_CHUNK else now.workers + 1
-    # A batch has its encoded bytes in memory, and at most as many decoded ones.
+        wanted, width = 1 << 20, width or now.workers + 1
+    else:
+        wanted, width = 16 << 20, 4
+    # A batch has its chunks in memory as they are, and encoded.
     width = max(1, min(width, limit // (2 * size)))
-    rows = max(1, min(wanted, limit // (2 * width)) // size)
-    if rows > plan.run_length:
-        rows -= rows % plan.run_length
-    return Pace(rows, width)
+    return Pace(max(1, min(wanted, limit // (2 * width)) // size), width)
 
 
 class Scratch:
@@ -137,7 +138,10 @@ def execute(
         return np.zeros(0, bool)
     if plan.count == 1 and source.find_one is not None and _is_small(source.chain, plan):
         return _read_one(source, plan, out, source.find_one, progress)
-    pace = pace_for(source.state.context.storage, source.chain, plan, max_in_flight)
+    size = max(1, math.prod(plan.largest) * source.chain.dtype.itemsize)
+    alone = 1 if source.chain.is_raw and size < SMALL_CHUNK else None
+    pace = pace_for(source.state.context.storage, size, max_in_flight, alone)
+    pace = pace.in_runs(plan.run_length)
     exists = np.zeros(plan.count, bool)
     scratch = Scratch()
     done = size = 0

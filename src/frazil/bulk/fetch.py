@@ -78,22 +78,14 @@ class References:
         return replace(taken, offset=taken.offset + offset, length=length)
 
     def check_lengths(self, limit: int, shape: tuple[int, ...]) -> None:
-        """Refuse references to more bytes than a chunk of a shape can have once it is encoded.
-
-        Raises:
-            FormatError: there is one.
-        """
+        """Refuse references to more bytes than a chunk of a shape can have once it is encoded."""
         if len(self):
             worst = int(np.argmax(self.length.view(np.uint64)))  # negative ones are the largest
             check_length(int(self.length[worst]), limit, shape=shape)
 
 
 def check_length(length: int, limit: int, **facts: object) -> None:
-    """Refuse a reference to more bytes than a chunk can have once it is encoded.
-
-    Raises:
-        FormatError: it is one.
-    """
+    """Refuse a reference to more bytes than a chunk can have once it is encoded."""
     if not 0 <= length <= limit:
         raise FormatError(
             "a chunk reference is longer than a chunk of this array can be",

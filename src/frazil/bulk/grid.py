@@ -75,11 +75,7 @@ def regular_grid(shape: tuple[int, ...], chunks: tuple[int, ...]) -> Grid:
 
 
 def parse_grid(document: Mapping[str, Any]) -> Grid:
-    """Read the chunk grid of a `zarr.json` document.
-
-    Raises:
-        InvalidInputError: it makes no sense.
-    """
+    """Read the chunk grid of a `zarr.json` document."""
     shape = tuple(document["shape"])
     name, given = document["chunk_grid"]["name"], document["chunk_grid"]["configuration"]
     axes = given["chunk_shape"] if name == "regular" else given["chunk_shapes"]

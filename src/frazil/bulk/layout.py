@@ -52,11 +52,7 @@ class Layout:
 
 @lru_cache(maxsize=256)
 def layout_of(document: bytes) -> Layout | None:
-    """Read a `zarr.json`; None when it has something that only zarr may know.
-
-    Raises:
-        FormatError: it is damaged.
-    """
+    """Read a `zarr.json`; None when it has something that only zarr may know."""
     node = read_array_document(document)
     if node.get("storage_transformers"):
         return None

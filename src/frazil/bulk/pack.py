@@ -20,13 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil import config
+from frazil.bulk.engine import pace_for
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import ChunkId, crockford_many
 from frazil.model.chunks import ABSENT, ChunkRef, ChunkTable, ChunkType, NativeRef, constant
 from frazil.model.lookup import ascending_order, is_ascending
 from frazil.model.nodes import ArrayNode
 from frazil.storage.assets import CHUNK, CHUNKS, chunk_key
-from frazil.storage.base import Bytes, Storage, ahead, begin
+from frazil.storage.base import Bytes, ahead, begin
 from frazil.transaction.working import WorkingState
 
 LARGE_FILE: Final = 256 << 10
@@ -35,30 +36,6 @@ PACK_SHARE: Final = 4
 """One part in so many of the memory for a write is for the pack being filled."""
 SENDING: Final = 2
 """Full packs on their way to an object store while the next one is being filled."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How much of a write is done at a time."""
-
-    rows: int
-    """chunks of a batch, which is a unit of work for a thread"""
-    width: int
-    """batches at work"""
-
-
-def pace_for(storage: Storage, size: int, max_in_flight: int | None = None) -> Pace:
-    """Batches of chunks of some size that keep a storage busy, within a limit of memory.
-
-    Disks are fed by few threads with little each; object stores by large batches, whose chunks
-    they take side by side.
-    """
-    now = config.current()
-    limit = max_in_flight or now.max_in_flight_bytes
-    wanted, width = (1 << 20, now.workers + 1) if storage.answers_inline else (16 << 20, 4)
-    # A batch has its chunks in memory as they are, and encoded.
-    width = max(1, min(width, limit // (2 * size)))
-    return Pace(max(1, min(wanted, limit // (2 * width)) // size), width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +161,7 @@ class PackWriter:
             if size <= self._inline_limit:
                 self._kind[row] = ChunkType.inline
                 self._offset[row], self._length[row] = len(self._inline), size
-                self._inline += _joined(data)
+                self._inline += joined(data)
             elif size < self._own_from:
                 if self._open_bytes + size > self._max_pack:
                     self._close_pack()
@@ -204,7 +181,7 @@ class PackWriter:
         if len(keys) == 1:
             self._storage.put_parts(keys[0], _parts(data[0]), CHUNK)
         else:
-            self._storage.put_many(zip(keys, map(_joined, data), strict=True), CHUNK)
+            self._storage.put_many(zip(keys, map(joined, data), strict=True), CHUNK)
         self._record(rows, ids, 0, list(map(len, data)))
 
     def table(self, coords: npt.NDArray[np.uint32]) -> ChunkTable:
@@ -278,7 +255,8 @@ def _parts(data: Bytes | Scattered) -> Sequence[Bytes]:
     return data.parts if isinstance(data, Scattered) else (data,)
 
 
-def _joined(data: Bytes | Scattered) -> Bytes:
+def joined(data: Bytes | Scattered) -> Bytes:
+    """The bytes of a chunk in one piece."""
     return b"".join(data.parts) if isinstance(data, Scattered) else data
 
 

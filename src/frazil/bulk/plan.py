@@ -7,41 +7,55 @@ plan of a million chunks is as small as its axes.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.grid import I64, Grid
-from frazil.bulk.selection import Cut, Part, cut_all, expanded, in_bounds
+from frazil.bulk.selection import Cut, Part, cut_item, expanded, in_bounds
 from frazil.errors import SelectionError
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
-class Plan(Protocol):
-    """Chunks of one array, numbered from 0."""
+class Plan(ABC):
+    """Chunks of one array, numbered from 0: what is taken of each, and where it goes."""
+
+    count: int
+    """number of chunks"""
+    drop_axes: Shape = ()
+    """axes of the chunks that the caller's array does not have"""
 
     @property
-    def count(self) -> int:
-        """Number of chunks."""
-
-    @property
+    @abstractmethod
     def largest(self) -> Shape:
         """Shape of a chunk that no other is larger than."""
 
     @property
     def run_length(self) -> int:
-        """Number of chunks that follow each other along an axis."""
+        """Number of chunks that are known to follow each other along an axis."""
+        return 1
 
+    @abstractmethod
     def coords(self, rows: range) -> I64:
         """Coordinates of some chunks, (n, ndim)."""
 
+    @abstractmethod
     def shape(self, row: int) -> Shape:
         """Shape of a chunk, also beyond the end of the array."""
+
+    @abstractmethod
+    def parts(self, row: int) -> tuple[Any, Any]:
+        """What is taken of a chunk, and where in the caller's array it goes."""
+
+    def covers(self, row: int) -> bool:
+        """Whether all elements of a chunk are taken, in order, that the array has."""
+        return False
 
     def run(self, rows: range, out: Array) -> tuple[int, Array] | None:
         """How many chunks from the first row on are taken whole side by side, and their places.
@@ -49,22 +63,31 @@ class Plan(Protocol):
         The places are an array (n, *shape of a chunk), a view of `out`; None if the first chunk
         is not taken whole.
         """
+        return None
 
     def places(self, out: Array) -> Array | None:
         """The places of all chunks at once, if all are taken whole and are alike.
 
         They are a view of `out`: first the axes of the grid, then those of a chunk.
         """
+        return None
 
     def put(self, row: int, chunk: Array, out: Array) -> None:
         """Copy what is taken of a chunk to its place."""
+        in_chunk, in_result = self.parts(row)
+        out[in_result] = self.squeezed(chunk[in_chunk])
+
+    def squeezed(self, taken: Array) -> Array:
+        """What was taken of a chunk, with the axes of the caller's array."""
+        return taken.squeeze(axis=self.drop_axes) if self.drop_axes else taken
 
     def fill(self, row: int, value: object, out: Array) -> None:
         """Put one value where a chunk would go."""
+        out[self.parts(row)[1]] = value
 
 
 @dataclass(frozen=True, eq=False)
-class BoxPlan:
+class BoxPlan(Plan):
     """A selection that is a product over the axes: basic, strided, orthogonal, by blocks."""
 
     cuts: tuple[Cut, ...]
@@ -96,16 +119,13 @@ class BoxPlan:
 
     @property
     def largest(self) -> Shape:
-        """Shape of a chunk that no other is larger than."""
         return tuple(int(cut.sizes.max(initial=0)) for cut in self.cuts)
 
     @property
     def run_length(self) -> int:
-        """Number of chunks along the last axis that has several."""
         return max(1, self.counts[self._run_axis]) if self.counts else 1
 
     def coords(self, rows: range) -> I64:
-        """Coordinates of some chunks."""
         if not self.cuts:
             return np.zeros((len(rows), 0), np.int64)
         places = np.unravel_index(np.arange(rows.start, rows.stop), self.counts)
@@ -120,13 +140,11 @@ class BoxPlan:
         return places[::-1]
 
     def shape(self, row: int) -> Shape:
-        """Shape of a chunk."""
         return tuple(
             int(cut.sizes[at]) for cut, at in zip(self.cuts, self._places(row), strict=True)
         )
 
     def run(self, rows: range, out: Array) -> tuple[int, Array] | None:
-        """Whole chunks side by side along the last axis that has several."""
         places = self._places(rows.start)
         if not all(cut.is_whole[at] for cut, at in zip(self.cuts, places, strict=True)):
             return None
@@ -147,7 +165,6 @@ class BoxPlan:
         return count, np.moveaxis(split, axis, 0)
 
     def places(self, out: Array) -> Array | None:
-        """The places of all chunks at once, if all are taken whole and are alike."""
         sizes = [int(cut.sizes[0]) for cut in self.cuts]
         for cut, size in zip(self.cuts, sizes, strict=True):
             if not (cut.is_whole.all() and (cut.sizes == size).all()):
@@ -157,7 +174,6 @@ class BoxPlan:
         return out.reshape(split).transpose([*axes[::2], *axes[1::2]])
 
     def parts(self, row: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """What is taken of a chunk, and where in a result with all axes it goes."""
         places = self._places(row)
         in_chunk = tuple(c.in_chunk[at] for c, at in zip(self.cuts, places, strict=True))
         in_result = tuple(c.in_result[at] for c, at in zip(self.cuts, places, strict=True))
@@ -166,18 +182,8 @@ class BoxPlan:
         return np.ix_(*map(_numbers, in_chunk)), np.ix_(*map(_numbers, in_result))
 
     def covers(self, row: int) -> bool:
-        """Whether all elements of a chunk are taken, in order, that the array has."""
         places = self._places(row)
         return all(cut.covers[at] for cut, at in zip(self.cuts, places, strict=True))
-
-    def put(self, row: int, chunk: Array, out: Array) -> None:
-        """Copy what is taken of a chunk to its place."""
-        in_chunk, in_result = self.parts(row)
-        out[in_result] = chunk[in_chunk]
-
-    def fill(self, row: int, value: object, out: Array) -> None:
-        """Put one value where a chunk would go."""
-        out[self.parts(row)[1]] = value
 
 
 def _numbers(part: Part) -> I64:
@@ -185,7 +191,7 @@ def _numbers(part: Part) -> I64:
 
 
 @dataclass(frozen=True, eq=False)
-class PointPlan:
+class PointPlan(Plan):
     """Single elements in any order; the result has one axis."""
 
     chunk_coords: I64
@@ -198,127 +204,92 @@ class PointPlan:
     """for each axis where in its chunk a point is, in that order"""
 
     @property
-    def count(self) -> int:
-        """Number of chunks."""
+    def count(self) -> int:  # type: ignore[override]  # nobody sets it
         return len(self.chunk_coords)
 
     @property
     def largest(self) -> Shape:
-        """Shape of a chunk that no other is larger than."""
         return tuple(self.chunk_shapes.max(axis=0, initial=0).tolist())
 
-    @property
-    def run_length(self) -> int:
-        """Chunks do not follow each other."""
-        return 1
-
     def coords(self, rows: range) -> I64:
-        """Coordinates of some chunks."""
         return self.chunk_coords[rows.start : rows.stop]
 
     def shape(self, row: int) -> Shape:
-        """Shape of a chunk."""
         return tuple(self.chunk_shapes[row].tolist())
 
-    def run(self, rows: range, out: Array) -> tuple[int, Array] | None:
-        """Points are never whole chunks."""
-        return None
-
     def parts(self, row: int) -> tuple[tuple[Any, ...], I64]:
-        """The points of a chunk, and where in the result they go."""
         span = slice(self.bounds[row], self.bounds[row + 1])
         return tuple(axis[span] for axis in self.inside), self.order[span]
 
-    def covers(self, row: int) -> bool:
-        """Points are never whole chunks."""
-        return False
-
-    def places(self, out: Array) -> Array | None:
-        """Chunks are not placed at once."""
-        return None
-
-    def put(self, row: int, chunk: Array, out: Array) -> None:
-        """Copy the points of a chunk."""
-        in_chunk, in_result = self.parts(row)
-        out[in_result] = chunk[in_chunk]
-
-    def fill(self, row: int, value: object, out: Array) -> None:
-        """Put one value at the points of a chunk."""
-        out[self.parts(row)[1]] = value
-
 
 @dataclass(frozen=True, eq=False)
-class ListPlan:
+class ListPlan(Plan):
     """Selections that somebody else has made, one for each chunk."""
 
     chunk_coords: I64
-    chunk_shapes: Sequence[Shape]
+    chunk_shape: Shape
+    """of every chunk"""
     in_chunk: Sequence[Any]
     in_result: Sequence[Any]
     is_whole: Sequence[bool]
-    """whether the chunk is taken as it is, also what is beyond the end of the array"""
+    """whether all elements of a chunk are taken that the array has"""
     drop_axes: Shape = ()
 
     @property
-    def count(self) -> int:
-        """Number of chunks."""
+    def count(self) -> int:  # type: ignore[override]  # nobody sets it
         return len(self.chunk_coords)
 
     @property
     def largest(self) -> Shape:
-        """Shape of a chunk that no other is larger than."""
-        return max(self.chunk_shapes, key=math.prod, default=())
-
-    @property
-    def run_length(self) -> int:
-        """Chunks do not follow each other."""
-        return 1
+        return self.chunk_shape
 
     def coords(self, rows: range) -> I64:
-        """Coordinates of some chunks."""
         return self.chunk_coords[rows.start : rows.stop]
 
     def shape(self, row: int) -> Shape:
-        """Shape of a chunk."""
-        return self.chunk_shapes[row]
+        return self.chunk_shape
+
+    def parts(self, row: int) -> tuple[Any, Any]:
+        return self.in_chunk[row], self.in_result[row]
+
+    def covers(self, row: int) -> bool:
+        return self.is_whole[row]
 
     def take(self, rows: Sequence[int]) -> ListPlan:
         """A plan for some of the chunks."""
-        return ListPlan(
-            self.chunk_coords[[*rows]],
-            [self.chunk_shapes[row] for row in rows],
-            [self.in_chunk[row] for row in rows],
-            [self.in_result[row] for row in rows],
-            [self.is_whole[row] for row in rows],
-            self.drop_axes,
+        return replace(
+            self,
+            chunk_coords=self.chunk_coords[[*rows]],
+            in_chunk=[self.in_chunk[row] for row in rows],
+            in_result=[self.in_result[row] for row in rows],
+            is_whole=[self.is_whole[row] for row in rows],
         )
 
     def run(self, rows: range, out: Array) -> tuple[int, Array] | None:
-        """One chunk at a time."""
-        row = rows.start
+        """Chunks side by side along the last axis, as zarr lists those of a region."""
+        row, shape = rows.start, self.chunk_shape
         if not self.is_whole[row] or self.drop_axes or not out.ndim:
             return None
-        place = out[self.in_result[row]]
+        place = self.in_result[row]
+        chunk = out[place]
         # Selections by arrays give copies, which are no places.
-        if place.shape != self.chunk_shapes[row] or not np.may_share_memory(place, out):
+        if chunk.shape != shape or not np.may_share_memory(chunk, out):
             return None
-        return 1, place[None]
-
-    def places(self, out: Array) -> Array | None:
-        """Chunks are not placed at once."""
-        return None
-
-    def put(self, row: int, chunk: Array, out: Array) -> None:
-        """Copy what is taken of a chunk to its place."""
-        self.put_taken(row, chunk[self.in_chunk[row]], out)
-
-    def put_taken(self, row: int, taken: Array, out: Array) -> None:
-        """Copy to its place what was taken of a chunk."""
-        out[self.in_result[row]] = taken.squeeze(axis=self.drop_axes) if self.drop_axes else taken
-
-    def fill(self, row: int, value: object, out: Array) -> None:
-        """Put one value where a chunk would go."""
-        out[self.in_result[row]] = value
+        if not shape or not all(isinstance(item, slice) for item in place):
+            return 1, chunk[None]
+        above, end, count = place[:-1], place[-1].stop, 1
+        for after in range(row + 1, rows.stop):
+            *others, last = self.in_result[after]
+            if (*others,) != above or (last.start, last.stop) != (end, end + shape[-1]):
+                break
+            if not self.is_whole[after]:
+                break
+            count, end = count + 1, last.stop
+        if count == 1:
+            return 1, chunk[None]
+        wide = out[(*above, slice(place[-1].start, end))]
+        split = wide.reshape(*wide.shape[:-1], count, shape[-1])  # a view, without a copy
+        return count, np.moveaxis(split, -2, 0)
 
 
 def box_plan(grid: Grid, selection: object) -> BoxPlan:
@@ -327,7 +298,8 @@ def box_plan(grid: Grid, selection: object) -> BoxPlan:
     Raises:
         SelectionError: it is no such selection, or does not fit the array.
     """
-    return BoxPlan(cut_all(grid, selection))
+    items = expanded(selection, len(grid))
+    return BoxPlan(tuple(cut_item(axis, item) for axis, item in zip(grid, items, strict=True)))
 
 
 def point_plan(grid: Grid, selection: object) -> tuple[PointPlan, Shape]:

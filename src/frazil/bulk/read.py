@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from frazil.bulk.chain import Chain
 from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.engine import Progress, Source, execute
 from frazil.bulk.fetch import find_chunks
-from frazil.bulk.grid import I64, regular_grid
+from frazil.bulk.grid import I64, Grid, regular_grid
 from frazil.bulk.layout import Layout, array_layout
 from frazil.bulk.plan import BoxPlan, ListPlan, Plan, box_plan, point_plan
 from frazil.bulk.selection import blocks_as_slices, is_array, is_index
@@ -36,23 +36,12 @@ SMALL_RESULT: Final = 4 << 20
 """Regions below this size are read side by side, larger ones one after the other."""
 
 
-class Stateful(Protocol):
-    """A session."""
+class Owner(Protocol):
+    """A session, or a Zarr store of one."""
 
     @property
     def state(self) -> WorkingState:
         """What is read."""
-
-
-class StoreOfSession(Protocol):
-    """A Zarr store of one."""
-
-    @property
-    def session(self) -> Any:  # noqa: ANN401 - sessions are made above this layer
-        """The session."""
-
-
-Owner: TypeAlias = Stateful | StoreOfSession
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,13 +56,6 @@ class Opened:
     """as they were before `node` was looked up"""
 
 
-def state_of(owner: Owner) -> WorkingState:
-    """The state behind a session or a store."""
-    found = getattr(owner, "state", None)
-    state: WorkingState = owner.session.state if found is None else found  # type: ignore[union-attr]
-    return state
-
-
 def open_array(owner: Owner, path: str) -> Opened:
     """Look up an array.
 
@@ -81,7 +63,7 @@ def open_array(owner: Owner, path: str) -> Opened:
         NodeNotFoundError: there is no node.
         InvalidInputError: it is a group.
     """
-    state = state_of(owner)
+    state = owner.state
     changes = state.changes  # before the tree, as whoever reads during a commit must
     node = state.array(clean_path(path))
     return Opened(state, node, array_layout(node), changes)
@@ -163,20 +145,12 @@ def read_selection(
     if fields is not None:
         whole = read_selection(opened, selection, by=by, max_in_flight=max_in_flight)
         return _only_fields(whole, fields, out)
-    plan: Plan
-    outer = None
+    if by == "blocks":  # of shards, where there are some
+        selection, by = blocks_as_slices(layout.grid, selection), "oindex"
     grid = layout.inner_grid
-    if by == "blocks":
-        selection = blocks_as_slices(layout.grid, selection)
-    if by == "vindex" or (by == "brackets" and is_pointwise(selection, len(grid))):
-        plan, shape = point_plan(grid, selection)
-        full: Shape = (prod(shape),)
-    else:
-        if by == "brackets":
-            refuse_ambiguous(selection)
-        plan = box_plan(grid, selection)
-        shape, full = plan.result_shape, plan.full_shape
-        outer = None if grid is layout.grid else box_plan(layout.grid, selection)
+    plan, shape, full = plan_of(grid, selection, by)
+    is_box = isinstance(plan, BoxPlan) and grid is not layout.grid
+    outer = box_plan(layout.grid, selection) if is_box else None
     result = _result(out, shape, layout.chain.dtype)
     view = result.reshape(full)
     source, plan = _source(opened, layout, plan, outer)
@@ -184,6 +158,23 @@ def read_selection(
     if not np.may_share_memory(view, result):
         result[...] = view.reshape(shape)
     return result
+
+
+def plan_of(grid: Grid, selection: object, by: str) -> tuple[Plan, Shape, Shape]:
+    """The plan of a selection, the shape of what it selects, and that with all axes of the plan.
+
+    Raises:
+        SelectionError: the array has no such region.
+    """
+    if by == "blocks":
+        selection = blocks_as_slices(grid, selection)
+    if by == "vindex" or (by == "brackets" and _is_pointwise(selection, len(grid))):
+        points, shape = point_plan(grid, selection)
+        return points, shape, (prod(shape),)
+    if by == "brackets":
+        _refuse_ambiguous(selection)
+    box = box_plan(grid, selection)
+    return box, box.result_shape, box.full_shape
 
 
 def _source(
@@ -253,7 +244,7 @@ def _only_fields(records: Array, fields: str | list[str], out: Array | None) -> 
     return out
 
 
-def is_pointwise(selection: object, ndim: int) -> bool:
+def _is_pointwise(selection: object, ndim: int) -> bool:
     """Whether a selection in brackets means points: only arrays and indices, for every axis."""
     if isinstance(selection, np.ndarray) and selection.dtype.kind == "b" and selection.ndim == ndim:
         return ndim > 1
@@ -263,12 +254,8 @@ def is_pointwise(selection: object, ndim: int) -> bool:
     return bool(arrays) and all(is_array(item) or is_index(item) for item in selection)
 
 
-def refuse_ambiguous(selection: object) -> None:
-    """Refuse what zarr and numpy would understand differently.
-
-    Raises:
-        SelectionError: there are arrays along several axes.
-    """
+def _refuse_ambiguous(selection: object) -> None:
+    """Refuse what zarr and numpy would understand differently."""
     items = selection if isinstance(selection, tuple) else (selection,)
     if sum(map(is_array, items)) > 1:
         raise SelectionError(
@@ -276,12 +263,16 @@ def refuse_ambiguous(selection: object) -> None:
         )
 
 
-def zarr_array(owner: Any, path: str) -> zarr.Array[Any]:  # noqa: ANN401 - a session or a store
-    """The array as zarr sees it."""
+def zarr_array(
+    owner: Any,  # noqa: ANN401 - a session or a store
+    path: str,
+    mode: Literal["r", "r+"] = "r",
+) -> zarr.Array[Any]:
+    """The array as zarr sees it, which may know its codecs or its data type."""
     import zarr
 
     store = getattr(owner, "store", owner)
-    return zarr.open_array(store, path=path.strip("/"), mode="r", zarr_format=3)
+    return zarr.open_array(store, path=path.strip("/"), mode=mode, zarr_format=3)
 
 
 def read_by_zarr(
@@ -314,7 +305,6 @@ def read_chunks(
     is_whole: Sequence[bool] | None = None,
     drop_axes: Shape = (),
     changes: ChangeSet | None = None,
-    max_in_flight: int | None = None,
 ) -> Bools:
     """Read chunks by selections that are made already: `out[in_out] = chunk[in_chunk]`.
 
@@ -330,20 +320,14 @@ def read_chunks(
     """
     columns: I64 = np.asarray(coords, np.int64)
     whole = [False] * len(columns) if is_whole is None else is_whole
-    plan = ListPlan(columns, [shape] * len(columns), in_chunk, in_out, whole, drop_axes)
+    plan = ListPlan(columns, shape, in_chunk, in_out, whole, drop_axes)
     find = partial(find_chunks, state, node, changes=changes)
     if chain.shards is None:
-        return execute(Source(state, node, chain, find), plan, out, max_in_flight=max_in_flight)
-    return _read_shards(Source(state, node, chain, find), plan, out, changes, max_in_flight)
+        return execute(Source(state, node, chain, find), plan, out)
+    return _read_shards(Source(state, node, chain, find), plan, out, changes)
 
 
-def _read_shards(
-    source: Source,
-    plan: ListPlan,
-    out: Array,
-    changes: ChangeSet | None,
-    max_in_flight: int | None,
-) -> Bools:
+def _read_shards(source: Source, plan: ListPlan, out: Array, changes: ChangeSet | None) -> Bools:
     """Whole shards as chunks; of others the inner chunks that are wanted."""
     shards = source.chain.shards
     assert shards is not None
@@ -355,7 +339,7 @@ def _read_shards(
     rest = sorted({*range(plan.count)} - {*parts})
     exists = np.zeros(plan.count, bool)
     if rest:
-        exists[rest] = execute(source, plan.take(rest), out, max_in_flight=max_in_flight)
+        exists[rest] = execute(source, plan.take(rest), out)
 
     def read(row: int) -> bool:
         shape, coords = plan.shape(row), plan.chunk_coords[row]
@@ -365,8 +349,8 @@ def _read_shards(
         inner = box_plan(regular_grid(shape, shards.inner_shape), plan.in_chunk[row])
         taken = np.empty(inner.full_shape, source.chain.dtype)
         inside = Source(source.state, source.node, shards.inner, finder)
-        execute(inside, inner, taken, max_in_flight=max_in_flight)
-        plan.put_taken(row, taken.reshape(inner.result_shape), out)
+        execute(inside, inner, taken)
+        out[plan.in_result[row]] = plan.squeezed(taken.reshape(inner.result_shape))
         return finder.has_any
 
     exists[parts] = fan_out(read, parts)

@@ -150,11 +150,7 @@ def _one_chunk(axis: GridAxis, chosen: slice, items: int) -> Cut:
 
 
 def cut_integer(axis: GridAxis, chosen: int) -> Cut:
-    """Cut a single index, whose axis the result will lack.
-
-    Raises:
-        SelectionError: there is no such element.
-    """
+    """Cut a single index, whose axis the result will lack."""
     index = chosen + axis.length if chosen < 0 else chosen
     if not 0 <= index < axis.length:
         raise SelectionError("index out of bounds", index=chosen, length=axis.length)
@@ -211,11 +207,7 @@ def as_indices(chosen: npt.NDArray[Any], length: int) -> I64:
 
 
 def in_bounds(chosen: npt.NDArray[np.integer], length: int) -> I64:
-    """Indices of any shape, counted from 0 on.
-
-    Raises:
-        SelectionError: some are out of bounds.
-    """
+    """Indices of any shape, counted from 0 on."""
     indices = chosen.astype(np.int64)
     indices = np.where(indices < 0, indices + length, indices)
     if indices.size and (indices.min() < 0 or indices.max() >= length):
@@ -255,18 +247,8 @@ def is_array(item: object) -> bool:
     )
 
 
-def cut_all(grid: Grid, selection: object) -> tuple[Cut, ...]:
-    """Cut a basic or orthogonal selection along all axes.
-
-    Raises:
-        SelectionError: it is no such selection, or does not fit the array.
-    """
-    return tuple(
-        _cut(axis, item) for axis, item in zip(grid, expanded(selection, len(grid)), strict=True)
-    )
-
-
-def _cut(axis: GridAxis, item: object) -> Cut:
+def cut_item(axis: GridAxis, item: object) -> Cut:
+    """What an item of a basic or orthogonal selection takes along its axis."""
     if isinstance(item, slice):
         return cut_slice(axis, item)
     if is_index(item):

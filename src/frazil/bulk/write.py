@@ -15,36 +15,27 @@ import numpy.typing as npt
 
 from frazil import config
 from frazil.bulk.codecs import Array, Shape
-from frazil.bulk.compose import Composer, Planned, Source
-from frazil.bulk.compose import Pieces as Pieces
+from frazil.bulk.compose import Composer
 from frazil.bulk.compose import Target as Target
-from frazil.bulk.engine import Progress, spans
-from frazil.bulk.grid import Grid
-from frazil.bulk.identical import Unchanged
+from frazil.bulk.engine import Pace, Progress, pace_for, spans
+from frazil.bulk.fetch import INLINE, MISSING, NATIVE, fetch_into, find_chunks
 from frazil.bulk.pack import (
     LARGE_FILE,
     Choice,
     Encoded,
-    Pace,
     PackWriter,
     chosen_packing,
-    pace_for,
+    joined,
     packs_by_default,
     store_one,
 )
-from frazil.bulk.plan import BoxPlan, PointPlan, box_plan, point_plan
-from frazil.bulk.read import (
-    Owner,
-    is_pointwise,
-    open_array,
-    read_selection,
-    refuse_ambiguous,
-    split_fields,
-)
-from frazil.bulk.selection import blocks_as_slices
-from frazil.errors import InvalidInputError
+from frazil.bulk.plan import Plan
+from frazil.bulk.read import Owner, open_array, plan_of, read_selection, split_fields, zarr_array
+from frazil.errors import InvalidInputError, StorageError
+from frazil.model.nodes import ArrayNode
 from frazil.storage.base import ahead, shared
-from frazil.transaction.identical import skips_identical
+from frazil.transaction.keyspace import is_equal
+from frazil.transaction.working import WorkingState
 
 LEAST_BYTES: Final = 1 << 10
 """A chunk is taken to be at least so large, for even a tiny one is some work."""
@@ -83,7 +74,8 @@ def write_region(
     opened.state.require_editable()
     layout = opened.layout
     if layout is None:
-        _write_by_zarr(owner, path, selection, values, by)
+        array = zarr_array(owner, path, mode="r+")
+        (array if by == "brackets" else getattr(array, by))[selection] = values
         return
     fields, selection = split_fields(selection, layout.chain.dtype)
     if fields is not None:
@@ -91,53 +83,20 @@ def write_region(
         for name in [fields] if isinstance(fields, str) else fields:
             records[name] = values if isinstance(fields, str) else np.asarray(values)[name]
         values = records
-    plan, value = _planned(layout.grid, selection, np.asarray(values), by)
+    plan, shape, full = plan_of(layout.grid, selection, by)
     if write_empty_chunks is None:
         import zarr
 
         write_empty_chunks = bool(zarr.config.get("array.write_empty_chunks", False))
     write_chunks(
         Target(opened.state, opened.node, layout.chain, write_empty_chunks),
-        Planned(plan, plan.coords(range(plan.count)).astype(np.uint32)),
-        value,
+        plan,
+        _fitted(np.asarray(values), shape).reshape(full),
         packing=packing,
         max_in_flight=max_in_flight,
         progress=progress,
         skip_identical=skip_identical,
     )
-
-
-def _planned(
-    grid: Grid,
-    selection: Any,  # noqa: ANN401 - what numpy takes
-    values: Array,
-    by: str,
-) -> tuple[BoxPlan | PointPlan, Array]:
-    """The chunks of a selection, and the values with all axes the plan speaks of."""
-    if by == "blocks":
-        selection = blocks_as_slices(grid, selection)
-    if by == "vindex" or (by == "brackets" and is_pointwise(selection, len(grid))):
-        points, shape = point_plan(grid, selection)
-        return points, _fitted(values, shape).reshape(-1)
-    if by == "brackets":
-        refuse_ambiguous(selection)
-    box = box_plan(grid, selection)
-    return box, _fitted(values, box.result_shape).reshape(box.full_shape)
-
-
-def _write_by_zarr(
-    owner: Any,  # noqa: ANN401 - a session or a store
-    path: str,
-    selection: Any,  # noqa: ANN401 - what numpy takes
-    values: Any,  # noqa: ANN401 - what numpy takes
-    by: str,
-) -> None:
-    """Let zarr write to an array whose codecs or data type only it may know."""
-    import zarr
-
-    store = getattr(owner, "store", owner)
-    array = zarr.open_array(store, path=path.strip("/"), mode="r+", zarr_format=3)
-    (array if by == "brackets" else getattr(array, by))[selection] = values
 
 
 def _fitted(values: Array, shape: Shape) -> Array:
@@ -151,7 +110,7 @@ def _fitted(values: Array, shape: Shape) -> Array:
 
 def write_chunks(
     target: Target,
-    source: Source,
+    plan: Plan,
     value: Array,
     *,
     packing: Choice = None,
@@ -167,19 +126,20 @@ def write_chunks(
     """
     state, node = target.state, target.node
     state.require_editable()
-    count = len(source.coords)
-    skips = skips_identical(state, skip_identical)
+    count = plan.count
+    coords = plan.coords(range(count)).astype(np.uint32)
+    skips = state.skips_identical(skip_identical)
     if count < 2:
-        size = _write_one(target, source, value, skips=skips) if count else 0
+        size = _write_one(target, plan, coords, value, skips=skips) if count else 0
         if progress is not None:
             progress(count, count, size)
         return
-    state.require_held(node, tuple(source.coords.max(axis=0).tolist()))
+    state.require_held(node, tuple(coords.max(axis=0).tolist()))
     wanted = chosen_packing(packing, default=packs_by_default(state), max_in_flight=max_in_flight)
-    pace = _pace(target, source, max_in_flight)
-    same = Unchanged(state, node, source.coords) if skips else None
+    pace = _pace(target, plan, max_in_flight)
+    same = _Unchanged(state, node, coords) if skips else None
     with PackWriter(state, count, packing=wanted) as writer:
-        composer = Composer(target, source, value)
+        composer = Composer(target, plan, coords, value)
 
         def store(rows: range) -> tuple[int, int, list[Encoded]]:
             encoded = composer.encoded(rows)
@@ -196,12 +156,12 @@ def write_chunks(
                 done, total = done + rows, total + size
                 if progress is not None:
                     progress(done, count, total)
-        table = writer.table(source.coords)
+        table = writer.table(coords)
     absent = np.zeros((0, 0), np.uint32)
     if same is not None:
         absent = same.gone(writer.absent(np.arange(count, dtype=np.uint32)))
     elif len(table) < count:
-        absent = writer.absent(source.coords)
+        absent = writer.absent(coords)
     with state.editing():
         if len(table):
             state.set_table(node, table)
@@ -209,16 +169,15 @@ def write_chunks(
             state.delete_chunks(node, absent)
 
 
-def _pace(target: Target, source: Source, max_in_flight: int | None) -> Pace:
+def _pace(target: Target, plan: Plan, max_in_flight: int | None) -> Pace:
     """Batches that keep threads and storage busy, within the limit on memory."""
     storage, chain = target.state.context.storage, target.chain
-    size = max(LEAST_BYTES, prod(source.largest) * chain.dtype.itemsize)
+    size = max(LEAST_BYTES, prod(plan.largest) * chain.dtype.itemsize)
     pace = pace_for(storage, size, max_in_flight)
     if not storage.answers_inline:
         return pace
-    run = source.run_length
-    rows = pace.rows - pace.rows % run if pace.rows > run else pace.rows
-    if len(source.coords) <= rows:
+    rows = pace.in_runs(plan.run_length).rows
+    if plan.count <= rows:
         return Pace(rows, 1)
     if size < LARGE_FILE:
         # Where there is nothing to do but to copy, threads cost more than they bring.
@@ -228,18 +187,67 @@ def _pace(target: Target, source: Source, max_in_flight: int | None) -> Pace:
     return Pace(rows, min(pace.width, workers) if chain.bytes else pace.width)
 
 
-def _write_one(target: Target, source: Source, value: Array, *, skips: bool = False) -> int:
+def _write_one(
+    target: Target, plan: Plan, coords: npt.NDArray[np.uint32], value: Array, *, skips: bool
+) -> int:
     """Write a single chunk, which is quicker without columns; tell its size."""
     state, node = target.state, target.node
-    coords = tuple(source.coords[0].tolist())
-    state.require_held(node, coords)
-    encoded = Composer(target, source, value).encoded(range(1))
+    place = tuple(coords[0].tolist())
+    state.require_held(node, place)
+    encoded = Composer(target, plan, coords, value).encoded(range(1))
     if not encoded:
-        if not skips or state.chunk_ref(node, coords) is not None:
-            state.delete_chunk(node, coords)
+        if not skips or state.chunk_ref(node, place) is not None:
+            state.delete_chunk(node, place)
         return 0
     data = encoded[0][1]
-    if skips and not Unchanged(state, node, source.coords).without(encoded):
+    if skips and not _Unchanged(state, node, coords).without(encoded):
         return len(data)
-    state.set_chunk(node, coords, store_one(state, data))
+    state.set_chunk(node, place, store_one(state, data))
     return len(data)
+
+
+class _Unchanged:
+    """The chunks of one write that are as they were; may be used by several threads."""
+
+    def __init__(
+        self, state: WorkingState, node: ArrayNode, coords: npt.NDArray[np.uint32]
+    ) -> None:
+        self._state = state
+        self._node = node
+        self._coords = coords.astype(np.int64)
+        self._is_kept = np.zeros(len(coords), np.bool_)
+
+    def without(self, encoded: list[Encoded]) -> list[Encoded]:
+        """Those of some encoded chunks that differ from what the array has; remember the rest."""
+        if not encoded:
+            return encoded
+        refs = find_chunks(self._state, self._node, self._coords[[row for row, _ in encoded]])
+        sizes = np.fromiter((len(data) for _, data in encoded), np.int64, len(encoded))
+        is_ours = (refs.kind == NATIVE) | (refs.kind == INLINE)
+        places = np.flatnonzero(is_ours & (refs.length == sizes))
+        if not len(places):
+            return encoded
+        chosen = refs.take(places)
+        ends = np.cumsum(chosen.length)
+        memory = memoryview(bytearray(int(ends[-1])))
+        try:
+            fetch_into(self._state, chosen, memory, ends - chosen.length)
+        except StorageError:
+            return encoded  # what cannot be read shall be written
+        kept: set[int] = set()
+        sized = zip(places.tolist(), chosen.length.tolist(), ends.tolist(), strict=True)
+        for place, size, end in sized:
+            row, data = encoded[place]
+            if is_equal(memory[end - size : end], joined(data)):
+                kept.add(place)
+                self._is_kept[row] = True
+        return [chunk for place, chunk in enumerate(encoded) if place not in kept]
+
+    def gone(self, rows: npt.NDArray[np.integer]) -> npt.NDArray[np.uint32]:
+        """The coordinates of those chunks, of some that were not stored, which the array loses."""
+        rest = rows[~self._is_kept[rows]]
+        if not len(rest):
+            return np.zeros((0, self._coords.shape[1]), np.uint32)
+        found = find_chunks(self._state, self._node, self._coords[rest])
+        gone: npt.NDArray[np.int64] = self._coords[rest[found.kind != MISSING]]
+        return gone.astype(np.uint32)

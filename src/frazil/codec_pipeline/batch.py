@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import index
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from zarr.abc.store import Store
 from zarr.core.array_spec import ArraySpec
 
 from frazil.bulk.codecs import Shape
@@ -111,3 +113,16 @@ def covers_as_told(plan: BoxPlan, batch: Batch) -> bool:
         covered &= cut.covers.reshape([-1 if axis == n else 1 for n in range(len(plan.cuts))])
     told = np.fromiter((item[4] for item in batch.items), bool, len(batch.items))
     return bool((covered.reshape(-1) == told).all())
+
+
+LARGE_VALUE: Final = 256 * 1024
+"""So many bytes are worth a thread even on a local disk: others encode and decode meanwhile."""
+
+
+class BulkStore(Store):
+    """A Zarr store over the working state of a session."""
+
+    @property
+    @abstractmethod
+    def state(self) -> WorkingState:
+        """The working state whose keys and values the store shows."""

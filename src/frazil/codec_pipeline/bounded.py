@@ -91,23 +91,27 @@ class _Wrapper:
 
     codec: Any
 
+    @property
+    def is_fixed_size(self) -> bool:
+        return bool(self.codec.is_fixed_size)
+
+    def evolve_from_array_spec(self, array_spec: Spec) -> Self:
+        evolved = self.codec.evolve_from_array_spec(array_spec)
+        return replace(self, codec=evolved)  # type: ignore[type-var]  # all are dataclasses
+
     def to_dict(self) -> dict[str, Any]:
-        """Name and configuration."""
         found: dict[str, Any] = self.codec.to_dict()
         return found
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: Spec) -> int:
-        """Size of an encoded chunk."""
         size: int = self.codec.compute_encoded_size(input_byte_length, chunk_spec)
         return size
 
     def resolve_metadata(self, chunk_spec: Spec) -> Spec:
-        """What the codec makes of a chunk's description."""
         found: Spec = self.codec.resolve_metadata(chunk_spec)
         return found
 
     def validate(self, **about: Any) -> None:  # noqa: ANN401 - differs between releases
-        """Refuse an array that the codec does not fit."""
         self.codec.validate(**about)
 
     async def _encode_single(self, chunk: Any, chunk_spec: Spec) -> Buffer | None:  # noqa: ANN401 - a buffer
@@ -121,22 +125,13 @@ class _Wrapper:
 
 
 @dataclass(frozen=True)
-class BoundedCodec(_Wrapper, BytesBytesCodec):
+class BoundedCodec(_Wrapper, BytesBytesCodec):  # type: ignore[override]  # of the codec it is about
     """A codec from bytes to bytes that is told how much a chunk may become."""
 
     codec: BytesBytesCodec
     serializer: ArrayBytesCodec
     inside: tuple[BytesBytesCodec, ...]
     """codecs between it and the serializer"""
-
-    @property
-    def is_fixed_size(self) -> bool:  # type: ignore[override]  # of the codec it is about
-        """Whether encoded chunks have all the same size."""
-        return self.codec.is_fixed_size
-
-    def evolve_from_array_spec(self, array_spec: Spec) -> Self:
-        """Fit the codec to an array."""
-        return replace(self, codec=self.codec.evolve_from_array_spec(array_spec))
 
     def _ours(self, spec: Spec) -> ByteCodec | None:
         name, given = _named(self.codec)
@@ -163,19 +158,10 @@ class BoundedCodec(_Wrapper, BytesBytesCodec):
 
 
 @dataclass(frozen=True)
-class BoundedSerializer(_Wrapper, ArrayBytesCodec):
+class BoundedSerializer(_Wrapper, ArrayBytesCodec):  # type: ignore[override]  # likewise
     """A codec from arrays to bytes that takes no more memory than its chunk."""
 
     codec: ArrayBytesCodec
-
-    @property
-    def is_fixed_size(self) -> bool:  # type: ignore[override]  # of the codec it is about
-        """Whether encoded chunks have all the same size."""
-        return self.codec.is_fixed_size
-
-    def evolve_from_array_spec(self, array_spec: Spec) -> Self:
-        """Fit the codec to an array."""
-        return replace(self, codec=self.codec.evolve_from_array_spec(array_spec))
 
     async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: Spec) -> NDBuffer:
         cells = math.prod(chunk_spec.shape)

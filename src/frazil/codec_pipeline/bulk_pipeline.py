@@ -23,14 +23,22 @@ from zarr.storage import StorePath
 from frazil import config
 from frazil.bulk.chain import Chain, compile_chain
 from frazil.bulk.codecs import Array
-from frazil.bulk.compose import Pieces, Planned, Target
+from frazil.bulk.compose import Target
 from frazil.bulk.engine import Source, execute
 from frazil.bulk.fetch import VIRTUAL, References, find_chunks
+from frazil.bulk.plan import ListPlan
 from frazil.bulk.read import read_chunks
 from frazil.bulk.write import write_chunks
-from frazil.codec_pipeline.batch import Batch, Item, batch_of, box_of, covers_as_told
+from frazil.codec_pipeline.batch import (
+    LARGE_VALUE,
+    Batch,
+    BulkStore,
+    Item,
+    batch_of,
+    box_of,
+    covers_as_told,
+)
 from frazil.codec_pipeline.bounded import unbounded
-from frazil.codec_pipeline.stores import LARGE_VALUE, BulkStore
 from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef, VirtualRef
 
@@ -213,15 +221,14 @@ class BulkPipeline(CodecPipeline):
         wanted = batch.state.pack_writes
         packing = config.current().pack_zarr_writes if wanted is None else wanted
         box = box_of(batch, value.shape) if len(batch.items) > 1 and not drop_axes else None
-        coords = batch.coords.astype(np.uint32)
         if box is not None and covers_as_told(box[0], batch):
             plan, dropped = box
             value = np.expand_dims(value, dropped)
-            write_chunks(target, Planned(plan, coords), value, packing=packing)
+            write_chunks(target, plan, value, packing=packing)
             return
-        _, specs, in_chunk, in_value, is_whole = batch.columns
-        shapes = [batch.spec.shape] * len(specs)
-        pieces = Pieces(coords, shapes, in_chunk, in_value, is_whole, drop_axes)
+        _, _, in_chunk, in_value, is_whole = batch.columns
+        shape = batch.spec.shape
+        pieces = ListPlan(batch.coords, shape, in_chunk, in_value, is_whole, drop_axes)
         write_chunks(target, pieces, value, packing=packing)
 
     # --- both ---
@@ -253,7 +260,6 @@ class BulkPipeline(CodecPipeline):
         return map(unbounded, self.plain)  # type: ignore[call-overload,no-any-return]  # as all can
 
     def evolve_from_array_spec(self, array_spec: ArraySpec) -> CodecPipeline:  # type: ignore[override]
-        """Fit the codecs to an array."""
         return self.plain.evolve_from_array_spec(array_spec)
 
     @classmethod
@@ -263,32 +269,26 @@ class BulkPipeline(CodecPipeline):
 
     @property
     def supports_partial_decode(self) -> bool:
-        """Whether parts of chunks can be decoded."""
         return self.plain.supports_partial_decode
 
     @property
     def supports_partial_encode(self) -> bool:
-        """Whether parts of chunks can be encoded."""
         return self.plain.supports_partial_encode
 
     def validate(self, **about: Any) -> None:  # noqa: ANN401 - differs between releases
-        """Refuse codecs that do not fit an array."""
         self.plain.validate(**about)
 
     def compute_encoded_size(self, byte_length: int, array_spec: ArraySpec) -> int:
-        """Size of encoded chunks, where all have the same."""
         return self.plain.compute_encoded_size(byte_length, array_spec)
 
     async def decode(
         self, chunk_bytes_and_specs: Iterable[tuple[Buffer | None, ArraySpec]]
     ) -> Iterable[NDBuffer | None]:
-        """Decode chunks that somebody else fetched."""
         return await self.plain.decode(chunk_bytes_and_specs)
 
     async def encode(
         self, chunk_arrays_and_specs: Iterable[tuple[NDBuffer | None, ArraySpec]]
     ) -> Iterable[Buffer | None]:
-        """Encode chunks that somebody else will store."""
         return await self.plain.encode(chunk_arrays_and_specs)
 
 

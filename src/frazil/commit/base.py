@@ -19,6 +19,7 @@ from frazil.errors import (
     ConflictError,
     ErrorKind,
     FormatError,
+    RefNotFoundError,
     SessionStateError,
     SnapshotNotFoundError,
     StorageError,
@@ -110,19 +111,11 @@ class RefStore(ABC):
         """A snapshot and its ancestors, newest first."""
 
     def require_known(self, snapshot_id: SnapshotId) -> None:
-        """Refuse a snapshot that history has never heard of.
-
-        Raises:
-            SnapshotNotFoundError: it is one.
-        """
+        """Refuse a snapshot that history has never heard of."""
         self.entry(snapshot_id)
 
     def snapshot_id(self, text: str) -> SnapshotId:
-        """The id that a user's text means; before spec 1 also as the files spell it.
-
-        Raises:
-            InvalidInputError: it is no id.
-        """
+        """The id that a user's text means; before spec 1 also as the files spell it."""
         return SnapshotId.parse(text)
 
     def heads(self) -> set[SnapshotId]:
@@ -342,9 +335,6 @@ def check_clock(seen: datetime, now: Micros) -> None:
 
     A wrong time in the repository would stop writers that wait for time to pass it, the
     official ones among them.
-
-    Raises:
-        FormatError: it differs.
     """
     drift = abs((seen.astimezone(UTC) - to_datetime(now)).total_seconds())
     if drift > CLOCK_TOLERANCE_S:
@@ -401,6 +391,16 @@ def tag_exists(name: str) -> AlreadyExistsError:
         f"tag {name!r} already exists, or was deleted: tag names cannot be used again",
         kind=ErrorKind.TAG_ALREADY_EXISTS,
     )
+
+
+def no_ref(kind: str, name: str) -> RefNotFoundError:
+    """The error for a branch or tag that is not there."""
+    return RefNotFoundError(f"no {kind} {name!r}: ref not found")
+
+
+def no_snapshot(snapshot_id: SnapshotId | str) -> SnapshotNotFoundError:
+    """The error for a snapshot that history does not know."""
+    return SnapshotNotFoundError("snapshot not found in this repository", snapshot=snapshot_id)
 
 
 def gone(snapshot_id: SnapshotId) -> SnapshotNotFoundError:

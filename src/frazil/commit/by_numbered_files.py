@@ -20,6 +20,8 @@ from frazil.commit.base import (
     branch_exists,
     create_object,
     moved,
+    no_ref,
+    no_snapshot,
     now_micros,
     refuse_main,
     tag_exists,
@@ -30,8 +32,6 @@ from frazil.commit.file_refs import BranchFileRefs, no_config, refuse_newer
 from frazil.commit.upgrades import fenced
 from frazil.errors import (
     ConflictError,
-    RefNotFoundError,
-    SnapshotNotFoundError,
 )
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.codec import decode_ref, encode_ref
@@ -125,7 +125,7 @@ class NumberedRefs(BranchFileRefs):
         if stored_name(LegacyGeneration.G2, "snapshots", found, self._names.names().snapshots) != (
             crockford(raw)
         ):
-            raise SnapshotNotFoundError("snapshot not found in this repository", snapshot=text)
+            raise no_snapshot(text)
         return found
 
     def branch_tip(self, name: str) -> SnapshotId:
@@ -135,7 +135,7 @@ class NumberedRefs(BranchFileRefs):
         key = self.layout.tag_key(name)
         record = None if self._is_tombstoned(name) else self._read(key)
         if record is None:
-            raise RefNotFoundError(f"no tag {name!r}: ref not found")
+            raise no_ref("tag", name)
         return record.snapshot
 
     def tip(self, name: str) -> Tip | None:
@@ -167,7 +167,7 @@ class NumberedRefs(BranchFileRefs):
     def _existing(self, name: str) -> Tip:
         found = self.tip(name)
         if found is None:
-            raise RefNotFoundError(f"no branch {name!r}: ref not found")
+            raise no_ref("branch", name)
         return found
 
     def steps(self, name: str) -> Iterator[Step]:
@@ -295,7 +295,7 @@ class NumberedRefs(BranchFileRefs):
         self.tag_target(name)
         key = self.layout.tombstone_key(name)
         if isinstance(create_object(self._storage, key, b"", PLAIN), LostRace):
-            raise RefNotFoundError(f"no tag {name!r}: ref not found")
+            raise no_ref("tag", name)
         self.require_current()
 
     def _create(self, key: str, target: SnapshotId) -> bool:

@@ -12,6 +12,7 @@ from frazil.commit.base import (
     certain,
     create_object,
     moved,
+    no_ref,
     refuse_main,
     tag_exists,
 )
@@ -21,8 +22,8 @@ from frazil.commit.upgrades import taken_over
 from frazil.errors import (
     ConflictError,
     ErrorKind,
+    FrazilError,
     InvalidInputError,
-    RefNotFoundError,
     StorageError,
 )
 from frazil.formats.generation import V1
@@ -82,14 +83,14 @@ class RefFileRefs(BranchFileRefs):
         found = self._find_branch(name)
         if found is None:
             self.require_current()
-            raise RefNotFoundError(f"no branch {name!r}: ref not found")
+            raise no_ref("branch", name)
         return found
 
     def tag_target(self, name: str) -> SnapshotId:
         found = self._find_tag(name)
         if found is None:
             self.require_current()
-            raise RefNotFoundError(f"no tag {name!r}: ref not found")
+            raise no_ref("tag", name)
         return found
 
     def stored_config(self) -> JSON | None:
@@ -107,11 +108,7 @@ class RefFileRefs(BranchFileRefs):
         return sorted({parse_ref_key(key, encoded=self._encoded) for key in keys})
 
     def _read(self, key: str) -> SnapshotId | None:
-        """What a ref file says; None when there is none, or what a deletion left of it.
-
-        Raises:
-            ConflictError: an upgrade has taken the ref over.
-        """
+        """What a ref file says; None when there is none, or what a deletion left of it."""
         blob = self._storage.get(key)
         if blob is None:
             return None
@@ -127,10 +124,8 @@ class RefFileRefs(BranchFileRefs):
         return self._read(self._branch_key(name))
 
     def _find_tag(self, name: str) -> SnapshotId | None:
-        _check_name(name)
-        if self._is_tombstoned(name):
-            return None
-        return self._read(tag_key(name, encoded=self._encoded))
+        key = self._tag_key(name)
+        return None if self._is_tombstoned(name) else self._read(key)
 
     def _is_tombstoned(self, name: str) -> bool:
         key = tombstone_key(name, encoded=self._encoded)
@@ -142,6 +137,10 @@ class RefFileRefs(BranchFileRefs):
     def _branch_key(self, name: str) -> str:
         _check_name(name)
         return branch_key(name, encoded=self._encoded)
+
+    def _tag_key(self, name: str) -> str:
+        _check_name(name)
+        return tag_key(name, encoded=self._encoded)
 
     # --- changing ---
 
@@ -179,19 +178,14 @@ class RefFileRefs(BranchFileRefs):
             lost = outcome
 
     def _fetch(self, branch: str) -> Fetched:
-        """The file of a branch.
-
-        Raises:
-            ConflictError: an upgrade has taken the branch over.
-            RefNotFoundError: there is no such branch.
-        """
+        """The file of a branch."""
         key = self._branch_key(branch)
         found = self._storage.fetch(key)
         if isinstance(found, Fetched):
             self._refuse_taken(key, found.data)
         if not isinstance(found, Fetched) or decode_fence(found.data):
             self.require_current()
-            raise RefNotFoundError(f"no branch {branch!r}: ref not found")
+            raise no_ref("branch", branch)
         return found
 
     def require_current(self) -> None:
@@ -204,12 +198,18 @@ class RefFileRefs(BranchFileRefs):
         return self._create(self._branch_key(MAIN), encode_ref(first.id))
 
     def create_branch(self, name: str, target: SnapshotId) -> None:
+        key = self._branch_key(name)
+        self._create_ref(key, target, lambda: branch_exists(name, self.branch_tip(name)))
+
+    def create_tag(self, name: str, target: SnapshotId) -> None:
+        self._create_ref(self._tag_key(name), target, lambda: tag_exists(name))
+
+    def _create_ref(self, key: str, target: SnapshotId, taken: Callable[[], FrazilError]) -> None:
         self.require_current()
         self._require_snapshot(target)
-        key = self._branch_key(name)
         made = self._make(key, target)
         if isinstance(made, LostRace):
-            raise branch_exists(name, self.branch_tip(name))
+            raise taken()
         version = made.version
         self._confirm_made(target, lambda: self._withdraw(key, target, version))
 
@@ -258,23 +258,8 @@ class RefFileRefs(BranchFileRefs):
             return certain(made)
         return certain(self._storage.put_if(key, encode_ref(target), found.version, JSON_FILE))
 
-    def create_tag(self, name: str, target: SnapshotId) -> None:
-        self.require_current()
-        _check_name(name)
-        self._require_snapshot(target)
-        key = tag_key(name, encoded=self._encoded)
-        made = self._make(key, target)
-        if isinstance(made, LostRace):
-            raise tag_exists(name)
-        version = made.version
-        self._confirm_made(target, lambda: self._withdraw(key, target, version))
-
     def move_tag(self, name: str, target: SnapshotId, expected: SnapshotId) -> None:
-        """Point a tag, also a deleted one, to what replaces its snapshot, if it still is there.
-
-        Raises:
-            ConflictError: it is somewhere else.
-        """
+        """Point a tag, also a deleted one, to what replaces its snapshot, if it still is there."""
         self.require_current()
         key = tag_key(name, encoded=self._encoded)
         found = self._storage.fetch(key)
@@ -293,7 +278,7 @@ class RefFileRefs(BranchFileRefs):
         key = tombstone_key(name, encoded=self._encoded)
         if isinstance(create_object(self._storage, key, b"", PLAIN), LostRace):
             self.require_current()
-            raise RefNotFoundError(f"no tag {name!r}: ref not found")
+            raise no_ref("tag", name)
         try:
             self.require_current()
         except ConflictError:

@@ -24,22 +24,20 @@ from frazil.commit.base import (
     gone,
     later_than,
     moved,
+    no_ref,
+    no_snapshot,
     now_micros,
     refuse_main,
 )
-from frazil.commit.base import (
-    REPO_KEY as REPO_KEY,
-)
+from frazil.commit.base import REPO_KEY as REPO_KEY
 from frazil.errors import (
     AlreadyExistsError,
     ErrorKind,
     FormatError,
     FrazilError,
     ReadOnlyError,
-    RefNotFoundError,
     RepositoryNotFoundError,
     SessionStateError,
-    SnapshotNotFoundError,
     StorageError,
 )
 from frazil.formats.generation import V2
@@ -243,7 +241,7 @@ class RepoObjectRefs(RefStore):
     def tag_target(self, name: str) -> SnapshotId:
         found = self.info().tags.get(name)
         if found is None:
-            raise RefNotFoundError(f"no tag {name!r}: ref not found")
+            raise no_ref("tag", name)
         return found
 
     def entry(self, snapshot_id: SnapshotId) -> SnapshotEntry:
@@ -274,7 +272,7 @@ class RepoObjectRefs(RefStore):
     def _snapshots_with(self, snapshot_id: SnapshotId) -> SnapshotTable:
         snapshots = self.info().snapshots
         if snapshot_id not in snapshots:
-            raise _no_snapshot(snapshot_id)
+            raise no_snapshot(snapshot_id)
         return snapshots
 
     def stored_config(self) -> JSON | None:
@@ -300,18 +298,11 @@ class RepoObjectRefs(RefStore):
             if tip != publication.base:
                 raise moved(publication.base, tip, branch)
             _require(info, publication.requires)
-            kind: UpdateKind = (
-                history.CommitAmended(branch, tip, entry.id)
-                if publication.amends
-                else history.NewCommit(branch, entry.id)
-            )
-            return Edit(
-                kind,
-                {
-                    "snapshots": _added(info, entry),
-                    "branches": {**info.branches, branch: entry.id},
-                },
-            )
+            kind: UpdateKind = history.NewCommit(branch, entry.id)
+            if publication.amends:
+                kind = history.CommitAmended(branch, tip, entry.id)
+            branches = {**info.branches, branch: entry.id}
+            return Edit(kind, {"snapshots": _added(info, entry), "branches": branches})
 
         # Whoever publishes has just read the object. Where another look costs a request, only
         # who has lost the race since then pays for it.
@@ -392,7 +383,7 @@ class RepoObjectRefs(RefStore):
             require_flag(DELETE_TAG, info.enabled_feature_flags, info.disabled_feature_flags)
             target = info.tags.get(name)
             if target is None:
-                raise RefNotFoundError(f"no tag {name!r}: ref not found")
+                raise no_ref("tag", name)
             rest = {other: id_ for other, id_ in info.tags.items() if other != name}
             return Edit(
                 history.TagDeleted(name, target),
@@ -474,14 +465,14 @@ def _nothing() -> None:
 def _branch(info: RepoInfo, name: str) -> SnapshotId:
     found = info.branches.get(name)
     if found is None:
-        raise RefNotFoundError(f"no branch {name!r}: ref not found")
+        raise no_ref("branch", name)
     return found
 
 
 def _entry(info: RepoInfo, snapshot_id: SnapshotId) -> SnapshotEntry:
     found = info.snapshots.get(snapshot_id)
     if found is None:
-        raise _no_snapshot(snapshot_id)
+        raise no_snapshot(snapshot_id)
     return found
 
 
@@ -490,10 +481,6 @@ def _require(info: RepoInfo, snapshots: Set[SnapshotId]) -> None:
     for snapshot_id in snapshots:
         if snapshot_id not in info.snapshots:
             raise gone(snapshot_id)
-
-
-def _no_snapshot(snapshot_id: SnapshotId) -> SnapshotNotFoundError:
-    return SnapshotNotFoundError("snapshot not found in this repository", snapshot=snapshot_id)
 
 
 def _added(info: RepoInfo, entry: SnapshotEntry) -> SnapshotTable:

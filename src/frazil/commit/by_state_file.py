@@ -14,6 +14,8 @@ from frazil.commit.base import (
     elsewhere,
     gone,
     moved,
+    no_ref,
+    no_snapshot,
     refuse_main,
     tag_exists,
 )
@@ -24,8 +26,6 @@ from frazil.errors import (
     ConflictError,
     ErrorKind,
     InternalError,
-    RefNotFoundError,
-    SnapshotNotFoundError,
     StorageError,
 )
 from frazil.formats.generation import Generation
@@ -95,7 +95,7 @@ class StateFileRefs(FileRefs):
             found = id_of_name(SnapshotId, text)
             item = state.find(found)
             if item is None or bytes_of_name(item.name) != bytes_of_name(text):
-                raise SnapshotNotFoundError("snapshot not found in this repository", snapshot=text)
+                raise no_snapshot(text)
             return found
         return SnapshotId.parse(text)
 
@@ -108,7 +108,7 @@ class StateFileRefs(FileRefs):
     def _target(self, state: State, name: str, kind: RefType) -> SnapshotId:
         found = state.refs.get(name)
         if found is None or found.type != kind:
-            raise RefNotFoundError(f"no {kind} {name!r}: ref not found")
+            raise no_ref(kind, name)
         return found.id
 
     def entry(self, snapshot_id: SnapshotId) -> SnapshotEntry:
@@ -143,7 +143,7 @@ class StateFileRefs(FileRefs):
             if tip != base:
                 raise moved(base, tip, branch)
             _require(state, publication.requires)
-            return g1_state.add_snapshot(state, _item(state, entry), branch)
+            return g1_state.add_snapshot(state, _new(state, entry), branch)
 
         try:
             self._edit(change, ready)
@@ -158,7 +158,7 @@ class StateFileRefs(FileRefs):
             if state.find(entry.id) is not None:
                 return None
             _require(state, requires)
-            added = (*state.snapshots, _item(state, entry))
+            added = (*state.snapshots, _new(state, entry))
             return replace(state, snapshots=added, generation=state.generation + 1)
 
         self._edit(change)
@@ -167,12 +167,7 @@ class StateFileRefs(FileRefs):
         return self.file.read().key
 
     def create_main(self, first: SnapshotEntry) -> bool:
-        item = new_item(
-            first.id,
-            None,
-            timestamp_ms=first.flushed_at // 1000,
-            properties=properties_of(first.message, first.metadata),
-        )
+        item = _item(first, None)
         name = plain_name(LegacyGeneration.G1, "snapshots", ObjectId.random())
         state = g1_state.first_state(name, item, MAIN)
         if not self.file.replaces:
@@ -285,7 +280,7 @@ def _expired(state: State, cutoff: Micros, *, branches: bool, tags: bool) -> tup
 def _listed(state: State, snapshot_id: SnapshotId) -> StateSnapshot:
     found = state.find(snapshot_id)
     if found is None:
-        raise SnapshotNotFoundError("snapshot not found in this repository", snapshot=snapshot_id)
+        raise no_snapshot(snapshot_id)
     return found
 
 
@@ -296,23 +291,18 @@ def _require(state: State, snapshots: Iterable[SnapshotId]) -> None:
             raise gone(snapshot_id)
 
 
-def _item(state: State, entry: SnapshotEntry) -> StateSnapshot:
-    return new_item(
-        entry.id,
-        None if entry.parent_id is None else _listed(state, entry.parent_id),
-        timestamp_ms=entry.flushed_at // 1000,
-        properties=properties_of(entry.message, entry.metadata),
-    )
+def _new(state: State, entry: SnapshotEntry) -> StateSnapshot:
+    return _item(entry, None if entry.parent_id is None else _listed(state, entry.parent_id))
+
+
+def _item(entry: SnapshotEntry, parent: StateSnapshot | None) -> StateSnapshot:
+    properties = properties_of(entry.message, entry.metadata)
+    return new_item(entry.id, parent, timestamp_ms=entry.flushed_at // 1000, properties=properties)
 
 
 def _entry(item: StateSnapshot) -> SnapshotEntry:
-    return SnapshotEntry(
-        id=item.id,
-        parent_id=item.parent_id,
-        flushed_at=item.timestamp_ms * 1000,
-        message=item.message,
-        metadata=item.metadata,
-    )
+    time = item.timestamp_ms * 1000
+    return SnapshotEntry(item.id, item.parent_id, time, item.message, item.metadata)
 
 
 def _refuse_moved(state: State) -> None:

@@ -14,6 +14,7 @@ from frazil.commit.base import (
     elsewhere,
     gone,
     has_landed,
+    no_snapshot,
 )
 from frazil.commit.upgrades import upgraded_meanwhile
 from frazil.errors import (
@@ -28,7 +29,7 @@ from frazil.errors import (
 from frazil.formats.generation import Generation
 from frazil.formats.ref_files import branch_key
 from frazil.ids import SnapshotId
-from frazil.model.history import Micros, Snapshot, SnapshotEntry
+from frazil.model.history import Micros, SnapshotEntry
 from frazil.storage.assets import Assets
 from frazil.storage.base import Storage
 
@@ -65,11 +66,11 @@ class FileRefs(RefStore):
         self._assets = assets
 
     def entry(self, snapshot_id: SnapshotId) -> SnapshotEntry:
-        return entry_of(self._assets.snapshot(snapshot_id))
+        found = self._assets.snapshot(snapshot_id)
+        return found.entry(found.parent_id)
 
     def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
-        first = self.entry(snapshot_id)
-        return self._walk(first)
+        return self._walk(self.entry(snapshot_id))
 
     def _walk(self, entry: SnapshotEntry) -> Iterator[SnapshotEntry]:
         seen: set[SnapshotId] = set()
@@ -170,11 +171,7 @@ class FileRefs(RefStore):
         return landed
 
     def _require_kept(self, snapshots: Iterable[SnapshotId]) -> None:
-        """Refuse unless storage, not only a cache, still has the files of these snapshots.
-
-        Raises:
-            SnapshotNotFoundError: one is gone.
-        """
+        """Refuse unless storage, not only a cache, still has the files of these snapshots."""
         for snapshot_id in snapshots:
             if not self._assets.has_snapshot(snapshot_id):
                 raise gone(snapshot_id)
@@ -233,9 +230,7 @@ class FileRefs(RefStore):
         try:
             self._assets.snapshot(snapshot_id)
         except SnapshotNotFoundError as error:
-            raise SnapshotNotFoundError(
-                "snapshot not found in this repository", snapshot=snapshot_id
-            ) from error
+            raise no_snapshot(snapshot_id) from error
 
 
 class BranchFileRefs(FileRefs):
@@ -301,11 +296,7 @@ class BranchFileRefs(FileRefs):
 
 
 def refuse_newer(storage: Storage, *, than_spec_1: bool = True) -> None:
-    """Do not write what nobody would read: files of an older generation beside a newer one.
-
-    Raises:
-        ConflictError: there is a newer one.
-    """
+    """Do not write what nobody would read: files of an older generation beside a newer one."""
     keys = [REPO_KEY]
     if than_spec_1:
         keys.append(branch_key(MAIN, encoded=storage.percent_encodes_names))
@@ -327,15 +318,4 @@ def no_roots() -> FormatError:
     return FormatError(
         "nothing is deleted: the repository has neither branches nor tags, by which all of it "
         "would be garbage"
-    )
-
-
-def entry_of(snapshot: Snapshot) -> SnapshotEntry:
-    """The history entry of a snapshot file that names its parent."""
-    return SnapshotEntry(
-        id=snapshot.id,
-        parent_id=snapshot.parent_id,
-        flushed_at=snapshot.flushed_at,
-        message=snapshot.message,
-        metadata=snapshot.metadata,
     )

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from frazil.commit.base import Publication, later_than
 from frazil.fsck.rebuilding_arrays import ArrayRewrite, Rewrite
 from frazil.ids import ManifestId, NodeId, SnapshotId
-from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry, TransactionLog
+from frazil.model.history import ManifestFile, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, ManifestRef, Node
 from frazil.storage.assets import manifest_key
 from frazil.transaction.context import Context
@@ -45,10 +45,7 @@ def commit_rewrite(context: Context, rewrite: Rewrite) -> SnapshotId:
     log = TransactionLog(snapshot_id, updated_chunks=dict(_touched(rewrite.arrays)))
     keys = [assets.save_snapshot(snapshot), assets.save_log(log)]
     keys += [manifest_key(one) for one in used - rewrite.files.keys()]
-    entry = SnapshotEntry(
-        snapshot_id, base.id, snapshot.flushed_at, snapshot.message, snapshot.metadata
-    )
-    publication = Publication(rewrite.branch, base.id, entry)
+    publication = Publication(rewrite.branch, base.id, snapshot.entry(base.id))
     context.refs.publish(publication, lambda: assets.make_durable(keys))
     return snapshot_id
 

@@ -27,7 +27,6 @@ from frazil.model.history import (
     Micros,
     RepoInfo,
     Snapshot,
-    SnapshotEntry,
     UpdateEntry,
     UpdateKind,
     UpdateLog,
@@ -90,7 +89,7 @@ def rebuild_repo(files: Files, tips: Mapping[str, SnapshotId]) -> Rebuilt | None
         if first is None:
             return None
         loose = [one for one in loose if one.id != first.id]
-        entry = _entry(first, None)
+        entry = first.entry(None)
         base = first_repo_info(entry, snapshot_table([entry]), None)
         base = replace(base, latest_updates=UpdateLog.of([_begun(first)]))
         name, blob, losses = None, None, [_ALL_LOST]
@@ -166,12 +165,6 @@ def _first(loose: Sequence[Snapshot]) -> Snapshot | None:
 
 def _begun(first: Snapshot) -> UpdateEntry:
     return UpdateEntry(history.RepoInitialized(), first.flushed_at)
-
-
-def _entry(snapshot: Snapshot, parent: SnapshotId | None) -> SnapshotEntry:
-    return SnapshotEntry(
-        snapshot.id, parent, snapshot.flushed_at, snapshot.message, snapshot.metadata
-    )
 
 
 # --- where it belongs ---
@@ -310,7 +303,7 @@ def _with_growth(
     """The repo object with what was found, each snapshot a line of the operations log."""
     if not growth.is_changed(base):
         return base
-    entries = [_entry(loose[one], placed.parents.get(one)) for one, _ in growth.attached]
+    entries = [loose[one].entry(placed.parents.get(one)) for one, _ in growth.attached]
     newest, *older = base.latest_updates
     lines = [replace(newest, backup_path=backup), *older]
     last = newest.updated_at

@@ -45,7 +45,7 @@ from frazil.model.values import ConflictDetector
 from frazil.run import Runner
 from frazil.session import ForkSession, Session
 from frazil.storage.base import Storage
-from frazil.transaction.mergeable import merge_changes
+from frazil.transaction.forks import merge_changes
 
 PLANS: Final = 10
 """How often an ingest plans while others keep committing what it relied on."""

@@ -15,9 +15,9 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.engine import spans
+from frazil.bulk.engine import pace_for, spans
 from frazil.bulk.fetch import References, fetch_into
-from frazil.bulk.pack import Choice, Encoded, Packing, PackWriter, chosen_packing, pace_for
+from frazil.bulk.pack import Choice, Encoded, Packing, PackWriter, chosen_packing
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import crockford_many, is_below, node_path
 from frazil.model.chunks import ChunkTable, ChunkType, concat

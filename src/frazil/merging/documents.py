@@ -15,6 +15,8 @@ Settle: TypeAlias = Callable[[MergeConflict], Outcome]
 
 ATTRIBUTES: Final = "attributes"
 SHAPE: Final = "shape"
+read: Final = read_document
+"""A metadata document as a map."""
 
 
 class Missing:
@@ -33,11 +35,6 @@ def same(one: object, other: object) -> bool:
 
 def _canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True)
-
-
-def read(document: bytes) -> Document:
-    """A metadata document as a map."""
-    return read_document(document)
 
 
 def write(document: Document) -> bytes:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from frazil.errors import ConflictError, ErrorKind, InvalidInputError, SessionStateError
 from frazil.ids import SnapshotId
 from frazil.merging.applying import (
+    MergeOptions,
     Subject,
-    Wish,
     finish,
     plan,
     require_ability,
@@ -19,35 +18,18 @@ from frazil.merging.applying import (
 )
 from frazil.merging.graph import Graph
 from frazil.merging.lineage import merge_metadata
-from frazil.merging.policies import FAIL, Decide, Policy, decider
+from frazil.merging.policies import Decide, decider
 from frazil.merging.records import MergeReport, MergeStatus
 from frazil.merging.states import MergedState, State, StoredState, logged_between
 from frazil.merging.three_way import Sides, merge_bases
 from frazil.model.marks import united
 from frazil.transaction.context import Context
 
-FastForward: TypeAlias = bool | Literal["only"]
-"""True: where possible; False: always a merge commit; only: nothing else."""
 MAX_DEPTH: Final = 32
 """Bases of bases that are merged before giving up."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MergeOptions:
-    """How to merge."""
-
-    policy: Policy = FAIL
-    ff: FastForward = True
-    base: SnapshotId | None = None
-    """what to compare with, instead of what history says"""
-    source_name: str | None = None
-    """what the default message calls the source"""
-    wish: Wish = field(default_factory=Wish)
-
-
-def merge(
-    context: Context, source: SnapshotId, into: str, options: MergeOptions | None = None
-) -> MergeReport:
+def merge(context: Context, source: SnapshotId, into: str, options: MergeOptions) -> MergeReport:
     """Merge a snapshot into a branch.
 
     Raises:
@@ -55,19 +37,14 @@ def merge(
         SessionStateError: the histories have nothing in common, or nothing that still exists.
         ConflictError: the branch kept moving, or cannot be fast-forwarded.
     """
-    chosen = options or MergeOptions()
-    _check(chosen)
-    decide = decider(chosen.policy)
-    require_ability(context, "merge", dry_run=chosen.wish.dry_run)
-    context.refs.entry(source)
-    return settled(until_still(lambda: _merge_once(context, source, into, chosen, decide)))
-
-
-def _check(options: MergeOptions) -> None:
     if options.ff not in (True, False, "only"):
         raise InvalidInputError(
             f"ff must be True, False or 'only', not {options.ff!r}", kind=ErrorKind.INVALID_OPTION
         )
+    decide = decider(options.policy)
+    require_ability(context, "merge", dry_run=options.dry_run)
+    context.refs.entry(source)
+    return settled(until_still(lambda: _merge_once(context, source, into, options, decide)))
 
 
 def _merge_once(
@@ -76,7 +53,7 @@ def _merge_once(
     ours, graph = tip_of(context, into), Graph(context)
     common = graph.common((ours,), (source,), strict=options.base is None)
     bases = common.bases if options.base is None else (options.base,)
-    subject = Subject("merge", into, source, ours, bases, options.wish)
+    subject = Subject("merge", into, source, ours, bases, options)
     if common.bases == (source,):
         return subject.report(MergeStatus.UP_TO_DATE, ours)
     is_behind = options.base is None and common.bases == (ours,)
@@ -90,7 +67,7 @@ def _merge_once(
             kind=ErrorKind.UNRELATED_HISTORIES,
         )
     planned = plan(context, _sides(context, graph, bases, ours, source), decide)
-    message = options.wish.message
+    message = options.message
     if message is None:
         message = f"merge {options.source_name or source} into {into}"
     origin = merge_metadata(ours, source, common.only_theirs)
@@ -149,7 +126,7 @@ def fast_forward(
 
     def attempt() -> MergeReport:
         ours = tip_of(context, branch)
-        subject = Subject("fast-forward", branch, to, ours, (ours,), Wish(dry_run=dry_run))
+        subject = Subject("fast-forward", branch, to, ours, (ours,), MergeOptions(dry_run=dry_run))
         if ours == to:
             return subject.report(MergeStatus.UP_TO_DATE, ours)
         if not descends(context, to, ours):
@@ -180,6 +157,6 @@ def not_forward(branch: str, to: SnapshotId) -> ConflictError:
 
 
 def _forward(context: Context, subject: Subject) -> MergeReport:
-    if not subject.wish.dry_run:
+    if not subject.options.dry_run:
         context.refs.reset_branch(subject.branch, subject.source, subject.ours)
     return subject.report(MergeStatus.FAST_FORWARD, subject.source)

@@ -1,19 +1,121 @@
-"""Where nodes are after a merge: each below its parent, none lost, no two in one place.
+"""Which nodes of three states are one, and where they are after a merge; pure.
 
-A place is a parent node and a name below it, so that who moves a group moves what others put
-into it. Pure.
+Nodes are one by id, else by path and kind: a node that was deleted and made anew at its path counts
+as changed, and nodes that two sides made at one path count as one, so that what follows need not
+know of ids. Afterwards each is below its parent, none is lost, no two are in one place. A place is
+a parent node and a name below it, so that who moves a group moves what others put into it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from frazil.ids import parent_path
-from frazil.merging.ledger import Ledger
-from frazil.merging.pairing import Triple
+from frazil.errors import FormatError
+from frazil.ids import NodeId, paths_above
+from frazil.merging.policies import Ledger
 from frazil.merging.records import OURS, THEIRS, ConflictKind, MergeConflict, Side
-from frazil.model.nodes import Node
+from frazil.model.nodes import ArrayNode, Node
+
+# --- pairs ---
+
+
+@dataclass(frozen=True, slots=True)
+class Triple:
+    """One node as the base and both sides have it."""
+
+    base: Node | None = None
+    ours: Node | None = None
+    theirs: Node | None = None
+
+    @property
+    def any(self) -> Node:
+        """The node as some side has it, ours first."""
+        found = self.ours or self.theirs or self.base
+        assert found is not None
+        return found
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is an array."""
+        return isinstance(self.any, ArrayNode)
+
+    @property
+    def present(self) -> list[Node]:
+        """The node as those have it that do."""
+        return [node for node in (self.base, self.ours, self.theirs) if node is not None]
+
+    @property
+    def both(self) -> tuple[Node, Node]:
+        """The node as both sides have it, where they do."""
+        assert self.ours is not None
+        assert self.theirs is not None
+        return self.ours, self.theirs
+
+    @property
+    def arrays(self) -> tuple[ArrayNode, ArrayNode]:
+        """The same, of an array."""
+        ours, theirs = self.both
+        assert isinstance(ours, ArrayNode)
+        assert isinstance(theirs, ArrayNode)
+        return ours, theirs
+
+
+def pair(base: Iterable[Node], ours: Iterable[Node], theirs: Iterable[Node]) -> list[Triple]:
+    """Every node of three states once."""
+    by_id: dict[NodeId, Triple] = {node.id: Triple(base=node) for node in base}
+    for node in ours:
+        by_id[node.id] = replace(by_id.get(node.id, Triple()), ours=node)
+    for node in theirs:
+        by_id[node.id] = replace(by_id.get(node.id, Triple()), theirs=node)
+    return _joined_by_path([_checked(triple) for triple in by_id.values()])
+
+
+def _checked(triple: Triple) -> Triple:
+    if len({isinstance(node, ArrayNode) for node in triple.present}) > 1:
+        raise FormatError(
+            "damaged history: one node id is an array here and a group there", path=triple.any.path
+        )
+    return triple
+
+
+def _joined_by_path(triples: list[Triple]) -> list[Triple]:
+    """Join triples that share a path and a kind, and of which no side has both."""
+    kept: list[Triple] = []
+    places: dict[tuple[str, bool], list[int]] = {}
+    # Those of the base first: what a side made anew belongs to what was there.
+    for triple in sorted(triples, key=lambda each: each.base is None):
+        number = None
+        if not (triple.base and triple.ours and triple.theirs):
+            candidates = (places.get(key, ()) for key in _keys(triple))
+            number = next(
+                (n for found in candidates for n in found if _fits(kept[n], triple)), None
+            )
+        if number is None:
+            number = len(kept)
+            kept.append(triple)
+        else:
+            kept[number] = _join(kept[number], triple)
+        for key in _keys(triple):
+            places.setdefault(key, []).append(number)
+    return kept
+
+
+def _keys(triple: Triple) -> set[tuple[str, bool]]:
+    return {(node.path, triple.is_array) for node in triple.present}
+
+
+def _fits(one: Triple, other: Triple) -> bool:
+    return not (
+        (one.base and other.base) or (one.ours and other.ours) or (one.theirs and other.theirs)
+    )
+
+
+def _join(one: Triple, other: Triple) -> Triple:
+    return Triple(one.base or other.base, one.ours or other.ours, one.theirs or other.theirs)
+
+
+# --- places ---
 
 MAX_ROUNDS = 64
 """A tangle of moves that is not undone after so many looks at all nodes is left to people."""
@@ -35,12 +137,10 @@ def places_of(nodes: Iterable[tuple[int, Node]]) -> dict[int, Place]:
 
 
 def _place(path: str, numbers: Mapping[str, int]) -> Place:
-    above = path
-    while above != "/":
-        above = parent_path(above)
-        if above in numbers:
-            return Place(numbers[above], path[len(above) :].lstrip("/"))
-    return Place(None, path)
+    above = next((one for one in paths_above(path) if one in numbers), None)
+    if above is None:
+        return Place(None, path)
+    return Place(numbers[above], path[len(above) :].lstrip("/"))
 
 
 @dataclass(slots=True)
@@ -129,16 +229,14 @@ def _is_moved(tree: Tree, number: int, side: Side) -> bool:
 
 def _merged_place(tree: Tree, number: int, triple: Triple) -> Place:
     ours, theirs = tree.places[OURS][number], tree.places[THEIRS][number]
-    assert triple.ours is not None
-    assert triple.theirs is not None
-    if ours == theirs or triple.ours.path == triple.theirs.path:
+    own, their = (node.path for node in triple.both)
+    if ours == theirs or own == their:
         return ours
     if triple.base is not None and not _is_moved(tree, number, THEIRS):
         return ours
     if triple.base is not None and not _is_moved(tree, number, OURS):
         return theirs
-    path = triple.ours.path
-    conflict = MergeConflict(ConflictKind.MOVED, path, path, triple.theirs.path)
+    conflict = MergeConflict(ConflictKind.MOVED, own, own, their)
     return theirs if tree.ledger.settle(conflict, [number]) == THEIRS else ours
 
 

@@ -1,4 +1,4 @@
-"""Who decides conflicts: a side for all, rules by path, or a function; pure."""
+"""Who decides conflicts: a side for all, rules by path, or a function; and what was decided."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import is_below
-from frazil.merging.records import MergeConflict, Side
+from frazil.merging.records import ConflictKind, Contested, MergeConflict, Outcome, Side
 
 Policy: TypeAlias = str | Mapping[str, str] | Callable[[MergeConflict], str | None]
 """`fail`, `ours`, `theirs`; those by path pattern, the first that matches; or a function."""
@@ -18,11 +18,7 @@ _CHOICES: Final[dict[str, Side | None]] = {FAIL: None, "ours": "ours", "theirs":
 
 
 def decider(policy: Policy) -> Decide:
-    """The function that a policy means.
-
-    Raises:
-        InvalidInputError: it is none.
-    """
+    """The function that a policy means."""
     if isinstance(policy, str):
         side = _choice(policy)
         return lambda _: side
@@ -79,3 +75,29 @@ def _bad(policy: object) -> InvalidInputError:
         "patterns to those, and functions",
         kind=ErrorKind.INVALID_OPTION,
     )
+
+
+class Ledger:
+    """Asks for decisions and keeps them; without anybody to ask, what clashes is contested."""
+
+    def __init__(self, decide: Decide | None) -> None:
+        self._decide = decide
+        self.conflicts: list[MergeConflict] = []
+        self.contested: set[int] = set()
+        """nodes, by number, of which a base cannot say what is in them"""
+        self.displaced: set[int] = set()
+        """those of which it cannot say where they are"""
+
+    def settle(self, conflict: MergeConflict, numbers: Iterable[int] = ()) -> Outcome:
+        """Decide a conflict; `numbers` are of the nodes that it is about as a whole."""
+        if self._decide is None:
+            is_moved = conflict.kind == ConflictKind.MOVED
+            (self.displaced if is_moved else self.contested).update(numbers)
+            return Contested()
+        side = self._decide(conflict)
+        self.conflicts.append(conflict.resolved(side))
+        return side
+
+    def leave(self, conflict: MergeConflict) -> None:
+        """Record a conflict that nobody can decide."""
+        self.conflicts.append(conflict)

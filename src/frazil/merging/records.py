@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from frazil.ids import ObjectId
+from frazil.ids import NodeId, ObjectId
 from frazil.masking import safe
+from frazil.model.history import TransactionLog
 from frazil.model.nodes import Coordinates
 from frazil.model.plain import JSON
 from frazil.texts import json_float
@@ -135,6 +136,18 @@ class ChangeCounts:
     chunks: dict[str, int] = field(default_factory=dict)
     """changed chunks by the path of their array"""
 
+    @classmethod
+    def of(cls, log: TransactionLog, paths: Mapping[NodeId, str]) -> ChangeCounts:
+        """What a transaction log tells, with the paths of the arrays whose chunks it names."""
+        chunks = sorted((paths[one], len(coords)) for one, coords in log.updated_chunks.items())
+        return cls(
+            new_nodes=len(log.new_groups) + len(log.new_arrays),
+            deleted_nodes=len(log.deleted_groups) + len(log.deleted_arrays),
+            updated_nodes=len(log.updated_groups) + len(log.updated_arrays),
+            moved_nodes=len(log.moved_nodes),
+            chunks=dict(chunks),
+        )
+
     @property
     def nodes(self) -> int:
         """Nodes that are made, deleted, changed or moved."""
@@ -190,25 +203,8 @@ class MergeReport:
 
     def as_json(self) -> dict[str, Any]:
         """All of it as plain data."""
-        return {
-            "operation": self.operation,
-            "status": str(self.status),
-            "branch": self.branch,
-            "source": self.source,
-            "previous_snapshot_id": self.previous_snapshot_id,
-            "snapshot_id": self.snapshot_id,
-            "bases": list(self.bases),
-            "conflicts": list(self.rows()),
-            "changes": {
-                "new_nodes": self.changes.new_nodes,
-                "deleted_nodes": self.changes.deleted_nodes,
-                "updated_nodes": self.changes.updated_nodes,
-                "moved_nodes": self.changes.moved_nodes,
-                "chunks": dict(self.changes.chunks),
-            },
-            "dry_run": self.dry_run,
-            "attempts": self.attempts,
-        }
+        told = {**asdict(self), "bases": list(self.bases), "conflicts": list(self.rows())}
+        return {**told, "status": str(self.status)}
 
 
 def summary_of(conflicts: Sequence[MergeConflict]) -> str:

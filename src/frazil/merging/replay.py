@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from frazil.errors import ErrorKind, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
 from frazil.merging.applying import (
+    MergeOptions,
     Subject,
-    Wish,
     finish,
     plan,
     require_ability,
@@ -16,21 +19,18 @@ from frazil.merging.applying import (
 )
 from frazil.merging.graph import expired_base, was_adopted
 from frazil.merging.lineage import CHERRY_PICKED_FROM, REVERTS
-from frazil.merging.policies import FAIL, Decide, Policy, decider
+from frazil.merging.policies import decider
 from frazil.merging.records import MergeReport, MergeStatus
 from frazil.merging.states import StoredState, logged_between
 from frazil.merging.three_way import Sides
 from frazil.model.history import SnapshotEntry
-from frazil.model.marks import own_marks, taken_back
+from frazil.model.marks import Marks, own_marks, taken_back
+from frazil.model.plain import JSON
 from frazil.transaction.context import Context
 
 
 def cherry_pick(
-    context: Context,
-    snapshot_id: SnapshotId,
-    onto: str,
-    policy: Policy = FAIL,
-    wish: Wish | None = None,
+    context: Context, snapshot_id: SnapshotId, onto: str, options: MergeOptions
 ) -> MergeReport:
     """Make the change that a snapshot made to its parent on a branch too.
 
@@ -41,23 +41,14 @@ def cherry_pick(
         SessionStateError: the parent of the snapshot has expired and is gone.
     """
     entry = context.refs.entry(snapshot_id)
-    parent = _parent(context, entry)
-    message = wish.message if wish and wish.message is not None else entry.message
-    return _replay(
-        context,
-        Subject("cherry-pick", onto, snapshot_id, snapshot_id, (parent,), wish or Wish()),
-        (parent, snapshot_id),
-        decider(policy),
-        (message, CHERRY_PICKED_FROM),
-    )
+    change = (_parent(context, entry), snapshot_id)
+    subject = Subject("cherry-pick", onto, snapshot_id, snapshot_id, change[:1], options)
+    origin = {CHERRY_PICKED_FROM: str(snapshot_id)}
+    return _replay(context, subject, change, entry.message, origin, own_marks(entry.metadata))
 
 
 def revert(
-    context: Context,
-    snapshot_id: SnapshotId,
-    on: str,
-    policy: Policy = FAIL,
-    wish: Wish | None = None,
+    context: Context, snapshot_id: SnapshotId, on: str, options: MergeOptions
 ) -> MergeReport:
     """Take the change that a snapshot made to its parent back on a branch.
 
@@ -66,38 +57,30 @@ def revert(
         SessionStateError: the parent of the snapshot has expired.
     """
     entry = context.refs.entry(snapshot_id)
-    parent = _parent(context, entry)
-    if parent != entry.parent_id:
-        raise expired_base(parent)  # garbage collection may have taken chunks that it had
-    message = wish.message if wish and wish.message is not None else f'revert "{entry.message}"'
-    return _replay(
-        context,
-        Subject("revert", on, snapshot_id, snapshot_id, (snapshot_id,), wish or Wish()),
-        (snapshot_id, parent),
-        decider(policy),
-        (message, REVERTS),
-    )
+    change = (snapshot_id, _parent(context, entry))
+    if change[1] != entry.parent_id:
+        raise expired_base(change[1])  # garbage collection may have taken chunks that it had
+    subject = Subject("revert", on, snapshot_id, snapshot_id, change[:1], options)
+    message, origin = f'revert "{entry.message}"', {REVERTS: str(snapshot_id)}
+    return _replay(context, subject, change, message, origin, taken_back(entry.metadata))
 
 
 def _replay(
     context: Context,
     subject: Subject,
     change: tuple[SnapshotId, SnapshotId],
-    decide: Decide,
-    words: tuple[str, str],
+    message: str,
+    origin: Mapping[str, JSON],
+    marks: Marks,
 ) -> MergeReport:
-    """Make the change from one snapshot to another on a branch; `words` are message and key."""
-    require_ability(context, subject.operation, dry_run=subject.wish.dry_run)
+    """Make the change from one snapshot to another on a branch; `message` is the usual one."""
+    decide, given = decider(subject.options.policy), subject.options.message
+    require_ability(context, subject.operation, dry_run=subject.options.dry_run)
     before, after = change
-    message, key = words
-    metadata = context.refs.entry(subject.source).metadata
-    marks = own_marks(metadata) if key == CHERRY_PICKED_FROM else taken_back(metadata)
 
     def attempt() -> MergeReport:
         ours = tip_of(context, subject.branch)
-        now = Subject(
-            subject.operation, subject.branch, subject.source, ours, (before,), subject.wish
-        )
+        now = replace(subject, ours=ours)
         sides = Sides(
             StoredState(context, before),
             StoredState(context, ours),
@@ -108,18 +91,14 @@ def _replay(
         planned = plan(context, sides, decide)
         if not planned.is_open and planned.changes.is_empty:
             return now.report(MergeStatus.UP_TO_DATE, ours, planned)
-        return finish(context, now, planned, message, {key: str(subject.source)}, marks)
+        words = message if given is None else given
+        return finish(context, now, planned, words, origin, marks)
 
     return settled(until_still(attempt))
 
 
 def _parent(context: Context, entry: SnapshotEntry) -> SnapshotId:
-    """The parent that a snapshot had when it was made.
-
-    Raises:
-        InvalidInputError: it had none.
-        SessionStateError: it has expired and is gone.
-    """
+    """The parent that a snapshot had when it was made."""
     if entry.parent_id is None:
         raise InvalidInputError(
             f"{entry.id} is the first snapshot of the repository and changed nothing",

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from frazil.commit.base import later_than
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import NodeId, SnapshotId
-from frazil.merging.applying import Subject, Wish, require_ability, tip_of
+from frazil.merging.applying import MergeOptions, Subject, require_ability, tip_of
 from frazil.merging.lineage import REWRITTEN_FROM, merged_commits, other_parents, squash_metadata
 from frazil.merging.records import ChangeCounts, MergeReport, MergeStatus
 from frazil.merging.states import StoredState, delta_between, logged_between
@@ -36,7 +36,8 @@ def squash(
     branch: str,
     after: SnapshotId,
     to: SnapshotId | None = None,
-    wish: Wish | None = None,
+    *,
+    options: MergeOptions,
 ) -> MergeReport:
     """Make one snapshot of those that follow `after` on a branch, up to `to` or the tip.
 
@@ -44,8 +45,7 @@ def squash(
         InvalidInputError: these are not two ancestors of the branch, in this order.
         ConflictError: the branch moved meanwhile; nothing was changed.
     """
-    chosen = wish or Wish()
-    require_ability(context, "squash", dry_run=chosen.dry_run)
+    require_ability(context, "squash", dry_run=options.dry_run)
     tip = tip_of(context, branch)
     lineage = _lineage(context, branch, tip, after)
     newest = tip if to is None else to
@@ -54,14 +54,15 @@ def squash(
         raise _not_between(branch, newest)
     at = ids.index(newest)
     squashed, later = lineage[at:], lineage[:at]
-    subject = Subject("squash", branch, newest, tip, (after,), chosen)
+    subject = Subject("squash", branch, newest, tip, (after,), options)
     if len(squashed) < 2:
         return subject.report(MergeStatus.UP_TO_DATE, tip)
     log = difference(context, after, newest)
-    report = replace(subject.report(MergeStatus.COMMITTED), changes=_counts(context, newest, log))
-    if chosen.dry_run:
+    paths = {node.id: node.path for node in context.assets.snapshot(newest).nodes}
+    report = replace(subject.report(MergeStatus.COMMITTED), changes=ChangeCounts.of(log, paths))
+    if options.dry_run:
         return report
-    made = _write(context, after, log, _united(context, squashed, chosen))
+    made = _write(context, after, log, _united(context, squashed, options))
     for entry in reversed(later):
         made = _repeat(context, made, entry)
     context.refs.reset_branch(branch, made, tip, frozenset((after,)))
@@ -91,7 +92,7 @@ def _not_between(branch: str, snapshot_id: SnapshotId) -> InvalidInputError:
 # --- what is written ---
 
 
-def _united(context: Context, squashed: Sequence[SnapshotEntry], wish: Wish) -> Snapshot:
+def _united(context: Context, squashed: Sequence[SnapshotEntry], options: MergeOptions) -> Snapshot:
     """The newest of some snapshots, with a message and metadata for all of them."""
     messages = [entry.message for entry in reversed(squashed) if entry.message]
     if len(messages) > SHOWN_MESSAGES:
@@ -100,7 +101,7 @@ def _united(context: Context, squashed: Sequence[SnapshotEntry], wish: Wish) -> 
     others = [one for entry in squashed for one in other_parents(entry.metadata)]
     metadata: dict[str, Any] = {
         **context.default_commit_metadata,
-        **(wish.metadata or {}),
+        **(options.metadata or {}),
         **squash_metadata(
             [entry.id for entry in squashed],
             [one for one in dict.fromkeys(others) if one not in own],
@@ -108,7 +109,7 @@ def _united(context: Context, squashed: Sequence[SnapshotEntry], wish: Wish) -> 
         ),
     }
     newest = context.assets.snapshot(squashed[0].id)
-    message = "\n".join(messages) if wish.message is None else wish.message
+    message = "\n".join(messages) if options.message is None else options.message
     marked = with_marks(metadata, united_marks(entry.metadata for entry in squashed))
     return replace(newest, message=message, metadata=marked)
 
@@ -143,15 +144,7 @@ def _write(
     files: list[Snapshot | TransactionLog] = [snapshot, replace(log, id=made)]
     context.storage.each(context.assets.save_file, files)
     context.assets.make_durable([log_key(made), snapshot_key(made)])
-    entry = SnapshotEntry(
-        id=made,
-        parent_id=parent,
-        flushed_at=snapshot.flushed_at,
-        message=snapshot.message,
-        metadata=snapshot.metadata,
-        pruned_ancestor_tx_logs=pruned,
-    )
-    context.refs.register_detached(entry)
+    context.refs.register_detached(snapshot.entry(parent, pruned))
     return made
 
 
@@ -195,14 +188,3 @@ def difference(context: Context, before: SnapshotId, after: SnapshotId) -> Trans
 
 def _ids(nodes: Iterable[Node], kind: type[Node]) -> tuple[NodeId, ...]:
     return tuple(sorted(node.id for node in nodes if isinstance(node, kind)))
-
-
-def _counts(context: Context, after: SnapshotId, log: TransactionLog) -> ChangeCounts:
-    paths = {node.id: node.path for node in context.assets.snapshot(after).nodes}
-    return ChangeCounts(
-        new_nodes=len(log.new_groups) + len(log.new_arrays),
-        deleted_nodes=len(log.deleted_groups) + len(log.deleted_arrays),
-        updated_nodes=len(log.updated_groups) + len(log.updated_arrays),
-        moved_nodes=len(log.moved_nodes),
-        chunks={paths[one]: len(coords) for one, coords in log.updated_chunks.items()},
-    )

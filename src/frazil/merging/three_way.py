@@ -17,10 +17,8 @@ from frazil.merging.arrays import (
     merge_array,
 )
 from frazil.merging.chunk_deltas import ChunkDelta, delta_of, outside
-from frazil.merging.ledger import Ledger
-from frazil.merging.pairing import Triple, pair
-from frazil.merging.places import make_tree, paths_of
-from frazil.merging.policies import Decide
+from frazil.merging.places import Triple, make_tree, pair, paths_of
+from frazil.merging.policies import Decide, Ledger
 from frazil.merging.records import OURS, Contested, MergeConflict, Side
 from frazil.merging.states import Logged, MergedState, State, StoredState, delta_between
 from frazil.model.chunks import ChunkTable
@@ -66,14 +64,12 @@ class Sides:
 
 def merge_states(sides: Sides, decide: Decide) -> Merged:
     """Merge two states; what is left undecided comes out as on our side."""
-    merging = _Merging(sides, Ledger(decide))
-    return merging.result()
+    return _Merging(sides, Ledger(decide)).result()
 
 
 def merge_bases(sides: Sides) -> MergedState:
     """A base made of two: where they clash it differs from everything."""
-    merging = _Merging(sides, Ledger(None))
-    return merging.as_state()
+    return _Merging(sides, Ledger(None)).as_state()
 
 
 class _Merging:
@@ -137,10 +133,9 @@ class _Merging:
 
     def _delta(self, number: int, side: Side) -> ChunkDelta:
         """How a side changed the chunks of an array; found once."""
-        known = self._deltas.get((number, side))
-        if known is None:
-            known = self._deltas[number, side] = self._find_delta(number, side)
-        return known
+        if (number, side) not in self._deltas:
+            self._deltas[number, side] = self._find_delta(number, side)
+        return self._deltas[number, side]
 
     def _find_delta(self, number: int, side: Side) -> ChunkDelta:
         triple, sides = self.triples[number], self._sides
@@ -178,9 +173,7 @@ class _Merging:
         return MergedNode(triple, node.id, path, node.user_data, table=table, ready=node)
 
     def _group_document(self, triple: Triple, path: str) -> bytes:
-        ours, theirs = triple.ours, triple.theirs
-        assert ours is not None
-        assert theirs is not None
+        ours, theirs = triple.both
         base = None if triple.base is None else triple.base.user_data
         if ours.user_data == theirs.user_data or theirs.user_data == base:
             return ours.user_data
@@ -196,11 +189,9 @@ class _Merging:
     def _array(self, number: int, path: str) -> MergedNode:
         """An array that both have."""
         triple = self.triples[number]
-        base, ours, theirs = triple.base, triple.ours, triple.theirs
-        assert isinstance(ours, ArrayNode)
-        assert isinstance(theirs, ArrayNode)
+        ours, theirs = triple.arrays
         sides = self._sides
-        was, own = _content(base, sides.base), _content(ours, sides.ours)
+        was, own = _content(triple.base, sides.base), _content(ours, sides.ours)
         if _content(theirs, sides.theirs) in (own, was):
             return MergedNode(triple, ours.id, path, ours.user_data)
         if not (documents.has_shape(ours.user_data) and documents.has_shape(theirs.user_data)):
@@ -219,16 +210,9 @@ class _Merging:
     def _merged_array(
         self, triple: Triple, node_id: NodeId, path: str, made: MergedArray
     ) -> MergedNode:
-        ours, theirs, sides = triple.ours, triple.theirs, self._sides
-        assert isinstance(ours, ArrayNode)
-        assert isinstance(theirs, ArrayNode)
+        (ours, theirs), sides = triple.arrays, self._sides
         plain = MergedNode(
-            triple,
-            node_id,
-            path,
-            made.document,
-            made.delta,
-            contested_shape=made.contested_shape,
+            triple, node_id, path, made.document, made.delta, contested_shape=made.contested_shape
         )
         if node_id == ours.id:
             return plain
@@ -239,10 +223,8 @@ class _Merging:
 
     def _array_sides(self, number: int, path: str) -> ArraySides:
         triple, sides = self.triples[number], self._sides
-        base, ours, theirs = triple.base, triple.ours, triple.theirs
+        base, (ours, theirs) = triple.base, triple.arrays
         assert base is None or isinstance(base, ArrayNode)
-        assert isinstance(ours, ArrayNode)
-        assert isinstance(theirs, ArrayNode)
         return ArraySides(
             path,
             base,
@@ -268,11 +250,8 @@ def _content(node: Node | None, state: State) -> object:
 
 def _merged_id(triple: Triple) -> NodeId:
     """The id of a node that both have: of the one made anew, ours if both are."""
-    assert triple.ours is not None
-    assert triple.theirs is not None
-    if triple.base is not None and triple.ours.id == triple.base.id:
-        return triple.theirs.id
-    return triple.ours.id
+    ours, theirs = triple.both
+    return theirs.id if triple.base is not None and ours.id == triple.base.id else ours.id
 
 
 def _as_node(merged: MergedNode) -> Node:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,7 @@ from frazil.model.updates import (
 __all__ = [
     "JSON",
     "MAX_MICROS",
+    "NODE_FIELDS",
     "BranchCreated",
     "BranchDeleted",
     "BranchReset",
@@ -102,6 +104,13 @@ class Snapshot:
     metadata: Metadata
     manifest_files: tuple[ManifestFile, ...]
 
+    def entry(
+        self, parent_id: SnapshotId | None, pruned: tuple[SnapshotId, ...] = ()
+    ) -> SnapshotEntry:
+        """What history records of it."""
+        told = (self.flushed_at, self.message, self.metadata)
+        return SnapshotEntry(self.id, parent_id, *told, pruned_ancestor_tx_logs=pruned)
+
 
 @dataclass(frozen=True, slots=True)
 class Move:
@@ -111,6 +120,17 @@ class Move:
     target: str
     node_id: NodeId
     is_array: bool
+
+
+NODE_FIELDS: Final = (
+    "new_groups",
+    "new_arrays",
+    "deleted_groups",
+    "deleted_arrays",
+    "updated_groups",
+    "updated_arrays",
+)
+"""Fields of a transaction log, and of a diff, that name nodes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,9 +13,7 @@ from frazil.ids import SnapshotId
 from frazil.model.config import Attribution, RepositoryConfig
 from frazil.model.display import Field, HasRepr, Literal
 from frazil.model.history import JSON
-from frazil.model.values import (
-    SpecVersion,
-)
+from frazil.model.values import SpecVersion
 from frazil.naming import OURS, dotted
 from frazil.storage.base import Storage
 from frazil.tip import require_writable

@@ -6,10 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 from frazil import urls
 from frazil.async_twins import AsyncItems, async_items, async_twin
-from frazil.errors import (
-    ErrorKind,
-    InvalidInputError,
-)
+from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import SnapshotId
 from frazil.model.graph import AncestryGraph
 from frazil.model.history import SnapshotEntry
@@ -23,7 +20,7 @@ from frazil.model.values import (
     update,
 )
 from frazil.repository.refs import Refs
-from frazil.transaction.diff import diff_of
+from frazil.transaction.draft import diff_of
 
 
 class History(Refs):

@@ -9,26 +9,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from frazil.async_twins import async_maker, async_twin
-from frazil.commit.by_repo_object import (
-    REPO_KEY,
-)
-from frazil.errors import (
-    ConflictError,
-    ErrorKind,
-    InvalidInputError,
-)
+from frazil.commit.by_repo_object import REPO_KEY
+from frazil.errors import ConflictError, ErrorKind, InvalidInputError
 from frazil.formats.generation import BY_NUMBER, V2, Generation, generation_named
 from frazil.model.config import Attribution, RepositoryConfig, StorageSettings
-from frazil.model.values import (
-    SpecVersion,
-)
-from frazil.opening import (
-    create_repository,
-    detect,
-    open_context,
-    require,
-    stored_config,
-)
+from frazil.model.values import SpecVersion
+from frazil.opening import create_repository, detect, open_context, require, stored_config
 from frazil.repository.attributes import Attributes
 from frazil.repository.audit import Audit
 from frazil.repository.sessions import Sessions

@@ -8,21 +8,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from frazil.async_twins import async_twin
-from frazil.commit.by_repo_object import (
-    require_moves,
-)
-from frazil.errors import (
-    ErrorKind,
-    InvalidInputError,
-    SnapshotNotFoundError,
-)
+from frazil.commit.by_repo_object import require_moves
+from frazil.errors import ErrorKind, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
 from frazil.model.history import to_micros
-from frazil.model.values import (
-    CommitMethod,
-    ConflictSolver,
-    SessionMode,
-)
+from frazil.model.values import CommitMethod, ConflictSolver, SessionMode
 from frazil.repository.history import History
 from frazil.session import Session
 from frazil.tip import Tip, require_writable, tip_of

@@ -12,7 +12,7 @@ from frazil.repository.namespace import Namespace
 if TYPE_CHECKING:
     from frazil.comparing.records import ValueDiff
     from frazil.comparing.values import Progress
-    from frazil.merging.merge import FastForward
+    from frazil.merging.applying import FastForward
     from frazil.merging.policies import Policy
     from frazil.merging.records import MergeReport
 
@@ -55,16 +55,11 @@ class Versions(Namespace):
                 `report` has the conflicts as data. Nothing was changed.
             SessionStateError: the histories have nothing in common that still exists.
         """
-        from frazil.merging.applying import Wish
-        from frazil.merging.merge import MergeOptions, merge
+        from frazil.merging.applying import MergeOptions
+        from frazil.merging.merge import merge
 
-        options = MergeOptions(
-            policy=policy,
-            ff=ff,
-            base=None if base is None else self._snapshot(base),
-            source_name=source,
-            wish=Wish(message, metadata, dry_run),
-        )
+        compared = None if base is None else self._snapshot(base)
+        options = MergeOptions(message, metadata, dry_run, policy, ff, compared, source)
         return merge(self.context, self._snapshot(source), into, options)
 
     @verb(Effect.CHANGES)
@@ -91,11 +86,11 @@ class Versions(Namespace):
         Raises:
             MergeConflictError: the branch changed the same, and the policy does not decide.
         """
-        from frazil.merging.applying import Wish
+        from frazil.merging.applying import MergeOptions
         from frazil.merging.replay import cherry_pick
 
-        wish = Wish(message, metadata, dry_run)
-        return cherry_pick(self.context, self._snapshot(snapshot), onto, policy, wish)
+        options = MergeOptions(message, metadata, dry_run, policy)
+        return cherry_pick(self.context, self._snapshot(snapshot), onto, options)
 
     @verb(Effect.CHANGES)
     def revert(
@@ -121,11 +116,11 @@ class Versions(Namespace):
         Raises:
             MergeConflictError: the branch changed the same since, and the policy does not decide.
         """
-        from frazil.merging.applying import Wish
+        from frazil.merging.applying import MergeOptions
         from frazil.merging.replay import revert
 
-        wish = Wish(message, metadata, dry_run)
-        return revert(self.context, self._snapshot(snapshot), on, policy, wish)
+        options = MergeOptions(message, metadata, dry_run, policy)
+        return revert(self.context, self._snapshot(snapshot), on, options)
 
     @verb(Effect.CHANGES)
     def squash(
@@ -154,12 +149,13 @@ class Versions(Namespace):
             InvalidInputError: `after` and `to` are not in the history of the branch.
             ConflictError: the branch moved meanwhile.
         """
-        from frazil.merging.applying import Wish
+        from frazil.merging.applying import MergeOptions
         from frazil.merging.squash import squash
 
         first = self._snapshot(after)
         newest = None if to is None else self._snapshot(to)
-        return squash(self.context, branch, first, newest, Wish(message, metadata, dry_run))
+        options = MergeOptions(message, metadata, dry_run)
+        return squash(self.context, branch, first, newest, options=options)
 
     @verb(Effect.CHANGES)
     def fast_forward(self, branch: str, to: Version, *, dry_run: bool = False) -> MergeReport:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.chunks import ChunkRef, ChunkTable, overlay
 from frazil.model.history import ManifestFile, Move
-from frazil.model.nodes import Coordinates, Dimension, ManifestRef
+from frazil.model.nodes import ArrayNode, Coordinates, Dimension, ManifestRef, Node
 
 MAX_SEGMENTS: Final = 8
 """Tables of bulk changes kept side by side before they are united."""
@@ -295,6 +295,11 @@ class ChangeSet:
             del self.new_arrays[path]
         else:
             self.deleted_arrays[node_id] = path
+
+    def delete(self, node: Node) -> None:
+        """Record that a node is gone."""
+        gone = self.delete_array if isinstance(node, ArrayNode) else self.delete_group
+        gone(node.path, node.id)
 
     def forget_chunks(self, node_id: NodeId) -> None:
         """Take back all that was recorded of an array's chunks."""

@@ -6,37 +6,44 @@ and made durable before the one conditional write that moves the branch.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from frazil.commit.base import check_clock, later_than, now_micros
-from frazil.errors import ErrorKind, FormatError
+from frazil.commit.base import (
+    Publication,
+    RefStore,
+    check_clock,
+    has_landed,
+    later_than,
+    now_micros,
+)
+from frazil.errors import ConflictError, ErrorKind, FormatError
 from frazil.formats.manifest import Manifest
 from frazil.formats.snapshot_nodes import NodeTable
-from frazil.ids import ManifestId, SnapshotId
+from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable
 from frazil.model.history import (
     ManifestFile,
     Metadata,
     Micros,
     Snapshot,
-    SnapshotEntry,
     TransactionLog,
 )
 from frazil.model.marks import inherited, replacing
-from frazil.model.nodes import ArrayNode, Extents, ManifestRef
+from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order
 from frazil.model.splitting import automatic_sizes
 from frazil.storage.assets import log_key, manifest_key, snapshot_key
 from frazil.storage.base import begin
-from frazil.transaction.changeset import ChangeSet
+from frazil.transaction.changeset import ChangeSet, ChunkChanges
 from frazil.transaction.context import MANY_REFS
 from frazil.transaction.draft import Draft, PlannedManifest, check_sound, draft, summarise, unite
 from frazil.transaction.long_open import chunk_keys, is_long_open, require_chunks
-from frazil.transaction.numbering import NodeIds, numbered
 from frazil.transaction.working import WorkingState
 
 RESERVED: Final = "__icechunk"
@@ -51,19 +58,6 @@ class Saved:
     log: TransactionLog
     numbers: NodeIds = field(default_factory=dict)
     """new nodes that are known by numbers there, by the ids the session has for them"""
-
-    def entry(
-        self, parent: SnapshotId | None, pruned: tuple[SnapshotId, ...] = ()
-    ) -> SnapshotEntry:
-        """What history records of it."""
-        return SnapshotEntry(
-            id=self.snapshot.id,
-            parent_id=parent,
-            flushed_at=self.snapshot.flushed_at,
-            message=self.snapshot.message,
-            metadata=self.snapshot.metadata,
-            pruned_ancestor_tx_logs=pruned,
-        )
 
 
 def commit_metadata(
@@ -87,26 +81,10 @@ def commit_metadata(
 
 
 def save(
-    state: WorkingState,
-    message: str,
-    metadata: Metadata,
-    *,
-    parent: SnapshotId | None,
-    earlier: TransactionLog | None = None,
-    rewrite_manifests: bool = False,
+    state: WorkingState, message: str, metadata: Metadata, *, parent: SnapshotId | None
 ) -> Saved:
-    """Write every file of a new snapshot and wait until they are durable.
-
-    `earlier` is the log of a replaced commit, which the new one swallows.
-    """
-    saved, wait = start_save(
-        state,
-        message,
-        metadata,
-        parent=parent,
-        earlier=earlier,
-        rewrite_manifests=rewrite_manifests,
-    )
+    """Write every file of a new snapshot and wait until they are durable."""
+    saved, wait = start_save(state, message, metadata, parent=parent)
     wait()
     return saved
 
@@ -122,7 +100,8 @@ def start_save(
 ) -> tuple[Saved, Callable[[], None]]:
     """Write every file of a new snapshot, without waiting until they are durable.
 
-    Returns `(saved, wait)`. Call `wait()` before publishing the snapshot.
+    Returns `(saved, wait)`. Call `wait()` before publishing the snapshot. `earlier` is the log of a
+    replaced commit, which the new one swallows.
     """
     context = state.context
     numbers: NodeIds = {}
@@ -269,3 +248,121 @@ def _check_clock(state: WorkingState, snapshot_id: SnapshotId, began: Micros) ->
     seen = state.context.storage.head(snapshot_key(snapshot_id))
     if seen is not None:
         check_clock(seen.created_at, began)
+
+
+# --- commits whose outcome is unknown ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Unresolved:
+    """A commit of unknown outcome, and a digest of the changes it was made of."""
+
+    publication: Publication
+    saved: Saved
+    digest: bytes | None = None
+    """None while it is under way"""
+
+
+class UnresolvedCommits:
+    """What a session must remember of its own commits that may have landed unseen.
+
+    A commit is noted before it is tried, so that not even an interrupt between two lines can
+    make it forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._open: list[_Unresolved] = []
+
+    def begin(self, publication: Publication, saved: Saved) -> None:
+        """Note a commit that is about to be published."""
+        self._open.append(_Unresolved(publication, saved))
+
+    def keep(self, changes: ChangeSet) -> None:
+        """Remember the commit that was begun last: nobody knows whether it has landed."""
+        if not self._open:
+            return  # it has, and only what follows was interrupted
+        self._open[-1] = replace(self._open[-1], digest=_digest(changes))
+
+    def drop(self) -> None:
+        """Forget the commit that was begun last: the repository has refused it."""
+        self._open.pop()
+
+    def clear(self) -> None:
+        """Forget all: one has landed, or the branch has moved so that none can any more."""
+        self._open.clear()
+
+    def landed(self, refs: RefStore, changes: ChangeSet | None) -> Saved | None:
+        """The commit that is in the history after all.
+
+        `changes` are those the session has now; None when it has been closed.
+
+        Raises:
+            ConflictError: it is, but the session has been changed since.
+        """
+        for tried in self._open:
+            entry, base = tried.publication.entry, tried.publication.base
+            if not has_landed(refs, tried.publication.branch, entry.id, base):
+                continue
+            if changes is not None and tried.digest != _digest(changes):
+                raise ConflictError(
+                    message="an earlier commit of this session, which seemed to fail, is in the "
+                    f"history as snapshot {entry.id}; make changes since then in a new session",
+                    expected_parent=str(base),
+                    actual_parent=str(entry.id),
+                )
+            return tried.saved
+        return None
+
+
+def _digest(changes: ChangeSet) -> bytes:
+    return hashlib.blake2b(pickle.dumps(changes)).digest()
+
+
+# --- numbers of new nodes ---
+
+
+NodeIds: TypeAlias = Mapping[NodeId, NodeId]
+"""Random ids of new nodes, and the ids that stand for their numbers."""
+
+
+def numbered(state: WorkingState) -> tuple[WorkingState, NodeIds]:
+    """The same state with numbers for its new nodes, and which node has which.
+
+    A session gives new nodes random ids, which nobody else can have chosen. Only the files of a
+    commit have numbers, those that follow the highest one of the base; a commit that must be made
+    anew on another base so gets others by itself.
+
+    Raises:
+        FormatError: there are no more numbers.
+    """
+    numbers = _numbers(state.base.nodes, state.changes)
+    if not numbers:
+        return state, numbers
+    changes = state.changes.renamed(numbers)
+    for path, array in state.changes.new_arrays.items():
+        if array.id in state.changes.ready:
+            # Manifests that are written know the array by another id: its references go anew.
+            node_id, node = numbers[array.id], state.array(path)
+            del changes.ready[node_id]
+            changes.chunks[node_id] = ChunkChanges(len(node.shape))
+            changes.chunks[node_id].set_many(state.table(node))
+    return WorkingState(state.context, state.base_id, changes), numbers
+
+
+def _numbers(nodes: Iterable[Node], changes: ChangeSet) -> NodeIds:
+    from frazil.formats.legacy.history import next_node_number
+    from frazil.formats.legacy.names import MAX_NODE_NUMBER, numbered_node
+
+    made = [(path, group.id) for path, group in changes.new_groups.items()]
+    made += [(path, array.id) for path, array in changes.new_arrays.items()]
+    if not made:
+        return {}
+    first = next_node_number(nodes)
+    if first + len(made) > MAX_NODE_NUMBER:
+        raise FormatError(
+            "this repository has no numbers left for new nodes; upgrade it",
+            kind=ErrorKind.SERIALIZATION,
+            highest=first - 1,
+        )
+    made.sort(key=lambda each: path_order(each[0]))
+    return {node_id: numbered_node(first + at) for at, (_, node_id) in enumerate(made)}

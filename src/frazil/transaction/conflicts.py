@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.formats.zarr_meta import chunk_lengths, read_alike
-from frazil.ids import NodeId, is_below, parent_path
+from frazil.ids import NodeId, is_below, parent_path, paths_above
 from frazil.model.history import Move, TransactionLog
 from frazil.model.nodes import ArrayNode, Coordinates, GroupNode, Node
 from frazil.model.values import Conflict, ConflictType
@@ -129,11 +129,7 @@ def _new_nodes(mine: Mine, theirs: Theirs) -> Iterator[Conflict]:
 
 
 def _array_above(path: str, view: View) -> str | None:
-    while path != "/":
-        path = parent_path(path)
-        if isinstance(view.get(path), ArrayNode):
-            return path
-    return None
+    return next((one for one in paths_above(path) if isinstance(view.get(one), ArrayNode)), None)
 
 
 def _lost_parent(path: str, mine: Mine, view: View) -> str | None:
@@ -323,7 +319,4 @@ def _is_within(node: Node, path: str) -> bool:
 
 
 def _upward(path: str) -> Iterable[str]:
-    yield path
-    while path != "/":
-        path = parent_path(path)
-        yield path
+    return (path, *paths_above(path))

@@ -114,16 +114,9 @@ class Context:
         return manifest.get("splitting")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (
-            self.place,
-            self.generation,
-            self.config,
-            dict(self.authorized),
-            self.default_commit_metadata,
-            self.store_root,
-            self.trust,
-            self.loaded_config,
-        )
+        parts = (self.place, self.generation, self.config, dict(self.authorized))
+        more = {"store_root": self.store_root, "trust": self.trust}
+        return _rebuild, (parts, more, self.default_commit_metadata, self.loaded_config)
 
 
 def make_context(
@@ -180,18 +173,12 @@ def _parts(
 
 
 def _rebuild(
-    storage: Storage,
-    generation: Generation,
-    config: RepositoryConfig,
-    authorized: Mapping[str, AnyCredential | None],
+    parts: tuple[Any, ...],
+    more: Mapping[str, Any],
     metadata: dict[str, Any],
-    store_root: Storage | str | None,
-    trust: Trust,
     loaded: dict[str, JSON],
 ) -> Context:
-    context = make_context(
-        storage, generation, config, authorized, store_root=store_root, trust=trust
-    )
+    context = make_context(*parts, **more)
     context.default_commit_metadata.update(metadata)
     context.loaded_config.update(loaded)
     return context

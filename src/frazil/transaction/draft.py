@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,9 @@ from frazil.formats.manifest import Manifest
 from frazil.formats.refs import may_fit
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import FEW_CHANGES, ChunkTable, concat, overlay
-from frazil.model.history import Move, TransactionLog
+from frazil.model.history import NODE_FIELDS, Move, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order, segment_order
+from frazil.model.values import Diff
 from frazil.transaction.changeset import ChangeSet, ChunkChanges
 from frazil.transaction.tree import Tree, nodes_of
 
@@ -314,14 +315,12 @@ def unite(older: TransactionLog, newer: TransactionLog) -> TransactionLog:
         source = before.source if before else move.source
         if source != move.target:
             moves[move.node_id] = replace(move, source=source)
+    nodes: dict[str, Any] = {
+        name: _ids(getattr(older, name) + getattr(newer, name)) for name in NODE_FIELDS
+    }
     return TransactionLog(
         id=newer.id,
-        new_groups=_ids(older.new_groups + newer.new_groups),
-        new_arrays=_ids(older.new_arrays + newer.new_arrays),
-        deleted_groups=_ids(older.deleted_groups + newer.deleted_groups),
-        deleted_arrays=_ids(older.deleted_arrays + newer.deleted_arrays),
-        updated_arrays=_ids(older.updated_arrays + newer.updated_arrays),
-        updated_groups=_ids(older.updated_groups + newer.updated_groups),
+        **nodes,
         updated_chunks=_unite_chunks(older.updated_chunks, newer.updated_chunks),
         moved_nodes=_sorted_moves(moves.values()),
     )
@@ -354,3 +353,35 @@ def _ids(ids: Iterable[NodeId]) -> tuple[NodeId, ...]:
 
 def _sorted_moves(moves: Iterable[Move]) -> tuple[Move, ...]:
     return tuple(sorted(moves, key=lambda move: segment_order(move.target)))
+
+
+def diff_of(logs: Sequence[TransactionLog], before: Iterable[Node], after: Iterable[Node]) -> Diff:
+    """Unite logs, oldest first, and name nodes by their paths; `after` wins over `before`."""
+    paths: dict[NodeId, str] = {node.id: node.path for node in before}
+    paths.update((node.id, node.path) for node in after)
+
+    nodes: dict[str, Any] = {
+        name: {paths[one] for log in logs for one in getattr(log, name) if one in paths}
+        for name in NODE_FIELDS
+    }
+    return Diff(
+        **nodes,
+        updated_chunks=_chunks(logs, paths),
+        moved_nodes=[
+            (move.source, move.target) for log in reversed(logs) for move in log.moved_nodes
+        ],
+    )
+
+
+def _chunks(
+    logs: Sequence[TransactionLog], paths: Mapping[NodeId, str]
+) -> dict[str, list[list[int]]]:
+    by_node: dict[NodeId, list[npt.NDArray[np.uint32]]] = {}
+    for log in logs:
+        for node_id, coords in log.updated_chunks.items():
+            if node_id in paths and len(coords):
+                by_node.setdefault(node_id, []).append(coords)
+    return {
+        paths[node_id]: unique_coords(parts).tolist()
+        for node_id, parts in sorted(by_node.items(), key=lambda item: paths[item[0]])
+    }

@@ -17,14 +17,13 @@ from frazil.errors import (
     SessionStateError,
     StorageError,
 )
-from frazil.ids import parent_path
-from frazil.model.chunks import ChunkRef
+from frazil.ids import paths_above
+from frazil.model.chunks import ChunkRef, VirtualRef
 from frazil.model.documents import require_json
-from frazil.model.nodes import ArrayNode, GroupNode, Node
+from frazil.model.nodes import ArrayNode, Coordinates, GroupNode, Node
 from frazil.storage.base import Bytes
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.context import Context
-from frazil.transaction.identical import holds, skips_identical
 from frazil.transaction.keys import (
     METADATA,
     USUAL,
@@ -37,7 +36,7 @@ from frazil.transaction.keys import (
     metadata_key,
     parse_key,
 )
-from frazil.transaction.working import WorkingState
+from frazil.transaction.working import WorkingState, not_an_array
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +141,7 @@ class KeySpace:
 
     def _array_above(self, path: str) -> tuple[ArrayNode, str] | None:
         """The array that a path leads into, and the rest of the path."""
-        above = path
-        while above != "/":
-            above = parent_path(above)
+        for above in paths_above(path):
             array = self.state.tree.get(above)
             if isinstance(array, ArrayNode):
                 return array, path[len(above.rstrip("/")) + 1 :]
@@ -159,7 +156,7 @@ class KeySpace:
                 if node is None:
                     return None
                 if isinstance(node, GroupNode):
-                    raise _not_an_array(path)
+                    raise not_an_array(path)
                 try:
                     ref = self.state.chunk_ref(node, coords, changes)
                 except (FormatError, StorageError) as error:
@@ -193,11 +190,7 @@ class KeySpace:
         return self.find(key) is not None
 
     def size(self, key: str) -> int:
-        """Size of a value in bytes.
-
-        Raises:
-            NodeNotFoundError: there is no such node.
-        """
+        """Size of a value in bytes."""
         self._refuse_v2(key)
         found = self.find(key)
         if isinstance(found, Pending):
@@ -217,7 +210,7 @@ class KeySpace:
                 self.state.require_editable()
                 node = self.state.array(path)
                 self.state.require_held(node, coords)
-                if not skips_identical(self.state) or not holds(self.state, node, coords, value):
+                if not self.state.skips_identical() or not _holds(self.state, node, coords, value):
                     self.state.set_chunk(node, coords, self.state.payload(value))
             case MetadataKey(path):
                 self.state.set_metadata(path, bytes(value))
@@ -249,7 +242,7 @@ class KeySpace:
                 self.state.require_editable()
                 node = self.state.tree.get(path)
                 if isinstance(node, ArrayNode) and not (
-                    skips_identical(self.state) and self.state.chunk_ref(node, coords) is None
+                    self.state.skips_identical() and self.state.chunk_ref(node, coords) is None
                 ):
                     self.state.delete_chunk(node, coords)
             case MetadataKey(path):
@@ -295,18 +288,22 @@ class KeySpace:
         Raises:
             InvalidInputError: no node is there.
         """
-        path = clean_path(prefix)
         if prefix.startswith("/") and prefix != "/":
             return iter(())
         changes = self.state.changes
+        return self._keys_of(self._nodes_at(prefix), changes)
+
+    def _nodes_at(self, prefix: str) -> list[Node]:
+        """A node and all below it."""
+        path, tree = clean_path(prefix), self.state.tree
         if path == "/":
-            return self._keys_of(list(self.state.tree), changes)
-        node = self.state.tree.get(path)
+            return list(tree)
+        node = tree.get(path)
         if node is None:
             raise InvalidInputError(
                 f"bad key prefix {prefix!r}: no node there", kind=ErrorKind.BAD_KEY_PREFIX
             )
-        return self._keys_of([node, *self.state.tree.descendants(path)], changes)
+        return [node, *tree.descendants(path)]
 
     def _keys_of(self, nodes: list[Node], changes: ChangeSet) -> Iterator[str]:
         for node in nodes:
@@ -352,18 +349,8 @@ class KeySpace:
 
     def prefix_size(self, prefix: str) -> int:
         """Summed size of all values below a node."""
-        total = 0
-        path = clean_path(prefix)
-        changes = self.state.changes
-        nodes = list(self.state.tree) if path == "/" else None
-        if nodes is None:
-            node = self.state.tree.get(path)
-            if node is None:
-                raise InvalidInputError(
-                    f"bad key prefix {prefix!r}: no node there", kind=ErrorKind.BAD_KEY_PREFIX
-                )
-            nodes = [node, *self.state.tree.descendants(path)]
-        for each in nodes:
+        total, changes = 0, self.state.changes
+        for each in self._nodes_at(prefix):
             total += len(each.user_data)
             if isinstance(each, ArrayNode):
                 total += int(self.state.table(each, changes).length.sum())
@@ -390,5 +377,19 @@ class KeySpace:
         return array, coords[chosen]
 
 
-def _not_an_array(path: str) -> InvalidInputError:
-    return InvalidInputError(f"{path!r} is a group, not an array", kind=ErrorKind.NOT_AN_ARRAY)
+def is_equal(one: Bytes, other: Bytes) -> bool:
+    """Whether two pieces of memory hold the same bytes."""
+    if len(one) != len(other):
+        return False
+    return bool((np.frombuffer(one, np.uint8) == np.frombuffer(other, np.uint8)).all())
+
+
+def _holds(state: WorkingState, node: ArrayNode, coords: Coordinates, data: Bytes) -> bool:
+    """Whether a chunk has exactly these bytes; not if it is virtual or cannot be read."""
+    ref = state.chunk_ref(node, coords)
+    if ref is None or isinstance(ref, VirtualRef) or ref.length != len(data):
+        return False
+    try:
+        return is_equal(state.context.read_chunk(ref), data)
+    except StorageError:
+        return False

@@ -66,11 +66,7 @@ def chunk_keys(changes: ChangeSet) -> Iterator[str]:
 
 
 def require_chunks(context: Context, changes: ChangeSet) -> None:
-    """Refuse changes that were begun long ago and of which something is gone.
-
-    Raises:
-        SessionStateError: something is.
-    """
+    """Refuse changes that were begun long ago and of which something is gone."""
     if not is_long_open(context, changes):
         return
     keys = [*chunk_keys(changes)]
@@ -88,11 +84,7 @@ def require_chunks(context: Context, changes: ChangeSet) -> None:
 
 
 def confirm_chunks(context: Context, publication: Publication, changes: ChangeSet) -> None:
-    """Look again after a commit of such changes, and take it back if something has gone.
-
-    Raises:
-        SessionStateError: something has.
-    """
+    """Look again after a commit of such changes, and take it back if something has gone."""
     try:
         require_chunks(context, changes)
     except SessionStateError as error:

@@ -15,10 +15,26 @@ from frazil.errors import (
 )
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import SnapshotEntry, TransactionLog
-from frazil.model.values import Conflict, ConflictSolver
-from frazil.transaction.conflicts import Mine, Theirs, View, detect
+from frazil.model.values import (
+    BasicConflictSolver,
+    Conflict,
+    ConflictSolver,
+    ConflictType,
+    VersionSelection,
+)
+from frazil.transaction.changeset import ChangeSet
+from frazil.transaction.conflicts import (
+    Mine,
+    Theirs,
+    View,
+    additions,
+    common_coords,
+    cut_off,
+    detect,
+    followers,
+    lost_moves,
+)
 from frazil.transaction.reliance import broken
-from frazil.transaction.solving import solve
 from frazil.transaction.working import WorkingState
 
 
@@ -80,24 +96,19 @@ def _logs(state: WorkingState, entry: SnapshotEntry, base: SnapshotId) -> Iterat
     pruned = entry.pruned_ancestor_tx_logs
     if base in pruned:
         pruned = pruned[pruned.index(base) + 1 :]
-    for snapshot_id in pruned:
+    for snapshot_id in (*pruned, entry.id):
         log = state.context.assets.log(snapshot_id)
-        if log is None:
+        if log is not None:
+            yield log
+        elif snapshot_id != entry.id or entry.parent_id is not None:
+            which = (
+                "a commit is missing" if snapshot_id == entry.id else "an expired commit is gone"
+            )
             raise SessionStateError(
-                "cannot rebase: the transaction log of an expired commit is gone",
+                f"cannot rebase: the transaction log of {which}",
                 kind=ErrorKind.REBASE_TX_LOG_PRUNED,
                 snapshot=snapshot_id,
             )
-        yield log
-    log = state.context.assets.log(entry.id)
-    if log is None and entry.parent_id is not None:
-        raise SessionStateError(
-            "cannot rebase: the transaction log of a commit is missing",
-            kind=ErrorKind.REBASE_TX_LOG_PRUNED,
-            snapshot=entry.id,
-        )
-    if log is not None:
-        yield log
 
 
 def _pass(
@@ -135,3 +146,55 @@ def _refuse(snapshot_id: SnapshotId, unsolved: list[Conflict]) -> None:
             message=f"rebase failed: the changes of this session conflict with snapshot "
             f"{snapshot_id} ({len(unsolved)} conflicts)",
         )
+
+
+# --- solving ---
+
+
+def solve(
+    solver: ConflictSolver, ours: ChangeSet, theirs: Theirs, conflicts: list[Conflict]
+) -> list[Conflict]:
+    """Patch our changes so that they go on top of theirs; return what could not be solved.
+
+    Nothing is patched unless everything can be.
+    """
+    if conflicts:
+        if not isinstance(solver, BasicConflictSolver) or not _can_solve(solver, conflicts):
+            return conflicts
+        if solver.on_chunk_conflict == VersionSelection.UseTheirs:
+            if cut_off(ours, theirs):
+                return conflicts  # our shape has no place for their chunks
+            _drop_common_chunks(ours, theirs.log)
+    for node in additions(ours, theirs):
+        ours.delete(node)  # what they put where we delete goes too, and our log tells so
+    _adjust_moves(ours, theirs)
+    return []
+
+
+def _can_solve(solver: BasicConflictSolver, conflicts: list[Conflict]) -> bool:
+    allowed = {
+        ConflictType.ChunkDoubleUpdate: solver.on_chunk_conflict != VersionSelection.Fail,
+        ConflictType.DeleteOfUpdatedArray: not solver.fail_on_delete_of_updated_array,
+        ConflictType.DeleteOfUpdatedGroup: not solver.fail_on_delete_of_updated_group,
+    }
+    return all(allowed.get(conflict.conflict_type, False) for conflict in conflicts)
+
+
+def _drop_common_chunks(ours: ChangeSet, log: TransactionLog) -> None:
+    """Take back our writes to chunks they wrote; by id, for the array may be gone since."""
+    for node_id in ours.chunks.keys() & log.updated_chunks.keys():
+        changes = ours.chunks[node_id]
+        common = common_coords(changes.coords(), log.updated_chunks[node_id])
+        if common:
+            changes.forget(set(common))
+
+
+def _adjust_moves(ours: ChangeSet, theirs: Theirs) -> None:
+    """Nodes they made below a group we moved go along; those they deleted do not."""
+    if not ours.moves:
+        return
+    follow = followers(ours, theirs)
+    for node_id in lost_moves(ours, theirs):
+        del ours.moves[node_id]
+    for move in follow:
+        ours.record_move(move.source, move.target, move.node_id, is_array=move.is_array)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from frazil.ids import NodeId, parent_path
-from frazil.model.history import TransactionLog
+from frazil.model.history import NODE_FIELDS, TransactionLog
 from frazil.model.nodes import ArrayNode, Node
 from frazil.model.values import Conflict, ConflictType
 
@@ -51,15 +51,7 @@ def broken(
 
 
 def _changes_nodes(log: TransactionLog) -> bool:
-    return bool(
-        log.new_groups
-        or log.new_arrays
-        or log.deleted_groups
-        or log.deleted_arrays
-        or log.updated_arrays
-        or log.updated_groups
-        or log.moved_nodes
-    )
+    return any(getattr(log, name) for name in (*NODE_FIELDS, "moved_nodes"))
 
 
 def _values(

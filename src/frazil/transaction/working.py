@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from frazil import config
 from frazil.errors import (
     AlreadyExistsError,
     ErrorKind,
@@ -135,11 +136,7 @@ class WorkingState:
     # --- reading nodes ---
 
     def node(self, path: str) -> Node:
-        """The node at a path.
-
-        Raises:
-            NodeNotFoundError: there is none.
-        """
+        """The node at a path."""
         found = self.tree.get(path)
         if found is None:
             raise NodeNotFoundError(f"node not found at {path!r}")
@@ -154,9 +151,7 @@ class WorkingState:
         """
         found = self.node(path)
         if not isinstance(found, ArrayNode):
-            raise InvalidInputError(
-                f"{path!r} is a group, not an array", kind=ErrorKind.NOT_AN_ARRAY
-            )
+            raise not_an_array(path)
         return found
 
     # --- reading chunks ---
@@ -248,19 +243,16 @@ class WorkingState:
     @contextlib.contextmanager
     def closing(self) -> Iterator[None]:
         """Hold the state for the one commit that may close it; another meanwhile is refused."""
-        with self.lock:
-            self._require_thawed()
-            if self._is_closed:
-                raise ReadOnlyError(
-                    "another thread has committed this session",
-                    kind=ErrorKind.READ_ONLY_SESSION,
-                )
-            self._freezers += 1
-        try:
-            yield
-        finally:
+        with contextlib.ExitStack() as held:
             with self.lock:
-                self._freezers -= 1
+                self._require_thawed()
+                if self._is_closed:
+                    raise ReadOnlyError(
+                        "another thread has committed this session",
+                        kind=ErrorKind.READ_ONLY_SESSION,
+                    )
+                held.enter_context(self.frozen())
+            yield
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
@@ -326,12 +318,8 @@ class WorkingState:
                 if isinstance(old, ArrayNode) and len(old.shape) != len(meta.shape):
                     self.changes.forget_chunks(node_id)  # they have no place on other axes
                 self.changes.set_array(path, data, is_new=old is None)
-                made = (
-                    updated_array(old, data)
-                    if isinstance(old, ArrayNode)
-                    else array_node(path, data)
-                )
-                self.tree.put(made)
+                made = array_node(path, data)
+                self.tree.put(updated_array(old, data) if isinstance(old, ArrayNode) else made)
             else:
                 group = GroupData(node_id, document)
                 self.changes.set_group(path, group, is_new=old is None)
@@ -345,10 +333,7 @@ class WorkingState:
             if isinstance(node, GroupNode):
                 gone += self.tree.descendants(path)
             for each in gone:
-                if isinstance(each, ArrayNode):
-                    self.changes.delete_array(each.path, each.id)
-                else:
-                    self.changes.delete_group(each.path, each.id)
+                self.changes.delete(each)
                 self.tree.remove(each.path)
 
     def move_node(self, source: str, target: str) -> None:
@@ -454,20 +439,25 @@ class WorkingState:
         with self.editing():
             self.changes.shifted.add(node.id)
 
+    def skips_identical(self, choice: bool | None = None) -> bool:
+        """Whether writes leave chunks alone that are equal already, so that those are read."""
+        wanted = self.skip_identical if choice is None else choice
+        return config.current().skip_identical_chunks if wanted is None else wanted
+
     # --- all arrays ---
 
     def arrays(self) -> Iterator[ArrayNode]:
         """Every array of the hierarchy."""
         return (node for node in self.tree if isinstance(node, ArrayNode))
 
-    def virtual_locations(self, expand: bool = True) -> list[str]:
+    def virtual_locations(self) -> list[str]:
         """Locations of all virtual chunks, one for each chunk."""
         found: list[str] = []
         changes = self.changes
         for node in self.arrays():
             table = self.table(node, changes)
             pool = Strings.of(table.locations)
-            texts = self.context.containers.expand_many(pool) if expand else pool.tolist()
+            texts = self.context.containers.expand_many(pool)
             numbers = table.location[table.location >= 0]
             if len(numbers) == len(texts) and (np.diff(numbers, prepend=-1) == 1).all():
                 found.extend(texts)
@@ -483,6 +473,11 @@ def rearranges_only() -> SessionStateError:
         " Repository.writable_session",
         kind=ErrorKind.REARRANGE_SESSION_ONLY,
     )
+
+
+def not_an_array(path: str) -> InvalidInputError:
+    """The error for a group where an array is wanted."""
+    return InvalidInputError(f"{path!r} is a group, not an array", kind=ErrorKind.NOT_AN_ARRAY)
 
 
 def _no_checksums(context: Context) -> InvalidInputError:

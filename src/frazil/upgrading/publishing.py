@@ -10,7 +10,6 @@ from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_repo_object import REPO_KEY, create_repo_object
 from frazil.commit.config_file import CONFIG_KEY, YAML_FILE
-from frazil.commit.file_refs import entry_of
 from frazil.errors import ConflictError, ErrorKind
 from frazil.formats.config_codec import config_from_map, config_map_to_yaml, config_to_map
 from frazil.formats.generation import Generation
@@ -68,7 +67,9 @@ def _publish_repo_object(
     entries: Mapping[SnapshotId, Snapshot],
     config: JSON | None,
 ) -> None:
-    info = migrated(refs, {one: entry_of(found) for one, found in entries.items()}, config)
+    info = migrated(
+        refs, {one: found.entry(found.parent_id) for one, found in entries.items()}, config
+    )
     level = source.context.config.compression_level()
     made = create_repo_object(source.place, info, level)
     if isinstance(made, LostRace) and not is_whole(source.place, info):

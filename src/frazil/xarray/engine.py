@@ -66,7 +66,8 @@ def open_store(source: Openable, choice: Choice | None = None) -> FrazilStore:
     choice = choice or Choice()
     match source:
         case FrazilStore() | Session():
-            _refuse(choice, "a session already is one version of a repository")
+            if choice != Choice():
+                raise _contradiction("a session already is one version of a repository")
             return source if isinstance(source, FrazilStore) else source.store
         case Repository():
             if choice.storage_options or choice.authorize_virtual_chunk_access is not None:
@@ -87,11 +88,6 @@ def _open_text(text: str, choice: Choice) -> Session:
     if place.ref is None:
         return choice.session(repository)
     return repository.readonly_session(snapshot_id=resolve(place.ref, repository))
-
-
-def _refuse(choice: Choice, reason: str) -> None:
-    if choice != Choice():
-        raise _contradiction(reason)
 
 
 def _contradiction(reason: str) -> InvalidInputError:

@@ -6,7 +6,8 @@ the values go is decided here.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, MutableMapping
+import contextlib
+from collections.abc import Hashable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
@@ -99,7 +100,7 @@ def to_icechunk(
         "consolidated": False,
         "consolidate_on_close": False,
     }
-    with _Warned(session):
+    with _warned(session):
         _rely(session, dataset, options)
         store = ZarrStore.open_group(session.store, **options)
         pending = _write_metadata(dataset, store, encoding or {})
@@ -120,24 +121,21 @@ def _rely(session: Session, dataset: xr.Dataset, options: Mapping[str, Any]) -> 
     session.rely_on(*(f"{group.strip('/')}/{dim}" for dim in found))
 
 
-@dataclass(frozen=True, slots=True)
-class _Warned:
-    """Tells who meets an error that the session may hold a part of the write.
+@contextlib.contextmanager
+def _warned(session: Session) -> Iterator[None]:
+    """Tell who meets an error that the session may hold a part of the write.
 
     Undoing it here could take away what other threads wrote to the session meanwhile.
     """
-
-    session: Session
-
-    def __enter__(self) -> None:
-        """Nothing is known to be wrong yet."""
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None and self.session.has_uncommitted_changes:
+    try:
+        yield
+    except BaseException as error:
+        if session.has_uncommitted_changes:
             error.add_note(
                 "The session may hold a part of this write: call discard_changes() before you "
                 "try again, and do not commit it."
             )
+        raise
 
 
 def _write_metadata(dataset: xr.Dataset, store: ZarrStore, encoding: Mapping[Any, Any]) -> Pending:

@@ -14,7 +14,8 @@ from zarr.core.buffer import default_buffer_prototype
 
 from frazil import config
 from frazil.bulk import write_region
-from frazil.bulk.pack import Packing, chosen_packing, pace_for, write_encoded
+from frazil.bulk.engine import pace_for
+from frazil.bulk.pack import Packing, chosen_packing, write_encoded
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.config import RepositoryConfig

@@ -16,7 +16,6 @@ from frazil.model.history import Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Coordinates, Dimension, ManifestRef
 from frazil.repository import Repository
 from frazil.storage.base import Storage
-from frazil.transaction.committing import Saved
 from tests.support.generations import Spec, keeps_config
 from tests.support.nodes import array_document
 
@@ -85,5 +84,5 @@ def commit_refs(
     log = TransactionLog(snapshot.id, new_arrays=(LINE,))
     context.assets.save_snapshot(snapshot)
     context.assets.save_log(log)
-    context.refs.publish(Publication(branch, base, Saved(snapshot, log).entry(base)))
+    context.refs.publish(Publication(branch, base, snapshot.entry(base)))
     return snapshot.id

@@ -40,7 +40,6 @@ from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import Fault, FaultyStorage, Trouble
-from frazil.transaction.committing import Saved
 from frazil.upgrade import upgrade_older
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
@@ -449,7 +448,7 @@ def share_a_manifest(repo: Repository) -> None:
     log = TransactionLog(new.id)
     context.assets.save_snapshot(new)
     context.assets.save_log(log)
-    context.refs.publish(Publication("main", base, Saved(new, log).entry(base)))
+    context.refs.publish(Publication("main", base, new.entry(base)))
 
 
 def make_large(spec: int) -> tuple[Repository, MemoryStorage]:

@@ -14,7 +14,6 @@ import zarr
 
 import frazil
 from frazil.commit.base import Publication
-from frazil.commit.file_refs import entry_of
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -290,7 +289,7 @@ def move_array(repo: Repository, source: str, target: str, seconds: float = 1) -
         message="moved",
     )
     context.assets.save_snapshot(made)
-    context.refs.publish(Publication("main", base.id, entry_of(made)))
+    context.refs.publish(Publication("main", base.id, made.entry(made.parent_id)))
     return str(made.id)
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from frazil.bulk.chain import Chain
 from frazil.bulk.codecs import Array, Shape
-from frazil.bulk.compose import Planned, Target
+from frazil.bulk.compose import Target
 from frazil.bulk.layout import Layout, layout_of
 from frazil.bulk.pack import write_encoded
 from frazil.bulk.plan import box_plan
@@ -262,9 +262,8 @@ class Rechunked:
         cells = self._read(box)
         state, node = self._scratch()
         cut = box_plan(self._layout().grid, box)
-        source = Planned(cut, cut.coords(range(cut.count)).astype(np.uint32))
         target = Target(state, node, self._chain(), keeps_empty=False)
-        write_chunks(target, source, cells.reshape(cut.full_shape), max_in_flight=self._room())
+        write_chunks(target, cut, cells.reshape(cut.full_shape), max_in_flight=self._room())
         changes = state.changes.chunks.get(node.id)
         table = ChunkTable.empty(len(node.shape)) if changes is None else changes.columns()[0]
         return [Part(self.number, table.compact())] if len(table) else []
