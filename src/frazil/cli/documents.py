@@ -18,11 +18,7 @@ KINDS = (ChunkType.native, ChunkType.virtual, ChunkType.inline)
 
 
 def document(node: Node) -> dict[str, Any]:
-    """The `zarr.json` of a node.
-
-    Raises:
-        FormatError: what is stored is no JSON object.
-    """
+    """The `zarr.json` of a node."""
     try:
         found = json.loads(node.user_data)
     except (ValueError, RecursionError) as error:

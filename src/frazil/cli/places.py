@@ -54,11 +54,7 @@ class Place:
         return self.find(urls.parse_version(text))
 
     def branch(self) -> str:
-        """The branch that the URL names; main when it names nothing.
-
-        Raises:
-            InvalidInputError: it names something else.
-        """
+        """The branch that the URL names; main when it names nothing."""
         match self.ref:
             case None:
                 return urls.MAIN
@@ -79,11 +75,7 @@ class Place:
 
 
 def storage_at(text: str) -> Storage:
-    """The storage of a URL without version.
-
-    Raises:
-        InvalidInputError: there is a version.
-    """
+    """The storage of a URL without version."""
     place = urls.parse_url(text)
     refuse_version(place)
     return storage_from_url(place.url)
@@ -101,11 +93,7 @@ def refuse_version(place: urls.RepoUrl) -> None:
 def open_place(
     text: str, authorize: Sequence[str] | None = None, store_root: Storage | str | None = None
 ) -> Place:
-    """Open the repository of a URL; for `store_root` see `Repository.open`.
-
-    Raises:
-        RepositoryNotFoundError: there is none.
-    """
+    """Open the repository of a URL; for `store_root` see `Repository.open`."""
     place = urls.parse_url(text)
     storage = storage_from_url(place.url)
     access: dict[str, AnyCredential | None] = {}
@@ -125,11 +113,7 @@ def open_whole(text: str, store_root: Storage | str | None = None) -> Repository
 
 
 def find_node(state: WorkingState, path: str) -> Node:
-    """The node at a path; the root of an empty repository counts as a group.
-
-    Raises:
-        NodeNotFoundError: there is none.
-    """
+    """The node at a path; the root of an empty repository counts as a group."""
     found = state.tree.get(path)
     if found is not None:
         return found

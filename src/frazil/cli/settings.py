@@ -36,7 +36,7 @@ def show(
     everything: Annotated[bool, typer.Option("--all", help="Also what is not set.")] = False,
 ) -> Answer:
     """Show what the repository's configuration sets."""
-    config = _stored(_open(url))
+    config = _stored(open_whole(url))
     data = shown_data(config if everything else _set_only(config))
 
     def draw(screen: Screen) -> None:
@@ -50,7 +50,7 @@ def show(
 
 def get(url: WholeUrl, key: Dotted) -> Answer:
     """Print one setting, with its default if it is not set."""
-    repository = _open(url)
+    repository = open_whole(url)
     value = shown_data(_look_up(_stored(repository), key), key.rpartition(".")[2])
     default = _default(key) if value is None else None
     data = {"key": key, "value": value, "default": default}
@@ -81,7 +81,7 @@ def set_values(
     from frazil.formats.config_codec import config_from_map, config_to_map
     from frazil.repository.handle import edit_stored_config
 
-    repository = _open(url)
+    repository = open_whole(url)
     values: dict[str, Any] = {}
     for change in changes:
         key, equals, text = change.partition("=")
@@ -104,11 +104,6 @@ def set_values(
         screen.line(f"Set {', '.join(data['changed'])}")
 
     return Answer(data, draw)
-
-
-def _open(url: str) -> Repository:
-
-    return open_whole(url)
 
 
 def _stored(repository: Repository) -> Config:

@@ -45,7 +45,7 @@ def read_values(
     chosen = cut(asked, limit)
     values = _read(session, path, chosen)
     if chosen != asked:
-        total = counted(_cells(asked), "cell")
+        total = counted(math.prod(map(_length, asked)), "cell")
         said = f"showing {written(chosen)} of {total}; choose with --region or --limit"
         print(said, file=sys.stderr)
     data = {
@@ -62,11 +62,7 @@ def read_values(
 
 
 def _read(session: Session, path: str, region: Region) -> Values:
-    """The cells of a region.
-
-    Raises:
-        FormatError: zarr knows a data type or codec of the array not at all.
-    """
+    """The cells of a region."""
     try:
         array = zarr.open_array(session.store, path=path, mode="r")
     except (ValueError, TypeError, KeyError) as error:
@@ -76,8 +72,8 @@ def _read(session: Session, path: str, region: Region) -> Values:
     return np.asarray(array[region])
 
 
-def _cells(region: Region) -> int:
-    return math.prod(len(range(part.start, part.stop, part.step)) for part in region)
+def _length(part: slice) -> int:
+    return len(range(part.start, part.stop, part.step))
 
 
 def cut(region: Region, limit: int) -> Region:
@@ -85,9 +81,9 @@ def cut(region: Region, limit: int) -> Region:
     kept: list[slice] = []
     room = limit
     for part in reversed(region):
-        length = min(len(range(part.start, part.stop, part.step)), max(room, 1))
-        stop = part.stop if length == len(range(part.start, part.stop, part.step)) else None
-        end = part.start + (length - 1) * part.step + 1 if stop is None else stop
+        length = min(_length(part), max(room, 1))
+        is_whole = length == _length(part)
+        end = part.stop if is_whole else part.start + (length - 1) * part.step + 1
         kept.append(slice(part.start, end, part.step))
         room //= max(length, 1)
     return tuple(reversed(kept))
