@@ -59,11 +59,7 @@ def encode_double(value: float) -> str:
 
 
 def decode_double(text: str) -> float:
-    """A float that attributes hold, as Base64 or as a word.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """A float that attributes hold, as Base64 or as a word."""
     if text in FLOAT_WORDS:
         return FLOAT_WORDS[text]
     try:
@@ -101,11 +97,7 @@ def plain_fill(attribute: object, dtype: np.dtype[Any]) -> int | float | None:
 
 
 def fill_values(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> tuple[float, ...]:
-    """What stands for a missing value, by `_FillValue` and `missing_value`, as a type of numbers.
-
-    Raises:
-        InvalidInputError: it is no such number.
-    """
+    """What stands for missing values, by `_FillValue` and `missing_value`, as a type of numbers."""
     given = [attrs[FILL]] if attrs.get(FILL) is not None else []
     # Some files spell the missing value as text, which is a number or says nothing.
     missing = _number(attrs.get("missing_value"))
@@ -151,11 +143,7 @@ def unsigned(dtype: np.dtype[Any], attrs: Mapping[str, Any]) -> np.dtype[Any] | 
 
 
 def factor(attrs: Mapping[str, Any], key: str) -> float | None:
-    """The number of `scale_factor` or `add_offset`.
-
-    Raises:
-        InvalidInputError: it is no number.
-    """
+    """The number of `scale_factor` or `add_offset`."""
     value = attrs.get(key)
     if isinstance(value, list) and len(value) == 1:
         value = value[0]

@@ -57,11 +57,7 @@ def missing_containers(
 
 
 def container_for(prefix: str, options: Mapping[str, Any]) -> VirtualChunkContainer:
-    """A container for a prefix, with a store that the options of its files suit.
-
-    Raises:
-        InvalidInputError: there is no such kind of container.
-    """
+    """A container for a prefix, with a store that the options of its files suit."""
     scheme = prefix.partition("://")[0]
     store: Any
     match scheme:
@@ -98,13 +94,8 @@ def access(prefixes: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any
     """Credentials for containers whose files we were told how to reach."""
     made: dict[str, Any] = {}
     for prefix in prefixes:
-        scheme = prefix.partition("://")[0]
-        if scheme == "file":
-            made[prefix] = LocalFileSystemAccess
-        elif scheme in ("http", "https"):
-            made[prefix] = HttpAccess
-        elif scheme in _CREDENTIALS:
-            maker = _CREDENTIALS[scheme]
+        maker = _CREDENTIALS.get(prefix.partition("://")[0])
+        if maker is not None:
             names = inspect.signature(maker).parameters
             given = {name: value for name, value in options.items() if name in names}
             made[prefix] = maker(**given)
@@ -112,6 +103,8 @@ def access(prefixes: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any
 
 
 _CREDENTIALS: Final[dict[str, Callable[..., AnyContainerCredential]]] = {
+    "file": lambda: LocalFileSystemAccess,
+    **dict.fromkeys(("http", "https"), lambda: HttpAccess),
     "s3": s3_credentials,
     **dict.fromkeys(("gs", "gcs"), gcs_credentials),
     **dict.fromkeys(("az", "azure", "abfs"), azure_credentials),

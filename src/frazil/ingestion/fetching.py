@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from math import prod
 from typing import Any
@@ -13,11 +13,10 @@ import zarr
 from zarr.core.buffer import cpu
 from zarr.storage import MemoryStore
 
-from frazil.errors import ErrorKind, StorageError, unsuitable
+from frazil.errors import ErrorKind, FrazilError, StorageError, unsuitable
 from frazil.ingestion.encoding import document, dtype_of, quiet
-from frazil.ingestion.records import Array, References, Variable
-from frazil.ingestion.sources import client_for, shown
-from frazil.storage.faults import FOREIGN, cleaned
+from frazil.ingestion.records import Array, ObstacleError, References, Variable
+from frazil.ingestion.sources import client_for, reading, shown
 from frazil.storage.locations import key_of
 
 
@@ -55,6 +54,29 @@ def read_variable(
             f"a chunk of {variable.name!r} cannot be decoded: {type(error).__name__}: {error}",
             file=place,
         ) from None
+
+
+def require_same(
+    variable: Variable,
+    chunks: Iterable[int],
+    read: Callable[[tuple[slice, ...], np.dtype[Any]], Array],
+    library: str,
+    options: Mapping[str, Any],
+) -> None:
+    """Decode some chunks both ways, by their codecs and by a library that knows the format.
+
+    Raises:
+        ObstacleError: the values are not the same.
+    """
+    for number in chunks:
+        region = variable.region(number)
+        try:
+            seen = read_variable(variable, region, options)
+        except FrazilError as error:
+            raise ObstacleError(f"its codecs do not decode it ({error.args[0]})") from error
+        expected = read(region, seen.dtype)
+        if seen.dtype != expected.dtype or seen.tobytes() != expected.tobytes():
+            raise ObstacleError(f"its codecs decode it to other values than {library} does")
 
 
 def _is_run(variable: Variable, refs: References) -> bool:
@@ -118,16 +140,9 @@ def _read(refs: References, place: int, rows: list[int], options: Mapping[str, A
     if place < 0:
         return [refs.inline[a : a + n] for a, n in zip(starts, lengths, strict=True)]
     url = refs.locations[place]
-    try:
-        found = obstore.get_ranges(
-            client_for(url, options), key_of(url), starts=starts, lengths=lengths
-        )
-    except FOREIGN as error:
-        raise StorageError(
-            f"a file that references name cannot be read: {cleaned(error)}",
-            kind=ErrorKind.IO,
-            file=shown(url),
-        ) from None
+    client = client_for(url, options)
+    with reading(url, "a file that references name cannot be read"):
+        found = obstore.get_ranges(client, key_of(url), starts=starts, lengths=lengths)
     for data, length in zip(found, lengths, strict=True):
         if len(data) != length:
             raise StorageError(

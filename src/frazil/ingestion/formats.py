@@ -65,11 +65,7 @@ _METADATA: Final = ("zarr.json", ".zmetadata", ".zgroup", ".zarray")
 
 
 def parse_format(text: str) -> Format:
-    """The format that a user names.
-
-    Raises:
-        InvalidInputError: there is no such format.
-    """
+    """The format that a user names."""
     name = text.strip().lower()
     if name in ALIASES:
         return ALIASES[name]
@@ -94,12 +90,7 @@ def tell_format(head: bytes) -> Format | None:
 def detect_format(
     url: str, identity: Identity | None, options: Mapping[str, Any] | None = None
 ) -> Format:
-    """Look at a file or folder and tell its format.
-
-    Raises:
-        InvalidInputError: it has none of ours.
-        StorageError: it cannot be read.
-    """
+    """Look at a file or folder and tell its format."""
     if identity is None:
         return _detect_folder(url, options)
     if not identity.size:

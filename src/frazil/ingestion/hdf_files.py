@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
 import h5py
 from h5py import h5d, h5l
 
 from frazil.ingestion.allowed import Allowed
+from frazil.ingestion.records import Source
 from frazil.ingestion.sources import bad_file, client_for, local_path, shown
 from frazil.storage.locations import key_of
 
@@ -26,11 +26,7 @@ DEPTH: Final = 16
 
 
 def open_hdf(url: str, options: Mapping[str, Any]) -> h5py.File:
-    """Open an HDF5 file, here or elsewhere.
-
-    Raises:
-        InvalidInputError: it is damaged, or no such file.
-    """
+    """Open an HDF5 file, here or elsewhere."""
     path = local_path(url)
     try:
         if path is not None:
@@ -53,32 +49,23 @@ class Found:
 class Files:
     """A file and those it may lead to, open until the end of a `with` block."""
 
-    def __init__(self, url: str, options: Mapping[str, Any], allowed: Allowed) -> None:
-        self.options = options
-        self._allowed = allowed
-        self._open = {url: open_hdf(url, options)}
-        self.root = Found(url, self._open[url]["/"])
+    def __init__(self, source: Source) -> None:
+        self.options = source.options
+        self._allowed = Allowed(source.allowed)
+        self._open = {source.url: open_hdf(source.url, source.options)}
+        self.root = self._root(source.url)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for file in self._open.values():
             file.close()
 
     # --- paths ---
 
     def find(self, path: str, start: Found | None = None, depth: int = DEPTH) -> Found | None:
-        """What a path leads to; None for nothing.
-
-        Raises:
-            InvalidInputError: it leads to a file that was not allowed.
-        """
+        """What a path leads to; None for nothing."""
         at = self._root(start.url) if start is not None and path.startswith("/") else start
         found: Found | None = at or self.root
         for name in path.split("/"):
@@ -130,9 +117,6 @@ class Files:
 
         They are read without the library, which would look for them where the program was started
         and take zeros for what a file lacks.
-
-        Raises:
-            InvalidInputError: a file was not allowed.
         """
         plist = found.item.id.get_create_plist()
         named = [plist.get_external(number) for number in range(plist.get_external_count())]

@@ -87,11 +87,7 @@ def _sizes(parts: Sequence[Part], node: ArrayNode, context: Context) -> tuple[in
 
 
 def write_cell(context: Context, cell: Cell) -> list[Written]:
-    """Write the manifest of a part of the grid.
-
-    Raises:
-        InvalidInputError: no container covers a location.
-    """
+    """Write the manifest of a part of the grid."""
     table = table_of(cell.parts, len(cell.box)).within(cell.box)
     return [_write(context, cell.node_id, part) for part in _fitting(table) if len(part)]
 
@@ -125,11 +121,7 @@ def _write(context: Context, node_id: NodeId, table: ChunkTable) -> Written:
 
 
 def covered(context: Context, table: ChunkTable) -> ChunkTable:
-    """A table with its locations in stored form.
-
-    Raises:
-        InvalidInputError: no container covers one of them.
-    """
+    """A table with its locations in stored form."""
     texts, is_covered = context.containers.check_many(table.locations)
     if not is_covered.all():
         bad = Strings.of(table.locations)[int((~is_covered).argmax())]

@@ -24,15 +24,7 @@ from frazil.ingestion.manifests import Written, cells, covered, united, write_ce
 from frazil.ingestion.names import require_variables
 from frazil.ingestion.planning import make_plan
 from frazil.ingestion.plans import Kind, Plan, Planned
-from frazil.ingestion.records import (
-    Failure,
-    FileScan,
-    Outcome,
-    References,
-    Skipped,
-    Task,
-    origin_of,
-)
+from frazil.ingestion.records import Failure, FileScan, Outcome, References, Skipped, Task
 from frazil.ingestion.reports import IngestReport, Progress, Status, refused
 from frazil.ingestion.request import FAIL, REFUSE, Request
 from frazil.ingestion.scan import scan, unless_known
@@ -125,20 +117,15 @@ class _Ingest:
         scans = [each for each in outcomes if isinstance(each, FileScan)]
         failures = tuple(each for each in outcomes if isinstance(each, Failure))
         skipped = tuple(each.url for each in outcomes if isinstance(each, Skipped))
-        report = IngestReport(
-            status=Status.PLANNED,
-            files=tuple(each.url for each in scans),
-            failures=failures,
-            skipped=skipped,
-        )
-        if failures and request.on_error == FAIL:
+        files = tuple(each.url for each in scans)
+        report = IngestReport(Status.PLANNED, files, skipped, failures)
+        if failures and (request.on_error == FAIL or not scans):
             raise refused(self._finish(report, Status.REFUSED))
         if not scans:
-            if failures:
-                raise refused(self._finish(report, Status.REFUSED))
             return self._finish(report, Status.UNCHANGED)
         plan, base = self._plan(scans, target)
-        report = replace(report, arrays=tuple(plan.arrays), axes=_axes(plan))
+        axes = tuple((axis.name, axis.length, axis.blocks) for axis in plan.axes)
+        report = replace(report, arrays=tuple(plan.arrays), axes=axes)
         if self.findings.errors:
             raise refused(self._finish(report, Status.REFUSED))
         if request.dry_run:
@@ -184,15 +171,15 @@ class _Ingest:
         session = target.reading()
         if session is not None:
             found = writing.read_base(session, self.group)
-            if found is not None and not self.request.append:
+            if found is not None and self.request.append:
+                base = found[0]
+                wanted = replace(wanted, native_arrays=found[1])
+            elif found is not None:
                 self.findings.error(
                     "exists",
                     f"the group {self.group or '/'!r} has arrays already; append to them, or"
                     " choose another group",
                 )
-            if found is not None and self.request.append:
-                base = found[0]
-                wanted = replace(wanted, native_arrays=found[1])
         require_variables((*self.request.load, *self.request.drop), scans, self.findings)
         plan = make_plan(scans, wanted, self.findings, base)
         self._compare_static(plan)
@@ -208,7 +195,7 @@ class _Ingest:
             files = [n for n, each in enumerate(plan.scans) if each.get(array.name) is not None]
             if len(files) < 2:
                 continue
-            origins = [origin_of(plan.scans[n], array.name) for n in files]
+            origins = [plan.scans[n].origin(array.name) for n in files]
             work = partial(digest_safely, self.request.source_options, self.limits)
             marks = dict(self.runner.run(work, origins))
             odd = [plan.scans[files[n]].url for n, mark in marks.items() if mark != marks[0]]
@@ -335,10 +322,6 @@ class _Ingest:
             self.tell(state)
         session.state.move_base(session.state.base_id)
         return state.chunks, state.nbytes
-
-
-def _axes(plan: Plan) -> tuple[tuple[str, int, int], ...]:
-    return tuple((axis.name, axis.length, axis.blocks) for axis in plan.axes)
 
 
 def _references(plan: Plan, array: Planned, file: int) -> References:

@@ -11,9 +11,13 @@ from typing import Any, Final
 import numpy as np
 
 from frazil.ingestion import comparing
-from frazil.ingestion.aligning import Joint, alignment
+from frazil.ingestion.aligning import (
+    alignment,
+    copied_chunks,
+    require_chunks,
+    require_justified,
+)
 from frazil.ingestion.arranging import ABSENT, Axis, arrange
-from frazil.ingestion.copy_limits import copied_chunks, require_chunks, require_justified
 from frazil.ingestion.encoding import (
     dtype_of,
     encoded_attributes,
@@ -23,7 +27,7 @@ from frazil.ingestion.encoding import (
 )
 from frazil.ingestion.findings import Finding, Findings, Level
 from frazil.ingestion.names import with_real_names
-from frazil.ingestion.plans import Kind, Mode, Plan, Planned, Wanted
+from frazil.ingestion.plans import Joint, Kind, Mode, Plan, Planned, Wanted
 from frazil.ingestion.records import FileScan, Shape
 from frazil.ingestion.values import decoded
 
@@ -142,8 +146,7 @@ class _Planner:
         """Dimensions in the repository; those that files lack come first."""
         if not joint.own:
             return joint.parts[0].dims
-        urls = joint.urls[1:] if joint.has_base else joint.urls
-        own = comparing.same_dims(joint.name, urls, joint.own, self.findings)
+        own = comparing.same_dims(joint, self.findings)
         if own is None:
             return None
         new = tuple(axis.name for axis in self.axes.values() if axis.is_new)
@@ -155,7 +158,7 @@ class _Planner:
                 "dimensions",
                 f"the dimensions are ({', '.join(dims)}) here, and ({', '.join(there)}) in the"
                 " repository",
-                urls,
+                joint.own_urls,
                 joint.name,
             )
             return None
@@ -227,9 +230,7 @@ class _Planner:
     def _coordinate(self, axis: Axis, joint: Joint) -> Planned | None:
         """The coordinate of a dimension along which files are joined."""
         but = comparing.TIME if axis.units is not None else frozenset()
-        attrs = comparing.same_attrs(
-            joint.name, joint.urls, joint.parts, self.findings, but=but | {"_FillValue"}
-        )
+        attrs = comparing.same_attrs(joint, self.findings, but | {"_FillValue"})
         if attrs is None:
             return None
         if axis.units is not None:
@@ -249,9 +250,7 @@ class _Planner:
         return self._finished(Kind.LOADED, whole, (axis.length,), attrs)
 
     def _loaded(self, joint: Joint, shape: Shape) -> Planned | None:
-        attrs = comparing.same_attrs(
-            joint.name, joint.urls, joint.parts, self.findings, but=self._moving(joint.name)
-        )
+        attrs = comparing.same_attrs(joint, self.findings, self._moving(joint.name))
         return None if attrs is None else self._finished(Kind.LOADED, joint, shape, attrs)
 
     def _moving(self, name: str) -> frozenset[str]:
@@ -265,10 +264,10 @@ class _Planner:
 
     def _static(self, joint: Joint, shape: Shape) -> Planned | None:
         """A variable that is the same in all files; its values are compared later if not here."""
-        attrs = comparing.same_attrs(joint.name, joint.urls, joint.parts, self.findings)
+        attrs = comparing.same_attrs(joint, self.findings)
         is_native = joint.name in self.wanted.native_arrays
         if attrs is None or not comparing.equal_values(
-            joint.name, joint.urls, joint.parts, self.findings, has_codecs=not is_native
+            joint, self.findings, has_codecs=not is_native
         ):
             return None
         if joint.has_base:
@@ -288,18 +287,19 @@ class _Planner:
     def _data(self, joint: Joint, shape: Shape) -> Planned | None:
         """A variable that is referred to or, if it cannot be and the user agrees, copied."""
         name, found = joint.name, Findings()
-        attrs = comparing.same_attrs(name, joint.urls, joint.parts, found)
+        attrs = comparing.same_attrs(joint, found)
         copies = (
             self.wanted.mode is Mode.NATIVE
             or bool(self.wanted.chunks)
             or name in self.wanted.native_arrays
         )
-        comparing.same_encoding(name, joint.urls, joint.parts, found, has_codecs=not copies)
+        comparing.same_encoding(joint, found, has_codecs=not copies)
         split = 0 if copies else alignment(joint, found)
         errors = found.errors
         if joint.has_base:
             found.found = [_lasting(each) for each in found.found]
-        if found.errors and not self._may_copy(found):
+        may_copy = self.wanted.copies and all(each.can_materialize for each in found.errors)
+        if found.errors and not may_copy:
             self.findings.found += found.found
             return None
         self.findings.found += [_copied(each) for each in found.found]
@@ -323,9 +323,6 @@ class _Planner:
                 "codecs", f"readers need the package {' and '.join(sorted(needed))}", (), array.name
             )
 
-    def _may_copy(self, found: Findings) -> bool:
-        return self.wanted.copies and all(each.can_materialize for each in found.errors)
-
     def _native(self, joint: Joint, shape: Shape, attrs: dict[str, Any] | None) -> Planned:
         """An array that is copied: chunks as wanted, codecs of our own."""
         made = self._copied(joint, shape, attrs)
@@ -344,12 +341,12 @@ class _Planner:
         chunks = copied_chunks(made.dims, shape, made.chunks, self.wanted.chunks, itemsize)
         require_chunks(joint.name, chunks, itemsize, self.findings)
         compressor = self.wanted.compressor
-        if attrs is not None and len(dtypes) == 1:
-            encoding = renewed(joint.parts[0].encoding, compressor)
-            return replace(made, chunks=chunks, encoding=encoding)
         if attrs is not None:
-            dtype = np.result_type(*dtypes)
-            encoding = native_encoding(dtype, None, compressor)
+            encoding = (
+                renewed(joint.parts[0].encoding, compressor)
+                if len(dtypes) == 1
+                else native_encoding(np.result_type(*dtypes), None, compressor)
+            )
             return replace(made, chunks=chunks, encoding=encoding)
         dtype = np.result_type(
             *(decoded(np.zeros(0, dtype_of(part.encoding)), part.attrs) for part in joint.parts)

@@ -26,11 +26,7 @@ def variable_of(
     references: References,
     url: str,
 ) -> Variable:
-    """A variable from the documents `.zarray` and `.zattrs` of an array.
-
-    Raises:
-        InvalidInputError: the array cannot be told in terms of Zarr 3.
-    """
+    """A variable from the documents `.zarray` and `.zattrs` of an array."""
     try:
         dtype = np.dtype(_dtype(meta))
         shape = tuple(int(n) for n in meta["shape"])

@@ -15,29 +15,23 @@ from zarr.core.metadata import ArrayV3Metadata
 
 from frazil.errors import ErrorKind, StorageError
 from frazil.ingestion.allowed import Allowed
-from frazil.ingestion.encoding import encoding_from, quiet
-from frazil.ingestion.parsed import Parsed
-from frazil.ingestion.records import References, Variable, plain
-from frazil.ingestion.sources import bad_file, client_for, local_path, read_whole, shown
+from frazil.ingestion.encoding import encoding_from, quiet, variable_from
+from frazil.ingestion.records import Parsed, References, Source, Variable, plain
+from frazil.ingestion.sources import bad_file, client_for, local_path, read_whole, reading
 from frazil.ingestion.zarr_v2 import variable_of
 from frazil.model.strings import Strings
-from frazil.storage.faults import FOREIGN, cleaned
 from frazil.storage.locations import key_of
 
 _DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
 
-def scan_zarr(url: str, options: Mapping[str, Any], group: str, allowed: Allowed) -> Parsed:
-    """The arrays of a group of a Zarr store.
-
-    Raises:
-        InvalidInputError: there is no such group, or an array is not supported.
-        StorageError: the folder cannot be listed.
-    """
-    base = url.rstrip("/") + (f"/{group.strip('/')}" if group.strip("/") else "")
+def scan_zarr(source: Source) -> Parsed:
+    """The arrays of a group of a Zarr store."""
+    url, options = source.url, source.options
+    base = f"{url.rstrip('/')}/{source.group.strip('/')}".rstrip("/")
     path = local_path(base)
     moved: dict[str, str] = {}
-    found = _listed(base, options) if path is None else _below(path, url, allowed, moved)
+    found = _listed(base, options) if path is None else _below(path, source, moved)
     keys = _Keys(base, dict(found), moved)
     names = sorted(
         {key.rpartition("/")[0] for key in keys.sizes if key.endswith(("/zarr.json", "/.zarray"))}
@@ -78,27 +72,16 @@ class _Keys:
 def _listed(base: str, options: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Keys below a folder, and their sizes."""
     prefix = key_of(base)
-    try:
+    told = "the folder of a Zarr store cannot be listed, which references to its chunks need"
+    with reading(base, told):
         for batch in obstore.list(client_for(base, options), prefix=prefix, chunk_size=1000):
             for item in batch:
                 yield item["path"].removeprefix(prefix).lstrip("/"), item["size"]
-    except FOREIGN as error:
-        raise StorageError(
-            "the folder of a Zarr store cannot be listed, which references to its chunks need:"
-            f" {cleaned(error)}",
-            kind=ErrorKind.IO,
-            file=shown(base),
-        ) from None
 
 
-def _below(
-    folder: str, url: str, allowed: Allowed, moved: dict[str, str]
-) -> Iterator[tuple[str, int]]:
-    """The same of a local folder; links that lead out of it must be allowed.
-
-    Raises:
-        InvalidInputError: one is not.
-    """
+def _below(folder: str, source: Source, moved: dict[str, str]) -> Iterator[tuple[str, int]]:
+    """The same of a local folder; links that lead out of it must be allowed."""
+    allowed = Allowed(source.allowed)
     home = os.path.realpath(folder)
     seen = {home}
     waiting = [""]
@@ -114,7 +97,7 @@ def _below(
             if entry.is_symlink():
                 real = os.path.realpath(entry.path)
                 if not real.startswith(f"{home}/"):
-                    moved[key] = allowed.require(real, url)
+                    moved[key] = allowed.require(real, source.url)
                 if real in seen or not os.path.exists(real):  # noqa: PTH110  (a path as it is)
                     continue
                 seen.add(real)
@@ -161,16 +144,7 @@ def _from_v3(base: str, name: str, meta: dict[str, Any], keys: _Keys) -> Variabl
     separator = (spelled.get("configuration") or {}).get("separator", "/" if is_default else ".")
     start = f"{name}/c{separator}" if is_default and meta["shape"] else f"{name}/"
     refs = _references(start, separator, meta["shape"], chunks, keys)
-    dims = meta.get("dimension_names") or [None] * len(chunks)
-    return Variable(
-        name,
-        tuple(dim or f"phony_dim_{axis}" for axis, dim in enumerate(dims)),
-        tuple(meta["shape"]),
-        chunks,
-        encoding,
-        plain(meta.get("attributes") or {}),
-        refs,
-    )
+    return variable_from(name, meta, encoding, refs)
 
 
 def _references(

@@ -149,11 +149,7 @@ class StoreContents:
 
 
 def read_store(storage: Storage) -> StoreContents:
-    """List a Zarr store and read its metadata.
-
-    Raises:
-        NotFoundError: there is none.
-    """
+    """List a Zarr store and read its metadata."""
     listed = [*storage.list("")]
     named = {item.key: item.key.rpartition("/")[2] for item in listed}
     keys = [key for key, name in named.items() if name == METADATA]
@@ -190,11 +186,7 @@ def _documents(storage: Storage, keys: Sequence[str]) -> dict[str, bytes]:
 
 
 def _converted(old: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The metadata of a store of version 2 as version 3 says it.
-
-    Raises:
-        InvalidInputError: it cannot, or this zarr cannot convert it.
-    """
+    """The metadata of a store of version 2 as version 3 says it."""
     try:
         from zarr.metadata.migrate_v3 import migrate_v2_to_v3
     except ImportError:
