@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Iterable
 from itertools import islice
@@ -349,12 +350,8 @@ def reflog(url: WholeUrl, limit: Limit = 20) -> Answer:
 
 
 def _event(update: Update) -> str:
-    name = type(update.kind).__name__
-    return (
-        "".join(f"-{c.lower()}" if c.isupper() else c for c in name)
-        .strip("-")
-        .replace("g-c-ran", "gc-ran")
-    )
+    starts = r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+    return re.sub(starts, "-", type(update.kind).__name__).lower()
 
 
 def _update(update: Update) -> Described:

@@ -93,7 +93,8 @@ def set_values(
         config = _as_map(stored)
         for key, value in values.items():
             _look_up(config, key)
-            _put(config, key.split("."), value)
+            above, _, name = key.rpartition(".")
+            (_look_up(config, above) if above else config)[name] = value
         return config_to_map(config_from_map(_set_only(config)))
 
     edit_stored_config(repository.context, changed)
@@ -180,12 +181,6 @@ def _default(key: str) -> object:
     for name in key.split("."):
         found = found.effective(name) if isinstance(found, Settings) else None
     return found if type(found) in (str, int, float, bool) else None
-
-
-def _put(config: Config, names: list[str], value: Any) -> None:  # noqa: ANN401  (JSON)
-    for name in names[:-1]:
-        config = config[name]
-    config[names[-1]] = value
 
 
 def _value(text: str, key: str) -> Any:  # noqa: ANN401  (JSON)

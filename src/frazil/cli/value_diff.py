@@ -11,8 +11,8 @@ import numpy as np
 from frazil.cli.answers import Answer, Screen, styled, working
 from frazil.cli.places import Place
 from frazil.cli.text import axes, counted, short
-from frazil.cli.values import plain
-from frazil.comparing.records import ArrayChange, ArrayDiff, Box
+from frazil.cli.values import plain, written
+from frazil.comparing.records import ArrayChange, ArrayDiff
 from frazil.comparing.values import diff_values
 from frazil.ids import SnapshotId
 
@@ -104,12 +104,8 @@ def _lines(diff: ArrayDiff) -> list[tuple[str, str]]:
         if count:
             found.append((name, counted(count, "cell")))
     if diff.bounding_box:
-        found.append(("within", _region(diff.bounding_box)))
+        found.append(("within", written([slice(a, b, 1) for a, b in diff.bounding_box])))
     if diff.differences:
         least, most, mean = diff.min_difference, diff.max_difference, diff.mean_difference
         found.append(("difference", f"{least:g} to {most:g}, mean {mean:g}"))
     return found
-
-
-def _region(box: Box) -> str:
-    return f"[{', '.join(f'{a}:{b}' for a, b in box)}]"

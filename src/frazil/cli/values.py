@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def cut(region: Region, limit: int) -> Region:
     return tuple(reversed(kept))
 
 
-def written(region: Region) -> str:
+def written(region: Iterable[slice]) -> str:
     """A region as one would write it."""
     parts = (
         f"{part.start}:{part.stop}" + (f":{part.step}" if part.step != 1 else "") for part in region
@@ -138,12 +139,6 @@ def _write_csv(screen: Screen, node: ArrayNode, region: Region, values: Values) 
     names = node.dimension_names or (None,) * len(region)
     header = [name or f"dim_{axis}" for axis, name in enumerate(names)]
     flat = plain(values.reshape(-1))
-    rows = (
-        [*_place(region, index), value]
-        for index, value in zip(np.ndindex(values.shape), flat, strict=True)
-    )
+    places = product(*(range(part.start, part.stop, part.step) for part in region))
+    rows = ([*place, value] for place, value in zip(places, flat, strict=True))
     screen.csv([*header, "value"], rows)
-
-
-def _place(region: Region, index: Iterable[int]) -> list[int]:
-    return [part.start + n * part.step for part, n in zip(region, index, strict=True)]

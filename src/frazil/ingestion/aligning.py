@@ -83,7 +83,7 @@ def _splitting(joint: Joint) -> int:
     first, dims = joint.parts[0], joint.dims
     if not dims or dims[0] not in joint.axes or any(part.dims != dims for part in joint.parts):
         return 0
-    if any(dim in joint.axes for dim in dims[1:]) or not all(map(_is_raw, joint.own)):
+    if any(dim in joint.axes for dim in dims[1:]) or not all(part.is_raw for part in joint.own):
         return 0
     if any(
         part.chunks[1:] != part.shape[1:] or part.chunks[1:] != first.chunks[1:]
@@ -120,11 +120,6 @@ def _tell_misfit(joint: Joint, odd: Sequence[int], findings: Findings) -> None:
         joint.name,
         can_materialize=True,
     )
-
-
-def _is_raw(variable: Variable) -> bool:
-    """Whether chunks are nothing but numbers one after the other."""
-    return [codec["name"] for codec in variable.meaning["codecs"]] == ["bytes"]
 
 
 def _takes_new_axes(variable: Variable) -> bool:

@@ -214,9 +214,8 @@ def native_codecs(dtype: np.dtype[Any], compressor: str | None) -> list[Any]:
 
 def renewed(encoding: str, compressor: str | None) -> str:
     """An encoding with the codecs of arrays that are written here, and all else the same."""
-    meaning = json.loads(encoding)
-    meaning["codecs"] = native_codecs(dtype_of(encoding), compressor)
-    return canonical(meaning)
+    codecs = native_codecs(dtype_of(encoding), compressor)
+    return canonical(json.loads(encoding) | {"codecs": codecs})
 
 
 def with_checksums(encoding: str) -> str:

@@ -34,9 +34,11 @@ def read_variable(
         return variable.values[region]
     if not region and _is_run(variable, variable.references):
         return _joined(variable, variable.references, options)
+    parts = region or (slice(None),) * len(variable.shape)
+    ends = [part.indices(n)[:2] for part, n in zip(parts, variable.shape, strict=True)]
     spans = [
-        range(part.start // size, -(-part.stop // size))
-        for part, size in zip(_whole(region, variable), variable.chunks, strict=True)
+        range(start // size, -(-stop // size))
+        for (start, stop), size in zip(ends, variable.chunks, strict=True)
     ]
     # A scalar has one chunk, and no numbers to find it by.
     wanted = np.array([*product(*spans)], np.int64).reshape(prod(map(len, spans)), len(spans))
@@ -82,7 +84,7 @@ def require_same(
 def _is_run(variable: Variable, refs: References) -> bool:
     """Whether the bytes of all chunks, put together, are the values: records of NetCDF 3."""
     return (
-        [codec["name"] for codec in variable.meaning["codecs"]] == ["bytes"]
+        variable.is_raw
         and bool(variable.dims)
         and variable.chunks[1:] == variable.shape[1:]
         and variable.shape[0] % variable.chunks[0] == 0
@@ -98,15 +100,6 @@ def _joined(variable: Variable, refs: References, options: Mapping[str, Any]) ->
     stored = dtype.newbyteorder(">" if settings.get("endian") == "big" else "<")
     data = b"".join(_read(refs, 0, [*range(len(refs))], options))
     return np.frombuffer(data, stored).reshape(variable.shape).astype(dtype.newbyteorder("="))
-
-
-def _whole(region: tuple[slice, ...], variable: Variable) -> list[slice]:
-    if not region:
-        return [slice(0, length) for length in variable.shape]
-    return [
-        slice(*part.indices(length)[:2])
-        for part, length in zip(region, variable.shape, strict=True)
-    ]
 
 
 def _fetch(

@@ -24,9 +24,8 @@ from frazil.ingestion.encoding import (
     filter_configuration,
     is_plain,
 )
-from frazil.ingestion.hdf_attributes import attributes_of
-from frazil.ingestion.hdf_files import Files, Found
-from frazil.ingestion.loading import VariableChoice
+from frazil.ingestion.hdf_files import Files, Found, attributes_of
+from frazil.ingestion.names import VariableChoice
 from frazil.ingestion.records import (
     PHONY,
     Array,
@@ -182,8 +181,12 @@ def _bare_encoding(name: str, found: Found, dtype: np.dtype[Any]) -> str:
 
 def _encoding(dataset: h5py.Dataset, dtype: np.dtype[Any], codecs: list[dict[str, Any]]) -> str:
     fill = dataset.fillvalue
-    value = "" if dtype.kind == "O" else fill.item() if isinstance(fill, np.generic) else fill
-    return encoding_of(Meaning(dtype, _frozen(value), canonical(codecs)))
+    if dtype.kind == "O":
+        fill = ""
+    elif isinstance(fill, np.generic | np.ndarray):
+        fill = fill.item()
+    value = math.nan if fill != fill else fill  # one NaN equals itself in keys
+    return encoding_of(Meaning(dtype, value, canonical(codecs)))
 
 
 def _filtered_encoding(dataset: h5py.Dataset, dtype: np.dtype[Any]) -> tuple[str, bool]:
@@ -233,11 +236,6 @@ def _try_out(variable: Variable, files: Files, found: Found) -> None:
     require_same(variable, variable.references.index[:1].tolist(), read, "HDF5", files.options)
 
 
-def _frozen(value: object) -> Any:  # noqa: ANN401  (a scalar of any type)
-    plain_value = value.item() if isinstance(value, np.ndarray) else value
-    return math.nan if plain_value != plain_value else plain_value  # one NaN equals itself in keys
-
-
 def _plain_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The type without what h5py notes on it, such as the names of an enumeration."""
     return np.dtype(dtype.str) if dtype.names is None else dtype
@@ -260,7 +258,10 @@ def _references(files: Files, name: str, found: Found) -> References:
     if layout == h5d.CHUNKED:
         return _chunks(name, found)
     if plist.get_external_count():
-        return _raw_file(files, found)
+        segments, size = _filled(files, found)
+        if len(segments) > 1:
+            raise ObstacleError("its values are spread over several files")
+        return References.of_file(segments[0][0], [0], [segments[0][1]], [size])
     offset = dataset.id.get_offset()
     if offset is None:
         return References.of_file(found.url, [], [], [])
@@ -278,14 +279,6 @@ def _require_plain_bytes(dataset: h5py.Dataset) -> None:
     usual = h5t.py_create(np.dtype("i1") if dtype.kind == "b" else dtype)
     if not stored.equal(usual):
         raise ObstacleError("its numbers are stored in a way that only HDF5 knows")
-
-
-def _raw_file(files: Files, found: Found) -> References:
-    """Values in a file of their own."""
-    segments, size = _filled(files, found)
-    if len(segments) > 1:
-        raise ObstacleError("its values are spread over several files")
-    return References.of_file(segments[0][0], [0], [segments[0][1]], [size])
 
 
 def _filled(files: Files, found: Found) -> tuple[list[tuple[str, int, int]], int]:

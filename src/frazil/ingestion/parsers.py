@@ -6,14 +6,13 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import prod
 from pkgutil import resolve_name
 from typing import Any, Final
 
 from frazil.ingestion.encoding import dtype_of
 from frazil.ingestion.fetching import read_variable
 from frazil.ingestion.formats import Format
-from frazil.ingestion.loading import VariableChoice
+from frazil.ingestion.names import VariableChoice
 from frazil.ingestion.records import Array, Identity, Origin, Parsed, Source, Variable
 from frazil.ingestion.sources import bad_file, look
 
@@ -44,7 +43,11 @@ def scan_parsed(source: Source, found: Format, choice: VariableChoice) -> Parsed
     parsed = parse(source, found)
     names = [each.name for each in parsed.variables]
     kept = [each for each in parsed.variables if not choice.drops(each.name, names)]
-    chosen = choice.chosen({each.name: (each.dims, each.attrs, _size(each)) for each in kept})
+    described = {
+        each.name: (each.dims, each.attrs, each.size * dtype_of(each.encoding).itemsize)
+        for each in kept
+    }
+    chosen = choice.chosen(described)
     variables = [
         replace(each, values=read_variable(each, (), source.options))
         if each.name in chosen and each.values is None and each.references is not None
@@ -52,10 +55,6 @@ def scan_parsed(source: Source, found: Format, choice: VariableChoice) -> Parsed
         for each in kept
     ]
     return replace(parsed, variables=variables)
-
-
-def _size(variable: Variable) -> int:
-    return prod(variable.shape) * dtype_of(variable.encoding).itemsize
 
 
 def read_parsed(origin: Origin, region: tuple[slice, ...], options: Mapping[str, Any]) -> Array:

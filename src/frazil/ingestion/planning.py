@@ -137,7 +137,8 @@ class _Planner:
         if not self._covers(joint):
             return None
         if all(part.values is not None for part in joint.parts):
-            return self._loaded(joint, shape)
+            attrs = comparing.same_attrs(joint, self.findings, self._moving(name))
+            return None if attrs is None else self._finished(Kind.LOADED, joint, shape, attrs)
         return self._data(joint, shape)
 
     # --- shapes ---
@@ -249,10 +250,6 @@ class _Planner:
         whole = replace(joint, dims=(axis.name,))
         return self._finished(Kind.LOADED, whole, (axis.length,), attrs)
 
-    def _loaded(self, joint: Joint, shape: Shape) -> Planned | None:
-        attrs = comparing.same_attrs(joint, self.findings, self._moving(joint.name))
-        return None if attrs is None else self._finished(Kind.LOADED, joint, shape, attrs)
-
     def _moving(self, name: str) -> frozenset[str]:
         """Attributes that may differ: bounds follow their coordinate, whose units may move."""
         for axis in self.axes.values():
@@ -307,7 +304,10 @@ class _Planner:
             made = self._finished(Kind.VIRTUAL, joint, shape, attrs or {})
             self._tell_codecs(made)
             return replace(made, split=split, chunks=(split, *made.chunks[1:])) if split else made
-        return self._native(joint, shape, attrs)
+        made = self._native(joint, shape, attrs)
+        if joint.has_base or not self.wanted.checksum:
+            return made
+        return replace(made, encoding=with_checksums(made.encoding))
 
     def _tell_codecs(self, array: Planned) -> None:
         """Say which packages readers of an array need beside zarr."""
@@ -325,12 +325,6 @@ class _Planner:
 
     def _native(self, joint: Joint, shape: Shape, attrs: dict[str, Any] | None) -> Planned:
         """An array that is copied: chunks as wanted, codecs of our own."""
-        made = self._copied(joint, shape, attrs)
-        if joint.has_base or not self.wanted.checksum:
-            return made
-        return replace(made, encoding=with_checksums(made.encoding))
-
-    def _copied(self, joint: Joint, shape: Shape, attrs: dict[str, Any] | None) -> Planned:
         made = self._finished(Kind.NATIVE, joint, shape, attrs or {})
         dtypes = {dtype_of(part.encoding) for part in joint.parts}
         itemsize = max(1, *(dtype.itemsize for dtype in dtypes))

@@ -156,6 +156,11 @@ class Variable:
         """Chunks along each axis."""
         return tuple(-(-n // c) if n else 0 for n, c in zip(self.shape, self.chunks, strict=True))
 
+    @property
+    def is_raw(self) -> bool:
+        """Whether chunks are nothing but numbers one after the other."""
+        return [codec["name"] for codec in self.meaning["codecs"]] == ["bytes"]
+
     def region(self, chunk: int) -> tuple[slice, ...]:
         """The cells of a chunk, by its number."""
         place = np.unravel_index(chunk, self.grid) if self.grid else ()

@@ -9,7 +9,7 @@ from typing import Any, Final
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, unsuitable
 from frazil.ingestion.formats import Format, detect_format, parse_format
 from frazil.ingestion.isolation import Limits, isolated
-from frazil.ingestion.loading import VariableChoice
+from frazil.ingestion.names import VariableChoice
 from frazil.ingestion.provenance import name_mark, state_mark
 from frazil.ingestion.records import (
     PHONY,

@@ -23,7 +23,7 @@ from frazil.ingestion.encoding import (
     quiet,
     variable_from,
 )
-from frazil.ingestion.loading import VariableChoice
+from frazil.ingestion.names import VariableChoice
 from frazil.ingestion.plans import REPOSITORY, Kind, Plan, Planned
 from frazil.ingestion.records import Array, FileScan, Identity, Shape, Variable, plain
 from frazil.model.chunks import ChunkType
@@ -110,16 +110,14 @@ def settle(array: Planned, plan: Plan) -> tuple[Shape, str, dict[str, Any]]:
         return array.chunks, array.encoding, attrs
     values = loaded_values(plan, array)
     fill = decoded_fill(attrs, values.dtype) if values.dtype.kind != "T" else ""
+    # Along an axis that may grow chunks have a power of two as length.
     chunks = tuple(
-        _growing(length) if plan.axis(dim) else max(1, length)
+        min(LONG, max(SHORT, 1 << max(0, length - 1).bit_length()))
+        if plan.axis(dim)
+        else max(1, length)
         for dim, length in zip(array.dims, array.shape, strict=True)
     )
     return chunks, native_encoding(values.dtype, fill, None), attrs
-
-
-def _growing(length: int) -> int:
-    """The chunk length along an axis that may grow, in powers of two."""
-    return min(LONG, max(SHORT, 1 << max(0, length - 1).bit_length()))
 
 
 def make_array(session: Session, path: str, array: Planned, plan: Plan) -> None:
@@ -215,15 +213,10 @@ def _moved(plan: Plan, array: Planned, number: int, part: Variable) -> Array:
     """
     assert part.values is not None
     for axis in plan.axes:
-        if axis.units is None or axis.name not in array.dims:
-            continue
-        owner = plan.scans[number].get(axis.name)
-        if owner is None:
-            continue
-        attrs = owner.attrs
-        if array.name not in (attrs.get("bounds"), attrs.get("climatology")):
-            continue
+        owner = plan.scans[number].get(axis.name) if axis.name in array.dims else None
+        attrs = {} if owner is None else owner.attrs
         units = time_units({**attrs, **part.attrs})
-        if units is not None:
+        is_bounds = array.name in (attrs.get("bounds"), attrs.get("climatology"))
+        if is_bounds and units is not None and axis.units is not None:
             return converted(part.values, units, axis.units)
     return part.values

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import obstore
@@ -22,6 +21,8 @@ from frazil.ingestion.zarr_v2 import variable_of
 from frazil.model.strings import Strings
 from frazil.storage.locations import key_of
 
+_Keys: TypeAlias = Mapping[str, tuple[str, int]]
+"""what a store has: keys, where their bytes are and how many"""
 _DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
 
@@ -32,19 +33,19 @@ def scan_zarr(source: Source) -> Parsed:
     path = local_path(base)
     moved: dict[str, str] = {}
     found = _listed(base, options) if path is None else _below(path, source, moved)
-    keys = _Keys(base, dict(found), moved)
+    keys = {key: (moved.get(key) or f"{base}/{key}", size) for key, size in found}
     names = sorted(
-        {key.rpartition("/")[0] for key in keys.sizes if key.endswith(("/zarr.json", "/.zarray"))}
+        {key.rpartition("/")[0] for key in keys if key.endswith(("/zarr.json", "/.zarray"))}
     )
-    if "zarr.json" in keys.sizes:
+    if "zarr.json" in keys:
         about = _read(f"{base}/zarr.json", options)
         if about.get("node_type") != "group":
             raise bad_file("this is a single array; take the group that it is in", url)
         attributes = about.get("attributes") or {}
-    elif ".zarray" in keys.sizes:
+    elif ".zarray" in keys:
         raise bad_file("this is a single array; take the group that it is in", url)
     else:
-        attributes = _read(f"{base}/.zattrs", options) if ".zattrs" in keys.sizes else {}
+        attributes = _read(f"{base}/.zattrs", options) if ".zattrs" in keys else {}
     variables, below = [], []
     for name in names:
         if "/" in name:
@@ -53,20 +54,6 @@ def scan_zarr(source: Source) -> Parsed:
             variables.append(made)
     notes = (f"arrays in groups that are not taken: {', '.join(below)}",) if below else ()
     return Parsed(variables, plain(attributes), notes)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Keys:
-    """What a store has."""
-
-    base: str
-    sizes: Mapping[str, int]
-    moved: Mapping[str, str]
-    """where links lead that are allowed to lead out"""
-
-    def location(self, key: str) -> str:
-        """Where the bytes of a key are."""
-        return self.moved.get(key) or f"{self.base}/{key}"
 
 
 def _listed(base: str, options: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
@@ -80,7 +67,7 @@ def _listed(base: str, options: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _below(folder: str, source: Source, moved: dict[str, str]) -> Iterator[tuple[str, int]]:
-    """The same of a local folder; links that lead out of it must be allowed."""
+    """The same of a local folder; links out of it must be allowed, and `moved` gets their ends."""
     allowed = Allowed(source.allowed)
     home = os.path.realpath(folder)
     seen = {home}
@@ -117,13 +104,13 @@ def _read(url: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _variable(base: str, name: str, keys: _Keys, options: Mapping[str, Any]) -> Variable | None:
-    if f"{name}/zarr.json" in keys.sizes:
+    if f"{name}/zarr.json" in keys:
         meta = _read(f"{base}/{name}/zarr.json", options)
         if meta.get("node_type") != "array":
             return None
         return _from_v3(base, name, meta, keys)
     meta = _read(f"{base}/{name}/.zarray", options)
-    attrs = _read(f"{base}/{name}/.zattrs", options) if f"{name}/.zattrs" in keys.sizes else {}
+    attrs = _read(f"{base}/{name}/.zattrs", options) if f"{name}/.zattrs" in keys else {}
     separator = str(meta.get("dimension_separator", "."))
     refs = _references(f"{name}/", separator, meta["shape"], meta["chunks"], keys)
     return variable_of(name, meta, attrs, refs, base)
@@ -156,20 +143,20 @@ def _references(
 ) -> References:
     grid = [-(-n // max(1, c)) for n, c in zip(shape, chunks, strict=True)]
     rows: list[tuple[int, str, int]] = []
-    for key, size in keys.sizes.items():
+    for key, (location, size) in keys.items():
         name = key[len(start) :]
         if not key.startswith(start) or name in _DOCUMENTS:
             continue
         parts = name.split(separator) if grid else []
         if not grid and name in ("c", "0"):
-            rows.append((0, key, size))
+            rows.append((0, location, size))
         elif len(parts) == len(grid) and all(part.isdigit() for part in parts):
             place = [*map(int, parts)]
             if all(at < count for at, count in zip(place, grid, strict=True)):
                 number = int(np.ravel_multi_index(place, grid)) if prod(grid) else 0
-                rows.append((number, key, size))
+                rows.append((number, location, size))
     rows.sort()
-    numbers, pool = Strings.distinct([keys.location(key) for _, key, _ in rows])
+    numbers, pool = Strings.distinct([location for _, location, _ in rows])
     return References(
         np.array([row[0] for row in rows], np.int64),
         np.zeros(len(rows), np.uint64),
