@@ -47,15 +47,11 @@ class Place:
 
     def snapshot_id(self) -> str:
         """The snapshot that the URL means."""
-        return self.find(self.ref)
-
-    def find(self, ref: urls.VersionRef | None) -> str:
-        """The snapshot that a version means."""
-        return urls.resolve(ref, self.repository)
+        return urls.resolve(self.ref, self.repository)
 
     def named(self, text: str) -> str:
         """The snapshot that a text means."""
-        return self.find(urls.parse_version(text))
+        return urls.resolve(urls.parse_version(text), self.repository)
 
     def branch(self) -> str:
         """The branch that the URL names; main when it names nothing."""

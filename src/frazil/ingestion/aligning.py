@@ -39,13 +39,8 @@ def alignment(joint: Joint, findings: Findings) -> int:
     if bare:
         return 0
     if len(joint.dims) > len(joint.own[0].dims) and not _takes_new_axes(joint.own[0]):
-        findings.error(
-            "codecs",
-            f"its codecs do not let chunks get the new dimension {joint.dims[0]!r}",
-            joint.urls,
-            joint.name,
-            can_materialize=True,
-        )
+        told = f"its codecs do not let chunks get the new dimension {joint.dims[0]!r}"
+        findings.error("codecs", told, joint.urls, joint.name, can_materialize=True)
         return 0
     odd = _misfits(joint)
     if not odd:
@@ -155,13 +150,11 @@ def require_chunks(name: str, chunks: Shape, itemsize: int, findings: Findings) 
     """Find chunks that whoever copies them could not hold."""
     size = itemsize * prod(chunks)
     if size > LARGE_CHUNK:
-        findings.error(
-            "chunks",
+        told = (
             f"a chunk would have {size:,} bytes, and may have {LARGE_CHUNK:,} to be copied; ask for"
-            " smaller chunks",
-            (),
-            name,
+            " smaller chunks"
         )
+        findings.error("chunks", told, (), name)
 
 
 def require_justified(
@@ -174,10 +167,8 @@ def require_justified(
         for scan, part in sources
     )
     if whole > justified(packed, whole, least=LARGEST_COPY):
-        findings.error(
-            "too-large",
+        told = (
             f"a copy would have {whole:,} bytes, though its files have {packed:,} only; if you"
-            " trust them, allow more with frazil.config.set(max_expansion=...)",
-            [scan.url for scan, _ in sources],
-            sources[0][1].name,
+            " trust them, allow more with frazil.config.set(max_expansion=...)"
         )
+        findings.error("too-large", told, [scan.url for scan, _ in sources], sources[0][1].name)

@@ -139,12 +139,11 @@ def _differing(
         pairs = zip(dim.urls, dim.lengths, strict=True)
         odd = [url for url, length in pairs if length != dim.lengths[0]]
         if odd and not known:
-            findings.error(
-                "unknown-order",
+            told = (
                 f"the dimension {name!r} has different lengths and no coordinate; if files"
-                " are to be joined along it in the order given, name it as dimension to join",
-                odd,
+                " are to be joined along it in the order given, name it as dimension to join"
             )
+            findings.error("unknown-order", told, odd)
     return found
 
 
@@ -244,12 +243,11 @@ def _in_order(dim: _Dimension, findings: Findings, *, is_new: bool, has_base: bo
         return None
     if has_base and dim.files[0] == 0 and order[0] != numbers[0]:
         early = [url for url, n in zip(urls, numbers, strict=True) if n == order[0]]
-        findings.error(
-            "before-existing",
+        told = (
             f"values of {name!r} come before those that the repository has; only what follows"
-            " them can be appended",
-            early,
+            " them can be appended"
         )
+        findings.error("before-existing", told, early)
         return None
     joined = np.concatenate([part for part, _ in parts])
     rank = {number: place for place, number in enumerate(order)}
@@ -309,19 +307,17 @@ def _follow(
         is_good = False
         shift = _shift(before, after)
         if shift is not None:
-            findings.error(
-                "shifted",
+            told = (
                 f"values of {name!r} are the same but for at most {shift:g}: if they are meant to"
-                " be the same, make them equal in the files",
-                (first, second),
+                " be the same, make them equal in the files"
             )
+            findings.error("shifted", told, (first, second))
             continue
-        findings.error(
-            "overlap",
+        told = (
             f"values of {name!r} overlap: one file ends at {shown_time(ends, units)}, the next"
-            f" begins at {shown_time(begins, units)}",
-            (first, second),
+            f" begins at {shown_time(begins, units)}"
         )
+        findings.error("overlap", told, (first, second))
     return is_good
 
 

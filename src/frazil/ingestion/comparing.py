@@ -56,13 +56,8 @@ def same_attrs(
             is_good = False
             code = "packing" if key in PACKING else CODES.get(key, "meaning")
             told = f"{key} is {_shown(key, part)} here, and {_shown(key, joint.parts[0])}"
-            findings.error(
-                code,
-                f"{told} in the first file",
-                urls,
-                joint.name,
-                can_materialize=key in PACKING,
-            )
+            told = f"{told} in the first file"
+            findings.error(code, told, urls, joint.name, can_materialize=key in PACKING)
     if loose:
         told = f"attributes differ, those of the first file are taken: {', '.join(sorted(loose))}"
         findings.note("attributes", told, (), joint.name)
@@ -132,13 +127,11 @@ def equal_values(joint: Joint, findings: Findings, *, has_codecs: bool = True) -
         if part.values is None or not same(first, part.values)
     ]
     if odd:
-        findings.error(
-            "coordinate-values",
+        told = (
             "the values differ from those of the first file, and no dimension of it is joined;"
-            " leave the variable out, or name the dimension to join",
-            odd,
-            joint.name,
+            " leave the variable out, or name the dimension to join"
         )
+        findings.error("coordinate-values", told, odd, joint.name)
     return not odd
 
 

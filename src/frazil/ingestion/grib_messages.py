@@ -185,26 +185,29 @@ def _step(text: str, url: str) -> float:
 def grid_of(handle: Any, url: str) -> dict[str, Variable]:  # noqa: ANN401  (of eccodes)
     """Coordinates of the grid: two axes where it is regular, else arrays over rows and columns."""
     kind = eccodes.codes_get(handle, "gridType")
-    if kind in ("regular_ll", "regular_gg"):
+    is_regular, sides = kind in ("regular_ll", "regular_gg"), ("Ny", "Nx")
+    if not is_regular:
+        try:
+            shape = [eccodes.codes_get(handle, key) for key in sides]
+            is_known = not any(eccodes.codes_is_missing(handle, key) for key in sides)
+        except eccodes.KeyValueNotFoundError:
+            is_known = False
+        if not is_known:
+            raise bad_file(f"grids of the type {kind!r} are not supported", url)
+    for key in ("alternativeRowScanning", "jPointsAreConsecutive", "iScansNegatively"):
+        if eccodes.codes_get(handle, key):
+            raise bad_file(f"grids with {key} are not supported", url)
+    dims: list[tuple[str, ...]]
+    if is_regular:
         lat = eccodes.codes_get_array(handle, "distinctLatitudes")
         lon = eccodes.codes_get_array(handle, "distinctLongitudes")
         if not eccodes.codes_get(handle, "jScansPositively"):
             lat = lat[::-1] if lat[0] < lat[-1] else lat
         dims = [("latitude",), ("longitude",)]
     else:
-        try:
-            shape = [eccodes.codes_get(handle, key) for key in ("Ny", "Nx")]
-            is_known = not any(eccodes.codes_is_missing(handle, key) for key in ("Ny", "Nx"))
-        except eccodes.KeyValueNotFoundError:
-            is_known = False
-        if not is_known:
-            raise bad_file(f"grids of the type {kind!r} are not supported", url)
         lat = eccodes.codes_get_array(handle, "latitudes").reshape(shape)
         lon = eccodes.codes_get_array(handle, "longitudes").reshape(shape)
         dims = [("y", "x")] * 2
-    for key in ("alternativeRowScanning", "jPointsAreConsecutive", "iScansNegatively"):
-        if eccodes.codes_get(handle, key):
-            raise bad_file(f"grids with {key} are not supported", url)
     return {
         "latitude": coordinate("latitude", dims[0], lat, {"units": "degrees_north"}),
         "longitude": coordinate("longitude", dims[1], lon, {"units": "degrees_east"}),

@@ -200,13 +200,11 @@ class _Ingest:
             marks = dict(self.runner.run(work, origins))
             odd = [plan.scans[files[n]].url for n, mark in marks.items() if mark != marks[0]]
             if odd:
-                self.findings.error(
-                    "values",
+                told = (
                     "the values differ from those of the first file, and no dimension of it is"
-                    " joined",
-                    odd,
-                    array.name,
+                    " joined"
                 )
+                self.findings.error("values", told, odd, array.name)
 
     # --- writing ---
 

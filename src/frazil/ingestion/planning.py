@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
@@ -59,9 +59,13 @@ def make_plan(
         return Plan(whole, (), (), whole[0].attributes, has_base)
     if not axes:
         _refuse_duplicates(whole, findings)
-    planner = _Planner(whole, axes, wanted, findings, has_base=has_base)
-    names = dict.fromkeys(variable.name for scan in whole for variable in scan.variables)
-    arrays = [made for name in names if (made := planner.plan(name)) is not None]
+    by_name: dict[str, list[int]] = {}
+    for number, scan in enumerate(whole):
+        for variable in scan.variables:
+            by_name.setdefault(variable.name, []).append(number)
+    planner = _Planner(whole, {axis.name: axis for axis in axes}, wanted, findings, has_base)
+    made = (planner.plan(name, files) for name, files in by_name.items())
+    arrays = [array for array in made if array is not None]
     return Plan(whole, tuple(axes), tuple(arrays), whole[0].attributes, has_base)
 
 
@@ -80,40 +84,26 @@ def _refuse_duplicates(scans: Sequence[FileScan], findings: Findings) -> None:
     for scan in scans:
         names = [each.name for each in scan.variables if each.values is None]
         if names and all(name in seen for name in names):
-            findings.error(
-                "duplicate",
+            told = (
                 "files have the same variables and the same coordinates; if they are to be joined"
-                " along a new dimension, or one without coordinates, name it",
-                (seen[names[0]], scan.url),
+                " along a new dimension, or one without coordinates, name it"
             )
+            findings.error("duplicate", told, (seen[names[0]], scan.url))
         seen |= {name: scan.url for name in names if name not in seen}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _Planner:
     """Plans one variable after the other."""
 
-    def __init__(
-        self,
-        scans: Sequence[FileScan],
-        axes: Sequence[Axis],
-        wanted: Wanted,
-        findings: Findings,
-        *,
-        has_base: bool,
-    ) -> None:
-        self.scans = scans
-        self.axes = {axis.name: axis for axis in axes}
-        self.wanted = wanted
-        self.findings = findings
-        self.has_base = has_base
-        self.by_name: dict[str, list[int]] = {}
-        for number, scan in enumerate(scans):
-            for variable in scan.variables:
-                self.by_name.setdefault(variable.name, []).append(number)
+    scans: Sequence[FileScan]
+    axes: Mapping[str, Axis]
+    wanted: Wanted
+    findings: Findings
+    has_base: bool
 
-    def plan(self, name: str) -> Planned | None:
+    def plan(self, name: str, files: Sequence[int]) -> Planned | None:
         """Plan a variable; None when there is nothing to write, or something forbids it."""
-        files = self.by_name[name]
         joint = Joint(
             name,
             (),
@@ -155,13 +145,11 @@ class _Planner:
         dims = own if is_loaded and comparing.same_values(joint.parts) else (*new, *own)
         there = joint.parts[0].dims if joint.has_base else dims
         if dims != there:
-            self.findings.error(
-                "dimensions",
+            told = (
                 f"the dimensions are ({', '.join(dims)}) here, and ({', '.join(there)}) in the"
-                " repository",
-                joint.own_urls,
-                joint.name,
+                " repository"
             )
+            self.findings.error("dimensions", told, joint.own_urls, joint.name)
             return None
         return dims
 
@@ -171,13 +159,11 @@ class _Planner:
         for url, part in zip(joint.urls, joint.parts, strict=True):
             for dim, length in zip(part.dims, part.shape, strict=True):
                 if dim not in self.axes and length != lengths[dim]:
-                    self.findings.error(
-                        "shape",
+                    told = (
                         f"the dimension {dim!r} has the length {length}, and {lengths[dim]} in"
-                        " the first file",
-                        [url],
-                        joint.name,
+                        " the first file"
                     )
+                    self.findings.error("shape", told, [url], joint.name)
                     return None
         return tuple(
             self.axes[dim].length if dim in self.axes else lengths[dim] for dim in joint.dims
@@ -236,12 +222,8 @@ class _Planner:
             return None
         if axis.units is not None:
             attrs |= {"units": axis.units.text}
-            self.findings.note(
-                "time-units",
-                f"times are counted in different units; all are stored as {axis.units.text!r}",
-                joint.urls,
-                axis.name,
-            )
+            told = f"times are counted in different units; all are stored as {axis.units.text!r}"
+            self.findings.note("time-units", told, joint.urls, axis.name)
         if axis.values is None:
             self.findings.error(
                 "missing-coordinate", "the values cannot be read", joint.urls, axis.name
@@ -269,12 +251,8 @@ class _Planner:
             return None
         if joint.has_base:
             if joint.parts[0].values is None and joint.own:
-                self.findings.note(
-                    "not-compared",
-                    "its values were not compared with those that the repository has",
-                    (),
-                    joint.name,
-                )
+                told = "its values were not compared with those that the repository has"
+                self.findings.note("not-compared", told, (), joint.name)
             return None  # it is there already
         if joint.parts[0].values is not None:
             return self._finished(Kind.LOADED, joint, shape, attrs)
@@ -382,12 +360,8 @@ class _Planner:
         pairs = zip(array.dims, array.base_shape, array.shape, strict=True)
         growing = [dim for dim, old, new in pairs if old != new]
         if len(growing) > 1:
-            self.findings.error(
-                "append",
-                f"the array would grow along {' and '.join(growing)} at once; append along one",
-                (),
-                array.name,
-            )
+            told = f"the array would grow along {' and '.join(growing)} at once; append along one"
+            self.findings.error("append", told, (), array.name)
 
 
 def _lasting(finding: Finding) -> Finding:

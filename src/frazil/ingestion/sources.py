@@ -7,7 +7,7 @@ import glob
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -116,12 +116,12 @@ def _client(root: str, options: tuple[tuple[str, Any], ...], _: str) -> ObjectSt
     return Clients(storage.place, StorageSettings(), legacy_rooted_keys=False).reader
 
 
-def registry_for(urls: Iterable[str], options: Mapping[str, Any]) -> ObjectStoreRegistry[Any]:
-    """Clients for some URLs, as VirtualiZarr's parsers take them."""
+def registry_for(url: str, options: Mapping[str, Any]) -> ObjectStoreRegistry[Any]:
+    """The client for a URL, as VirtualiZarr's parsers take it."""
     from obspec_utils.registry import ObjectStoreRegistry
 
-    roots = {FILE if url.startswith(FILE) else root_of(url) for url in urls}
-    return ObjectStoreRegistry({root: client_for(root, options) for root in roots})
+    root = FILE if url.startswith(FILE) else root_of(url)
+    return ObjectStoreRegistry({root: client_for(root, options)})
 
 
 # --- looking ---

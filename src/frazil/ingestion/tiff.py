@@ -171,7 +171,7 @@ def _referred(source: Source) -> Variable:
     url = source.url
     try:
         with quiet():
-            store = VirtualTIFF(ifd=0)(url, registry_for([url], source.options))
+            store = VirtualTIFF(ifd=0)(url, registry_for(url, source.options))
             array = store._group.arrays["0"]
             encoding = _findable(encoding_from(array.metadata))
     except Exception as error:
