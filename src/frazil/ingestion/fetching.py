@@ -108,14 +108,14 @@ def _fetch(
     """The bytes of chunks by the keys that zarr asks for."""
     refs = variable.references
     assert refs is not None
+    if not len(refs):
+        return {}
     numbers = np.zeros(len(wanted), np.int64)
     for axis, count in enumerate(variable.grid):
         numbers = numbers * count + wanted[:, axis]
-    rows = np.searchsorted(refs.index, numbers)
-    rows = np.minimum(rows, max(0, len(refs) - 1))
-    found = [n for n, row in enumerate(rows) if len(refs) and refs.index[row] == numbers[n]]
+    rows = np.minimum(np.searchsorted(refs.index, numbers), len(refs) - 1)
     by_place: dict[int, list[int]] = {}
-    for n in found:
+    for n in np.flatnonzero(refs.index[rows] == numbers).tolist():
         by_place.setdefault(int(refs.location[rows[n]]), []).append(n)
     held: dict[str, bytes] = {}
     for place, members in by_place.items():

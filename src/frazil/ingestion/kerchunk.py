@@ -11,13 +11,10 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final, TypeAlias
 
-import numpy as np
-
 from frazil.ingestion.allowed import Allowed
 from frazil.ingestion.records import Parsed, References, Source, plain
 from frazil.ingestion.sources import bad_file, look, read_whole, shown
 from frazil.ingestion.zarr_v2 import variable_of
-from frazil.model.strings import Strings
 
 _INLINE_BASE64: Final = "base64:"
 _TEMPLATE: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}")
@@ -160,23 +157,7 @@ def _references(found: Iterator[Row]) -> References:
             inline += value
         else:
             rows.append((index, *value))
-    rows.sort()
-    numbers, pool = Strings.distinct([row[3] for row in rows])
-    texts = tuple(pool)
-    # Inline bytes have no place: their number becomes -1, those behind it move up.
-    if "" in texts:
-        empty = texts.index("")
-        numbers = np.where(numbers == empty, -1, numbers - (numbers > empty)).astype(np.int32)
-        texts = tuple(text for text in texts if text)
-    columns = np.array([row[:3] for row in rows], np.int64).reshape(len(rows), 3)
-    return References(
-        columns[:, 0].copy(),
-        columns[:, 1].astype(np.uint64),
-        columns[:, 2].astype(np.uint64),
-        numbers.astype(np.int32, copy=False),
-        texts,
-        bytes(inline),
-    )
+    return References.of_rows(rows, bytes(inline))
 
 
 def scan_kerchunk_parquet(source: Source) -> Parsed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Any, Final
@@ -63,20 +63,17 @@ def run_request(
     return _Ingest(storage, request, runner, progress).run()
 
 
+@dataclass(eq=False)
 class _Ingest:
     """One ingest at work."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        request: Request,
-        runner: Runner,
-        progress: Callable[[Progress], None],
-    ) -> None:
-        self.storage = storage
-        self.request = request
-        self.runner = runner
-        self.tell = progress
+    storage: Storage
+    request: Request
+    runner: Runner
+    tell: Callable[[Progress], None]
+
+    def __post_init__(self) -> None:
+        request = self.request
         self.started = time.monotonic()
         self.findings = self._no_findings()
         self.group = "/" + request.group.strip("/") if request.group.strip("/") else ""

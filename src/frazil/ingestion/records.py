@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -110,6 +110,25 @@ class References:
             np.asarray(length, np.uint64).reshape(-1)[order],
             np.zeros(len(numbers), np.int32),
             (location,),
+        )
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[tuple[int, int, int, str]], inline: bytes = NO_BYTES) -> Self:
+        """References into any files, in any order: index, offset, length and location of each.
+
+        Those without location are in `inline`.
+        """
+        ordered = sorted(rows)
+        texts = tuple(dict.fromkeys(row[3] for row in ordered if row[3]))
+        number = {"": -1, **{text: place for place, text in enumerate(texts)}}
+        columns = np.array([row[:3] for row in ordered], np.int64).reshape(len(ordered), 3)
+        return cls(
+            columns[:, 0].copy(),
+            columns[:, 1].astype(np.uint64),
+            columns[:, 2].astype(np.uint64),
+            np.array([number[row[3]] for row in ordered], np.int32),
+            texts,
+            inline,
         )
 
     @classmethod

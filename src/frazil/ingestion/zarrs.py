@@ -18,7 +18,6 @@ from frazil.ingestion.encoding import encoding_from, quiet, variable_from
 from frazil.ingestion.records import Parsed, References, Source, Variable, plain
 from frazil.ingestion.sources import bad_file, client_for, local_path, read_whole, reading
 from frazil.ingestion.zarr_v2 import variable_of
-from frazil.model.strings import Strings
 from frazil.storage.locations import key_of
 
 _Keys: TypeAlias = Mapping[str, tuple[str, int]]
@@ -142,25 +141,17 @@ def _references(
     keys: _Keys,
 ) -> References:
     grid = [-(-n // max(1, c)) for n, c in zip(shape, chunks, strict=True)]
-    rows: list[tuple[int, str, int]] = []
+    rows: list[tuple[int, int, int, str]] = []
     for key, (location, size) in keys.items():
         name = key[len(start) :]
         if not key.startswith(start) or name in _DOCUMENTS:
             continue
         parts = name.split(separator) if grid else []
         if not grid and name in ("c", "0"):
-            rows.append((0, location, size))
+            rows.append((0, 0, size, location))
         elif len(parts) == len(grid) and all(part.isdigit() for part in parts):
             place = [*map(int, parts)]
             if all(at < count for at, count in zip(place, grid, strict=True)):
                 number = int(np.ravel_multi_index(place, grid)) if prod(grid) else 0
-                rows.append((number, location, size))
-    rows.sort()
-    numbers, pool = Strings.distinct([location for _, location, _ in rows])
-    return References(
-        np.array([row[0] for row in rows], np.int64),
-        np.zeros(len(rows), np.uint64),
-        np.array([row[2] for row in rows], np.uint64),
-        numbers.astype(np.int32, copy=False),
-        tuple(pool),
-    )
+                rows.append((number, 0, size, location))
+    return References.of_rows(rows)
