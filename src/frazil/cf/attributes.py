@@ -23,19 +23,10 @@ DESCRIBING: Final = (*_NAMING, "ancillary_variables")
 """These name arrays that describe the data and are none themselves."""
 LOADED: Final = (*_NAMING, "formula_terms")
 """These name arrays that everybody reads who opens a dataset."""
-ENCODING: Final = frozenset(
-    {
-        *PACKING,
-        *DESCRIBING,
-        "calendar",
-        "dtype",
-        "valid_min",
-        "valid_max",
-        "valid_range",
-        "actual_range",
-        "cell_measures",
-    }
-)
+ENCODING: Final = frozenset({
+    *PACKING, *DESCRIBING, "calendar", "dtype", "cell_measures",
+    "valid_min", "valid_max", "valid_range", "actual_range",
+})  # fmt: skip
 """what tells how values are stored and what belongs to them, and not what they are"""
 
 

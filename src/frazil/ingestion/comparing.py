@@ -55,8 +55,8 @@ def same_attrs(
                 continue
             is_good = False
             code = "packing" if key in PACKING else CODES.get(key, "meaning")
-            told = f"{key} is {_shown(key, part)} here, and {_shown(key, joint.parts[0])}"
-            told = f"{told} in the first file"
+            ours = _shown(key, joint.parts[0])
+            told = f"{key} is {_shown(key, part)} here, and {ours} in the first file"
             findings.error(code, told, urls, joint.name, can_materialize=key in PACKING)
     if loose:
         told = f"attributes differ, those of the first file are taken: {', '.join(sorted(loose))}"

@@ -152,21 +152,10 @@ class Files:
 
 # --- attributes ---
 
-_HIDDEN: Final = frozenset(
-    [
-        "REFERENCE_LIST",
-        "CLASS",
-        "DIMENSION_LIST",
-        "NAME",
-        "_Netcdf4Dimid",
-        "_Netcdf4Coordinates",
-        "_nc3_strict",
-        "_NCProperties",
-        "_NCCOPY",
-        "DIMENSION_LABELS",
-        "_FillValue",
-    ]
-)
+_HIDDEN: Final = frozenset([
+    "REFERENCE_LIST", "CLASS", "DIMENSION_LIST", "NAME", "DIMENSION_LABELS", "_FillValue",
+    "_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict", "_NCProperties", "_NCCOPY",
+])  # fmt: skip
 """what NetCDF and its dimensions need, and is told otherwise"""
 
 
