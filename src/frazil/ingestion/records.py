@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any, Final, Self, TypeAlias
@@ -44,8 +44,8 @@ class Source:
     """A file to read, how to reach it, and what of it is wanted."""
 
     url: str
-    given: tuple[tuple[str, Any], ...] = ()
-    """the options of the store that it is in"""
+    given: tuple[tuple[str, Any], ...] = field(default=(), repr=False)
+    """the options of the store that it is in, secrets included"""
     group: str = ""
     allowed: tuple[str, ...] = ()
     """prefixes of further files that may be read for it"""
