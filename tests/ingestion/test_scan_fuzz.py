@@ -16,7 +16,7 @@ from frazil.ingestion.encoding import dtype_of
 from frazil.ingestion.fetching import read_variable
 from frazil.ingestion.formats import Format
 from frazil.ingestion.isolation import Limits, isolated
-from frazil.ingestion.records import Array, Failure, FileScan, Task, Variable, origin_of
+from frazil.ingestion.records import Array, Failure, FileScan, Task, Variable
 from frazil.ingestion.scan import scan
 from frazil.ingestion.sources import as_url
 from frazil.ingestion.values import read_safely
@@ -94,7 +94,7 @@ def check_values(found: FileScan, variable: Variable) -> None:
     region = first_chunk(variable)
     try:
         referred = isolated(LIMITS, by_reference, variable, region)
-        copied = read_safely(LIMITS, origin_of(found, variable.name), region, {})
+        copied = read_safely(LIMITS, found.origin(variable.name), region, {})
     except FrazilError:
         return  # told by name
     if referred is None or found.format not in BY_LIBRARY:

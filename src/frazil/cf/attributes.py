@@ -23,19 +23,10 @@ DESCRIBING: Final = (*_NAMING, "ancillary_variables")
 """These name arrays that describe the data and are none themselves."""
 LOADED: Final = (*_NAMING, "formula_terms")
 """These name arrays that everybody reads who opens a dataset."""
-ENCODING: Final = frozenset(
-    {
-        *PACKING,
-        *DESCRIBING,
-        "calendar",
-        "dtype",
-        "valid_min",
-        "valid_max",
-        "valid_range",
-        "actual_range",
-        "cell_measures",
-    }
-)
+ENCODING: Final = frozenset({
+    *PACKING, *DESCRIBING, "calendar", "dtype", "cell_measures",
+    "valid_min", "valid_max", "valid_range", "actual_range",
+})  # fmt: skip
 """what tells how values are stored and what belongs to them, and not what they are"""
 
 
@@ -59,11 +50,7 @@ def encode_double(value: float) -> str:
 
 
 def decode_double(text: str) -> float:
-    """A float that attributes hold, as Base64 or as a word.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """A float that attributes hold, as Base64 or as a word."""
     if text in FLOAT_WORDS:
         return FLOAT_WORDS[text]
     try:
@@ -101,11 +88,7 @@ def plain_fill(attribute: object, dtype: np.dtype[Any]) -> int | float | None:
 
 
 def fill_values(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> tuple[float, ...]:
-    """What stands for a missing value, by `_FillValue` and `missing_value`, as a type of numbers.
-
-    Raises:
-        InvalidInputError: it is no such number.
-    """
+    """What stands for missing values, by `_FillValue` and `missing_value`, as a type of numbers."""
     given = [attrs[FILL]] if attrs.get(FILL) is not None else []
     # Some files spell the missing value as text, which is a number or says nothing.
     missing = _number(attrs.get("missing_value"))
@@ -151,11 +134,7 @@ def unsigned(dtype: np.dtype[Any], attrs: Mapping[str, Any]) -> np.dtype[Any] | 
 
 
 def factor(attrs: Mapping[str, Any], key: str) -> float | None:
-    """The number of `scale_factor` or `add_offset`.
-
-    Raises:
-        InvalidInputError: it is no number.
-    """
+    """The number of `scale_factor` or `add_offset`."""
     value = attrs.get(key)
     if isinstance(value, list) and len(value) == 1:
         value = value[0]

@@ -46,21 +46,12 @@ def day_number(calendar: str, year: int, month: int, day: int) -> int:
             return year * 366 + int(_MONTHS[: month - 1].sum()) + (month > 2) + day - 1
         case "360_day":
             return year * 360 + (month - 1) * 30 + day - 1
-        case "julian":
-            return _julian_day(year, month, day)
-        case "standard" if (year, month, day) < (1582, 10, 15):
-            return _julian_day(year, month, day)
         case _:
+            is_early = calendar == STANDARD and (year, month, day) < (1582, 10, 15)
             back = (14 - month) // 12
             y, m = year + 4800 - back, month + 12 * back - 3
-            jdn = day + (153 * m + 2) // 5 + 365 * y + y // 4 - y // 100 + y // 400 - 32045
-            return jdn - _JULIAN_EPOCH
-
-
-def _julian_day(year: int, month: int, day: int) -> int:
-    back = (14 - month) // 12
-    y, m = year + 4800 - back, month + 12 * back - 3
-    return day + (153 * m + 2) // 5 + 365 * y + y // 4 - 32083 - _JULIAN_EPOCH
+            skipped = 32083 if calendar == "julian" or is_early else y // 100 - y // 400 + 32045
+            return day + (153 * m + 2) // 5 + 365 * y + y // 4 - skipped - _JULIAN_EPOCH
 
 
 def civil(calendar: str, days: Days) -> tuple[Days, Days, Days]:

@@ -150,11 +150,7 @@ def naming(what: str, name: str) -> Iterator[None]:
 def decoder_of(
     name: str, dtype: np.dtype[Any], attrs: Mapping[str, Any], rules: Rules, letters: int = 0
 ) -> Decoder:
-    """The decoder of an array; `letters` of its last axis make up a text.
-
-    Raises:
-        InvalidInputError: its type has no place in a table, or its attributes cannot be followed.
-    """
+    """The decoder of an array; `letters` of its last axis make up a text."""
     plain = _plain(name, dtype)  # refuses what no column can hold
     if not rules.cf or dtype.kind not in "iuf":
         result = TEXT if rules.cf and dtype.kind == "S" else plain

@@ -91,11 +91,7 @@ class TimeUnits:
 
     @property
     def start_us(self) -> int:
-        """The time that is counted from, in microseconds since the calendar's day 0.
-
-        Raises:
-            InvalidInputError: it cannot be read.
-        """
+        """The time that is counted from, in microseconds since the calendar's day 0."""
         return _reference_us(self.since, self.calendar)
 
     @property
@@ -136,11 +132,7 @@ def time_units(attrs: Mapping[str, Any]) -> TimeUnits | None:
 
 
 def parse_time_units(attrs: Mapping[str, Any]) -> TimeUnits:
-    """The same where numbers must be times.
-
-    Raises:
-        InvalidInputError: the units or the calendar are unknown.
-    """
+    """The same where numbers must be times."""
     found, units = time_units(attrs), str(attrs.get("units"))
     if found is not None:
         _ = found.start_us
@@ -177,11 +169,7 @@ def _zone_us(zone: str | None) -> int:
 
 
 def microseconds(values: Numbers, units: TimeUnits) -> Microseconds:
-    """Microseconds since the first day of the calendar's count, exact for whole numbers.
-
-    Raises:
-        InvalidInputError: a value is beyond what timestamps hold.
-    """
+    """Microseconds since the first day of the calendar's count, exact for whole numbers."""
     start, step_us, per_us = units.start_us, units.step_us, units.per_us
     limit = (2**62 - abs(start)) // step_us
     if values.dtype.kind in "iu":
@@ -199,11 +187,7 @@ def microseconds(values: Numbers, units: TimeUnits) -> Microseconds:
 
 
 def require_labels(us: Microseconds, units: TimeUnits) -> None:
-    """Refuse times whose date in the calendar is not the one that a timestamp would show.
-
-    Raises:
-        InvalidInputError: there are such times.
-    """
+    """Refuse times whose date in the calendar is not the one that a timestamp would show."""
     if units.calendar == STANDARD and len(us) and int(us.min()) < GREGORIAN_START * US_PER_DAY:
         raise unsuitable(
             "there are times before 1582-10-15, where the calendar is the Julian one, which "

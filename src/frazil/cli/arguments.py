@@ -117,11 +117,7 @@ def parse_region(text: str, shape: tuple[int, ...]) -> tuple[slice, ...]:
 
 
 def parse_slices(text: str) -> list[slice]:
-    """Read a region of whatever shape: `0:10, :, 5`.
-
-    Raises:
-        InvalidInputError: it is none.
-    """
+    """Read a region of whatever shape: `0:10, :, 5`."""
     found = []
     for part in text.strip().strip("[]").split(","):
         first, colon, last = (each.strip() for each in part.partition(":"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Annotated, Any, Final, get_type_hints
 
@@ -27,6 +27,15 @@ Work = Callable[..., Answer]
 def add_command(app: typer.Typer, name: str, work: Work, panel: str | None = None) -> None:
     """Make a function that gives an answer a command of that name."""
     app.command(name, help=help_of(work), rich_help_panel=panel)(_as_command(work))
+
+
+def declare(work: Work, named: Mapping[str, tuple[Any, object]]) -> None:
+    """Give a function the signature that typer reads: annotations and defaults by name."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    work.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, kind, default=default) for name, (_, default) in named.items()]
+    )
+    work.__annotations__ = {**{name: type_ for name, (type_, _) in named.items()}, "return": Answer}
 
 
 def help_of(work: Callable[..., object]) -> str:

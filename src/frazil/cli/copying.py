@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from frazil.cli.answers import Answer
-from frazil.cli.arguments import Authorize, Url
+from frazil.cli.arguments import Authorize, Message, Url
 from frazil.cli.commands import Work, add_command
 from frazil.cli.places import open_place, storage_at
-from frazil.cli.running import Engine, Group, Master, Text, job_answer, running
+from frazil.cli.running import Engine, Group, Master, job_answer, running
 from frazil.ids import SnapshotId
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def clone(
     everything: Annotated[
         bool, typer.Option("--all", help="All branches, tags and snapshots.")
     ] = False,
-    message: Text = None,
+    message: Message = None,
     engine: Engine = "auto",
     master: Master = None,
 ) -> Answer:
@@ -97,7 +97,7 @@ def import_zarr(
         ),
     ],
     group: Group = None,
-    message: Text = None,
+    message: Message = None,
     engine: Engine = "auto",
     master: Master = None,
 ) -> Answer:

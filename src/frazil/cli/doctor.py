@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -72,13 +72,7 @@ def doctor(
     if url is not None:
         checks += _storage(url, write=write)
     has_problem = any(check.verdict == Verdict.PROBLEM for check in checks)
-    data = {
-        "ok": not has_problem,
-        "checks": [
-            {"name": check.name, "verdict": str(check.verdict), "detail": check.detail}
-            for check in checks
-        ],
-    }
+    data = {"ok": not has_problem, "checks": [asdict(check) for check in checks]}
     code = Exit.FINDINGS if has_problem else Exit.OK
     return Answer(data, lambda screen: _show(screen, checks), code)
 
@@ -166,10 +160,8 @@ def _credentials() -> Iterator[Check]:
         if file is not None and Path(file).expanduser().is_file():
             seen.append(file)
         name = f"credentials for {store}"
-        if seen:
-            yield Check(name, Verdict.OK, f"seen: {', '.join(seen)}")
-        else:
-            yield Check(name, Verdict.ABSENT, "none seen")
+        told = f"seen: {', '.join(seen)}" if seen else "none seen"
+        yield Check(name, Verdict.OK if seen else Verdict.ABSENT, told)
 
 
 # --- a storage ---

@@ -18,11 +18,7 @@ KINDS = (ChunkType.native, ChunkType.virtual, ChunkType.inline)
 
 
 def document(node: Node) -> dict[str, Any]:
-    """The `zarr.json` of a node.
-
-    Raises:
-        FormatError: what is stored is no JSON object.
-    """
+    """The `zarr.json` of a node."""
     try:
         found = json.loads(node.user_data)
     except (ValueError, RecursionError) as error:
@@ -66,28 +62,22 @@ def type_name(data_type: object) -> str:
 
 
 def _outer_chunks(meta: Mapping[str, Any]) -> list[Any] | None:
-    configuration = _below(meta, "chunk_grid", "configuration")
-    chunks = configuration.get("chunk_shape", configuration.get("chunk_shapes"))
-    return chunks if isinstance(chunks, list) else None
+    match meta.get("chunk_grid"):
+        case {"configuration": {"chunk_shape": list(chunks)}} | {
+            "configuration": {"chunk_shapes": list(chunks)}
+        }:
+            return chunks
+    return None
 
 
 def _inner_chunks(meta: Mapping[str, Any]) -> list[Any] | None:
     """Chunks inside the shards of a sharded array."""
     codecs = meta.get("codecs")
     for codec in codecs if isinstance(codecs, list) else ():
-        if isinstance(codec, Mapping) and codec.get("name") == "sharding_indexed":
-            chunks = _below(codec, "configuration").get("chunk_shape")
-            return chunks if isinstance(chunks, list) else None
+        match codec:
+            case {"name": "sharding_indexed", "configuration": {"chunk_shape": list(chunks)}}:
+                return chunks
     return None
-
-
-def _below(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    for name in names:
-        found = data.get(name)
-        if not isinstance(found, Mapping):
-            return {}
-        data = found
-    return data
 
 
 def codec_names(meta: Mapping[str, Any]) -> list[str]:

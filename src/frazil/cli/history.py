@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
+from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import typer
 
@@ -19,9 +21,13 @@ from frazil.cli.text import counted, exact, moment, one_line, short, size
 from frazil.errors import ErrorKind, InvalidInputError
 
 if TYPE_CHECKING:
-    from frazil.model.values import Diff, SnapshotInfo, Update
+    from frazil.model.values import SnapshotInfo, Update
+    from frazil.repository import Repository
 
+T = TypeVar("T")
 Described = dict[str, Any]
+Kind = Literal["branch", "tag"]
+KINDS: Final[tuple[Kind, ...]] = ("branch", "tag")
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -50,21 +56,32 @@ def log(
         history = iter(place.repository.list_snapshots())  # G1 need not have branches
     else:
         history = place.repository.ancestry(snapshot_id=place.snapshot_id())
-    found = list(islice(history, limit + 1 if limit else None))
-    shown = found[:limit] if limit else found
-    is_cut = len(found) > len(shown)
+    shown, is_cut = _first(history, limit)
     names = _names(place)
-    data = {
-        "snapshots": [{**described(info), "refs": names.get(info.id, [])} for info in shown],
-        "truncated": is_cut,
-    }
 
     def draw(screen: Screen) -> None:
         screen.table(("snapshot", "written", "message"), [_row(info, names) for info in shown])
-        if is_cut:
-            print("there are more: --limit 0 shows all", file=sys.stderr)
+        _tell_cut(is_cut=is_cut)
 
-    return Answer(data, draw)
+    return Answer(_snapshots(shown, names, is_cut=is_cut), draw)
+
+
+def _first(found: Iterable[T], limit: int) -> tuple[list[T], bool]:
+    """At most so many, all for 0, and whether there are more."""
+    taken = list(islice(found, limit + 1 if limit else None))
+    return (taken[:limit], len(taken) > limit) if limit else (taken, False)
+
+
+def _tell_cut(*, is_cut: bool) -> None:
+    if is_cut:
+        print("there are more: --limit 0 shows all", file=sys.stderr)
+
+
+def _snapshots(
+    found: Iterable[SnapshotInfo], names: dict[str, list[Described]], *, is_cut: bool
+) -> Described:
+    shown = [{**described(info), "refs": names.get(info.id, [])} for info in found]
+    return {"snapshots": shown, "truncated": is_cut}
 
 
 def described(info: SnapshotInfo) -> Described:
@@ -78,13 +95,19 @@ def described(info: SnapshotInfo) -> Described:
     }
 
 
+def targets(repository: Repository, kind: Kind) -> dict[str, str]:
+    """What branches, or tags, point to."""
+    refs = repository.context.refs
+    found = refs.branches() if kind == "branch" else refs.tags()
+    return {name: str(target) for name, target in sorted(found.items())}
+
+
 def _names(place: Place) -> dict[str, list[Described]]:
     """Branches and tags by the snapshot they point to."""
-    refs = place.repository.context.refs
     found: dict[str, list[Described]] = {}
-    for kind, names in (("branch", refs.branches()), ("tag", refs.tags())):
-        for name, target in sorted(names.items()):
-            found.setdefault(str(target), []).append({"type": kind, "name": name})
+    for kind in KINDS:
+        for name, target in targets(place.repository, kind).items():
+            found.setdefault(target, []).append({"type": kind, "name": name})
     return found
 
 
@@ -100,43 +123,24 @@ def _row(info: SnapshotInfo, names: dict[str, list[Described]]) -> list[Any]:
 def _label(refs: list[Described]) -> Any:  # noqa: ANN401  (rich is not imported yet)
     from rich.text import Text
 
-    parts = [
-        styled(ref["name"], "bold green") if ref["type"] == "branch" else _tag(ref["name"])
-        for ref in refs
-    ]
+    shown = {"branch": ("", "bold green"), "tag": ("tag ", "bold cyan")}
+    parts = [styled(shown[ref["type"]][0] + ref["name"], shown[ref["type"]][1]) for ref in refs]
     return Text.assemble("(", Text(", ").join(parts), ")")
-
-
-def _tag(name: str) -> Any:  # noqa: ANN401  (rich is not imported yet)
-    return styled(f"tag {name}", "bold cyan")
 
 
 def _graph(place: Place) -> Answer:
     chosen = {"snapshot_id": place.snapshot_id()} if place.ref is not None else {}
-    repository = place.repository
-    starts = (
-        [place.snapshot_id()]
-        if chosen
-        else [
-            str(tip)
-            for refs in (repository.context.refs.branches(), repository.context.refs.tags())
-            for tip in refs.values()
-        ]
-    )
+    repository, names = place.repository, _names(place)
+    starts = chosen.values() or names
     known = {info.id: info for tip in starts for info in repository.ancestry(snapshot_id=tip)}
     newest = sorted(known.values(), key=lambda info: info.written_at, reverse=True)
-    names = _names(place)
-    data = {
-        "snapshots": [{**described(info), "refs": names.get(info.id, [])} for info in newest],
-        "truncated": False,
-    }
 
     def draw(screen: Screen) -> None:
         has_colour = screen.console.color_system is not None and not screen.console.no_color
         drawing = str(repository.ancestry_graph(**chosen, plain=not has_colour))
         screen.console.file.write(drawing + "\n")
 
-    return Answer(data, draw)
+    return Answer(_snapshots(newest, names, is_cut=False), draw)
 
 
 # --- show ---
@@ -149,7 +153,11 @@ def show(url: Url) -> Answer:
     repository, snapshot_id = place.repository, place.snapshot_id()
     info = repository.lookup_snapshot(snapshot_id)
     files = repository.list_manifest_files(snapshot_id)
-    changes = _changes(place, info.parent_id, snapshot_id)
+    changes = (
+        None
+        if info.parent_id is None
+        else repository.diff(from_snapshot_id=info.parent_id, to_snapshot_id=snapshot_id)
+    )
     refs = _names(place).get(snapshot_id, [])
     data = {
         **described(info),
@@ -185,13 +193,6 @@ def show(url: Url) -> Answer:
             draw_diff(screen, changes)
 
     return Answer(data, draw)
-
-
-def _changes(place: Place, parent: str | None, snapshot_id: str) -> Diff | None:
-    """What a snapshot changed; None for the first one."""
-    if parent is None:
-        return None
-    return place.repository.diff(from_snapshot_id=parent, to_snapshot_id=snapshot_id)
 
 
 # --- diff ---
@@ -287,10 +288,9 @@ def status(url: WholeUrl) -> Answer:
     """Tell what a repository is: version, availability, branches, tags, flags."""
 
     repository = open_whole(url)
-    refs, generation = repository.context.refs, repository.context.generation
+    generation = repository.context.generation
     known = repository.get_status() if generation.repo_object else None
-    branches = {name: str(tip) for name, tip in sorted(refs.branches().items())}
-    tags = {name: str(target) for name, target in sorted(refs.tags().items())}
+    branches, tags = (targets(repository, kind) for kind in KINDS)
     flags = repository.feature_flags() if generation.repo_object else []
     data = {
         "url": repository.storage.url,
@@ -335,10 +335,7 @@ def _status_lines(data: Described) -> list[tuple[str, Any]]:
 def reflog(url: WholeUrl, limit: Limit = 20) -> Answer:
     """List everything that was done to a repository, newest first."""
 
-    updates = open_whole(url).ops_log()
-    found = list(islice(updates, limit + 1 if limit else None))
-    shown = found[:limit] if limit else found
-    is_cut = len(found) > len(shown)
+    shown, is_cut = _first(open_whole(url).ops_log(), limit)
     data = {"updates": [_update(each) for each in shown], "truncated": is_cut}
 
     def draw(screen: Screen) -> None:
@@ -347,19 +344,14 @@ def reflog(url: WholeUrl, limit: Limit = 20) -> Answer:
             for each in shown
         ]
         screen.table(("when", "what", "details"), rows)
-        if is_cut:
-            print("there are more: --limit 0 shows all", file=sys.stderr)
+        _tell_cut(is_cut=is_cut)
 
     return Answer(data, draw)
 
 
 def _event(update: Update) -> str:
-    name = type(update.kind).__name__
-    return (
-        "".join(f"-{c.lower()}" if c.isupper() else c for c in name)
-        .strip("-")
-        .replace("g-c-ran", "gc-ran")
-    )
+    starts = r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+    return re.sub(starts, "-", type(update.kind).__name__).lower()
 
 
 def _update(update: Update) -> Described:

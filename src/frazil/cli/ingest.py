@@ -2,77 +2,80 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from frazil.cli.answers import Answer, Screen, styled
-from frazil.cli.commands import add_command
+from frazil.cli.arguments import Message
+from frazil.cli.commands import add_command, declare
 from frazil.cli.exits import Exit
 from frazil.cli.running import Engine, Master, Tell, running
-from frazil.cli.text import counted, short, size
+from frazil.cli.text import axes, counted, short, size
 from frazil.errors import InvalidInputError
 from frazil.texts import lengths, read
 
 if TYPE_CHECKING:
     from frazil.ingestion.reports import IngestReport, Progress
 
-Names = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILES… URL@BRANCH",
-        help="Files to take in, as paths, URLs or patterns in quotes, and last the repository.",
-        show_default=False,
+
+def _option(kind: Any, default: object, help: str, *flags: str, **more: Any) -> tuple[Any, object]:  # noqa: ANN401 - typer's
+    return Annotated[kind, typer.Option(*flags, help=help, **more)], default
+
+
+def _flag(name: str, help: str) -> tuple[Any, object]:
+    return _option(bool, False, help, name)
+
+
+TEXT, TEXTS = str | None, list[str] | None
+OPTIONS: Final = {
+    "names": (
+        Annotated[
+            list[str],
+            typer.Argument(
+                metavar="FILES… URL@BRANCH",
+                help="Files to take in, as paths, URLs or patterns in quotes, and last the "
+                "repository.",
+                show_default=False,
+            ),
+        ],
+        inspect.Parameter.empty,
     ),
-]
-Group = Annotated[str, typer.Option(help="Group of the repository to put arrays into.")]
-Mode = Annotated[str, typer.Option(help="virtual (refer to files), native (copy values) or auto.")]
-Chunks = Annotated[
-    str | None, typer.Option(metavar="DIM=N,…", help="Chunks of what is copied; implies native.")
-]
-Compressor = Annotated[
-    str | None, typer.Option(help="Of what is copied: zstd:5, blosc:lz4, gzip, none.")
-]
-Checksum = Annotated[
-    bool, typer.Option("--checksum", help="Let chunks that are copied end in a CRC-32C.")
-]
-ConcatDim = Annotated[
-    list[str] | None,
-    typer.Option(metavar="DIM", help="Join files along it; may be repeated.", show_default=False),
-]
-Append = Annotated[bool, typer.Option("--append", help="Put files behind what is there.")]
-Materialize = Annotated[
-    bool, typer.Option("--materialize", help="Copy what cannot be one array as it is stored.")
-]
-OnError = Annotated[str, typer.Option(help="When a file cannot be read: fail, or skip it.")]
-Gaps = Annotated[str, typer.Option(help="Coordinates that jump: tell of them, or refuse them.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only compare the files.")]
-Message = Annotated[str | None, typer.Option("--message", "-m", show_default=False)]
-Format = Annotated[
-    str | None, typer.Option(help="Format of all files, instead of looking at them.")
-]
-Load = Annotated[
-    list[str] | None, typer.Option(metavar="VARIABLE", help="Copy it as coordinates are.")
-]
-Drop = Annotated[list[str] | None, typer.Option(metavar="VARIABLE", help="Leave it out.")]
-SourceGroup = Annotated[str, typer.Option(help="Group to take from each file.")]
-SourceOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="How to reach the files: region, anonymous, …"),
-]
-Container = Annotated[
-    str | None,
-    typer.Option(metavar="PREFIX", help="Virtual chunks may be read below this URL only."),
-]
-Allow = Annotated[
-    list[str] | None,
-    typer.Option(metavar="PREFIX", help="Files may refer to others below it; may be repeated."),
-]
-FilesFrom = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Further files, a name in each line.")
-]
+    "group": _option(str, "", "Group of the repository to put arrays into."),
+    "mode": _option(str, "virtual", "virtual (refer to files), native (copy values) or auto."),
+    "chunks": _option(TEXT, None, "Chunks of what is copied; implies native.", metavar="DIM=N,…"),
+    "compressor": _option(TEXT, None, "Of what is copied: zstd:5, blosc:lz4, gzip, none."),
+    "checksum": _flag("--checksum", "Let chunks that are copied end in a CRC-32C."),
+    "concat_dim": _option(
+        TEXTS, None, "Join files along it; may be repeated.", metavar="DIM", show_default=False
+    ),
+    "append": _flag("--append", "Put files behind what is there."),
+    "materialize": _flag("--materialize", "Copy what cannot be one array as it is stored."),
+    "on_error": _option(str, "fail", "When a file cannot be read: fail, or skip it."),
+    "gaps": _option(str, "tell", "Coordinates that jump: tell of them, or refuse them."),
+    "dry_run": _flag("--dry-run", "Only compare the files."),
+    "message": (Message, None),
+    "format": _option(TEXT, None, "Format of all files, instead of looking at them."),
+    "load": _option(TEXTS, None, "Copy it as coordinates are.", metavar="VARIABLE"),
+    "drop": _option(TEXTS, None, "Leave it out.", metavar="VARIABLE"),
+    "source_group": _option(str, "", "Group to take from each file."),
+    "source_option": _option(
+        TEXTS, None, "How to reach the files: region, anonymous, …", metavar="NAME=VALUE"
+    ),
+    "container": _option(
+        TEXT, None, "Virtual chunks may be read below this URL only.", metavar="PREFIX"
+    ),
+    "allow": _option(
+        TEXTS, None, "Files may refer to others below it; may be repeated.", metavar="PREFIX"
+    ),
+    "files_from": _option(Path | None, None, "Further files, a name in each line.", metavar="FILE"),
+    "engine": (Engine, "auto"),
+    "master": (Master, None),
+}
+"""The arguments of the command, named as the options of `frazil.ingest` where these are meant."""
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -80,52 +83,23 @@ def add_commands(app: typer.Typer) -> None:
     add_command(app, "ingest", ingest, "Data")
 
 
-def ingest(
-    names: Names,
-    group: Group = "",
-    mode: Mode = "virtual",
-    chunks: Chunks = None,
-    compressor: Compressor = None,
-    checksum: Checksum = False,
-    concat_dim: ConcatDim = None,
-    append: Append = False,
-    materialize: Materialize = False,
-    on_error: OnError = "fail",
-    gaps: Gaps = "tell",
-    dry_run: DryRun = False,
-    message: Message = None,
-    format: Format = None,
-    load: Load = None,
-    drop: Drop = None,
-    source_group: SourceGroup = "",
-    source_option: SourceOption = None,
-    container: Container = None,
-    allow: Allow = None,
-    files_from: FilesFrom = None,
-    engine: Engine = "auto",
-    master: Master = None,
-) -> Answer:
+def ingest(**given: Any) -> Answer:  # noqa: ANN401  (as in OPTIONS)
     """Take NetCDF, HDF5, GRIB, TIFF, Zarr and kerchunk files into a repository, in one commit.
 
     Files are joined in the order of their coordinates. Before anything is written they are
     compared, and what would give wrong values is refused. Files that are in already are skipped.
     """
-    report, code = _run(**_parsed(locals()))
+    names, files_from = given.pop("names"), given.pop("files_from")
+    if len(names) < (1 if files_from else 2):
+        raise InvalidInputError("name the files, and then the repository")
+    if given["chunks"] is not None:
+        given["chunks"] = read("--chunks", lengths, given["chunks"])
+    given["source_options"] = _pairs(given.pop("source_option"))
+    report, code = _run([*names[:-1], *_listed(files_from)], names[-1], **given)
     return Answer(report.as_dict(), lambda screen: _show(screen, report), code)
 
 
-def _parsed(given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of the command as those of `frazil.ingest`."""
-    asked = dict(given)
-    names, files_from = asked.pop("names"), asked.pop("files_from")
-    if len(names) < (1 if files_from else 2):
-        raise InvalidInputError("name the files, and then the repository")
-    for name in ("load", "drop", "allow"):
-        asked[name] = asked[name] or ()
-    if asked["chunks"] is not None:
-        asked["chunks"] = read("--chunks", lengths, asked["chunks"])
-    asked["source_options"] = _pairs(asked.pop("source_option"))
-    return {"files": [*names[:-1], *_listed(files_from)], "url": names[-1], **asked}
+declare(ingest, OPTIONS)
 
 
 def _run(
@@ -201,7 +175,7 @@ def _show(screen: Screen, report: IngestReport) -> None:
         screen.table(
             ("array", "kind", "dimensions", "shape", "chunks"),
             [
-                (a.name, str(a.kind), " ".join(a.dims), _shape(a.shape), _shape(a.chunks))
+                (a.name, str(a.kind), " ".join(a.dims), axes(a.shape), axes(a.chunks))
                 for a in report.arrays
             ],
         )
@@ -209,7 +183,3 @@ def _show(screen: Screen, report: IngestReport) -> None:
         screen.line(line)
     if report.how_to_read:
         screen.note(report.how_to_read)
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape)) or "scalar"

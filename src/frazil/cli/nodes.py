@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,7 +37,7 @@ def ls(url: Url, path: NodePath = "/") -> Answer:
     from frazil.cli.documents import summary
     from frazil.model.nodes import ArrayNode
 
-    state, start = _state(url), _path(path)
+    state, start = open_place(url).state(), _path(path)
     node = find_node(state, start)
     below = [f"{start.rstrip('/')}/{name}" for name in state.tree.children(start)]
     shown = [node] if isinstance(node, ArrayNode) else [state.node(each) for each in sorted(below)]
@@ -54,9 +55,13 @@ def _row(node: Described) -> list[Any]:
     name = node["path"].rpartition("/")[2]
     if node["type"] == "group":
         return [styled(f"{name}/", "bold blue"), "group", "", "", "", ""]
-    dims = ", ".join(each or "·" for each in node["dimension_names"] or ())
+    dims = _dims(node)
     shape, chunks = axes(node["shape"]), axes(node["chunks"] or [])
     return [styled(name, "bold"), "array", node["dtype"], shape, chunks, dims]
+
+
+def _dims(node: Described) -> str:
+    return ", ".join(each or "·" for each in node["dimension_names"] or ())
 
 
 def tree(
@@ -68,7 +73,7 @@ def tree(
     from frazil.cli.documents import summary
     from frazil.ids import is_below
 
-    state, start = _state(url), _path(path)
+    state, start = open_place(url).state(), _path(path)
     find_node(state, start)
     level = start.rstrip("/").count("/")
     shown = [
@@ -123,7 +128,7 @@ def stat(
 ) -> Answer:
     """Tell everything about a node, or where one chunk is."""
 
-    state, start = _state(url), _path(path)
+    state, start = open_place(url).state(), _path(path)
     if chunk is not None:
         return _stat_chunk(state, start, chunk)
     data = _details(state, find_node(state, start))
@@ -145,14 +150,11 @@ def _details(state: WorkingState, node: Node) -> Described:
     about: Described = {"snapshot_id": str(state.base_id), "id": str(node.id), **summary(node)}
     if isinstance(node, ArrayNode):
         table = state.table(node)
-        total = 1
-        for count in node.grid:
-            total *= count
         about |= {
             "codecs": codec_names(meta),
             "fill_value": meta.get("fill_value"),
             "grid": list(node.grid),
-            "chunks_total": total,
+            "chunks_total": prod(node.grid),
             "chunks_written": len(table),
             "manifests": [str(ref.id) for ref in node.manifests],
             "storage": usage(table),
@@ -170,11 +172,10 @@ def _detail_lines(data: Described) -> list[tuple[str, Any]]:
     ]
     if data["type"] == "group":
         return [*lines, ("children", str(data["children"]))]
-    dims = ", ".join(each or "·" for each in data["dimension_names"] or ())
     lines += [
         ("dtype", data["dtype"]),
         ("shape", axes(data["shape"])),
-        ("dimensions", dims or "not named"),
+        ("dimensions", _dims(data) or "not named"),
         ("chunks", axes(data["chunks"] or [])),
     ]
     if "inner_chunks" in data:
@@ -282,11 +283,6 @@ def du(
 
 
 # --- finding nodes ---
-
-
-def _state(url: str) -> WorkingState:
-
-    return open_place(url).state()
 
 
 def _path(text: str) -> str:

@@ -16,15 +16,19 @@ from frazil.errors import (
     RefNotFoundError,
 )
 from frazil.ids import NodeId, SnapshotId
-from frazil.model.config import ObjectStoreConfig, RepositoryConfig, VirtualChunkContainer
+from frazil.model.config import RepositoryConfig
 from frazil.model.nodes import GroupNode, Node
 from frazil.opening import open_context, require, stored_config
 from frazil.repository import Repository
 from frazil.spelling import nearest
-from frazil.storage import credentials
 from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url
-from frazil.storage.credentials import AnyCredential
+from frazil.storage.credentials import (
+    MAKERS,
+    AnyContainerCredential,
+    AnyCredential,
+    containers_credentials,
+)
 from frazil.storage.trust import ANONYMOUS, split_word
 from frazil.transaction.working import WorkingState
 
@@ -43,22 +47,14 @@ class Place:
 
     def snapshot_id(self) -> str:
         """The snapshot that the URL means."""
-        return self.find(self.ref)
-
-    def find(self, ref: urls.VersionRef | None) -> str:
-        """The snapshot that a version means."""
-        return urls.resolve(ref, self.repository)
+        return urls.resolve(self.ref, self.repository)
 
     def named(self, text: str) -> str:
         """The snapshot that a text means."""
-        return self.find(urls.parse_version(text))
+        return urls.resolve(urls.parse_version(text), self.repository)
 
     def branch(self) -> str:
-        """The branch that the URL names; main when it names nothing.
-
-        Raises:
-            InvalidInputError: it names something else.
-        """
+        """The branch that the URL names; main when it names nothing."""
         match self.ref:
             case None:
                 return urls.MAIN
@@ -79,11 +75,7 @@ class Place:
 
 
 def storage_at(text: str) -> Storage:
-    """The storage of a URL without version.
-
-    Raises:
-        InvalidInputError: there is a version.
-    """
+    """The storage of a URL without version."""
     place = urls.parse_url(text)
     refuse_version(place)
     return storage_from_url(place.url)
@@ -101,18 +93,15 @@ def refuse_version(place: urls.RepoUrl) -> None:
 def open_place(
     text: str, authorize: Sequence[str] | None = None, store_root: Storage | str | None = None
 ) -> Place:
-    """Open the repository of a URL; for `store_root` see `Repository.open`.
-
-    Raises:
-        RepositoryNotFoundError: there is none.
-    """
+    """Open the repository of a URL; for `store_root` see `Repository.open`."""
     place = urls.parse_url(text)
     storage = storage_from_url(place.url)
     access: dict[str, AnyCredential | None] = {}
     words = [split_word(as_prefix(each)) for each in authorize or ()]
     if words:
         config = stored_config(storage, require(storage)) or RepositoryConfig()
-        access = {_slashed(prefix): _credential(config, prefix, word) for prefix, word in words}
+        given = {_slashed(prefix): _credential(config, prefix, word) for prefix, word in words}
+        access = containers_credentials(given)
     endpoints = [word for _, word in words if "://" in word]
     context = open_context(storage, None, access, store_root=store_root, endpoints=endpoints)
     return Place(Repository(context, storage), place.ref)
@@ -125,11 +114,7 @@ def open_whole(text: str, store_root: Storage | str | None = None) -> Repository
 
 
 def find_node(state: WorkingState, path: str) -> Node:
-    """The node at a path; the root of an empty repository counts as a group.
-
-    Raises:
-        NodeNotFoundError: there is none.
-    """
+    """The node at a path; the root of an empty repository counts as a group."""
     found = state.tree.get(path)
     if found is not None:
         return found
@@ -151,7 +136,7 @@ def as_prefix(text: str) -> str:
     return _slashed(prefix) + (f"={word}" if word else "")
 
 
-def _credential(config: RepositoryConfig, prefix: str, word: str) -> AnyCredential:
+def _credential(config: RepositoryConfig, prefix: str, word: str) -> AnyContainerCredential:
     """What opens a container: nothing for files and the web, else what the environment holds."""
     containers = config.virtual_chunk_containers or {}
     wanted = _slashed(prefix)
@@ -165,25 +150,7 @@ def _credential(config: RepositoryConfig, prefix: str, word: str) -> AnyCredenti
         raise InvalidInputError(
             f"--authorize {prefix}: after = stands {ANONYMOUS!r}, or the address of the store"
         )
-    return _access(found, anonymous=word == ANONYMOUS)
-
-
-def _access(container: VirtualChunkContainer, *, anonymous: bool) -> AnyCredential:
-    match container.store:
-        case ObjectStoreConfig.LocalFileSystem():
-            return credentials.LocalFileSystemAccess
-        case ObjectStoreConfig.Http():
-            return credentials.HttpAccess
-        case ObjectStoreConfig.Gcs():
-            return credentials.Credentials.Gcs(credentials.gcs_credentials(anonymous=anonymous))
-        case ObjectStoreConfig.Azure():
-            made = credentials.azure_credentials(anonymous=anonymous)
-            return credentials.Credentials.Azure(made)
-        case store:
-            options = getattr(store, "options", None)
-            is_open = anonymous or (options is not None and options.anonymous)
-            return credentials.Credentials.S3(
-                credentials.s3_anonymous_credentials()
-                if is_open
-                else credentials.s3_from_env_credentials()
-            )
+    options = getattr(found.store, "options", None)  # those of S3 may tell that it is open
+    is_open = word == ANONYMOUS or bool(getattr(options, "anonymous", False))
+    maker = MAKERS[found.url_prefix.partition("://")[0]]
+    return maker(anonymous=True) if is_open else maker()

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from itertools import takewhile
+from typing import Annotated
 
 import typer
 
 from frazil.cli.answers import Answer, Screen, styled, tell_dry_run
 from frazil.cli.arguments import Apply, Url, WholeUrl
 from frazil.cli.commands import Work, add_command
-from frazil.cli.history import described
+from frazil.cli.history import KINDS, Kind, described, targets
 from frazil.cli.places import Place, open_place, storage_at
 from frazil.cli.text import counted, moment, one_line, short
 from frazil.commit.base import refuse_main
 
-Kind = Literal["branch", "tag"]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.", show_default=False)]
 PANEL = "Branches and tags"
 
@@ -76,16 +76,9 @@ def _group(kind: Kind, plural: str, creating: str, deleting: str) -> typer.Typer
     return group
 
 
-def _targets(place: Place, kind: Kind) -> dict[str, str]:
-    """What branches, or tags, point to."""
-    refs = place.repository.context.refs
-    found = refs.branches() if kind == "branch" else refs.tags()
-    return {name: str(target) for name, target in sorted(found.items())}
-
-
 def _listing(place: Place, kind: Kind, plural: str) -> Answer:
     lookup = place.repository.lookup_snapshot
-    found = {name: lookup(target) for name, target in _targets(place, kind).items()}
+    found = {name: lookup(target) for name, target in targets(place.repository, kind).items()}
     data = {plural: [{"name": name, "snapshot": described(at)} for name, at in found.items()]}
 
     def show(screen: Screen) -> None:
@@ -136,9 +129,11 @@ def _only_here(
     place: Place, but: tuple[str, str], tip: str, extra: tuple[str, ...] = ()
 ) -> list[str]:
     """The snapshots below a tip that no other branch or tag leads to, newest first."""
-    kinds: tuple[Kind, ...] = ("branch", "tag")
     tips = [
-        at for kind in kinds for name, at in _targets(place, kind).items() if (kind, name) != but
+        at
+        for kind in KINDS
+        for name, at in targets(place.repository, kind).items()
+        if (kind, name) != but
     ]
     reached: set[str] = set()
     for start in (*tips, *extra):
@@ -146,12 +141,8 @@ def _only_here(
             if info.id in reached:
                 break
             reached.add(info.id)
-    found: list[str] = []
-    for info in place.repository.ancestry(snapshot_id=tip):
-        if info.id in reached:
-            break
-        found.append(info.id)
-    return found
+    below = (info.id for info in place.repository.ancestry(snapshot_id=tip))
+    return [*takewhile(lambda each: each not in reached, below)]
 
 
 # --- moving ---

@@ -36,10 +36,6 @@ Group = Annotated[
     str | None,
     typer.Option("--group", metavar="PATH", help="Group; the root by default.", show_default=False),
 ]
-Text = Annotated[
-    str | None,
-    typer.Option("--message", "-m", help="Message of the commit.", show_default=False),
-]
 Tell: TypeAlias = Callable[..., None]
 """Called with what is being done, how much is done, how much there is, and a note."""
 

@@ -36,7 +36,7 @@ def show(
     everything: Annotated[bool, typer.Option("--all", help="Also what is not set.")] = False,
 ) -> Answer:
     """Show what the repository's configuration sets."""
-    config = _stored(_open(url))
+    config = _stored(open_whole(url))
     data = shown_data(config if everything else _set_only(config))
 
     def draw(screen: Screen) -> None:
@@ -50,7 +50,7 @@ def show(
 
 def get(url: WholeUrl, key: Dotted) -> Answer:
     """Print one setting, with its default if it is not set."""
-    repository = _open(url)
+    repository = open_whole(url)
     value = shown_data(_look_up(_stored(repository), key), key.rpartition(".")[2])
     default = _default(key) if value is None else None
     data = {"key": key, "value": value, "default": default}
@@ -81,7 +81,7 @@ def set_values(
     from frazil.formats.config_codec import config_from_map, config_to_map
     from frazil.repository.handle import edit_stored_config
 
-    repository = _open(url)
+    repository = open_whole(url)
     values: dict[str, Any] = {}
     for change in changes:
         key, equals, text = change.partition("=")
@@ -93,7 +93,8 @@ def set_values(
         config = _as_map(stored)
         for key, value in values.items():
             _look_up(config, key)
-            _put(config, key.split("."), value)
+            above, _, name = key.rpartition(".")
+            (_look_up(config, above) if above else config)[name] = value
         return config_to_map(config_from_map(_set_only(config)))
 
     edit_stored_config(repository.context, changed)
@@ -104,11 +105,6 @@ def set_values(
         screen.line(f"Set {', '.join(data['changed'])}")
 
     return Answer(data, draw)
-
-
-def _open(url: str) -> Repository:
-
-    return open_whole(url)
 
 
 def _stored(repository: Repository) -> Config:
@@ -185,12 +181,6 @@ def _default(key: str) -> object:
     for name in key.split("."):
         found = found.effective(name) if isinstance(found, Settings) else None
     return found if type(found) in (str, int, float, bool) else None
-
-
-def _put(config: Config, names: list[str], value: Any) -> None:  # noqa: ANN401  (JSON)
-    for name in names[:-1]:
-        config = config[name]
-    config[names[-1]] = value
 
 
 def _value(text: str, key: str) -> Any:  # noqa: ANN401  (JSON)

@@ -10,10 +10,10 @@ import typer
 
 from frazil import texts
 from frazil.cli.answers import Answer, Screen
-from frazil.cli.arguments import Authorize, Url
+from frazil.cli.arguments import Authorize, Message, Url
 from frazil.cli.commands import Work, add_command
 from frazil.cli.places import as_prefix, open_place
-from frazil.cli.running import Group, Master, Text, job_answer, running
+from frazil.cli.running import Group, Master, job_answer, running
 from frazil.cli.text import counted
 
 PANEL: Final = "Data"
@@ -125,7 +125,7 @@ def rechunk(
         bool, typer.Option("--checksum", help="Let the new chunks end in a CRC-32C.")
     ] = False,
     max_memory: Annotated[str, typer.Option(help="Memory of a task.")] = "512m",
-    message: Text = None,
+    message: Message = None,
     authorize: Authorize = None,
     master: Master = None,
 ) -> Answer:

@@ -10,9 +10,9 @@ import numpy as np
 
 from frazil.cli.answers import Answer, Screen, styled, working
 from frazil.cli.places import Place
-from frazil.cli.text import counted, short
-from frazil.cli.values import plain
-from frazil.comparing.records import ArrayChange, ArrayDiff, Box
+from frazil.cli.text import axes, counted, short
+from frazil.cli.values import plain, written
+from frazil.comparing.records import ArrayChange, ArrayDiff
 from frazil.comparing.values import diff_values
 from frazil.ids import SnapshotId
 
@@ -94,7 +94,7 @@ def _draw(screen: Screen, diff: ArrayDiff) -> None:
 def _lines(diff: ArrayDiff) -> list[tuple[str, str]]:
     found = []
     if diff.old_shape != diff.new_shape and diff.old_shape and diff.new_shape:
-        found.append(("shape", f"{_numbers(diff.old_shape)} to {_numbers(diff.new_shape)}"))
+        found.append(("shape", f"{axes(diff.old_shape)} to {axes(diff.new_shape)}"))
     if diff.old_dtype != diff.new_dtype and diff.old_dtype and diff.new_dtype:
         found.append(("type", f"{diff.old_dtype} to {diff.new_dtype}"))
     if diff.cells_compared:
@@ -104,16 +104,8 @@ def _lines(diff: ArrayDiff) -> list[tuple[str, str]]:
         if count:
             found.append((name, counted(count, "cell")))
     if diff.bounding_box:
-        found.append(("within", _region(diff.bounding_box)))
+        found.append(("within", written([slice(a, b, 1) for a, b in diff.bounding_box])))
     if diff.differences:
         least, most, mean = diff.min_difference, diff.max_difference, diff.mean_difference
         found.append(("difference", f"{least:g} to {most:g}, mean {mean:g}"))
     return found
-
-
-def _numbers(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape))
-
-
-def _region(box: Box) -> str:
-    return f"[{', '.join(f'{a}:{b}' for a, b in box)}]"

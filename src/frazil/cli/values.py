@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def read_values(
     chosen = cut(asked, limit)
     values = _read(session, path, chosen)
     if chosen != asked:
-        total = counted(_cells(asked), "cell")
+        total = counted(math.prod(map(_length, asked)), "cell")
         said = f"showing {written(chosen)} of {total}; choose with --region or --limit"
         print(said, file=sys.stderr)
     data = {
@@ -62,11 +63,7 @@ def read_values(
 
 
 def _read(session: Session, path: str, region: Region) -> Values:
-    """The cells of a region.
-
-    Raises:
-        FormatError: zarr knows a data type or codec of the array not at all.
-    """
+    """The cells of a region."""
     try:
         array = zarr.open_array(session.store, path=path, mode="r")
     except (ValueError, TypeError, KeyError) as error:
@@ -76,8 +73,8 @@ def _read(session: Session, path: str, region: Region) -> Values:
     return np.asarray(array[region])
 
 
-def _cells(region: Region) -> int:
-    return math.prod(len(range(part.start, part.stop, part.step)) for part in region)
+def _length(part: slice) -> int:
+    return len(range(part.start, part.stop, part.step))
 
 
 def cut(region: Region, limit: int) -> Region:
@@ -85,15 +82,15 @@ def cut(region: Region, limit: int) -> Region:
     kept: list[slice] = []
     room = limit
     for part in reversed(region):
-        length = min(len(range(part.start, part.stop, part.step)), max(room, 1))
-        stop = part.stop if length == len(range(part.start, part.stop, part.step)) else None
-        end = part.start + (length - 1) * part.step + 1 if stop is None else stop
+        length = min(_length(part), max(room, 1))
+        is_whole = length == _length(part)
+        end = part.stop if is_whole else part.start + (length - 1) * part.step + 1
         kept.append(slice(part.start, end, part.step))
         room //= max(length, 1)
     return tuple(reversed(kept))
 
 
-def written(region: Region) -> str:
+def written(region: Iterable[slice]) -> str:
     """A region as one would write it."""
     parts = (
         f"{part.start}:{part.stop}" + (f":{part.step}" if part.step != 1 else "") for part in region
@@ -142,12 +139,6 @@ def _write_csv(screen: Screen, node: ArrayNode, region: Region, values: Values) 
     names = node.dimension_names or (None,) * len(region)
     header = [name or f"dim_{axis}" for axis, name in enumerate(names)]
     flat = plain(values.reshape(-1))
-    rows = (
-        [*_place(region, index), value]
-        for index, value in zip(np.ndindex(values.shape), flat, strict=True)
-    )
+    places = product(*(range(part.start, part.stop, part.step) for part in region))
+    rows = ([*place, value] for place, value in zip(places, flat, strict=True))
     screen.csv([*header, "value"], rows)
-
-
-def _place(region: Region, index: Iterable[int]) -> list[int]:
-    return [part.start + n * part.step for part, n in zip(region, index, strict=True)]

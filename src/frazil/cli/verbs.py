@@ -25,7 +25,7 @@ from frazil.cli.arguments import (
     parse_time,
     parse_unsafe_age,
 )
-from frazil.cli.commands import add_command
+from frazil.cli.commands import add_command, declare
 from frazil.cli.places import open_place, open_whole
 from frazil.errors import MergeConflictError
 from frazil.operations import VERBS, Effect, Parameter, Verb, summary
@@ -88,11 +88,7 @@ def _work(command: Command) -> Callable[..., Answer]:
     if can_try:
         is_mild = verb.effect is not Effect.DELETES
         named["apply"] = (Apply, is_mild if command.applies is None else command.applies)
-    kind = inspect.Parameter.KEYWORD_ONLY
-    work.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(name, kind, default=default) for name, (_, default) in named.items()]
-    )
-    work.__annotations__ = {**{name: type_ for name, (type_, _) in named.items()}, "return": Answer}
+    declare(work, named)
     work.__doc__ = command.help or _help(verb)
     return work
 

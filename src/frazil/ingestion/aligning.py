@@ -1,37 +1,24 @@
-"""Whether the chunks of several files fit the grid of one array, as they are or cut smaller."""
+"""Whether the chunks of several files fit the grid of one array, as they are or cut smaller.
+
+Also how large chunks and arrays that are copied may be, whatever a file tells of itself. Pure.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 from typing import Final
 
-from frazil.ingestion.arranging import Axis
+from frazil.bulk.codecs import LARGE_CHUNK
+from frazil.formats.bounds import justified
 from frazil.ingestion.findings import Findings
-from frazil.ingestion.records import Variable
+from frazil.ingestion.plans import Joint
+from frazil.ingestion.records import FileScan, Shape, Variable
 
 _PLAIN_CODECS: Final = ("bytes", "gribberish", "zstd", "gzip", "blosc", "crc32c")
 _PLAIN_FAMILIES: Final = ("numcodecs.", "imagecodecs_")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Joint:
-    """One variable in the files that have it, and the axes along which those are joined."""
-
-    name: str
-    dims: tuple[str, ...]
-    urls: Sequence[str]
-    files: Sequence[int]
-    parts: Sequence[Variable]
-    axes: Mapping[str, Axis]
-    has_base: bool
-    """whether the first part is what the repository has"""
-
-    @property
-    def own(self) -> Sequence[Variable]:
-        """The parts that come from files."""
-        return self.parts[1:] if self.has_base else self.parts
+LARGEST_COPY: Final = 1 << 40
+"""Bytes of an array that can be copied from files of any size."""
 
 
 def alignment(joint: Joint, findings: Findings) -> int:
@@ -52,13 +39,8 @@ def alignment(joint: Joint, findings: Findings) -> int:
     if bare:
         return 0
     if len(joint.dims) > len(joint.own[0].dims) and not _takes_new_axes(joint.own[0]):
-        findings.error(
-            "codecs",
-            f"its codecs do not let chunks get the new dimension {joint.dims[0]!r}",
-            joint.urls,
-            joint.name,
-            can_materialize=True,
-        )
+        told = f"its codecs do not let chunks get the new dimension {joint.dims[0]!r}"
+        findings.error("codecs", told, joint.urls, joint.name, can_materialize=True)
         return 0
     odd = _misfits(joint)
     if not odd:
@@ -96,7 +78,7 @@ def _splitting(joint: Joint) -> int:
     first, dims = joint.parts[0], joint.dims
     if not dims or dims[0] not in joint.axes or any(part.dims != dims for part in joint.parts):
         return 0
-    if any(dim in joint.axes for dim in dims[1:]) or not all(map(_is_raw, joint.own)):
+    if any(dim in joint.axes for dim in dims[1:]) or not all(part.is_raw for part in joint.own):
         return 0
     if any(
         part.chunks[1:] != part.shape[1:] or part.chunks[1:] != first.chunks[1:]
@@ -135,14 +117,58 @@ def _tell_misfit(joint: Joint, odd: Sequence[int], findings: Findings) -> None:
     )
 
 
-def _is_raw(variable: Variable) -> bool:
-    """Whether chunks are nothing but numbers one after the other."""
-    return [codec["name"] for codec in variable.meaning["codecs"]] == ["bytes"]
-
-
 def _takes_new_axes(variable: Variable) -> bool:
     """Whether a chunk stays the same bytes when its shape gets axes of length one."""
     return all(
         codec["name"] in _PLAIN_CODECS or codec["name"].startswith(_PLAIN_FAMILIES)
         for codec in variable.meaning["codecs"]
     )
+
+
+# --- what is copied ---
+
+
+def copied_chunks(
+    dims: Sequence[str], shape: Shape, own: Shape, wanted: Mapping[str, int], itemsize: int
+) -> Shape:
+    """Chunks of a copy: as wanted, else as in the files, cut where these are too large.
+
+    Whoever copies a chunk has all of it in memory, and the chunk of a file may be the whole array.
+    """
+    chunks = []
+    for dim, length, size in zip(dims, shape, own, strict=True):
+        asked = wanted.get(dim, size)
+        chunks.append(max(1, min(length, asked if asked > 0 else length)))
+    for axis, dim in enumerate(dims):
+        if dim not in wanted:
+            others = itemsize * prod(chunks[:axis] + chunks[axis + 1 :])
+            chunks[axis] = max(1, min(chunks[axis], LARGE_CHUNK // others))
+    return tuple(chunks)
+
+
+def require_chunks(name: str, chunks: Shape, itemsize: int, findings: Findings) -> None:
+    """Find chunks that whoever copies them could not hold."""
+    size = itemsize * prod(chunks)
+    if size > LARGE_CHUNK:
+        told = (
+            f"a chunk would have {size:,} bytes, and may have {LARGE_CHUNK:,} to be copied; ask for"
+            " smaller chunks"
+        )
+        findings.error("chunks", told, (), name)
+
+
+def require_justified(
+    sources: Sequence[tuple[FileScan, Variable]], itemsize: int, findings: Findings
+) -> None:
+    """Find a variable whose values are many more than the bytes of its files can stand for."""
+    whole = itemsize * sum(prod(part.shape) for _, part in sources)
+    packed = sum(
+        max(scan.identity.size, part.references.nbytes if part.references is not None else 0)
+        for scan, part in sources
+    )
+    if whole > justified(packed, whole, least=LARGEST_COPY):
+        told = (
+            f"a copy would have {whole:,} bytes, though its files have {packed:,} only; if you"
+            " trust them, allow more with frazil.config.set(max_expansion=...)"
+        )
+        findings.error("too-large", told, [scan.url for scan, _ in sources], sources[0][1].name)

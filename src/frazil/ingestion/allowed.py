@@ -26,19 +26,11 @@ class Allowed:
 
     @classmethod
     def of(cls, given: Iterable[str | os.PathLike[str]]) -> Allowed:
-        """Prefixes given as URLs or as paths.
-
-        Raises:
-            InvalidInputError: one of them is neither.
-        """
+        """Prefixes given as URLs or as paths."""
         return cls(tuple(f"{as_url(each).rstrip('/')}/" for each in given))
 
     def require(self, named: str, by: str) -> str:
-        """The URL of a file that another one names, relative to it where it is so.
-
-        Raises:
-            InvalidInputError: no prefix allows it.
-        """
+        """The URL of a file that another one names, relative to it where it is so."""
         url = _resolved(named, by)
         if any(_is_below(url, prefix) for prefix in self.prefixes):
             return url

@@ -61,11 +61,46 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Coordinate:
-    """Values of a dimension in one file, in the units that all files share."""
+class _Dimension:
+    """A dimension in the files that have it, with values in the units that all share."""
 
-    values: Array | None
-    length: int
+    name: str
+    scans: Sequence[FileScan]
+    files: Sequence[int]
+    """numbers of the scans that have it"""
+    values: Sequence[Array | None]
+    lengths: Sequence[int]
+    units: TimeUnits | None
+    """what values had to be put into"""
+
+    @property
+    def urls(self) -> list[str]:
+        """The files that have it."""
+        return [self.scans[number].url for number in self.files]
+
+    @property
+    def bare(self) -> list[str]:
+        """The files that have no values for it."""
+        return [url for url, each in zip(self.urls, self.values, strict=True) if each is None]
+
+    def require_values(self, findings: Findings) -> bool:
+        """Whether all files have values, or none."""
+        bare = self.bare
+        is_mixed = 0 < len(bare) < len(self.files)
+        if is_mixed:
+            told = f"there are no coordinate values for the dimension {self.name!r}"
+            findings.error("missing-coordinate", told, bare)
+        return not is_mixed
+
+    def axis(
+        self, ranks: Sequence[int], lengths: Sequence[int], values: Array | None, *, is_new: bool
+    ) -> Axis:
+        """The axis on which each file has the part of its rank."""
+        block = np.full(len(self.scans), ABSENT, np.int64)
+        block[list(self.files)] = ranks
+        starts = np.cumsum([0, *lengths])
+        units = None if values is None else self.units
+        return Axis(self.name, int(starts[-1]), block, starts, values, units, is_new)
 
 
 def arrange(
@@ -81,48 +116,38 @@ def arrange(
     """
     sizes = [scan.sizes for scan in scans]
     names = [*named] if named else _differing(scans, sizes, findings)
-    axes = []
-    for name in names:
-        axis = _axis(scans, sizes, name, findings, has_base=has_base)
-        if axis is not None:
-            axes.append(axis)
-    return axes
+    axes = (_axis(scans, sizes, name, findings, has_base=has_base) for name in names)
+    return [axis for axis in axes if axis is not None]
 
 
 def _differing(
     scans: Sequence[FileScan], sizes: Sequence[Mapping[str, int]], findings: Findings
 ) -> list[str]:
     """Dimensions whose coordinates are not the same in all files that have them."""
-    names = dict.fromkeys(dim for each in sizes for dim in each)
     found = []
-    for name in names:
+    for name in dict.fromkeys(dim for each in sizes for dim in each):
         having = [number for number, each in enumerate(sizes) if name in each]
-        coordinates = _coordinates(scans, sizes, name, having, Findings(), has_base=False)
-        if coordinates is None:  # they cannot be compared: the axis will say why
+        dim = _dimension(scans, sizes, name, having, Findings(), has_base=False)
+        if dim is None:  # they cannot be compared: the axis will say why
             found.append(name)
             continue
-        known = [each.values for each in coordinates[0] if each.values is not None]
-        if known and len(known) < len(having):
-            pairs = zip(having, coordinates[0], strict=True)
-            bare = [scans[n].url for n, each in pairs if each.values is None]
-            _tell_bare(name, bare, findings)
+        if not dim.require_values(findings):
             continue
-        if not known:
-            odd = [scans[n].url for n in having if sizes[n][name] != sizes[having[0]][name]]
-            if odd:
-                findings.error(
-                    "unknown-order",
-                    f"the dimension {name!r} has different lengths and no coordinate; if files"
-                    " are to be joined along it in the order given, name it as dimension to join",
-                    odd,
-                )
-            continue
-        if not all(same(known[0], each) for each in known[1:]):
+        known = [each for each in dim.values if each is not None]
+        if known and not all(same(known[0], each) for each in known[1:]):
             found.append(name)
+        pairs = zip(dim.urls, dim.lengths, strict=True)
+        odd = [url for url, length in pairs if length != dim.lengths[0]]
+        if odd and not known:
+            told = (
+                f"the dimension {name!r} has different lengths and no coordinate; if files"
+                " are to be joined along it in the order given, name it as dimension to join"
+            )
+            findings.error("unknown-order", told, odd)
     return found
 
 
-def _coordinates(
+def _dimension(
     scans: Sequence[FileScan],
     sizes: Sequence[Mapping[str, int]],
     name: str,
@@ -130,38 +155,36 @@ def _coordinates(
     findings: Findings,
     *,
     has_base: bool,
-) -> tuple[list[Coordinate], TimeUnits | None] | None:
-    """Coordinates of a dimension in some files, and the units they had to be put into."""
-    raw: list[tuple[Array | None, TimeUnits | None, int]] = []
+) -> _Dimension | None:
+    """A dimension in some files; None when its times do not go together."""
+    raw: list[tuple[Array | None, TimeUnits | None]] = []
     for number in files:
         variable = scans[number].get(name)
         is_index = variable is not None and variable.dims in ((name,), ())
         values = variable.values if variable is not None and is_index else None
         units = None if variable is None else time_units(variable.attrs)
-        length = sizes[number].get(name, 1)
-        raw.append((None if values is None else values.reshape(-1), units, length))
-    distinct = {units for _, units, _ in raw if units is not None}
+        raw.append((None if values is None else values.reshape(-1), units))
+    known = [units for _, units in raw if units is not None]
     target: TimeUnits | None = None
-    if len(distinct) > 1:
+    if len(set(known)) > 1:
         try:
-            target = common_units([units for _, units, _ in raw if units is not None])
+            target = common_units(known)
         except InvalidInputError as error:
             odd = [scans[n].url for n in files]
             findings.error("calendar", f"times along {name!r}: {error.args[0]}", odd)
             return None
         if has_base and files[0] == 0 and raw[0][1] is not None:
             target = raw[0][1]  # what is stored stays as it is
-    found = []
-    for number, (values, units, length) in zip(files, raw, strict=True):
-        moved = values
-        if values is not None and units is not None and target is not None:
-            try:
-                moved = converted(values, units, target)
-            except InvalidInputError as error:
-                findings.error("time-units", str(error.args[0]), [scans[number].url], name)
-                return None
-        found.append(Coordinate(moved, length))
-    return found, target
+    moved = []
+    for number, (values, units) in zip(files, raw, strict=True):
+        is_other = values is not None and units is not None and target is not None
+        try:
+            moved.append(converted(values, units, target) if is_other else values)  # type: ignore[arg-type]  # none is None
+        except InvalidInputError as error:
+            findings.error("time-units", str(error.args[0]), [scans[number].url], name)
+            return None
+    lengths = [sizes[number].get(name, 1) for number in files]
+    return _Dimension(name, scans, files, moved, lengths, target)
 
 
 def _axis(
@@ -173,32 +196,17 @@ def _axis(
     has_base: bool,
 ) -> Axis | None:
     having = [number for number, each in enumerate(sizes) if name in each]
-    own = [number for number in having if number or not has_base]
-    is_new = not own
+    is_new = not any(number or not has_base for number in having)
     if is_new:
         having = [*range(len(scans))]
     elif len(having) < len(scans):
         _refuse_scalars(scans, name, findings)
-    found = _coordinates(scans, sizes, name, having, findings, has_base=has_base)
-    if found is None:
+    dim = _dimension(scans, sizes, name, having, findings, has_base=has_base)
+    if dim is None or not dim.require_values(findings):
         return None
-    coordinates, units = found
-    urls = [scans[number].url for number in having]
-    bare = [url for url, each in zip(urls, coordinates, strict=True) if each.values is None]
-    if bare and len(bare) < len(urls):
-        _tell_bare(name, bare, findings)
-        return None
-    if bare:
-        return _in_given_order(scans, name, having, coordinates, is_new=is_new)
-    return _in_order(
-        scans, name, having, coordinates, units, findings, is_new=is_new, has_base=has_base
-    )
-
-
-def _tell_bare(name: str, urls: Sequence[str], findings: Findings) -> None:
-    findings.error(
-        "missing-coordinate", f"there are no coordinate values for the dimension {name!r}", urls
-    )
+    if dim.bare:  # in the order given
+        return dim.axis(range(len(having)), dim.lengths, None, is_new=is_new)
+    return _in_order(dim, findings, is_new=is_new, has_base=has_base)
 
 
 def _refuse_scalars(scans: Sequence[FileScan], name: str, findings: Findings) -> None:
@@ -212,33 +220,9 @@ def _refuse_scalars(scans: Sequence[FileScan], name: str, findings: Findings) ->
         )
 
 
-def _in_given_order(
-    scans: Sequence[FileScan],
-    name: str,
-    having: Sequence[int],
-    coordinates: Sequence[Coordinate],
-    *,
-    is_new: bool,
-) -> Axis:
-    block = np.full(len(scans), ABSENT, np.int64)
-    block[list(having)] = np.arange(len(having))
-    starts = np.cumsum([0, *(each.length for each in coordinates)])
-    return Axis(name, int(starts[-1]), block, starts, None, None, is_new)
-
-
-def _in_order(
-    scans: Sequence[FileScan],
-    name: str,
-    having: Sequence[int],
-    coordinates: Sequence[Coordinate],
-    units: TimeUnits | None,
-    findings: Findings,
-    *,
-    is_new: bool,
-    has_base: bool,
-) -> Axis | None:
-    urls = [scans[number].url for number in having]
-    values = [each.values for each in coordinates if each.values is not None]
+def _in_order(dim: _Dimension, findings: Findings, *, is_new: bool, has_base: bool) -> Axis | None:
+    name, urls = dim.name, dim.urls
+    values = [each for each in dim.values if each is not None]
     if not _are_sound(name, urls, values, findings):
         return None
     groups: dict[bytes, int] = {}
@@ -253,45 +237,39 @@ def _in_order(
         return None
     sign = (steps.pop() if steps else 1) or 1
     order = sorted(range(len(distinct)), key=lambda n: distinct[n][0], reverse=sign < 0)
-    owner = {number: urls[places[number]] for number in order}
-    shown = units or _units(scans, name, having)
-    parts = [(distinct[n], owner[n]) for n in order]
+    parts = [(distinct[n], urls[places[n]]) for n in order]
+    shown = dim.units or _units(dim)
     if not _follow(name, parts, findings, shown, sign=sign):
         return None
-    if has_base and having and having[0] == 0 and order[0] != numbers[0]:
+    if has_base and dim.files[0] == 0 and order[0] != numbers[0]:
         early = [url for url, n in zip(urls, numbers, strict=True) if n == order[0]]
-        findings.error(
-            "before-existing",
+        told = (
             f"values of {name!r} come before those that the repository has; only what follows"
-            " them can be appended",
-            early,
+            " them can be appended"
         )
+        findings.error("before-existing", told, early)
         return None
-    rank = {number: place for place, number in enumerate(order)}
-    block = np.full(len(scans), ABSENT, np.int64)
-    block[list(having)] = [rank[number] for number in numbers]
-    starts = np.cumsum([0, *(len(part) for part, _ in parts)])
     joined = np.concatenate([part for part, _ in parts])
-    _tell_gaps(name, joined, starts[1:-1], findings, shown)
-    return Axis(name, int(starts[-1]), block, starts, joined, units, is_new)
+    rank = {number: place for place, number in enumerate(order)}
+    ranks = [rank[number] for number in numbers]
+    made = dim.axis(ranks, [len(part) for part, _ in parts], joined, is_new=is_new)
+    _tell_gaps(name, joined, made.starts[1:-1], findings, shown)
+    return made
 
 
-def _units(scans: Sequence[FileScan], name: str, having: Sequence[int]) -> TimeUnits | None:
+def _units(dim: _Dimension) -> TimeUnits | None:
     """What the values of a coordinate count, where all files agree on it."""
-    found = (scans[number].get(name) for number in having)
+    found = (dim.scans[number].get(dim.name) for number in dim.files)
     return next((time_units(each.attrs) for each in found if each is not None), None)
 
 
 def _are_sound(name: str, urls: Sequence[str], values: Sequence[Array], findings: Findings) -> bool:
     """Whether coordinates can be put in order at all."""
-    empty = [url for url, each in zip(urls, values, strict=True) if not len(each)]
+    pairs = [*zip(urls, values, strict=True)]
+    empty = [url for url, each in pairs if not len(each)]
+    unclear = [url for url, each in pairs if each.dtype.kind == "f" and np.isnan(each).any()]
     if empty:
         findings.error("empty", f"the dimension {name!r} has no values", empty)
-    unclear = [
-        url
-        for url, each in zip(urls, values, strict=True)
-        if each.dtype.kind == "f" and np.isnan(each).any()
-    ]
     if unclear:
         findings.error("order", f"the coordinate {name!r} has missing values", unclear)
     return not empty and not unclear
@@ -329,19 +307,17 @@ def _follow(
         is_good = False
         shift = _shift(before, after)
         if shift is not None:
-            findings.error(
-                "shifted",
+            told = (
                 f"values of {name!r} are the same but for at most {shift:g}: if they are meant to"
-                " be the same, make them equal in the files",
-                (first, second),
+                " be the same, make them equal in the files"
             )
+            findings.error("shifted", told, (first, second))
             continue
-        findings.error(
-            "overlap",
+        told = (
             f"values of {name!r} overlap: one file ends at {shown_time(ends, units)}, the next"
-            f" begins at {shown_time(begins, units)}",
-            (first, second),
+            f" begins at {shown_time(begins, units)}"
         )
+        findings.error("overlap", told, (first, second))
     return is_good
 
 

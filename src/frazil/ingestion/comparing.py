@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,49 +10,43 @@ import numpy as np
 from frazil.cf.attributes import PACKING
 from frazil.ingestion.encoding import decoded_fill, dtype_of, same
 from frazil.ingestion.findings import Findings
+from frazil.ingestion.plans import Joint
 from frazil.ingestion.records import Variable, canonical
 
 MEANING: Final = ("units", "calendar", "flag_values", "flag_masks", "standard_name", "positive")
 """Attributes that say what a value is."""
 TIME: Final = frozenset(["units", "calendar"])
+CODES: Final = {"units": "units", "calendar": "calendar"}
+"""what a difference in attributes is called, if it is not one of meaning"""
 ENCODING: Final = (("data_type", "dtype"), ("codecs", "codecs"), ("fill_value", "fill-value"))
 """Parts of the metadata of an array that must be equal, and what a difference is called."""
 
 
-def same_dims(
-    name: str, urls: Sequence[str], parts: Sequence[Variable], findings: Findings
-) -> tuple[str, ...] | None:
+def same_dims(joint: Joint, findings: Findings) -> tuple[str, ...] | None:
     """The dimensions that a variable has in all files."""
-    first = parts[0].dims
-    odd = [url for url, part in zip(urls, parts, strict=True) if part.dims != first]
+    first = joint.own[0].dims
+    pairs = zip(joint.own_urls, joint.own, strict=True)
+    odd = {url: part.dims for url, part in pairs if part.dims != first}
     if not odd:
         return first
-    other = next(part.dims for part in parts if part.dims != first)
-    findings.error(
-        "dimensions",
-        f"the dimensions are ({', '.join(other)}) here, and ({', '.join(first)}) in the first file",
-        odd,
-        name,
-    )
+    other = next(iter(odd.values()))
+    told = f"({', '.join(other)}) here, and ({', '.join(first)}) in the first file"
+    findings.error("dimensions", f"the dimensions are {told}", odd, joint.name)
     return None
 
 
 def same_attrs(
-    name: str,
-    urls: Sequence[str],
-    parts: Sequence[Variable],
-    findings: Findings,
-    but: frozenset[str] = frozenset(),
+    joint: Joint, findings: Findings, but: frozenset[str] = frozenset()
 ) -> dict[str, Any] | None:
     """The attributes of the first file, if those that matter are the same in all."""
-    first = parts[0].attrs
-    texts = {parts[0].attributes}
+    first = joint.parts[0].attrs
+    having: dict[str, list[str]] = {}
+    for url, part in zip(joint.urls, joint.parts, strict=True):
+        having.setdefault(part.attributes, []).append(url)
+    distinct = {part.attributes: part for part in reversed(joint.parts)}
     is_good, loose = True, set()
-    for url, part in zip(urls, parts, strict=True):
-        if part.attributes in texts:
-            continue
-        texts.add(part.attributes)
-        attrs = part.attrs
+    for text, urls in [*having.items()][1:]:
+        part, attrs = distinct[text], distinct[text].attrs
         for key in {*first, *attrs}:
             if key in but or canonical(first.get(key)) == canonical(attrs.get(key)):
                 continue
@@ -61,35 +54,14 @@ def same_attrs(
                 loose.add(key)
                 continue
             is_good = False
-            told = _Difference(name, key, _shown(key, part), _shown(key, parts[0]))
-            _tell_attribute(told, _having(urls, parts, part, url), findings)
+            code = "packing" if key in PACKING else CODES.get(key, "meaning")
+            ours = _shown(key, joint.parts[0])
+            told = f"{key} is {_shown(key, part)} here, and {ours} in the first file"
+            findings.error(code, told, urls, joint.name, can_materialize=key in PACKING)
     if loose:
-        findings.note(
-            "attributes",
-            f"attributes differ, those of the first file are taken: {', '.join(sorted(loose))}",
-            (),
-            name,
-        )
+        told = f"attributes differ, those of the first file are taken: {', '.join(sorted(loose))}"
+        findings.note("attributes", told, (), joint.name)
     return first if is_good else None
-
-
-def _having(
-    urls: Sequence[str], parts: Sequence[Variable], like: Variable, url: str
-) -> Iterable[str]:
-    found = [
-        other for other, part in zip(urls, parts, strict=True) if part.attributes == like.attributes
-    ]
-    return found or [url]
-
-
-@dataclass(frozen=True, slots=True)
-class _Difference:
-    """An attribute that is not the same in all files."""
-
-    name: str
-    key: str
-    here: str
-    first: str
 
 
 def _shown(key: str, part: Variable) -> str:
@@ -101,53 +73,27 @@ def _shown(key: str, part: Variable) -> str:
     return repr(value)
 
 
-def _tell_attribute(told: _Difference, urls: Iterable[str], findings: Findings) -> None:
-    key = told.key
-    code = "packing" if key in PACKING else "calendar" if key == "calendar" else "units"
-    if key in MEANING and key not in TIME:
-        code = "meaning"
-    findings.error(
-        code,
-        f"{key} is {told.here} here, and {told.first} in the first file",
-        urls,
-        told.name,
-        can_materialize=key in PACKING,
-    )
-
-
-def same_encoding(
-    name: str,
-    urls: Sequence[str],
-    parts: Sequence[Variable],
-    findings: Findings,
-    *,
-    has_codecs: bool = True,
-) -> bool:
+def same_encoding(joint: Joint, findings: Findings, *, has_codecs: bool = True) -> bool:
     """Whether the bytes of chunks mean the same in all files.
 
     Without `has_codecs` only the type of the values counts, as for values that are copied.
     """
-    first = parts[0].encoding
-    odd = [(url, part) for url, part in zip(urls, parts, strict=True) if part.encoding != first]
-    if not odd:
-        return True
-    ours, before = parts[0].meaning, len(findings.found)
+    first, is_same = joint.parts[0], True
+    pairs = zip(joint.urls, joint.parts, strict=True)
+    odd = [(url, part.meaning) for url, part in pairs if part.encoding != first.encoding]
     for key, code in ENCODING if has_codecs else ENCODING[:1]:
-        wanted = canonical(ours.get(key))
-        others = [(url, part.meaning) for url, part in odd]
-        files = [url for url, meaning in others if canonical(meaning.get(key)) != wanted]
-        if not files:
-            continue
-        theirs = next(meaning for url, meaning in others if url == files[0])
-        findings.error(
-            code,
-            f"{key} is {_brief(theirs.get(key))} here, and {_brief(ours.get(key))} in the first"
-            " file",
-            files,
-            name,
-            can_materialize=True,
-        )
-    return len(findings.found) == before
+        ours = first.meaning.get(key)
+        files = {
+            url: meaning.get(key)
+            for url, meaning in odd
+            if canonical(meaning.get(key)) != canonical(ours)
+        }
+        if files:
+            is_same = False
+            theirs = next(iter(files.values()))
+            told = f"{key} is {_brief(theirs)} here, and {_brief(ours)} in the first file"
+            findings.error(code, told, files, joint.name, can_materialize=True)
+    return is_same
 
 
 def _brief(value: object) -> str:
@@ -170,31 +116,22 @@ def same_values(parts: Sequence[Variable]) -> bool:
     )
 
 
-def equal_values(
-    name: str,
-    urls: Sequence[str],
-    parts: Sequence[Variable],
-    findings: Findings,
-    *,
-    has_codecs: bool = True,
-) -> bool:
+def equal_values(joint: Joint, findings: Findings, *, has_codecs: bool = True) -> bool:
     """Whether a variable that is not joined has the same values in all files that were loaded."""
-    first = parts[0].values
+    first = joint.parts[0].values
     if first is None:
-        return same_encoding(name, urls, parts, findings, has_codecs=has_codecs)
+        return same_encoding(joint, findings, has_codecs=has_codecs)
     odd = [
         url
-        for url, part in zip(urls, parts, strict=True)
+        for url, part in zip(joint.urls, joint.parts, strict=True)
         if part.values is None or not same(first, part.values)
     ]
     if odd:
-        findings.error(
-            "coordinate-values",
+        told = (
             "the values differ from those of the first file, and no dimension of it is joined;"
-            " leave the variable out, or name the dimension to join",
-            odd,
-            name,
+            " leave the variable out, or name the dimension to join"
         )
+        findings.error("coordinate-values", told, odd, joint.name)
     return not odd
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from frazil.errors import ErrorKind, InvalidInputError
@@ -14,16 +14,7 @@ from frazil.model.config import (
     S3Options,
     VirtualChunkContainer,
 )
-from frazil.storage.credentials import (
-    AnyContainerCredential,
-    AnyCredential,
-    HttpAccess,
-    LocalFileSystemAccess,
-    azure_credentials,
-    containers_credentials,
-    gcs_credentials,
-    s3_credentials,
-)
+from frazil.storage.credentials import MAKERS, AnyCredential, containers_credentials
 from frazil.storage.locations import key_of
 
 _S3_OPTIONS: Final = ("region", "endpoint_url", "allow_http", "anonymous", "force_path_style")
@@ -56,12 +47,18 @@ def missing_containers(
     ]
 
 
-def container_for(prefix: str, options: Mapping[str, Any]) -> VirtualChunkContainer:
-    """A container for a prefix, with a store that the options of its files suit.
+def add_missing(
+    config: RepositoryConfig, prefixes: Iterable[str], options: Mapping[str, Any]
+) -> list[str]:
+    """Put them into a configuration, and tell their prefixes."""
+    fresh = missing_containers(config, prefixes, options)
+    for container in fresh:
+        config.set_virtual_chunk_container(container)
+    return [container.url_prefix for container in fresh]
 
-    Raises:
-        InvalidInputError: there is no such kind of container.
-    """
+
+def container_for(prefix: str, options: Mapping[str, Any]) -> VirtualChunkContainer:
+    """A container for a prefix, with a store that the options of its files suit."""
     scheme = prefix.partition("://")[0]
     store: Any
     match scheme:
@@ -98,24 +95,12 @@ def access(prefixes: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any
     """Credentials for containers whose files we were told how to reach."""
     made: dict[str, Any] = {}
     for prefix in prefixes:
-        scheme = prefix.partition("://")[0]
-        if scheme == "file":
-            made[prefix] = LocalFileSystemAccess
-        elif scheme in ("http", "https"):
-            made[prefix] = HttpAccess
-        elif scheme in _CREDENTIALS:
-            maker = _CREDENTIALS[scheme]
+        maker = MAKERS.get(prefix.partition("://")[0])
+        if maker is not None:
             names = inspect.signature(maker).parameters
             given = {name: value for name, value in options.items() if name in names}
             made[prefix] = maker(**given)
     return containers_credentials(made)
-
-
-_CREDENTIALS: Final[dict[str, Callable[..., AnyContainerCredential]]] = {
-    "s3": s3_credentials,
-    **dict.fromkeys(("gs", "gcs"), gcs_credentials),
-    **dict.fromkeys(("az", "azure", "abfs"), azure_credentials),
-}
 
 
 def how_to_read(prefixes: Iterable[str]) -> str:

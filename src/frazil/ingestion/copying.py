@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import compress, pairwise, product
 from math import prod
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import numpy as np
 from frazil.ingestion.encoding import dtype_of
 from frazil.ingestion.isolation import Limits
 from frazil.ingestion.plans import Plan, Planned, missing_value
-from frazil.ingestion.records import Array, Origin, Shape, origin_of
+from frazil.ingestion.records import Array, Origin, Shape
 from frazil.ingestion.values import read_safely
 from frazil.ingestion.writing import write_values
 from frazil.session import ForkSession
@@ -61,35 +61,20 @@ class Copied:
 def copies(plan: Plan, array: Planned, path: str, limit: int = TASK_BYTES) -> Iterator[Copy]:
     """The tasks that copy an array."""
     dtype = dtype_of(array.encoding)
-    first = _first(plan, array)
     spans = [(plan.start(array, file), plan.part_shape(array, file)) for file in array.files]
-    origins = [origin_of(plan.scans[file], array.name) for file in array.files]
+    origins = [plan.scans[file].origin(array.name) for file in array.files]
     fill = missing_value(array)
-    for region in boxes(first, array.shape, array.chunks, limit // max(1, dtype.itemsize)):
+    dims = plan.scans[array.files[0]][array.name].dims if array.files else ()
+    is_own = [dim in dims for dim in array.dims]  # files may lack axes
+    for region in boxes(array.first, array.shape, array.chunks, limit // max(1, dtype.itemsize)):
         pieces = tuple(
-            Piece(origin, _own(array, plan, source), target)
+            Piece(origin, tuple(compress(source, is_own)), target)
             for (start, shape), origin in zip(spans, origins, strict=True)
             if (met := _meeting(region, start, shape)) is not None
             for source, target in [met]
         )
         if pieces:
             yield Copy(path, region, dtype, fill, pieces, array.is_decoded)
-
-
-def _first(plan: Plan, array: Planned) -> Shape:
-    """Where new values begin, moved to the beginning of a chunk."""
-    if array.base_shape is None:
-        return (0,) * len(array.dims)
-    return tuple(
-        0 if old == new else old for old, new in zip(array.base_shape, array.shape, strict=True)
-    )
-
-
-def _own(array: Planned, plan: Plan, source: tuple[slice, ...]) -> tuple[slice, ...]:
-    """A region without the axes that files lack."""
-    file = array.files[0]
-    dims = plan.scans[file][array.name].dims
-    return tuple(part for dim, part in zip(array.dims, source, strict=True) if dim in dims)
 
 
 def boxes(first: Shape, shape: Shape, chunks: Shape, limit: int) -> Iterator[tuple[slice, ...]]:

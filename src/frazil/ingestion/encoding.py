@@ -19,7 +19,7 @@ import numpy as np
 from frazil.bulk import data_types
 from frazil.cf.attributes import FILL, plain_fill, plain_fill_attribute
 from frazil.formats.zarr_meta import with_checksum
-from frazil.ingestion.records import Array, Shape, canonical
+from frazil.ingestion.records import PHONY, Array, References, Shape, Variable, canonical, plain
 from frazil.texts import compressor as parse_compressor
 from frazil.texts import json_float
 
@@ -77,14 +77,13 @@ def quiet() -> Iterator[None]:
 
 def encoding_from(metadata: ArrayV3Metadata) -> str:
     """The canonical encoding of an array with metadata of Zarr v3."""
-    document = json.loads(json.dumps(metadata.to_dict(), default=_as_json))
-    return canonical(
-        {name: document[name] for name in KEPT if document.get(name)} | _fill(document)
-    )
+    return encoding_in(json.loads(json.dumps(metadata.to_dict(), default=_as_json)))
 
 
-def _fill(document: Mapping[str, Any]) -> dict[str, Any]:
-    return {"fill_value": document["fill_value"]}  # also when it is 0
+def encoding_in(meta: Mapping[str, Any]) -> str:
+    """The canonical encoding that the `zarr.json` of an array tells."""
+    # A fill value counts also when it is 0.
+    return canonical({key: meta[key] for key in KEPT if meta.get(key) or key == "fill_value"})
 
 
 def _as_json(value: object) -> object:
@@ -94,17 +93,13 @@ def _as_json(value: object) -> object:
 def encoded_attributes(fill: Any, dtype: np.dtype[Any]) -> dict[str, Any]:  # noqa: ANN401 - a scalar of any type
     """The `_FillValue` attribute, spelled as xarray spells it for Zarr v3."""
     if dtype.kind == "O":
-        return {FILL: _attribute_text(fill)}
+        return {FILL: fill.decode() if isinstance(fill, bytes) else str(fill)}
     value = np.asarray(fill).astype(dtype).reshape(())
     if (plain := plain_fill_attribute(value, dtype)) is not None:
         return {FILL: plain}
     from virtualizarr.parsers.utils import encode_cf_fill_value
 
     return {FILL: encode_cf_fill_value(value, dtype)}
-
-
-def _attribute_text(value: object) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def decoded_fill(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a scalar of any type
@@ -142,6 +137,38 @@ def document(
     return json.dumps(made, ensure_ascii=False).encode()
 
 
+def variable_from(
+    name: str,
+    meta: Mapping[str, Any],
+    encoding: str,
+    references: References | None,
+    values: Array | None = None,
+    nameless: str = PHONY,
+) -> Variable:
+    """A variable from the `zarr.json` of an array; names are made up for dimensions without."""
+    dims = meta.get("dimension_names") or [None] * len(meta["shape"])
+    return Variable(
+        name,
+        tuple(dim or f"{nameless}{axis}" for axis, dim in enumerate(dims)),
+        tuple(meta["shape"]),
+        tuple(meta["chunk_grid"]["configuration"]["chunk_shape"]),
+        encoding,
+        plain(meta.get("attributes") or {}),
+        references,
+        values,
+    )
+
+
+def coordinate(
+    name: str, dims: tuple[str, ...], values: Array, attrs: Mapping[str, Any]
+) -> Variable:
+    """A variable that is nothing but values at hand."""
+    encoding = encoding_of(Meaning(values.dtype.newbyteorder("<"), 0.0))
+    shape = tuple(values.shape)
+    chunks = tuple(max(1, n) for n in shape)
+    return Variable(name, dims, shape, chunks, encoding, plain(dict(attrs)), None, values)
+
+
 def dtype_of(encoding: str) -> np.dtype[Any]:
     """The type of the values in memory."""
     return _dtype_of(canonical(json.loads(encoding)["data_type"]))
@@ -154,35 +181,29 @@ def _dtype_of(data_type: str) -> np.dtype[Any]:
 
 def native_encoding(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> str:  # noqa: ANN401 - a scalar of any type
     """The encoding of an array that is written here."""
-    with quiet():
-        return encoding_from(_native(dtype, fill, compressor))
-
-
-def _native(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> ArrayV3Metadata:  # noqa: ANN401 - a scalar of any type
     import zarr
     from zarr.core.metadata import ArrayV3Metadata
 
-    made = zarr.create_array(
-        zarr.storage.MemoryStore(),
-        shape=(1,),
-        chunks=(1,),
-        dtype=dtype,
-        fill_value=fill,
-        compressors=parse_compressor(compressor or "zstd").codec(),
-        zarr_format=3,
-    )
-    assert isinstance(made.metadata, ArrayV3Metadata)
-    return made.metadata
+    with quiet():
+        made = zarr.create_array(
+            zarr.storage.MemoryStore(),
+            shape=(1,),
+            chunks=(1,),
+            dtype=dtype,
+            fill_value=fill,
+            compressors=parse_compressor(compressor or "zstd").codec(),
+            zarr_format=3,
+        )
+        assert isinstance(made.metadata, ArrayV3Metadata)
+        return encoding_from(made.metadata)
 
 
 def same(one: Array, other: Array) -> bool:
     """Whether two arrays hold the same values; NaN equals NaN."""
     if one.shape != other.shape:
         return False
-    kinds = {one.dtype.kind, other.dtype.kind}
-    if kinds <= set("fc"):
-        return bool(np.array_equal(one, other, equal_nan=True))
-    return bool(np.array_equal(one, other))
+    has_nan = {one.dtype.kind, other.dtype.kind} <= set("fc")
+    return bool(np.array_equal(one, other, equal_nan=has_nan))
 
 
 def native_codecs(dtype: np.dtype[Any], compressor: str | None) -> list[Any]:
@@ -193,9 +214,8 @@ def native_codecs(dtype: np.dtype[Any], compressor: str | None) -> list[Any]:
 
 def renewed(encoding: str, compressor: str | None) -> str:
     """An encoding with the codecs of arrays that are written here, and all else the same."""
-    meaning = json.loads(encoding)
-    meaning["codecs"] = native_codecs(dtype_of(encoding), compressor)
-    return canonical(meaning)
+    codecs = native_codecs(dtype_of(encoding), compressor)
+    return canonical(json.loads(encoding) | {"codecs": codecs})
 
 
 def with_checksums(encoding: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from math import prod
 from typing import Any
@@ -13,11 +13,10 @@ import zarr
 from zarr.core.buffer import cpu
 from zarr.storage import MemoryStore
 
-from frazil.errors import ErrorKind, StorageError, unsuitable
+from frazil.errors import ErrorKind, FrazilError, StorageError, unsuitable
 from frazil.ingestion.encoding import document, dtype_of, quiet
-from frazil.ingestion.records import Array, References, Variable
-from frazil.ingestion.sources import client_for, shown
-from frazil.storage.faults import FOREIGN, cleaned
+from frazil.ingestion.records import Array, ObstacleError, References, Variable
+from frazil.ingestion.sources import client_for, reading, shown
 from frazil.storage.locations import key_of
 
 
@@ -35,9 +34,11 @@ def read_variable(
         return variable.values[region]
     if not region and _is_run(variable, variable.references):
         return _joined(variable, variable.references, options)
+    parts = region or (slice(None),) * len(variable.shape)
+    ends = [part.indices(n)[:2] for part, n in zip(parts, variable.shape, strict=True)]
     spans = [
-        range(part.start // size, -(-part.stop // size))
-        for part, size in zip(_whole(region, variable), variable.chunks, strict=True)
+        range(start // size, -(-stop // size))
+        for (start, stop), size in zip(ends, variable.chunks, strict=True)
     ]
     # A scalar has one chunk, and no numbers to find it by.
     wanted = np.array([*product(*spans)], np.int64).reshape(prod(map(len, spans)), len(spans))
@@ -57,10 +58,33 @@ def read_variable(
         ) from None
 
 
+def require_same(
+    variable: Variable,
+    chunks: Iterable[int],
+    read: Callable[[tuple[slice, ...], np.dtype[Any]], Array],
+    library: str,
+    options: Mapping[str, Any],
+) -> None:
+    """Decode some chunks both ways, by their codecs and by a library that knows the format.
+
+    Raises:
+        ObstacleError: the values are not the same.
+    """
+    for number in chunks:
+        region = variable.region(number)
+        try:
+            seen = read_variable(variable, region, options)
+        except FrazilError as error:
+            raise ObstacleError(f"its codecs do not decode it ({error.args[0]})") from error
+        expected = read(region, seen.dtype)
+        if seen.dtype != expected.dtype or seen.tobytes() != expected.tobytes():
+            raise ObstacleError(f"its codecs decode it to other values than {library} does")
+
+
 def _is_run(variable: Variable, refs: References) -> bool:
     """Whether the bytes of all chunks, put together, are the values: records of NetCDF 3."""
     return (
-        [codec["name"] for codec in variable.meaning["codecs"]] == ["bytes"]
+        variable.is_raw
         and bool(variable.dims)
         and variable.chunks[1:] == variable.shape[1:]
         and variable.shape[0] % variable.chunks[0] == 0
@@ -78,29 +102,20 @@ def _joined(variable: Variable, refs: References, options: Mapping[str, Any]) ->
     return np.frombuffer(data, stored).reshape(variable.shape).astype(dtype.newbyteorder("="))
 
 
-def _whole(region: tuple[slice, ...], variable: Variable) -> list[slice]:
-    if not region:
-        return [slice(0, length) for length in variable.shape]
-    return [
-        slice(*part.indices(length)[:2])
-        for part, length in zip(region, variable.shape, strict=True)
-    ]
-
-
 def _fetch(
     variable: Variable, wanted: np.ndarray[Any, np.dtype[np.int64]], options: Mapping[str, Any]
 ) -> dict[str, bytes]:
     """The bytes of chunks by the keys that zarr asks for."""
     refs = variable.references
     assert refs is not None
+    if not len(refs):
+        return {}
     numbers = np.zeros(len(wanted), np.int64)
     for axis, count in enumerate(variable.grid):
         numbers = numbers * count + wanted[:, axis]
-    rows = np.searchsorted(refs.index, numbers)
-    rows = np.minimum(rows, max(0, len(refs) - 1))
-    found = [n for n, row in enumerate(rows) if len(refs) and refs.index[row] == numbers[n]]
+    rows = np.minimum(np.searchsorted(refs.index, numbers), len(refs) - 1)
     by_place: dict[int, list[int]] = {}
-    for n in found:
+    for n in np.flatnonzero(refs.index[rows] == numbers).tolist():
         by_place.setdefault(int(refs.location[rows[n]]), []).append(n)
     held: dict[str, bytes] = {}
     for place, members in by_place.items():
@@ -118,16 +133,9 @@ def _read(refs: References, place: int, rows: list[int], options: Mapping[str, A
     if place < 0:
         return [refs.inline[a : a + n] for a, n in zip(starts, lengths, strict=True)]
     url = refs.locations[place]
-    try:
-        found = obstore.get_ranges(
-            client_for(url, options), key_of(url), starts=starts, lengths=lengths
-        )
-    except FOREIGN as error:
-        raise StorageError(
-            f"a file that references name cannot be read: {cleaned(error)}",
-            kind=ErrorKind.IO,
-            file=shown(url),
-        ) from None
+    client = client_for(url, options)
+    with reading(url, "a file that references name cannot be read"):
+        found = obstore.get_ranges(client, key_of(url), starts=starts, lengths=lengths)
     for data, length in zip(found, lengths, strict=True):
         if len(data) != length:
             raise StorageError(

@@ -71,9 +71,8 @@ class Findings:
         can_materialize: bool = False,
     ) -> None:
         """Add what forbids to go on."""
-        self.found.append(
-            Finding(Level.ERROR, code, message, tuple(files), variable, can_materialize)
-        )
+        finding = Finding(Level.ERROR, code, message, tuple(files), variable, can_materialize)
+        self.found.append(finding)
 
     def warn(
         self, code: str, message: str, files: Iterable[str] = (), variable: str | None = None

@@ -26,14 +26,11 @@ class Format(StrEnum):
 
 
 ALIASES: Final = {
-    "netcdf4": Format.HDF5,
-    "nc4": Format.HDF5,
-    "h5": Format.HDF5,
+    **dict.fromkeys(("netcdf4", "nc4", "h5"), Format.HDF5),
     "nc3": Format.NETCDF3,
     "grib2": Format.GRIB,
     "geotiff": Format.TIFF,
-    "kerchunk": Format.KERCHUNK_JSON,
-    "json": Format.KERCHUNK_JSON,
+    **dict.fromkeys(("kerchunk", "json"), Format.KERCHUNK_JSON),
     "parquet": Format.KERCHUNK_PARQUET,
 }
 HDF5_SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
@@ -42,14 +39,9 @@ HDF5_PLACES: Final = (0, 512, 1024, 2048)
 HEAD: Final = 4096
 
 _MAGIC: Final = {
-    b"CDF\x01": Format.NETCDF3,
-    b"CDF\x02": Format.NETCDF3,
-    b"CDF\x05": Format.NETCDF3,
+    **dict.fromkeys((b"CDF\x01", b"CDF\x02", b"CDF\x05"), Format.NETCDF3),
     b"GRIB": Format.GRIB,
-    b"II*\x00": Format.TIFF,
-    b"MM\x00*": Format.TIFF,
-    b"II+\x00": Format.TIFF,
-    b"MM\x00+": Format.TIFF,
+    **dict.fromkeys((b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+"), Format.TIFF),
 }
 _FOREIGN: Final = {
     b"\x0e\x03\x13\x01": "HDF4",
@@ -65,11 +57,7 @@ _METADATA: Final = ("zarr.json", ".zmetadata", ".zgroup", ".zarray")
 
 
 def parse_format(text: str) -> Format:
-    """The format that a user names.
-
-    Raises:
-        InvalidInputError: there is no such format.
-    """
+    """The format that a user names."""
     name = text.strip().lower()
     if name in ALIASES:
         return ALIASES[name]
@@ -94,12 +82,7 @@ def tell_format(head: bytes) -> Format | None:
 def detect_format(
     url: str, identity: Identity | None, options: Mapping[str, Any] | None = None
 ) -> Format:
-    """Look at a file or folder and tell its format.
-
-    Raises:
-        InvalidInputError: it has none of ours.
-        StorageError: it cannot be read.
-    """
+    """Look at a file or folder and tell its format."""
     if identity is None:
         return _detect_folder(url, options)
     if not identity.size:

@@ -14,26 +14,20 @@ from math import prod
 from typing import Any, Final
 
 import numpy as np
-import obstore
 
-from frazil.errors import ErrorKind, StorageError
-from frazil.ingestion.encoding import Meaning, encoded_attributes, encoding_of
+from frazil.ingestion.encoding import Meaning, coordinate, encoded_attributes, encoding_of
 from frazil.ingestion.grib_messages import (
     Message,
     Window,
     decoded,
     described,
     grid_of,
-    loaded,
     messages,
     opened,
     refusal,
 )
-from frazil.ingestion.parsed import Parsed
-from frazil.ingestion.records import Array, Identity, References, Variable, canonical, plain
-from frazil.ingestion.sources import bad_file, client_for, shown
-from frazil.storage.faults import FOREIGN, cleaned
-from frazil.storage.locations import key_of
+from frazil.ingestion.records import Array, Parsed, References, Source, Variable, canonical, plain
+from frazil.ingestion.sources import bad_file, read_range
 
 STEP_HOURS: Final = "hours"
 _DTYPE: Final = np.dtype("<f4")
@@ -59,54 +53,41 @@ class Index:
     attributes: dict[str, Any]
 
 
-def scan_grib(url: str, options: Mapping[str, Any], identity: Identity | None) -> Parsed:
-    """The variables of a GRIB file.
-
-    Raises:
-        InvalidInputError: a message is damaged, or grids are not supported.
-    """
-    index = index_of(url, tuple(sorted(options.items())), identity)
+def scan_grib(source: Source) -> Parsed:
+    """The variables of a GRIB file."""
+    index = index_of(source)
     cubes = [cube.variable for cube in index.cubes.values()]
     return Parsed([*cubes, *index.coordinates.values()], plain(index.attributes))
 
 
-def read_grib(
-    url: str,
-    options: Mapping[str, Any],
-    identity: Identity | None,
-    name: str,
-    region: tuple[slice, ...],
-) -> Array:
+def read_grib(source: Source, name: str, region: tuple[slice, ...]) -> Array:
     """Values of a region of a variable, decoded by eccodes."""
-    index = index_of(url, tuple(sorted(options.items())), identity)
+    index = index_of(source)
     if name in index.coordinates:
         values = index.coordinates[name].values
         assert values is not None
         return values[region]
     cube = index.cubes[name]
     shape = cube.variable.shape
-    spans = [range(*part.indices(n)) for part, n in zip(region or _all(shape), shape, strict=True)]
+    parts = region or (slice(None),) * len(shape)
+    spans = [range(*part.indices(n)) for part, n in zip(parts, shape, strict=True)]
     outer = spans[:-2]
     made = np.full([len(span) for span in spans], np.nan, _DTYPE)
-    for place in np.ndindex(*(len(span) for span in outer)):
-        chunk = 0
-        for span, at, count in zip(outer, place, shape, strict=False):
-            chunk = chunk * count + span[at]
-        message = cube.rows.get(chunk)
+    for place in np.ndindex(*map(len, outer)):
+        at = [span[n] for span, n in zip(outer, place, strict=True)]
+        message = cube.rows.get(int(np.ravel_multi_index(at, shape[:-2])) if at else 0)
         if message is not None:
-            field = decoded(_read(url, options, message.offset, message.length)).reshape(shape[-2:])
+            data = read_range(source.url, message.offset, message.length, source.options)
+            field = decoded(data).reshape(shape[-2:])
             made[place] = field[spans[-2].start : spans[-2].stop, spans[-1].start : spans[-1].stop]
     return made
 
 
-def _all(shape: tuple[int, ...]) -> tuple[slice, ...]:
-    return (slice(None),) * len(shape)
-
-
 @lru_cache(maxsize=_KEPT)
-def index_of(url: str, options: tuple[tuple[str, Any], ...], identity: Identity | None) -> Index:
+def index_of(source: Source) -> Index:
     """What is in a file; kept for the tasks that follow."""
-    file = Window(partial(_read, url, dict(options)), identity.size if identity else 0)
+    url, size = source.url, source.identity.size if source.identity else 0
+    file = Window(partial(read_range, url, options=source.options), size)
     found: dict[tuple[str, str], list[tuple[Message, dict[str, Any]]]] = {}
     coordinates: dict[str, Variable] = {}
     for offset, length, header in messages(file, url):
@@ -178,19 +159,15 @@ def _cube(
         else:
             axes.append((known, values))
             places[at] = values
-    inner = coordinates["latitude"].dims + (
-        coordinates["longitude"].dims if len(coordinates["latitude"].dims) == 1 else ()
-    )
-    grid = (
-        tuple(coordinates[n].shape[0] for n in inner)
-        if inner != ("y", "x")
-        else (coordinates["latitude"].shape)
-    )
+    lat, lon = coordinates["latitude"], coordinates["longitude"]
+    is_regular = len(lat.dims) == 1
+    inner = lat.dims + lon.dims if is_regular else lat.dims
+    grid = lat.shape + lon.shape if is_regular else lat.shape
+    if not is_regular:
+        scalars += ["latitude", "longitude"]
     rows = _rows(url, name, items, places)
     shape = (*(len(values) for _, values in axes), *grid)
-    attrs = {**items[0][1], "coordinates": " ".join([*scalars, *_outer(inner)])}
-    if not attrs["coordinates"]:
-        del attrs["coordinates"]
+    attrs = items[0][1] | ({"coordinates": " ".join(scalars)} if scalars else {})
     order = sorted(rows)
     codec = [{"name": "gribberish", "configuration": {"var": name}}]
     variable = Variable(
@@ -205,10 +182,6 @@ def _cube(
         ),
     )
     return Cube(variable, rows)
-
-
-def _outer(inner: tuple[str, ...]) -> tuple[str, ...]:
-    return ("latitude", "longitude") if inner == ("y", "x") else ()
 
 
 def _named(label: str, values: Array, coordinates: dict[str, Variable], *, is_single: bool) -> str:
@@ -228,7 +201,7 @@ def _named(label: str, values: Array, coordinates: dict[str, Variable], *, is_si
         made = kept[0] if is_single else kept
         if known is None:
             dims = () if is_single else (name,)
-            coordinates[name] = loaded(name, dims, np.asarray(made), attrs)
+            coordinates[name] = coordinate(name, dims, np.asarray(made), attrs)
             return name
         if known.values is not None and np.array_equal(known.values, made):
             return name
@@ -251,14 +224,3 @@ def _rows(
             raise bad_file(f"two messages hold the same field of {name!r}", url)
         rows[number] = message
     return rows
-
-
-def _read(url: str, options: Mapping[str, Any], start: int, length: int) -> bytes:
-    try:
-        return bytes(
-            obstore.get_range(client_for(url, options), key_of(url), start=start, length=length)
-        )
-    except FOREIGN as error:
-        raise StorageError(
-            f"the file cannot be read: {cleaned(error)}", kind=ErrorKind.IO, file=shown(url)
-        ) from None

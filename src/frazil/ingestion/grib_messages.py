@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,8 +11,8 @@ from typing import Any, Final
 import eccodes
 import numpy as np
 
-from frazil.ingestion.encoding import Meaning, encoding_of
-from frazil.ingestion.records import Array, Variable, plain
+from frazil.ingestion.encoding import coordinate
+from frazil.ingestion.records import Array, Variable
 from frazil.ingestion.sources import bad_file
 
 BLOCK: Final = 64 << 10
@@ -185,43 +185,33 @@ def _step(text: str, url: str) -> float:
 def grid_of(handle: Any, url: str) -> dict[str, Variable]:  # noqa: ANN401  (of eccodes)
     """Coordinates of the grid: two axes where it is regular, else arrays over rows and columns."""
     kind = eccodes.codes_get(handle, "gridType")
-    if kind in ("regular_ll", "regular_gg"):
+    is_regular, sides = kind in ("regular_ll", "regular_gg"), ("Ny", "Nx")
+    if not is_regular:
+        try:
+            shape = [eccodes.codes_get(handle, key) for key in sides]
+            is_known = not any(eccodes.codes_is_missing(handle, key) for key in sides)
+        except eccodes.KeyValueNotFoundError:
+            is_known = False
+        if not is_known:
+            raise bad_file(f"grids of the type {kind!r} are not supported", url)
+    for key in ("alternativeRowScanning", "jPointsAreConsecutive", "iScansNegatively"):
+        if eccodes.codes_get(handle, key):
+            raise bad_file(f"grids with {key} are not supported", url)
+    dims: list[tuple[str, ...]]
+    if is_regular:
         lat = eccodes.codes_get_array(handle, "distinctLatitudes")
         lon = eccodes.codes_get_array(handle, "distinctLongitudes")
         if not eccodes.codes_get(handle, "jScansPositively"):
             lat = lat[::-1] if lat[0] < lat[-1] else lat
-        _require_plain(handle, url)
-        return {
-            "latitude": loaded("latitude", ("latitude",), lat, {"units": "degrees_north"}),
-            "longitude": loaded("longitude", ("longitude",), lon, {"units": "degrees_east"}),
-        }
-    try:
-        if any(eccodes.codes_is_missing(handle, key) for key in ("Ny", "Nx")):
-            raise bad_file(f"grids of the type {kind!r} are not supported", url)
-        shape = (eccodes.codes_get(handle, "Ny"), eccodes.codes_get(handle, "Nx"))
-    except eccodes.KeyValueNotFoundError:
-        raise bad_file(f"grids of the type {kind!r} are not supported", url) from None
-    _require_plain(handle, url)
-    lat = eccodes.codes_get_array(handle, "latitudes").reshape(shape)
-    lon = eccodes.codes_get_array(handle, "longitudes").reshape(shape)
+        dims = [("latitude",), ("longitude",)]
+    else:
+        lat = eccodes.codes_get_array(handle, "latitudes").reshape(shape)
+        lon = eccodes.codes_get_array(handle, "longitudes").reshape(shape)
+        dims = [("y", "x")] * 2
     return {
-        "latitude": loaded("latitude", ("y", "x"), lat, {"units": "degrees_north"}),
-        "longitude": loaded("longitude", ("y", "x"), lon, {"units": "degrees_east"}),
+        "latitude": coordinate("latitude", dims[0], lat, {"units": "degrees_north"}),
+        "longitude": coordinate("longitude", dims[1], lon, {"units": "degrees_east"}),
     }
-
-
-def _require_plain(handle: Any, url: str) -> None:  # noqa: ANN401  (of eccodes)
-    for key in ("alternativeRowScanning", "jPointsAreConsecutive", "iScansNegatively"):
-        if eccodes.codes_get(handle, key):
-            raise bad_file(f"grids with {key} are not supported", url)
-
-
-def loaded(name: str, dims: tuple[str, ...], values: Array, attrs: Mapping[str, Any]) -> Variable:
-    """A coordinate with its values."""
-    encoding = encoding_of(Meaning(values.dtype.newbyteorder("<"), 0.0))
-    shape = tuple(values.shape)
-    chunks = tuple(max(1, n) for n in shape)
-    return Variable(name, dims, shape, chunks, encoding, plain(dict(attrs)), None, values)
 
 
 def refusal(data: bytes) -> str | None:

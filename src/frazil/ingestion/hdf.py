@@ -17,8 +17,6 @@ import h5py
 import numpy as np
 from h5py import h5d, h5t, h5z
 
-from frazil.errors import FrazilError
-from frazil.ingestion.allowed import Allowed
 from frazil.ingestion.encoding import (
     Meaning,
     encoded_attributes,
@@ -26,34 +24,28 @@ from frazil.ingestion.encoding import (
     filter_configuration,
     is_plain,
 )
-from frazil.ingestion.hdf_attributes import attributes_of
-from frazil.ingestion.hdf_files import Files, Found
-from frazil.ingestion.loading import VariableChoice
-from frazil.ingestion.parsed import PHONY
-from frazil.ingestion.records import Array, References, Variable, canonical, plain
+from frazil.ingestion.hdf_files import Files, Found, attributes_of
+from frazil.ingestion.names import VariableChoice
+from frazil.ingestion.records import (
+    PHONY,
+    Array,
+    ObstacleError,
+    Parsed,
+    References,
+    Source,
+    Variable,
+    canonical,
+    plain,
+)
 from frazil.ingestion.sources import bad_file, look, read_range, shown
 
 _NO_VARIABLE: Final = b"This is a netCDF dimension but not a netCDF variable"
 
 
-class _ObstacleError(Exception):
-    """Why the bytes of a dataset cannot be referred to."""
-
-
-def scan_hdf(
-    url: str,
-    options: Mapping[str, Any],
-    group: str,
-    choice: VariableChoice,
-    allowed: Allowed = Allowed(),  # noqa: B008  (frozen)
-) -> tuple[list[Variable], str, tuple[str, ...]]:
-    """The variables of a group, its attributes, and notes on what is left out.
-
-    Raises:
-        InvalidInputError: the file or a variable in it cannot be told in Zarr's terms, or leads
-            to a file that was not allowed.
-    """
-    with Files(url, options, allowed) as files:
+def scan_hdf(source: Source, choice: VariableChoice) -> Parsed:
+    """The variables of a group, its attributes, and notes on what is left out."""
+    group, url = source.group, source.url
+    with Files(source) as files:
         found = files.find(group)
         if found is None or not isinstance(found.item, h5py.Group):
             raise bad_file(f"there is no group {group!r}", url)
@@ -76,7 +68,7 @@ def scan_hdf(
         }
         names = choice.chosen(described)
         variables = [
-            _variable(files, name, each, *described[name][:2], options, loads=name in names)
+            _variable(files, name, each, *described[name][:2], loads=name in names)
             for name, each in datasets.items()
         ]
         if not variables and below:
@@ -87,30 +79,21 @@ def scan_hdf(
             )
         own, left_out = attributes_of(found.item)
         odd = [*left_out, *(f"{name}:{key}" for name in datasets for key in attributes[name][1])]
-        return variables, plain(own), _notes(below, odd)
+    notes = {
+        "groups that are not taken": below,
+        "attributes of types that Zarr has not are not taken": odd,
+    }
+    told = tuple(f"{what}: {', '.join(each)}" for what, each in notes.items() if each)
+    return Parsed(variables, plain(own), told)
 
 
-def _notes(below: list[str], odd: list[str]) -> tuple[str, ...]:
-    told = []
-    if below:
-        told.append(f"groups that are not taken: {', '.join(below)}")
-    if odd:
-        told.append(f"attributes of types that Zarr has not are not taken: {', '.join(odd)}")
-    return tuple(told)
-
-
-def read_hdf(
-    url: str,
-    options: Mapping[str, Any],
-    path: str,
-    region: tuple[slice, ...],
-    allowed: Allowed = Allowed(),  # noqa: B008  (frozen)
-) -> Array:
+def read_hdf(source: Source, name: str, region: tuple[slice, ...]) -> Array:
     """Values of a region of a variable, as stored."""
-    with Files(url, options, allowed) as files:
+    path = f"{source.group}/{name}"
+    with Files(source) as files:
         found = files.find(path)
         if found is None or not isinstance(found.item, h5py.Dataset):
-            raise bad_file(f"the variable {path!r} is gone", url)
+            raise bad_file(f"the variable {path!r} is gone", source.url)
         files.require_sources(found)
         return _values(files, found, path, region)
 
@@ -151,7 +134,6 @@ def _variable(
     found: Found,
     dims: tuple[str, ...],
     attributes: dict[str, Any],
-    options: Mapping[str, Any],
     *,
     loads: bool,
 ) -> Variable:
@@ -171,20 +153,18 @@ def _variable(
         attributes=plain(attributes),
         references=None,
     )
-    bare = made.encoding
     if loads or is_text:
         # Strings of any length lie in a heap of the file, out of reach of references.
         return replace(made, values=_values(files, found, name, ()))
     try:
-        codecs = _codecs(dataset)
-        made = replace(made, encoding=_filtered_encoding(dataset, dtype, codecs))
-        made = replace(made, references=_references(files, name, found))
-        if not is_plain(dtype, codecs):
-            _try_out(made, files, found, options)
-    except _ObstacleError as error:
+        encoding, is_usual = _filtered_encoding(dataset, dtype)
+        referred = replace(made, encoding=encoding, references=_references(files, name, found))
+        if not is_usual:
+            _try_out(referred, files, found)
+    except ObstacleError as error:
         _require_filters(name, found)
-        return replace(made, encoding=bare, references=None, obstacle=str(error))
-    return made
+        return replace(made, obstacle=str(error))
+    return referred
 
 
 def _bare_encoding(name: str, found: Found, dtype: np.dtype[Any]) -> str:
@@ -201,18 +181,22 @@ def _bare_encoding(name: str, found: Found, dtype: np.dtype[Any]) -> str:
 
 def _encoding(dataset: h5py.Dataset, dtype: np.dtype[Any], codecs: list[dict[str, Any]]) -> str:
     fill = dataset.fillvalue
-    value = "" if dtype.kind == "O" else fill.item() if isinstance(fill, np.generic) else fill
-    return encoding_of(Meaning(dtype, _frozen(value), canonical(codecs)))
+    if dtype.kind == "O":
+        fill = ""
+    elif isinstance(fill, np.generic | np.ndarray):
+        fill = fill.item()
+    value = math.nan if fill != fill else fill  # one NaN equals itself in keys
+    return encoding_of(Meaning(dtype, value, canonical(codecs)))
 
 
-def _filtered_encoding(
-    dataset: h5py.Dataset, dtype: np.dtype[Any], codecs: list[dict[str, Any]]
-) -> str:
+def _filtered_encoding(dataset: h5py.Dataset, dtype: np.dtype[Any]) -> tuple[str, bool]:
+    """The encoding of values that went through filters, and whether every reader has it."""
     try:
-        return _encoding(dataset, dtype, codecs)
+        codecs = _codecs(dataset)
+        return _encoding(dataset, dtype, codecs), is_plain(dtype, codecs)
     except Exception as error:  # a codec that zarr has not raises anything
         filters = ", ".join(map(str, dataset._filters))
-        raise _ObstacleError(f"it has filters without a codec ({filters})") from error
+        raise ObstacleError(f"it has filters without a codec ({filters})") from error
 
 
 def _codecs(dataset: h5py.Dataset) -> list[dict[str, Any]]:
@@ -224,11 +208,7 @@ def _codecs(dataset: h5py.Dataset) -> list[dict[str, Any]]:
     from virtualizarr.codecs import zarr_codec_config_to_v3
     from virtualizarr.parsers.hdf.filters import codecs_from_dataset
 
-    try:
-        return [zarr_codec_config_to_v3(c.get_config()) for c in codecs_from_dataset(dataset)]
-    except Exception as error:
-        filters = ", ".join(map(str, dataset._filters))
-        raise _ObstacleError(f"it has filters without a codec ({filters})") from error
+    return [zarr_codec_config_to_v3(c.get_config()) for c in codecs_from_dataset(dataset)]
 
 
 def _require_filters(name: str, found: Found) -> None:
@@ -245,31 +225,15 @@ def _require_filters(name: str, found: Found) -> None:
             )
 
 
-def _try_out(variable: Variable, files: Files, found: Found, options: Mapping[str, Any]) -> None:
+def _try_out(variable: Variable, files: Files, found: Found) -> None:
     """Decode a chunk both ways, where codecs are not those that everybody has."""
-    from frazil.ingestion.fetching import read_variable
+    from frazil.ingestion.fetching import require_same
 
-    refs = variable.references
-    assert refs is not None
-    if not len(refs):
-        return
-    place = np.unravel_index(int(refs.index[0]), variable.grid) if variable.dims else ()
-    region = tuple(
-        slice(int(at) * size, min((int(at) + 1) * size, length))
-        for at, size, length in zip(place, variable.chunks, variable.shape, strict=True)
-    )
-    expected = _values(files, found, variable.name, region)
-    try:
-        seen = read_variable(variable, region, options)
-    except FrazilError as error:
-        raise _ObstacleError(f"its codecs do not decode it ({error.args[0]})") from error
-    if seen.tobytes() != expected.astype(seen.dtype, copy=False).tobytes():
-        raise _ObstacleError("its codecs decode it to other values than HDF5 does")
+    def read(region: tuple[slice, ...], dtype: np.dtype[Any]) -> Array:
+        return _values(files, found, variable.name, region).astype(dtype, copy=False)
 
-
-def _frozen(value: object) -> Any:  # noqa: ANN401  (a scalar of any type)
-    plain_value = value.item() if isinstance(value, np.ndarray) else value
-    return math.nan if plain_value != plain_value else plain_value  # one NaN equals itself in keys
+    assert variable.references is not None
+    require_same(variable, variable.references.index[:1].tolist(), read, "HDF5", files.options)
 
 
 def _plain_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -290,11 +254,14 @@ def _references(files: Files, name: str, found: Found) -> References:
         raw = np.ascontiguousarray(dataset[()]).astype(_plain_dtype(dataset.dtype)).tobytes()
         return References.of_bytes(raw)
     if layout == h5d.VIRTUAL:
-        raise _ObstacleError("it is a virtual dataset, whose values are in other datasets")
+        raise ObstacleError("it is a virtual dataset, whose values are in other datasets")
     if layout == h5d.CHUNKED:
         return _chunks(name, found)
     if plist.get_external_count():
-        return _raw_file(files, found)
+        segments, size = _filled(files, found)
+        if len(segments) > 1:
+            raise ObstacleError("its values are spread over several files")
+        return References.of_file(segments[0][0], [0], [segments[0][1]], [size])
     offset = dataset.id.get_offset()
     if offset is None:
         return References.of_file(found.url, [], [], [])
@@ -311,15 +278,7 @@ def _require_plain_bytes(dataset: h5py.Dataset) -> None:
         stored = stored.get_super()
     usual = h5t.py_create(np.dtype("i1") if dtype.kind == "b" else dtype)
     if not stored.equal(usual):
-        raise _ObstacleError("its numbers are stored in a way that only HDF5 knows")
-
-
-def _raw_file(files: Files, found: Found) -> References:
-    """Values in a file of their own."""
-    segments, size = _filled(files, found)
-    if len(segments) > 1:
-        raise _ObstacleError("its values are spread over several files")
-    return References.of_file(segments[0][0], [0], [segments[0][1]], [size])
+        raise ObstacleError("its numbers are stored in a way that only HDF5 knows")
 
 
 def _filled(files: Files, found: Found) -> tuple[list[tuple[str, int, int]], int]:
@@ -361,9 +320,7 @@ def _raw_values(files: Files, found: Found, region: tuple[slice, ...]) -> Array:
 
 def _chunks(name: str, found: Found) -> References:
     dataset, low = found.item, found.item.id
-    count = low.get_num_chunks()
     rows: list[tuple[int, int, int]] = []
-    steps = np.array(_strides(dataset.shape, dataset.chunks), np.int64)
     places: list[tuple[int, ...]] = []
 
     def take(stored: Any) -> None:  # noqa: ANN401  (h5py's own record)
@@ -371,26 +328,20 @@ def _chunks(name: str, found: Found) -> References:
         rows.append((stored.byte_offset, stored.size, stored.filter_mask))
 
     low.chunk_iter(take)
-    if len(rows) != count:
+    if len(rows) != low.get_num_chunks():
         raise bad_file(f"the index of the chunks of {name!r} cannot be read", found.url)
     if not rows:
         return References.of_file(found.url, [], [], [])
     columns = np.array(rows, np.uint64)
     if columns[:, 2].any():
-        raise _ObstacleError(
+        raise ObstacleError(
             "some of its chunks skipped a filter when they were written, which references cannot"
             " tell"
         )
-    index = (np.array(places, np.int64) // np.array(dataset.chunks)) @ steps
+    grid = tuple(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
+    coords = np.array(places, np.int64) // np.array(dataset.chunks)
+    index = np.ravel_multi_index(tuple(coords.T), grid)
     return References.of_file(found.url, index, columns[:, 0], columns[:, 1])
-
-
-def _strides(shape: tuple[int, ...], chunks: tuple[int, ...]) -> list[int]:
-    """Steps of each axis in the C order of the chunk grid."""
-    steps = [1] * len(shape)
-    for axis in range(len(shape) - 2, -1, -1):
-        steps[axis] = steps[axis + 1] * -(-shape[axis + 1] // chunks[axis + 1])
-    return steps
 
 
 # --- dimensions ---

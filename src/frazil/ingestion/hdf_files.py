@@ -1,4 +1,4 @@
-"""HDF5 files and what is in them, without opening any other file that nobody allowed.
+"""HDF5 files, what is in them and its attributes; no other file is opened that nobody allowed.
 
 The library follows links, and opens the files of external and virtual datasets, whenever a path or
 a value is asked for. So paths are walked here, one link at a time, and the storage of a dataset is
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
 import h5py
+import numpy as np
 from h5py import h5d, h5l
 
 from frazil.ingestion.allowed import Allowed
+from frazil.ingestion.records import Source
 from frazil.ingestion.sources import bad_file, client_for, local_path, shown
 from frazil.storage.locations import key_of
 
@@ -26,11 +27,7 @@ DEPTH: Final = 16
 
 
 def open_hdf(url: str, options: Mapping[str, Any]) -> h5py.File:
-    """Open an HDF5 file, here or elsewhere.
-
-    Raises:
-        InvalidInputError: it is damaged, or no such file.
-    """
+    """Open an HDF5 file, here or elsewhere."""
     path = local_path(url)
     try:
         if path is not None:
@@ -53,32 +50,23 @@ class Found:
 class Files:
     """A file and those it may lead to, open until the end of a `with` block."""
 
-    def __init__(self, url: str, options: Mapping[str, Any], allowed: Allowed) -> None:
-        self.options = options
-        self._allowed = allowed
-        self._open = {url: open_hdf(url, options)}
-        self.root = Found(url, self._open[url]["/"])
+    def __init__(self, source: Source) -> None:
+        self.options = source.options
+        self._allowed = Allowed(source.allowed)
+        self._open = {source.url: open_hdf(source.url, source.options)}
+        self.root = self._root(source.url)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for file in self._open.values():
             file.close()
 
     # --- paths ---
 
     def find(self, path: str, start: Found | None = None, depth: int = DEPTH) -> Found | None:
-        """What a path leads to; None for nothing.
-
-        Raises:
-            InvalidInputError: it leads to a file that was not allowed.
-        """
+        """What a path leads to; None for nothing."""
         at = self._root(start.url) if start is not None and path.startswith("/") else start
         found: Found | None = at or self.root
         for name in path.split("/"):
@@ -130,9 +118,6 @@ class Files:
 
         They are read without the library, which would look for them where the program was started
         and take zeros for what a file lacks.
-
-        Raises:
-            InvalidInputError: a file was not allowed.
         """
         plist = found.item.id.get_create_plist()
         named = [plist.get_external(number) for number in range(plist.get_external_count())]
@@ -163,3 +148,52 @@ class Files:
             if source is None or not isinstance(source.item, h5py.Dataset):
                 raise bad_file(f"{name!r} of a virtual dataset is not in {shown(url)}", found.url)
             self.require_sources(source, depth - 1)
+
+
+# --- attributes ---
+
+_HIDDEN: Final = frozenset([
+    "REFERENCE_LIST", "CLASS", "DIMENSION_LIST", "NAME", "DIMENSION_LABELS", "_FillValue",
+    "_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict", "_NCProperties", "_NCCOPY",
+])  # fmt: skip
+"""what NetCDF and its dimensions need, and is told otherwise"""
+
+
+class _NoWordsError(Exception):
+    """A value that JSON cannot hold: a reference, a complex number, a record."""
+
+
+def attributes_of(item: h5py.Dataset | h5py.Group) -> tuple[dict[str, Any], list[str]]:
+    """Attributes as JSON, and the names of those that JSON has no words for."""
+    found: dict[str, Any] = {}
+    left_out: list[str] = []
+    for name in item.attrs:
+        if name in _HIDDEN:
+            continue
+        try:
+            found[name] = _plain(item.attrs[name])
+        except (_NoWordsError, TypeError, OSError, ValueError):
+            left_out.append(name)
+    return found, left_out
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401  (whatever a file holds, to JSON)
+    match value:
+        case str() | bool() | int() | float():
+            return value
+        case bytes():
+            return value.decode("utf-8", "replace")
+        case h5py.Empty():
+            return ""
+        case np.ndarray() if value.dtype.kind in "SOU":
+            texts = [_plain(each) for each in value.ravel().tolist()]
+            return texts[0] if len(texts) == 1 else texts
+        case np.ndarray() | np.generic() if value.dtype.kind == "f" and value.dtype.itemsize > 8:
+            raise _NoWordsError
+        case np.ndarray() if value.dtype.kind in "biuf" and value.size == 1:
+            return value.ravel()[0].item()
+        case np.ndarray() | np.generic() if value.dtype.kind in "biufSU":
+            found = value.tolist()
+            return _plain(found) if isinstance(found, bytes) else found
+        case _:
+            raise _NoWordsError

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Unpack
 
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import invalid_option
 from frazil.ingestion.pipeline import run_request
 from frazil.ingestion.reports import IngestReport, Progress
 from frazil.ingestion.request import Files, IngestOptions, parse_request
@@ -52,15 +52,8 @@ def ingest(
 
 
 def branch_of(in_url: str | None, options: IngestOptions) -> str:
-    """The branch to commit to: as an option, or as the URL names it.
-
-    Raises:
-        InvalidInputError: they differ.
-    """
+    """The branch to commit to: as an option, or as the URL names it."""
     named = options.get("branch")
     if named is not None and in_url not in (None, named):
-        raise InvalidInputError(
-            "the branch is chosen twice, in the URL and as an argument",
-            kind=ErrorKind.INVALID_OPTION,
-        )
+        raise invalid_option("the branch is chosen twice, in the URL and as an argument")
     return named or in_url or MAIN

@@ -225,7 +225,8 @@ def serve() -> None:
             answer = (False, False, _told(error))
         _alarm(0)
         is_good, stays, found = answer
-        stays = stays and not _has_grown(limits.memory)
+        # What earlier calls left behind may be so much that a new process should do the next ones.
+        stays = stays and not (limits.memory and _data_bytes() > limits.memory // 2)
         _send(answers, (is_good, stays, found))
         if not stays:
             os._exit(0)
@@ -239,12 +240,10 @@ def _alarm(seconds: float) -> None:
 
 def _told(error: BaseException) -> Exception:
     """An error that the other side can unpickle."""
-    try:
+    with contextlib.suppress(Exception):
         pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    if isinstance(error, Exception):
-        return error
+        if isinstance(error, Exception):
+            return error
     return RuntimeError(f"{type(error).__name__}: {error}")
 
 
@@ -258,11 +257,6 @@ def _bound(memory: int) -> None:
     if hard not in (resource.RLIM_INFINITY, -1):
         wanted = min(wanted, hard) if wanted != resource.RLIM_INFINITY else hard
     resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
-
-
-def _has_grown(memory: int) -> bool:
-    """Whether earlier calls left so much behind that a new process should do the next ones."""
-    return bool(memory) and _data_bytes() > memory // 2
 
 
 def _data_bytes() -> int:

@@ -6,34 +6,29 @@ import base64
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Final
-
-import numpy as np
+from typing import Any, Final, TypeAlias
 
 from frazil.ingestion.allowed import Allowed
-from frazil.ingestion.parsed import Parsed
-from frazil.ingestion.records import References, Variable, plain
+from frazil.ingestion.records import Parsed, References, Source, plain
 from frazil.ingestion.sources import bad_file, look, read_whole, shown
 from frazil.ingestion.zarr_v2 import variable_of
-from frazil.model.strings import Strings
 
 _INLINE_BASE64: Final = "base64:"
 _TEMPLATE: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _META: Final = ".zarray"
+Range: TypeAlias = tuple[int, int, str]
+"""offset, length and location of bytes in a file"""
+Row: TypeAlias = tuple[int, Range | bytes]
+"""the number of a chunk, and where it is or what it is"""
 
 
-def scan_kerchunk_json(
-    url: str, options: Mapping[str, Any], group: str, allowed: Allowed
-) -> Parsed:
-    """Variables of a file of references.
-
-    Raises:
-        InvalidInputError: the file is no such file, or uses what is not supported.
-    """
-    data = read_whole(url, options)
+def scan_kerchunk_json(source: Source) -> Parsed:
+    """Variables of a file of references."""
+    url = source.url
+    data = read_whole(url, source.options)
     if data is None:
         raise bad_file("there is no such file", url)
     try:
@@ -50,17 +45,42 @@ def scan_kerchunk_json(
     templates = found.get("templates") or {}
     if not isinstance(templates, dict):
         raise bad_file("the templates of the references are damaged", url)
-    places = _Places(url, options, allowed, {str(k): str(v) for k, v in templates.items()})
-    prefix = f"{group.strip('/')}/" if group.strip("/") else ""
+    known = {str(key): str(value) for key, value in templates.items()}
+    places = _Places(url, source.options, Allowed(source.allowed), known)
+
+    def rows_of(start: str, meta: Mapping[str, Any]) -> Iterator[Row]:
+        grid = _grid(meta, url, start.rstrip("/"))
+        separator = str(meta.get("dimension_separator", "."))
+        for key, value in refs.items():
+            if key.startswith(start) and not key[len(start) :].startswith("."):
+                index = _index(key[len(start) :], separator, grid, url)
+                yield index, _inline(value) if isinstance(value, str) else places.range(value)
+
+    return _parsed(refs, source, rows_of)
+
+
+def _parsed(
+    meta: Mapping[str, Any],
+    source: Source,
+    rows_of: Callable[[str, Mapping[str, Any]], Iterator[Row]],
+) -> Parsed:
+    """The arrays of a group, by its documents and by what finds the chunks of an array."""
+    prefix = f"{source.group.strip('/')}/".lstrip("/")
     names = [
         key.removesuffix(f"/{_META}").removeprefix(prefix)
-        for key in refs
+        for key in meta
         if key.startswith(prefix) and key.endswith(f"/{_META}")
     ]
+    variables = []
+    for name in names:
+        if "/" not in name:
+            start = f"{prefix}{name}/"
+            array, attrs = _document(meta[start + _META]), _document(meta.get(f"{start}.zattrs"))
+            refs = _references(rows_of(start, array))
+            variables.append(variable_of(name, array, attrs, refs, source.url))
     inner = [name for name in names if "/" in name]
-    variables = [_variable(refs, prefix, name, places) for name in names if "/" not in name]
     notes = (f"arrays in groups that are not taken: {', '.join(inner)}",) if inner else ()
-    return Parsed(variables, plain(_document(refs.get(f"{prefix}.zattrs"))), notes)
+    return Parsed(variables, plain(_document(meta.get(f"{prefix}.zattrs"))), notes)
 
 
 def _document(value: object) -> dict[str, Any]:
@@ -78,7 +98,7 @@ class _Places:
     templates: Mapping[str, str] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)
 
-    def range(self, value: object) -> tuple[int, int, str]:
+    def range(self, value: object) -> Range:
         """Offset, length and location of a reference."""
         match value:
             case [str(text)]:
@@ -99,26 +119,6 @@ class _Places:
             filled = _TEMPLATE.sub(lambda m: self.templates.get(m[1], m[0]), text)
             self.known[text] = self.allowed.require(filled, self.url)
         return self.known[text]
-
-
-def _variable(refs: Mapping[str, Any], prefix: str, name: str, places: _Places) -> Variable:
-    start = f"{prefix}{name}/"
-    meta, attrs = _document(refs[start + _META]), _document(refs.get(start + ".zattrs"))
-    grid = _grid(meta, places.url, name)
-    separator = str(meta.get("dimension_separator", "."))
-    rows: list[tuple[int, int, int, str]] = []
-    inline = bytearray()
-    for key, value in refs.items():
-        if not key.startswith(start) or key[len(start) :].startswith("."):
-            continue
-        index = _index(key[len(start) :], separator, grid, places.url)
-        if isinstance(value, str):
-            raw = _inline(value)
-            rows.append((index, len(inline), len(raw), ""))
-            inline += raw
-        else:
-            rows.append((index, *places.range(value)))
-    return variable_of(name, meta, attrs, _references(rows, bytes(inline)), places.url)
 
 
 def _grid(meta: Mapping[str, Any], url: str, name: str) -> tuple[int, ...]:
@@ -148,86 +148,47 @@ def _inline(value: str) -> bytes:
     return value.encode()
 
 
-def _references(rows: list[tuple[int, int, int, str]], inline: bytes) -> References:
-    rows.sort()
-    numbers, pool = Strings.distinct([row[3] for row in rows])
-    texts = tuple(pool)
-    # Inline bytes have no place: their number becomes -1, those behind it move up.
-    if "" in texts:
-        empty = texts.index("")
-        numbers = np.where(numbers == empty, -1, numbers - (numbers > empty)).astype(np.int32)
-        texts = tuple(text for text in texts if text)
-    columns = np.array([row[:3] for row in rows], np.int64).reshape(len(rows), 3)
-    return References(
-        columns[:, 0].copy(),
-        columns[:, 1].astype(np.uint64),
-        columns[:, 2].astype(np.uint64),
-        numbers.astype(np.int32, copy=False),
-        texts,
-        inline,
-    )
-
-
-def scan_kerchunk_parquet(
-    url: str, options: Mapping[str, Any], group: str, allowed: Allowed
-) -> Parsed:
-    """Variables of a folder of references in Parquet.
-
-    Raises:
-        InvalidInputError: the folder is not what it should be.
-    """
-    base = url.rstrip("/")
-    data = read_whole(f"{base}/.zmetadata", options)
-    if data is None:
-        raise bad_file("there is no .zmetadata in the folder", url)
-    found = json.loads(data)
-    meta, size = found.get("metadata", {}), int(found.get("record_size", 0))
-    if size < 1:
-        raise bad_file("the folder has no kerchunk references", url)
-    prefix = f"{group.strip('/')}/" if group.strip("/") else ""
-    names = [
-        key.removesuffix(f"/{_META}")
-        for key in meta
-        if key.startswith(prefix) and key.endswith(f"/{_META}")
-    ]
-    places = _Places(f"{base}/", options, allowed)
-    variables = [
-        _from_parquet(base, meta, name, prefix, size, places)
-        for name in names
-        if "/" not in name.removeprefix(prefix)
-    ]
-    return Parsed(variables, plain(_document(meta.get(f"{prefix}.zattrs"))))
-
-
-def _from_parquet(
-    base: str,
-    meta: Mapping[str, Any],
-    name: str,
-    prefix: str,
-    size: int,
-    places: _Places,
-) -> Variable:
-    from pyarrow import parquet
-
-    array, attrs = _document(meta[f"{name}/{_META}"]), _document(meta.get(f"{name}/.zattrs"))
-    total = prod(_grid(array, base, name))
+def _references(found: Iterator[Row]) -> References:
     rows: list[tuple[int, int, int, str]] = []
     inline = bytearray()
-    for number in range(-(-total // size)):
-        data = read_whole(f"{base}/{name}/refs.{number}.parq", places.options)
-        if data is None:
-            continue
-        table = parquet.read_table(io.BytesIO(data)).to_pydict()
-        count = len(table["path"])
-        raws = table.get("raw") or [None] * count
-        for row in range(min(count, total - number * size)):
-            index, path, raw = number * size + row, table["path"][row], raws[row]
-            if raw is not None:
-                rows.append((index, len(inline), len(raw), ""))
-                inline += raw
-            elif path:
-                where = [path, table["offset"][row], table["size"][row]]
-                given = where if where[2] else where[:1]
-                rows.append((index, *places.range(given)))
-    made = _references(rows, bytes(inline))
-    return variable_of(name.removeprefix(prefix), array, attrs, made, places.url)
+    for index, value in found:
+        if isinstance(value, bytes):
+            rows.append((index, len(inline), len(value), ""))
+            inline += value
+        else:
+            rows.append((index, *value))
+    return References.of_rows(rows, bytes(inline))
+
+
+def scan_kerchunk_parquet(source: Source) -> Parsed:
+    """Variables of a folder of references in Parquet."""
+    from pyarrow import parquet
+
+    base = source.url.rstrip("/")
+    data = read_whole(f"{base}/.zmetadata", source.options)
+    if data is None:
+        raise bad_file("there is no .zmetadata in the folder", source.url)
+    found = json.loads(data)
+    size = int(found.get("record_size", 0))
+    if size < 1:
+        raise bad_file("the folder has no kerchunk references", source.url)
+    places = _Places(f"{base}/", source.options, Allowed(source.allowed))
+
+    def rows_of(start: str, meta: Mapping[str, Any]) -> Iterator[Row]:
+        total = prod(_grid(meta, base, start.rstrip("/")))
+        for number in range(-(-total // size)):
+            data = read_whole(f"{base}/{start}refs.{number}.parq", source.options)
+            if data is None:
+                continue
+            table = parquet.read_table(io.BytesIO(data)).to_pydict()
+            count = len(table["path"])
+            raws = table.get("raw") or [None] * count
+            for row in range(min(count, total - number * size)):
+                index, path = number * size + row, table["path"][row]
+                if raws[row] is not None:
+                    yield index, raws[row]
+                elif path:
+                    where = [path, table["offset"][row], table["size"][row]]
+                    yield index, places.range(where if where[2] else where[:1])
+
+    return _parsed(found.get("metadata", {}), source, rows_of)

@@ -55,7 +55,12 @@ class Written:
 def cells(plan: Plan, array: Planned, node: ArrayNode, context: Context) -> Iterator[Cell]:
     """The parts of the grid that get a manifest each, by the rules of the repository."""
     parts = [part_of(plan, array, file) for file in array.files]
-    sizes = _sizes(parts, node, context)
+    if context.config.tells_splitting():
+        sizes = context.config.split_sizes(node.path, node.dimension_names, node.grid)
+    else:
+        references = sum(len(part.references) for part in parts)
+        box = tuple((0, count) for count in node.grid)
+        sizes = automatic_sizes(node.grid, references, box, ())
     starts = np.array([part.start for part in parts], np.int64)
     ends = starts + np.array([_extent(part, len(node.grid)) for part in parts], np.int64)
     steps = [max(1, min(size, count)) for size, count in zip(sizes, node.grid, strict=True)]
@@ -78,20 +83,8 @@ def _extent(part: Part, ndim: int) -> Shape:
     return tuple(own.get(axis, 1) for axis in range(ndim))
 
 
-def _sizes(parts: Sequence[Part], node: ArrayNode, context: Context) -> tuple[int, ...]:
-    if context.config.tells_splitting():
-        return context.config.split_sizes(node.path, node.dimension_names, node.grid)
-    references = sum(len(part.references) for part in parts)
-    box = tuple((0, count) for count in node.grid)
-    return automatic_sizes(node.grid, references, box, ())
-
-
 def write_cell(context: Context, cell: Cell) -> list[Written]:
-    """Write the manifest of a part of the grid.
-
-    Raises:
-        InvalidInputError: no container covers a location.
-    """
+    """Write the manifest of a part of the grid."""
     table = table_of(cell.parts, len(cell.box)).within(cell.box)
     return [_write(context, cell.node_id, part) for part in _fitting(table) if len(part)]
 
@@ -125,11 +118,7 @@ def _write(context: Context, node_id: NodeId, table: ChunkTable) -> Written:
 
 
 def covered(context: Context, table: ChunkTable) -> ChunkTable:
-    """A table with its locations in stored form.
-
-    Raises:
-        InvalidInputError: no container covers one of them.
-    """
+    """A table with its locations in stored form."""
     texts, is_covered = context.containers.check_many(table.locations)
     if not is_covered.all():
         bad = Strings.of(table.locations)[int((~is_covered).argmax())]

@@ -7,49 +7,34 @@ anything is allocated.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
-from frazil.errors import InvalidInputError, unsuitable
 from frazil.ingestion.encoding import Meaning, encoded_attributes, encoding_of
-from frazil.ingestion.parsed import Parsed
-from frazil.ingestion.records import Identity, References, Variable, plain
-from frazil.ingestion.sources import read_head, shown
+from frazil.ingestion.records import Parsed, References, Source, Variable, plain
+from frazil.ingestion.sources import bad_file, read_head
 
 FIRST: Final = 64 << 10
 LARGEST_HEADER: Final = 64 << 20
 _DIMENSIONS, _VARIABLES, _ATTRIBUTES = 0x0A, 0x0B, 0x0C
-_TYPES: Final = {
-    1: ">i1",
-    2: "S1",
-    3: ">i2",
-    4: ">i4",
-    5: ">f4",
-    6: ">f8",
-    7: ">u1",
-    8: ">u2",
-    9: ">u4",
-    10: ">i8",
-    11: ">u8",
+_TEXT: Final = 2
+_TYPES: Final[dict[int, tuple[np.dtype[Any], Any]]] = {
+    1: (np.dtype(">i1"), -127),
+    _TEXT: (np.dtype("S1"), b"\x00"),
+    3: (np.dtype(">i2"), -32767),
+    4: (np.dtype(">i4"), -2147483647),
+    5: (np.dtype(">f4"), 9.9692099683868690e36),
+    6: (np.dtype(">f8"), 9.9692099683868690e36),
+    7: (np.dtype(">u1"), 255),
+    8: (np.dtype(">u2"), 65535),
+    9: (np.dtype(">u4"), 4294967295),
+    10: (np.dtype(">i8"), -9223372036854775806),
+    11: (np.dtype(">u8"), 18446744073709551614),
 }
-_FILLS: Final = {
-    1: -127,
-    2: b"\x00",
-    3: -32767,
-    4: -2147483647,
-    5: 9.9692099683868690e36,
-    6: 9.9692099683868690e36,
-    7: 255,
-    8: 65535,
-    9: 4294967295,
-    10: -9223372036854775806,
-    11: 18446744073709551614,
-}
-"""What the library writes where nobody wrote."""
+"""types by their numbers, and what the library writes where nobody wrote"""
 
 
 class _ShortError(Exception):
@@ -64,8 +49,16 @@ class _Entry:
     dims: tuple[int, ...]
     attrs: dict[str, Any]
     kind: int
-    size: int
     begin: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of its values."""
+        return _TYPES[self.kind][0]
+
+    def slab(self, lengths: list[int]) -> int:
+        """Bytes of one record."""
+        return prod(lengths[dim] for dim in self.dims[1:]) * self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,59 +69,40 @@ class _Header:
     entries: list[_Entry]
 
 
-def scan_netcdf3(url: str, options: Mapping[str, Any], identity: Identity | None) -> Parsed:
-    """The variables of a NetCDF 3 file.
-
-    Raises:
-        InvalidInputError: the header is damaged, or the file shorter than it says.
-    """
-    size = identity.size if identity else 0
-    header = _read_header(url, options, size)
+def scan_netcdf3(source: Source) -> Parsed:
+    """The variables of a NetCDF 3 file."""
+    size = source.identity.size if source.identity else 0
+    header = _read_header(source, size)
     lengths = [length for _, length in header.dims]
     record = [number for number, length in enumerate(lengths) if length == 0]
     growing = [each for each in header.entries if each.dims[:1] == tuple(record[:1]) and record]
-    step = sum(_padded(each, lengths) for each in growing)
-    if len(growing) == 1:  # a single one is not padded, which the format calls a special case
-        step = _slab(growing[0], lengths)
+    slabs = [each.slab(lengths) for each in growing]
+    # A single one is not padded, which the format calls a special case.
+    step = slabs[0] if len(slabs) == 1 else sum(-(-slab // 4) * 4 for slab in slabs)
     variables = [
-        _variable(url, entry, header, step, size, is_record=entry in growing)
+        _variable(source.url, entry, header, step, size, is_record=entry in growing)
         for entry in header.entries
     ]
     return Parsed(variables, plain(header.attrs))
 
 
-def _slab(entry: _Entry, lengths: list[int]) -> int:
-    """Bytes of one record of a variable."""
-    return prod(lengths[dim] for dim in entry.dims[1:]) * np.dtype(_TYPES[entry.kind]).itemsize
-
-
-def _padded(entry: _Entry, lengths: list[int]) -> int:
-    return -(-_slab(entry, lengths) // 4) * 4
-
-
 def _variable(
     url: str, entry: _Entry, header: _Header, step: int, size: int, *, is_record: bool
 ) -> Variable:
-    dtype = np.dtype(_TYPES[entry.kind])
+    dtype = entry.dtype
     lengths = [length or header.records for _, length in header.dims]
     shape = tuple(lengths[dim] for dim in entry.dims)
-    if is_record:
-        chunks = (1, *shape[1:])
-        each = prod(shape[1:]) * dtype.itemsize
-        if each and shape[0] and entry.begin + (shape[0] - 1) * step + each > size:
-            raise _damaged("the file is shorter than its header says", url)
-        index = np.arange(shape[0])
-        offset = entry.begin + index.astype(np.uint64) * np.uint64(step)
-    else:
-        chunks, each = shape, prod(shape) * dtype.itemsize
-        index, offset = np.zeros(1, np.int64), np.array([entry.begin], np.uint64)
+    chunks = (1, *shape[1:]) if is_record else shape
+    each, count = prod(chunks) * dtype.itemsize, shape[0] if is_record else 1
     if not each or not prod(shape):
-        index, offset = index[:0], offset[:0]
-    if len(offset) and int(offset[-1]) + each > size:
-        raise _damaged("the file is shorter than its header says", url)
+        count = 0
+    elif entry.begin + (count - 1) * step * is_record + each > size:
+        raise bad_file("the file is shorter than its header says", url)
+    index = np.arange(count)
+    offset = entry.begin + index.astype(np.uint64) * np.uint64(step)
     attrs = dict(entry.attrs)
     fill = attrs.pop("_FillValue", None)
-    known = _FILLS[entry.kind] if fill is None else fill
+    known = _TYPES[entry.kind][1] if fill is None else fill
     if fill is not None:
         attrs |= encoded_attributes(fill, dtype)
     value = known if dtype.kind == "S" else np.asarray(known).astype(dtype).reshape(()).item()
@@ -143,18 +117,18 @@ def _variable(
     )
 
 
-def _read_header(url: str, options: Mapping[str, Any], size: int) -> _Header:
-    length = FIRST
+def _read_header(source: Source, size: int) -> _Header:
+    length, url = FIRST, source.url
     while True:
-        data = read_head(url, min(length, max(size, 1)), options)
+        data = read_head(url, min(length, max(size, 1)), source.options)
         try:
             return _Parser(data, url).header()
         except _ShortError:
             if length >= min(size, LARGEST_HEADER):
-                raise _damaged("the header of the file is cut off", url) from None
+                raise bad_file("the header of the file is cut off", url) from None
             length *= 8
         except (struct.error, UnicodeDecodeError, KeyError) as error:
-            raise _damaged(f"the header of the file is damaged: {error}", url) from None
+            raise bad_file(f"the header of the file is damaged: {error}", url) from None
 
 
 class _Parser:
@@ -173,12 +147,11 @@ class _Parser:
         """The whole header."""
         records = self._number(self._count)
         if records < 0:
-            raise _damaged(
-                "the number of records is not told, as in a file being written", self._url
-            )
+            told = "the number of records is not told, as in a file being written"
+            raise bad_file(told, self._url)
         dims = [(self._name(), self._number(self._count)) for _ in range(self._list(_DIMENSIONS))]
         if any(length < 0 for _, length in dims):
-            raise _damaged("a dimension has no known length", self._url)
+            raise bad_file("a dimension has no known length", self._url)
         self._dims = len(dims)
         attrs = self._attributes()
         entries = [self._entry() for _ in range(self._list(_VARIABLES))]
@@ -188,24 +161,24 @@ class _Parser:
         name = self._name()
         dims = tuple(self._number(self._count) for _ in range(self._length()))
         if not all(0 <= dim < self._dims for dim in dims):
-            raise _damaged(f"the variable {name!r} has no known dimensions", self._url)
+            raise bad_file(f"the variable {name!r} has no known dimensions", self._url)
         attrs = self._attributes()
         kind = self._number(">i")
-        size = self._number(self._count)
+        self._number(self._count)  # its size, which large variables cannot tell
         begin = self._number(self._offset)
         if kind not in _TYPES or begin < 0:
-            raise _damaged(f"the variable {name!r} has no known type or place", self._url)
-        return _Entry(name, dims, attrs, kind, size, begin)
+            raise bad_file(f"the variable {name!r} has no known type or place", self._url)
+        return _Entry(name, dims, attrs, kind, begin)
 
     def _attributes(self) -> dict[str, Any]:
         return dict(self._attribute() for _ in range(self._list(_ATTRIBUTES)))
 
     def _attribute(self) -> tuple[str, Any]:
         name, kind, count = self._name(), self._number(">i"), self._length()
-        dtype = np.dtype(_TYPES[kind])
+        dtype = _TYPES[kind][0]
         raw = self._take(count * dtype.itemsize)
         self._take(-len(raw) % 4)
-        if kind == 2:
+        if kind == _TEXT:
             return name, raw.rstrip(b"\x00").decode("utf-8", "replace")
         values = np.frombuffer(raw, dtype).tolist()
         return name, values[0] if len(values) == 1 else values
@@ -213,13 +186,13 @@ class _Parser:
     def _list(self, tag: int) -> int:
         found, count = self._number(">i"), self._length()
         if found not in (tag, 0) or (found == 0 and count):
-            raise _damaged("the header of the file is damaged", self._url)
+            raise bad_file("the header of the file is damaged", self._url)
         return count
 
     def _length(self) -> int:
         count = self._number(self._count)
         if not 0 <= count <= LARGEST_HEADER:
-            raise _damaged("the header of the file is damaged", self._url)
+            raise bad_file("the header of the file is damaged", self._url)
         return count
 
     def _name(self) -> str:
@@ -238,7 +211,3 @@ class _Parser:
         taken = self._data[self._at : end]
         self._at = end
         return taken
-
-
-def _damaged(message: str, url: str) -> InvalidInputError:
-    return unsuitable(message, file=shown(url))

@@ -1,135 +1,91 @@
-"""Formats other than HDF5: each to variables by reference, of which the small ones are read."""
+"""Which module reads which format, and what its files are in Zarr's terms."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import prod
+from pkgutil import resolve_name
 from typing import Any, Final
 
-from frazil.errors import unsuitable
-from frazil.ingestion.allowed import Allowed
 from frazil.ingestion.encoding import dtype_of
 from frazil.ingestion.fetching import read_variable
 from frazil.ingestion.formats import Format
-from frazil.ingestion.loading import VariableChoice
-from frazil.ingestion.parsed import Parsed
-from frazil.ingestion.records import Array, Identity, Origin, Task, Variable
-from frazil.ingestion.sources import look, shown
+from frazil.ingestion.names import VariableChoice
+from frazil.ingestion.records import Array, Identity, Origin, Parsed, Source, Variable
+from frazil.ingestion.sources import bad_file, look
 
 _KEPT: Final = 16
 """files that a process keeps parsed, for tasks that read from them again"""
+_SCANNERS: Final = {
+    Format.NETCDF3: "netcdf3:scan_netcdf3",
+    Format.ZARR: "zarrs:scan_zarr",
+    Format.KERCHUNK_JSON: "kerchunk:scan_kerchunk_json",
+    Format.KERCHUNK_PARQUET: "kerchunk:scan_kerchunk_parquet",
+    Format.TIFF: "tiff:scan_tiff",
+    Format.GRIB: "grib:scan_grib",
+}
+"""functions from a `Source` to what is in it; HDF5 has its own way, which reads what it loads"""
+_FOLDERS: Final = (Format.ZARR, Format.KERCHUNK_PARQUET)
+_VALUE_READERS: Final = {Format.GRIB: "grib:read_grib", Format.TIFF: "tiff:read_tiff"}
+"""functions to values of a variable, where those may have no references"""
 
 
-def scan_parsed(
-    task: Task, found: Format, choice: VariableChoice, options: Mapping[str, Any]
-) -> tuple[list[Variable], str, tuple[str, ...]]:
-    """The variables of a file, its attributes, and notes on what is left out."""
-    given = tuple(sorted(options.items()))
-    parsed = parse(task.url, found, task.group, given, task.allowed)
+def _function(name: str) -> Callable[..., Any]:
+    """A function of a module that is imported when a file needs it."""
+    found: Callable[..., Any] = resolve_name(f"frazil.ingestion.{name}")
+    return found
+
+
+def scan_parsed(source: Source, found: Format, choice: VariableChoice) -> Parsed:
+    """The variables of a file, of which the small ones are read."""
+    parsed = parse(source, found)
     names = [each.name for each in parsed.variables]
     kept = [each for each in parsed.variables if not choice.drops(each.name, names)]
-    chosen = choice.chosen({each.name: (each.dims, each.attrs, _size(each)) for each in kept})
+    described = {
+        each.name: (each.dims, each.attrs, each.size * dtype_of(each.encoding).itemsize)
+        for each in kept
+    }
+    chosen = choice.chosen(described)
     variables = [
-        replace(each, values=read_variable(each, (), options))
+        replace(each, values=read_variable(each, (), source.options))
         if each.name in chosen and each.values is None and each.references is not None
         else each
         for each in kept
     ]
-    return variables, parsed.attributes, parsed.notes
-
-
-def _size(variable: Variable) -> int:
-    return prod(variable.shape) * dtype_of(variable.encoding).itemsize
+    return replace(parsed, variables=variables)
 
 
 def read_parsed(origin: Origin, region: tuple[slice, ...], options: Mapping[str, Any]) -> Array:
     """Values of a region of a variable, as stored."""
-    if origin.format == Format.GRIB:
-        from frazil.ingestion.grib import read_grib
-
-        identity = look(origin.url, options)
-        return read_grib(origin.url, options, identity, origin.name, region)
-    if origin.format == Format.TIFF:
-        from frazil.ingestion.tiff import read_tiff
-
-        return read_tiff(origin.url, options, origin.name, region)
-    given = tuple(sorted(options.items()))
-    parsed = parse(origin.url, Format(origin.format), origin.group, given, origin.allowed)
-    variable = next((each for each in parsed.variables if each.name == origin.name), None)
+    form, given = Format(origin.format), tuple(sorted(options.items()))
+    source = Source(origin.url, given, origin.group, origin.allowed, look(origin.url, options))
+    if form in _VALUE_READERS:
+        values: Array = _function(_VALUE_READERS[form])(source, origin.name, region)
+        return values
+    variables = parse(source, form).variables
+    variable = next((each for each in variables if each.name == origin.name), None)
     if variable is None:
-        raise unsuitable(
-            f"the variable {origin.name!r} is gone",
-            file=shown(origin.url),
-        )
+        raise bad_file(f"the variable {origin.name!r} is gone", origin.url)
     return read_variable(variable, region, options)
 
 
-@lru_cache(maxsize=_KEPT)
-def _kept(
-    url: str,
-    found: Format,
-    group: str,
-    options: tuple[tuple[str, Any], ...],
-    allowed: tuple[str, ...],
-    identity: Identity | None,
-) -> Parsed:
-    return _parse(url, found, group, dict(options), Allowed(allowed), identity)
-
-
-def parse(
-    url: str,
-    found: Format,
-    group: str,
-    options: tuple[tuple[str, Any], ...],
-    allowed: tuple[str, ...],
-) -> Parsed:
+def parse(source: Source, found: Format) -> Parsed:
     """A file in Zarr's terms; what did not change since is not read again."""
-    identity = look(url, dict(options))
-    if identity is None and found in (Format.ZARR, Format.KERCHUNK_PARQUET):
-        return _parse(url, found, group, dict(options), Allowed(allowed), None)
-    if identity is None:
-        raise unsuitable("there is no such file", file=shown(url))
-    return _kept(url, found, group, options, allowed, identity)
+    if source.identity is not None:
+        return _kept(source, found)
+    if found not in _FOLDERS:
+        raise bad_file("there is no such file", source.url)
+    return _parsed(source, found)
 
 
-def _parse(
-    url: str,
-    found: Format,
-    group: str,
-    options: Mapping[str, Any],
-    allowed: Allowed,
-    identity: Identity | None,
-) -> Parsed:
-    match found:
-        case Format.NETCDF3:
-            from frazil.ingestion.netcdf3 import scan_netcdf3
+def _parsed(source: Source, found: Format) -> Parsed:
+    parsed: Parsed = _function(_SCANNERS[found])(source)
+    return parsed
 
-            return scan_netcdf3(url, options, identity)
-        case Format.ZARR:
-            from frazil.ingestion.zarrs import scan_zarr
 
-            return scan_zarr(url, options, group, allowed)
-        case Format.KERCHUNK_JSON:
-            from frazil.ingestion.kerchunk import scan_kerchunk_json
-
-            return scan_kerchunk_json(url, options, group, allowed)
-        case Format.KERCHUNK_PARQUET:
-            from frazil.ingestion.kerchunk import scan_kerchunk_parquet
-
-            return scan_kerchunk_parquet(url, options, group, allowed)
-        case Format.TIFF:
-            from frazil.ingestion.tiff import scan_tiff
-
-            return scan_tiff(url, options)
-        case Format.GRIB:
-            from frazil.ingestion.grib import scan_grib
-
-            return scan_grib(url, options, identity)
-        case Format.HDF5:
-            raise AssertionError(found)
+_kept = lru_cache(maxsize=_KEPT)(_parsed)
 
 
 def folder_identity(variables: Sequence[Variable]) -> Identity:

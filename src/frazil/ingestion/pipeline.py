@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Any, Final
@@ -24,15 +24,7 @@ from frazil.ingestion.manifests import Written, cells, covered, united, write_ce
 from frazil.ingestion.names import require_variables
 from frazil.ingestion.planning import make_plan
 from frazil.ingestion.plans import Kind, Plan, Planned
-from frazil.ingestion.records import (
-    Failure,
-    FileScan,
-    Outcome,
-    References,
-    Skipped,
-    Task,
-    origin_of,
-)
+from frazil.ingestion.records import Failure, FileScan, Outcome, References, Skipped, Task
 from frazil.ingestion.reports import IngestReport, Progress, Status, refused
 from frazil.ingestion.request import FAIL, REFUSE, Request
 from frazil.ingestion.scan import scan, unless_known
@@ -71,20 +63,17 @@ def run_request(
     return _Ingest(storage, request, runner, progress).run()
 
 
+@dataclass(eq=False)
 class _Ingest:
     """One ingest at work."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        request: Request,
-        runner: Runner,
-        progress: Callable[[Progress], None],
-    ) -> None:
-        self.storage = storage
-        self.request = request
-        self.runner = runner
-        self.tell = progress
+    storage: Storage
+    request: Request
+    runner: Runner
+    tell: Callable[[Progress], None]
+
+    def __post_init__(self) -> None:
+        request = self.request
         self.started = time.monotonic()
         self.findings = self._no_findings()
         self.group = "/" + request.group.strip("/") if request.group.strip("/") else ""
@@ -125,20 +114,15 @@ class _Ingest:
         scans = [each for each in outcomes if isinstance(each, FileScan)]
         failures = tuple(each for each in outcomes if isinstance(each, Failure))
         skipped = tuple(each.url for each in outcomes if isinstance(each, Skipped))
-        report = IngestReport(
-            status=Status.PLANNED,
-            files=tuple(each.url for each in scans),
-            failures=failures,
-            skipped=skipped,
-        )
-        if failures and request.on_error == FAIL:
+        files = tuple(each.url for each in scans)
+        report = IngestReport(Status.PLANNED, files, skipped, failures)
+        if failures and (request.on_error == FAIL or not scans):
             raise refused(self._finish(report, Status.REFUSED))
         if not scans:
-            if failures:
-                raise refused(self._finish(report, Status.REFUSED))
             return self._finish(report, Status.UNCHANGED)
         plan, base = self._plan(scans, target)
-        report = replace(report, arrays=tuple(plan.arrays), axes=_axes(plan))
+        axes = tuple((axis.name, axis.length, axis.blocks) for axis in plan.axes)
+        report = replace(report, arrays=tuple(plan.arrays), axes=axes)
         if self.findings.errors:
             raise refused(self._finish(report, Status.REFUSED))
         if request.dry_run:
@@ -184,15 +168,15 @@ class _Ingest:
         session = target.reading()
         if session is not None:
             found = writing.read_base(session, self.group)
-            if found is not None and not self.request.append:
+            if found is not None and self.request.append:
+                base = found[0]
+                wanted = replace(wanted, native_arrays=found[1])
+            elif found is not None:
                 self.findings.error(
                     "exists",
                     f"the group {self.group or '/'!r} has arrays already; append to them, or"
                     " choose another group",
                 )
-            if found is not None and self.request.append:
-                base = found[0]
-                wanted = replace(wanted, native_arrays=found[1])
         require_variables((*self.request.load, *self.request.drop), scans, self.findings)
         plan = make_plan(scans, wanted, self.findings, base)
         self._compare_static(plan)
@@ -208,18 +192,16 @@ class _Ingest:
             files = [n for n, each in enumerate(plan.scans) if each.get(array.name) is not None]
             if len(files) < 2:
                 continue
-            origins = [origin_of(plan.scans[n], array.name) for n in files]
+            origins = [plan.scans[n].origin(array.name) for n in files]
             work = partial(digest_safely, self.request.source_options, self.limits)
             marks = dict(self.runner.run(work, origins))
             odd = [plan.scans[files[n]].url for n, mark in marks.items() if mark != marks[0]]
             if odd:
-                self.findings.error(
-                    "values",
+                told = (
                     "the values differ from those of the first file, and no dimension of it is"
-                    " joined",
-                    odd,
-                    array.name,
+                    " joined"
                 )
+                self.findings.error("values", told, odd, array.name)
 
     # --- writing ---
 
@@ -335,10 +317,6 @@ class _Ingest:
             self.tell(state)
         session.state.move_base(session.state.base_id)
         return state.chunks, state.nbytes
-
-
-def _axes(plan: Plan) -> tuple[tuple[str, int, int], ...]:
-    return tuple((axis.name, axis.length, axis.blocks) for axis in plan.axes)
 
 
 def _references(plan: Plan, array: Planned, file: int) -> References:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from frazil.ingestion import comparing
-from frazil.ingestion.aligning import Joint, alignment
+from frazil.ingestion.aligning import (
+    alignment,
+    copied_chunks,
+    require_chunks,
+    require_justified,
+)
 from frazil.ingestion.arranging import ABSENT, Axis, arrange
-from frazil.ingestion.copy_limits import copied_chunks, require_chunks, require_justified
 from frazil.ingestion.encoding import (
     dtype_of,
     encoded_attributes,
@@ -23,7 +27,7 @@ from frazil.ingestion.encoding import (
 )
 from frazil.ingestion.findings import Finding, Findings, Level
 from frazil.ingestion.names import with_real_names
-from frazil.ingestion.plans import Kind, Mode, Plan, Planned, Wanted
+from frazil.ingestion.plans import Joint, Kind, Mode, Plan, Planned, Wanted
 from frazil.ingestion.records import FileScan, Shape
 from frazil.ingestion.values import decoded
 
@@ -55,9 +59,13 @@ def make_plan(
         return Plan(whole, (), (), whole[0].attributes, has_base)
     if not axes:
         _refuse_duplicates(whole, findings)
-    planner = _Planner(whole, axes, wanted, findings, has_base=has_base)
-    names = dict.fromkeys(variable.name for scan in whole for variable in scan.variables)
-    arrays = [made for name in names if (made := planner.plan(name)) is not None]
+    by_name: dict[str, list[int]] = {}
+    for number, scan in enumerate(whole):
+        for variable in scan.variables:
+            by_name.setdefault(variable.name, []).append(number)
+    planner = _Planner(whole, {axis.name: axis for axis in axes}, wanted, findings, has_base)
+    made = (planner.plan(name, files) for name, files in by_name.items())
+    arrays = [array for array in made if array is not None]
     return Plan(whole, tuple(axes), tuple(arrays), whole[0].attributes, has_base)
 
 
@@ -76,40 +84,26 @@ def _refuse_duplicates(scans: Sequence[FileScan], findings: Findings) -> None:
     for scan in scans:
         names = [each.name for each in scan.variables if each.values is None]
         if names and all(name in seen for name in names):
-            findings.error(
-                "duplicate",
+            told = (
                 "files have the same variables and the same coordinates; if they are to be joined"
-                " along a new dimension, or one without coordinates, name it",
-                (seen[names[0]], scan.url),
+                " along a new dimension, or one without coordinates, name it"
             )
+            findings.error("duplicate", told, (seen[names[0]], scan.url))
         seen |= {name: scan.url for name in names if name not in seen}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _Planner:
     """Plans one variable after the other."""
 
-    def __init__(
-        self,
-        scans: Sequence[FileScan],
-        axes: Sequence[Axis],
-        wanted: Wanted,
-        findings: Findings,
-        *,
-        has_base: bool,
-    ) -> None:
-        self.scans = scans
-        self.axes = {axis.name: axis for axis in axes}
-        self.wanted = wanted
-        self.findings = findings
-        self.has_base = has_base
-        self.by_name: dict[str, list[int]] = {}
-        for number, scan in enumerate(scans):
-            for variable in scan.variables:
-                self.by_name.setdefault(variable.name, []).append(number)
+    scans: Sequence[FileScan]
+    axes: Mapping[str, Axis]
+    wanted: Wanted
+    findings: Findings
+    has_base: bool
 
-    def plan(self, name: str) -> Planned | None:
+    def plan(self, name: str, files: Sequence[int]) -> Planned | None:
         """Plan a variable; None when there is nothing to write, or something forbids it."""
-        files = self.by_name[name]
         joint = Joint(
             name,
             (),
@@ -133,7 +127,8 @@ class _Planner:
         if not self._covers(joint):
             return None
         if all(part.values is not None for part in joint.parts):
-            return self._loaded(joint, shape)
+            attrs = comparing.same_attrs(joint, self.findings, self._moving(name))
+            return None if attrs is None else self._finished(Kind.LOADED, joint, shape, attrs)
         return self._data(joint, shape)
 
     # --- shapes ---
@@ -142,8 +137,7 @@ class _Planner:
         """Dimensions in the repository; those that files lack come first."""
         if not joint.own:
             return joint.parts[0].dims
-        urls = joint.urls[1:] if joint.has_base else joint.urls
-        own = comparing.same_dims(joint.name, urls, joint.own, self.findings)
+        own = comparing.same_dims(joint, self.findings)
         if own is None:
             return None
         new = tuple(axis.name for axis in self.axes.values() if axis.is_new)
@@ -151,13 +145,11 @@ class _Planner:
         dims = own if is_loaded and comparing.same_values(joint.parts) else (*new, *own)
         there = joint.parts[0].dims if joint.has_base else dims
         if dims != there:
-            self.findings.error(
-                "dimensions",
+            told = (
                 f"the dimensions are ({', '.join(dims)}) here, and ({', '.join(there)}) in the"
-                " repository",
-                urls,
-                joint.name,
+                " repository"
             )
+            self.findings.error("dimensions", told, joint.own_urls, joint.name)
             return None
         return dims
 
@@ -167,13 +159,11 @@ class _Planner:
         for url, part in zip(joint.urls, joint.parts, strict=True):
             for dim, length in zip(part.dims, part.shape, strict=True):
                 if dim not in self.axes and length != lengths[dim]:
-                    self.findings.error(
-                        "shape",
+                    told = (
                         f"the dimension {dim!r} has the length {length}, and {lengths[dim]} in"
-                        " the first file",
-                        [url],
-                        joint.name,
+                        " the first file"
                     )
+                    self.findings.error("shape", told, [url], joint.name)
                     return None
         return tuple(
             self.axes[dim].length if dim in self.axes else lengths[dim] for dim in joint.dims
@@ -227,19 +217,13 @@ class _Planner:
     def _coordinate(self, axis: Axis, joint: Joint) -> Planned | None:
         """The coordinate of a dimension along which files are joined."""
         but = comparing.TIME if axis.units is not None else frozenset()
-        attrs = comparing.same_attrs(
-            joint.name, joint.urls, joint.parts, self.findings, but=but | {"_FillValue"}
-        )
+        attrs = comparing.same_attrs(joint, self.findings, but | {"_FillValue"})
         if attrs is None:
             return None
         if axis.units is not None:
             attrs |= {"units": axis.units.text}
-            self.findings.note(
-                "time-units",
-                f"times are counted in different units; all are stored as {axis.units.text!r}",
-                joint.urls,
-                axis.name,
-            )
+            told = f"times are counted in different units; all are stored as {axis.units.text!r}"
+            self.findings.note("time-units", told, joint.urls, axis.name)
         if axis.values is None:
             self.findings.error(
                 "missing-coordinate", "the values cannot be read", joint.urls, axis.name
@@ -247,12 +231,6 @@ class _Planner:
             return None
         whole = replace(joint, dims=(axis.name,))
         return self._finished(Kind.LOADED, whole, (axis.length,), attrs)
-
-    def _loaded(self, joint: Joint, shape: Shape) -> Planned | None:
-        attrs = comparing.same_attrs(
-            joint.name, joint.urls, joint.parts, self.findings, but=self._moving(joint.name)
-        )
-        return None if attrs is None else self._finished(Kind.LOADED, joint, shape, attrs)
 
     def _moving(self, name: str) -> frozenset[str]:
         """Attributes that may differ: bounds follow their coordinate, whose units may move."""
@@ -265,20 +243,16 @@ class _Planner:
 
     def _static(self, joint: Joint, shape: Shape) -> Planned | None:
         """A variable that is the same in all files; its values are compared later if not here."""
-        attrs = comparing.same_attrs(joint.name, joint.urls, joint.parts, self.findings)
+        attrs = comparing.same_attrs(joint, self.findings)
         is_native = joint.name in self.wanted.native_arrays
         if attrs is None or not comparing.equal_values(
-            joint.name, joint.urls, joint.parts, self.findings, has_codecs=not is_native
+            joint, self.findings, has_codecs=not is_native
         ):
             return None
         if joint.has_base:
             if joint.parts[0].values is None and joint.own:
-                self.findings.note(
-                    "not-compared",
-                    "its values were not compared with those that the repository has",
-                    (),
-                    joint.name,
-                )
+                told = "its values were not compared with those that the repository has"
+                self.findings.note("not-compared", told, (), joint.name)
             return None  # it is there already
         if joint.parts[0].values is not None:
             return self._finished(Kind.LOADED, joint, shape, attrs)
@@ -288,18 +262,19 @@ class _Planner:
     def _data(self, joint: Joint, shape: Shape) -> Planned | None:
         """A variable that is referred to or, if it cannot be and the user agrees, copied."""
         name, found = joint.name, Findings()
-        attrs = comparing.same_attrs(name, joint.urls, joint.parts, found)
+        attrs = comparing.same_attrs(joint, found)
         copies = (
             self.wanted.mode is Mode.NATIVE
             or bool(self.wanted.chunks)
             or name in self.wanted.native_arrays
         )
-        comparing.same_encoding(name, joint.urls, joint.parts, found, has_codecs=not copies)
+        comparing.same_encoding(joint, found, has_codecs=not copies)
         split = 0 if copies else alignment(joint, found)
         errors = found.errors
         if joint.has_base:
             found.found = [_lasting(each) for each in found.found]
-        if found.errors and not self._may_copy(found):
+        may_copy = self.wanted.copies and all(each.can_materialize for each in found.errors)
+        if found.errors and not may_copy:
             self.findings.found += found.found
             return None
         self.findings.found += [_copied(each) for each in found.found]
@@ -307,7 +282,10 @@ class _Planner:
             made = self._finished(Kind.VIRTUAL, joint, shape, attrs or {})
             self._tell_codecs(made)
             return replace(made, split=split, chunks=(split, *made.chunks[1:])) if split else made
-        return self._native(joint, shape, attrs)
+        made = self._native(joint, shape, attrs)
+        if joint.has_base or not self.wanted.checksum:
+            return made
+        return replace(made, encoding=with_checksums(made.encoding))
 
     def _tell_codecs(self, array: Planned) -> None:
         """Say which packages readers of an array need beside zarr."""
@@ -323,17 +301,8 @@ class _Planner:
                 "codecs", f"readers need the package {' and '.join(sorted(needed))}", (), array.name
             )
 
-    def _may_copy(self, found: Findings) -> bool:
-        return self.wanted.copies and all(each.can_materialize for each in found.errors)
-
     def _native(self, joint: Joint, shape: Shape, attrs: dict[str, Any] | None) -> Planned:
         """An array that is copied: chunks as wanted, codecs of our own."""
-        made = self._copied(joint, shape, attrs)
-        if joint.has_base or not self.wanted.checksum:
-            return made
-        return replace(made, encoding=with_checksums(made.encoding))
-
-    def _copied(self, joint: Joint, shape: Shape, attrs: dict[str, Any] | None) -> Planned:
         made = self._finished(Kind.NATIVE, joint, shape, attrs or {})
         dtypes = {dtype_of(part.encoding) for part in joint.parts}
         itemsize = max(1, *(dtype.itemsize for dtype in dtypes))
@@ -344,12 +313,12 @@ class _Planner:
         chunks = copied_chunks(made.dims, shape, made.chunks, self.wanted.chunks, itemsize)
         require_chunks(joint.name, chunks, itemsize, self.findings)
         compressor = self.wanted.compressor
-        if attrs is not None and len(dtypes) == 1:
-            encoding = renewed(joint.parts[0].encoding, compressor)
-            return replace(made, chunks=chunks, encoding=encoding)
         if attrs is not None:
-            dtype = np.result_type(*dtypes)
-            encoding = native_encoding(dtype, None, compressor)
+            encoding = (
+                renewed(joint.parts[0].encoding, compressor)
+                if len(dtypes) == 1
+                else native_encoding(np.result_type(*dtypes), None, compressor)
+            )
             return replace(made, chunks=chunks, encoding=encoding)
         dtype = np.result_type(
             *(decoded(np.zeros(0, dtype_of(part.encoding)), part.attrs) for part in joint.parts)
@@ -391,12 +360,8 @@ class _Planner:
         pairs = zip(array.dims, array.base_shape, array.shape, strict=True)
         growing = [dim for dim, old, new in pairs if old != new]
         if len(growing) > 1:
-            self.findings.error(
-                "append",
-                f"the array would grow along {' and '.join(growing)} at once; append along one",
-                (),
-                array.name,
-            )
+            told = f"the array would grow along {' and '.join(growing)} at once; append along one"
+            self.findings.error("append", told, (), array.name)
 
 
 def _lasting(finding: Finding) -> Finding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -11,7 +11,7 @@ import numpy as np
 
 from frazil.ingestion.arranging import Axis
 from frazil.ingestion.encoding import decoded_fill, dtype_of
-from frazil.ingestion.records import FileScan, Shape
+from frazil.ingestion.records import FileScan, Shape, Variable
 
 REPOSITORY: Final = "the repository"
 """stands for a file where the first part of an array is what the repository has"""
@@ -56,6 +56,30 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Joint:
+    """One variable in the files that have it, and the axes along which those are joined."""
+
+    name: str
+    dims: tuple[str, ...]
+    urls: Sequence[str]
+    files: Sequence[int]
+    parts: Sequence[Variable]
+    axes: Mapping[str, Axis]
+    has_base: bool
+    """whether the first part is what the repository has"""
+
+    @property
+    def own_urls(self) -> Sequence[str]:
+        """The files that parts come from."""
+        return self.urls[1:] if self.has_base else self.urls
+
+    @property
+    def own(self) -> Sequence[Variable]:
+        """The parts that come from files."""
+        return self.parts[1:] if self.has_base else self.parts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Planned:
     """An array to make or to extend."""
 
@@ -74,6 +98,14 @@ class Planned:
     """length along the first axis that uncompressed chunks of files are cut into, if they are"""
     base_shape: Shape | None = None
     """what the repository has of it"""
+
+    @property
+    def first(self) -> Shape:
+        """Where new values begin."""
+        if self.base_shape is None:
+            return (0,) * len(self.dims)
+        pairs = zip(self.base_shape, self.shape, strict=True)
+        return tuple(0 if old == new else old for old, new in pairs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,8 @@ Array: TypeAlias = npt.NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
 
 NO_BYTES: Final = b""
+PHONY: Final = "phony_dim_"
+"""how names begin that stand for dimensions without one, as in the library of NetCDF"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,29 @@ class Identity:
     def checksum(self) -> str | int | None:
         """What references to the file keep: an ETag where there is one, else the time."""
         return self.etag or self.modified or None
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file to read, how to reach it, and what of it is wanted."""
+
+    url: str
+    given: tuple[tuple[str, Any], ...] = field(default=(), repr=False)
+    """the options of the store that it is in, secrets included"""
+    group: str = ""
+    allowed: tuple[str, ...] = ()
+    """prefixes of further files that may be read for it"""
+    identity: Identity | None = None
+    """None for folders"""
+
+    @cached_property
+    def options(self) -> Mapping[str, Any]:
+        """The options of the store."""
+        return dict(self.given)
+
+
+class ObstacleError(Exception):
+    """Why the bytes of a variable cannot be referred to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +113,25 @@ class References:
         )
 
     @classmethod
+    def of_rows(cls, rows: Iterable[tuple[int, int, int, str]], inline: bytes = NO_BYTES) -> Self:
+        """References into any files, in any order: index, offset, length and location of each.
+
+        Those without location are in `inline`.
+        """
+        ordered = sorted(rows)
+        texts = tuple(dict.fromkeys(row[3] for row in ordered if row[3]))
+        number = {"": -1, **{text: place for place, text in enumerate(texts)}}
+        columns = np.array([row[:3] for row in ordered], np.int64).reshape(len(ordered), 3)
+        return cls(
+            columns[:, 0].copy(),
+            columns[:, 1].astype(np.uint64),
+            columns[:, 2].astype(np.uint64),
+            np.array([number[row[3]] for row in ordered], np.int32),
+            texts,
+            inline,
+        )
+
+    @classmethod
     def of_bytes(cls, data: bytes) -> References:
         """A single chunk whose bytes come along; one without bytes is not there."""
         count = 1 if data else 0
@@ -129,6 +175,19 @@ class Variable:
         """Chunks along each axis."""
         return tuple(-(-n // c) if n else 0 for n, c in zip(self.shape, self.chunks, strict=True))
 
+    @property
+    def is_raw(self) -> bool:
+        """Whether chunks are nothing but numbers one after the other."""
+        return [codec["name"] for codec in self.meaning["codecs"]] == ["bytes"]
+
+    def region(self, chunk: int) -> tuple[slice, ...]:
+        """The cells of a chunk, by its number."""
+        place = np.unravel_index(chunk, self.grid) if self.grid else ()
+        return tuple(
+            slice(int(at) * size, min((int(at) + 1) * size, length))
+            for at, size, length in zip(place, self.chunks, self.shape, strict=True)
+        )
+
     def compact(self) -> Variable:
         """The same in less memory: loaded variables need no references."""
         refs = self.references
@@ -155,6 +214,15 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Parsed:
+    """What the reader of a format gives: a file in Zarr's terms."""
+
+    variables: Sequence[Variable]
+    attributes: str = "{}"
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class FileScan:
     """One file, opened and described."""
 
@@ -172,10 +240,10 @@ class FileScan:
     """those that it has of the names to load or to leave out"""
 
     def __getitem__(self, name: str) -> Variable:
-        for variable in self.variables:
-            if variable.name == name:
-                return variable
-        raise KeyError(name)
+        found = self.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
 
     def compact(self) -> FileScan:
         """The same in less memory."""
@@ -185,13 +253,14 @@ class FileScan:
         """A variable by name, or None."""
         return next((each for each in self.variables if each.name == name), None)
 
+    def origin(self, name: str) -> Origin:
+        """Where the values of a variable are."""
+        attributes, group = self[name].attributes, self.group
+        return Origin(self.url, self.format, group, name, self.identity, attributes, self.allowed)
+
     @property
     def sizes(self) -> dict[str, int]:
-        """Lengths of the dimensions.
-
-        Raises:
-            InvalidInputError: two variables do not agree.
-        """
+        """Lengths of the dimensions."""
         found: dict[str, int] = {}
         for variable in self.variables:
             for dim, length in zip(variable.dims, variable.shape, strict=True):
@@ -215,19 +284,6 @@ class Origin:
     identity: Identity
     attributes: str = "{}"
     allowed: tuple[str, ...] = ()
-
-
-def origin_of(scan: FileScan, name: str) -> Origin:
-    """Where the values of a variable are."""
-    return Origin(
-        scan.url,
-        scan.format,
-        scan.group,
-        name,
-        scan.identity,
-        scan[name].attributes,
-        scan.allowed,
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ingestion.containers import how_to_read
@@ -14,6 +14,9 @@ from frazil.ingestion.plans import Planned
 from frazil.ingestion.records import Failure, FileScan, Outcome
 from frazil.ingestion.sources import shown
 from frazil.masking import safe
+
+_JOINED: Final = ("dimension", "length", "parts")
+_COUNTS: Final = ("virtual_chunks", "native_chunks", "referenced_bytes", "copied_bytes")
 
 
 class Status(StrEnum):
@@ -104,15 +107,9 @@ class IngestReport:
                 for each in self.failures
             ],
             "findings": [each.as_row() for each in self.findings],
-            "joined": [
-                {"dimension": name, "length": length, "parts": parts}
-                for name, length, parts in self.axes
-            ],
+            "joined": [dict(zip(_JOINED, axis, strict=True)) for axis in self.axes],
             "arrays": [*map(_array, self.arrays)],
-            "virtual_chunks": self.virtual_chunks,
-            "native_chunks": self.native_chunks,
-            "referenced_bytes": self.referenced_bytes,
-            "copied_bytes": self.copied_bytes,
+            **{name: getattr(self, name) for name in _COUNTS},
             "containers": [*self.containers],
             "added_containers": [*self.added_containers],
             "seconds": round(self.seconds, 3),

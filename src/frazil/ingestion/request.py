@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict, cast
 
 from frazil import texts
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import invalid_option
 from frazil.ingestion.formats import parse_format
 from frazil.ingestion.plans import Mode, Wanted
 from frazil.masking import MaskedRecord
@@ -28,6 +28,10 @@ _CHOICES: Final = {
     "gaps": (TELL, REFUSE),
 }
 """What some options can be; the first is the default."""
+_LISTS: Final = ("load", "drop", "allow")
+_AS_GIVEN: Final = (
+    "group", "append", "dry_run", "message", "format", "source_group", "container"
+)  # fmt: skip
 
 
 class IngestOptions(TypedDict, total=False):
@@ -106,32 +110,19 @@ class Request(MaskedRecord):
 
 
 def parse_request(files: Files, branch: str, options: IngestOptions) -> Request:
-    """What is asked for, once it is sure that there is such a thing.
-
-    Raises:
-        InvalidInputError: an option has a value that it cannot have.
-    """
-    chosen = {name: _choice(name, options.get(name)) for name in _CHOICES}
-    format = options.get("format")
-    if format is not None:
-        parse_format(format)
+    """What is asked for, once it is sure that there is such a thing."""
+    given = cast("Mapping[str, Any]", options)
+    kept: dict[str, Any] = {name: _choice(name, given.get(name)) for name in _CHOICES}
+    kept |= {name: _texts(given.get(name)) for name in _LISTS}
+    kept |= {name: given[name] for name in _AS_GIVEN if name in given}
+    if kept.get("format") is not None:
+        parse_format(kept["format"])
     return Request(
-        files=files,
-        group=options.get("group", ""),
+        files,
         branch=branch,
-        wanted=_wanted(Mode(chosen["mode"]), options),
-        append=options.get("append", False),
-        on_error=chosen["on_error"],
-        gaps=chosen["gaps"],
-        dry_run=options.get("dry_run", False),
-        message=options.get("message"),
-        format=format,
-        source_group=options.get("source_group", ""),
+        wanted=_wanted(Mode(kept.pop("mode")), options),
         source_options=options.get("source_options") or {},
-        load=tuple(options.get("load", ())),
-        drop=tuple(options.get("drop", ())),
-        container=options.get("container"),
-        allow=_texts(options.get("allow")),
+        **kept,
     )
 
 
@@ -140,7 +131,7 @@ def _choice(name: str, given: object) -> str:
     if given is None:
         return known[0]
     if given not in known:
-        raise _invalid(
+        raise invalid_option(
             f"{name} is {given!r}, and can be {', '.join(known)}{nearest(str(given), known)}"
         )
     return str(given)
@@ -157,7 +148,7 @@ def _wanted(mode: Mode, options: IngestOptions) -> Wanted:
         texts.read("the compressor", texts.compressor, compressor)
     for dim, length in chunks.items():
         if length == 0 or length < -1:
-            raise _invalid(
+            raise invalid_option(
                 f"chunks cannot have the length {length} along {dim!r}; -1 means all of it"
             )
     return Wanted(
@@ -168,7 +159,3 @@ def _wanted(mode: Mode, options: IngestOptions) -> Wanted:
         options.get("materialize", False),
         checksum=options.get("checksum", False),
     )
-
-
-def _invalid(message: str) -> InvalidInputError:
-    return InvalidInputError(message, kind=ErrorKind.INVALID_OPTION)

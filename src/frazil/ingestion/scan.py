@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from frazil.errors import ErrorKind, FrazilError, InvalidInputError
-from frazil.ingestion.allowed import Allowed
+from frazil.errors import ErrorKind, FrazilError, InvalidInputError, unsuitable
 from frazil.ingestion.formats import Format, detect_format, parse_format
 from frazil.ingestion.isolation import Limits, isolated
-from frazil.ingestion.loading import VariableChoice
-from frazil.ingestion.parsed import settled
+from frazil.ingestion.names import VariableChoice
 from frazil.ingestion.provenance import name_mark, state_mark
-from frazil.ingestion.records import Failure, FileScan, Identity, Outcome, Skipped, Task, Variable
-from frazil.ingestion.sources import look, shown
+from frazil.ingestion.records import (
+    PHONY,
+    Failure,
+    FileScan,
+    Identity,
+    Outcome,
+    Skipped,
+    Source,
+    Task,
+    Variable,
+)
+from frazil.ingestion.sources import bad_file, look, shown
 
 MESSAGE: Final = 300
 """Libraries may tell a long story; so much of it is passed on."""
@@ -38,10 +47,7 @@ def _scanned(options: Mapping[str, Any], task: Task) -> Outcome:
     except FrazilError as error:
         return Failure(task.url, str(error), str(error.kind))
     except MemoryError:
-        raise InvalidInputError(
-            "it took more memory to read than scan_memory_bytes allows",
-            kind=ErrorKind.UNSUITABLE_DATA,
-        ) from None
+        raise unsuitable("it took more memory to read than scan_memory_bytes allows") from None
     except Exception as error:
         return _surprise(task, error)
     return found.compact() if isinstance(found, FileScan) else found
@@ -58,12 +64,7 @@ def _surprise(task: Task, error: Exception) -> Failure:
 
 
 def scan_file(task: Task, options: Mapping[str, Any]) -> FileScan | Skipped:
-    """Scan a file.
-
-    Raises:
-        InvalidInputError: it is not what it should be.
-        StorageError: it cannot be read.
-    """
+    """Scan a file."""
     identity = look(task.url, options)
     if task.known is not None and identity is not None:
         _require_unchanged(task.url, identity, task.known)
@@ -71,17 +72,19 @@ def scan_file(task: Task, options: Mapping[str, Any]) -> FileScan | Skipped:
     chosen = parse_format(task.format) if task.format else None
     found = chosen or detect_format(task.url, identity, options)
     choice = VariableChoice(frozenset(task.load), frozenset(task.drop))
+    given = tuple(sorted(options.items()))
+    source = Source(task.url, given, task.group, task.allowed, identity)
     if found is Format.HDF5:
         from frazil.ingestion.hdf import scan_hdf
 
-        allowed = Allowed(task.allowed)
-        variables, attributes, notes = scan_hdf(task.url, options, task.group, choice, allowed)
+        parsed = scan_hdf(source, choice)
     else:
         from frazil.ingestion.parsers import scan_parsed
 
-        variables, attributes, notes = scan_parsed(task, found, choice, options)
-    _require_content(task, variables)
-    variables = settled(variables)
+        parsed = scan_parsed(source, found, choice)
+    if not parsed.variables:
+        raise bad_file("there are no variables in it", task.url)
+    variables = _settled(parsed.variables)
     if identity is None:
         from frazil.ingestion.parsers import folder_identity
 
@@ -91,8 +94,8 @@ def scan_file(task: Task, options: Mapping[str, Any]) -> FileScan | Skipped:
         found,
         identity,
         tuple(variables),
-        attributes,
-        notes,
+        parsed.attributes,
+        parsed.notes,
         task.group,
         task.allowed,
         tuple(sorted(choice.found)),
@@ -115,15 +118,25 @@ def unless_known(outcome: Outcome, known: Mapping[bytes, bytes]) -> Outcome:
 
 def _require_unchanged(url: str, identity: Identity, mark: bytes) -> None:
     if mark != state_mark(identity):
-        raise InvalidInputError(
-            "the file was ingested before and has changed since",
-            kind=ErrorKind.UNSUITABLE_DATA,
-            file=shown(url),
-        )
+        raise bad_file("the file was ingested before and has changed since", url)
 
 
-def _require_content(task: Task, variables: list[Variable]) -> None:
-    if not variables:
-        raise InvalidInputError(
-            "there are no variables in it", kind=ErrorKind.UNSUITABLE_DATA, file=shown(task.url)
-        )
+def _settled(variables: Sequence[Variable]) -> list[Variable]:
+    """Variables whose dimensions without a name are told apart by their lengths."""
+    lengths: list[int] = []
+    made = []
+    for variable in variables:
+        taken: list[int] = []
+        dims = []
+        for dim, length in zip(variable.dims, variable.shape, strict=True):
+            if not dim.startswith(PHONY):
+                dims.append(dim)
+                continue
+            fitting = (n for n, each in enumerate(lengths) if each == length and n not in taken)
+            number = next(fitting, len(lengths))
+            if number == len(lengths):
+                lengths.append(length)
+            taken.append(number)
+            dims.append(f"{PHONY}{number}")
+        made.append(replace(variable, dims=tuple(dims)))
+    return made

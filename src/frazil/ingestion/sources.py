@@ -7,7 +7,8 @@ import glob
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +19,13 @@ from obstore import exceptions as foreign
 from obstore.store import LocalStore
 
 from frazil import config
-from frazil.errors import ErrorKind, InvalidInputError, StorageError, unsuitable
+from frazil.errors import (
+    ErrorKind,
+    InvalidInputError,
+    StorageError,
+    invalid_option,
+    unsuitable,
+)
 from frazil.ingestion.records import Identity
 from frazil.masking import shown_url
 from frazil.model.config import StorageSettings
@@ -36,20 +43,16 @@ if TYPE_CHECKING:
 
 FILE: Final = "file://"
 WEB: Final = ("http://", "https://")
+ABSENT: Final = (FileNotFoundError, foreign.NotFoundError)
 _WILD: Final = re.compile(r"[*?\[]")
-_LOCAL_CLIENTS: Final = 1
 _CLIENTS: Final = 32
 
 
 def as_url(text: str | os.PathLike[str]) -> str:
-    """The URL of a file given as URL or as path.
-
-    Raises:
-        InvalidInputError: it is neither.
-    """
+    """The URL of a file given as URL or as path."""
     name = os.fspath(text)
     if not name:
-        raise InvalidInputError("the name of a file is empty", kind=ErrorKind.INVALID_OPTION)
+        raise invalid_option("the name of a file is empty")
     if "://" in name:
         return normalised(name)
     return FILE + quote(os.path.abspath(name))  # noqa: PTH100  (links are to stay as they are)
@@ -91,14 +94,12 @@ def client_for(url: str, options: Mapping[str, Any] | None = None) -> ObjectStor
     `redirect_hosts` of web servers.
     """
     if url.startswith(FILE):
-        return _local_client()
+        return _LOCAL_CLIENT
     given = tuple(sorted((options or {}).items()))
     return _client(root_of(url), given, config.get(ALLOWED))
 
 
-@lru_cache(maxsize=_LOCAL_CLIENTS)
-def _local_client() -> ObjectStore:
-    return LocalStore()
+_LOCAL_CLIENT: Final = LocalStore()
 
 
 @lru_cache(maxsize=_CLIENTS)
@@ -115,32 +116,27 @@ def _client(root: str, options: tuple[tuple[str, Any], ...], _: str) -> ObjectSt
     return Clients(storage.place, StorageSettings(), legacy_rooted_keys=False).reader
 
 
-def registry_for(urls: Iterable[str], options: Mapping[str, Any]) -> ObjectStoreRegistry[Any]:
-    """Clients for some URLs, as VirtualiZarr's parsers take them."""
+def registry_for(url: str, options: Mapping[str, Any]) -> ObjectStoreRegistry[Any]:
+    """The client for a URL, as VirtualiZarr's parsers take it."""
     from obspec_utils.registry import ObjectStoreRegistry
 
-    roots = {FILE if url.startswith(FILE) else root_of(url) for url in urls}
-    return ObjectStoreRegistry({root: client_for(root, options) for root in roots})
+    root = FILE if url.startswith(FILE) else root_of(url)
+    return ObjectStoreRegistry({root: client_for(root, options)})
 
 
 # --- looking ---
 
 
 def look(url: str, options: Mapping[str, Any] | None = None) -> Identity | None:
-    """The state of a file; None when there is none, as with folders.
-
-    Raises:
-        StorageError: the store does not answer.
-    """
+    """The state of a file; None when there is none, as with folders."""
     path = local_path(url)
     if path is not None:
         return _look_local(path)
-    try:
-        found = obstore.head(client_for(url, options), key_of(url))
-    except (FileNotFoundError, foreign.NotFoundError):
-        return None
-    except FOREIGN as error:
-        raise _told(error, url) from None
+    with reading(url):
+        try:
+            found = obstore.head(client_for(url, options), key_of(url))
+        except ABSENT:
+            return None
     modified = found["last_modified"].timestamp()
     # Plain web servers often have no ETag, or one per node; the time is what they agree on.
     etag = None if url.startswith(WEB) else found["e_tag"]
@@ -153,9 +149,7 @@ def _look_local(path: str) -> Identity | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise StorageError(
-            f"the file cannot be read: {error.strerror}", kind=ErrorKind.IO, file=path
-        ) from None
+        raise _unreadable(error, path) from None
     if os.path.isdir(path):  # noqa: PTH112 - a path as the user wrote it
         return None
     # Readers other than we spell the tags of files differently; on times all agree.
@@ -164,54 +158,52 @@ def _look_local(path: str) -> Identity | None:
 
 
 def read_head(url: str, size: int, options: Mapping[str, Any] | None = None) -> bytes:
-    """The first bytes of a file, fewer when it is shorter.
-
-    Raises:
-        StorageError: it cannot be read.
-    """
+    """The first bytes of a file, fewer when it is shorter."""
     path = local_path(url)
     if path is not None:
         try:
             with Path(path).open("rb") as file:
                 return file.read(size)
         except OSError as error:
-            raise StorageError(
-                f"the file cannot be read: {error.strerror}", kind=ErrorKind.IO, file=path
-            ) from None
-    try:
-        return bytes(obstore.get_range(client_for(url, options), key_of(url), start=0, length=size))
-    except FOREIGN as error:
-        raise _told(error, url) from None
+            raise _unreadable(error, path) from None
+    return read_range(url, 0, size, options)
+
+
+def _unreadable(error: OSError, path: str) -> StorageError:
+    told = f"the file cannot be read: {error.strerror}"
+    return StorageError(told, kind=ErrorKind.IO, file=path)
 
 
 def read_range(
     url: str, start: int, length: int, options: Mapping[str, Any] | None = None
 ) -> bytes:
-    """Some bytes of a file.
-
-    Raises:
-        StorageError: it cannot be read.
-    """
-    try:
-        found = obstore.get_range(client_for(url, options), key_of(url), start=start, length=length)
-    except FOREIGN as error:
-        raise _told(error, url) from None
-    return bytes(found)
+    """Some bytes of a file."""
+    client = client_for(url, options)
+    with reading(url):
+        return bytes(obstore.get_range(client, key_of(url), start=start, length=length))
 
 
 def read_whole(url: str, options: Mapping[str, Any] | None = None) -> bytes | None:
     """A whole small file; None when there is none."""
+    with reading(url):
+        try:
+            return bytes(obstore.get(client_for(url, options), key_of(url)).bytes())
+        except ABSENT:
+            return None
+
+
+@contextmanager
+def reading(url: str, told: str = "") -> Iterator[None]:
+    """Let what a store fails with be a `StorageError` that names the file, and begins as told."""
     try:
-        return bytes(obstore.get(client_for(url, options), key_of(url)).bytes())
-    except (FileNotFoundError, foreign.NotFoundError):
-        return None
+        yield
     except FOREIGN as error:
-        raise _told(error, url) from None
-
-
-def _told(error: BaseException, url: str) -> StorageError:
-    known = fault(error, "read", key_of(url), root_of(url))
-    return StorageError(f"{known.args[0]} ({cleaned(error)})", kind=known.kind, file=shown_url(url))
+        if told:
+            found = f"{told}: {cleaned(error)}"
+            raise StorageError(found, kind=ErrorKind.IO, file=shown(url)) from None
+        known = fault(error, "read", key_of(url), root_of(url))
+        found = f"{known.args[0]} ({cleaned(error)})"
+        raise StorageError(found, kind=known.kind, file=shown_url(url)) from None
 
 
 # --- many files ---
@@ -221,11 +213,7 @@ def expand(
     files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     options: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """URLs of files given as paths, URLs and patterns with `*`, `?` and `**`; each once.
-
-    Raises:
-        InvalidInputError: a pattern matches nothing, or there are no files at all.
-    """
+    """URLs of files given as paths, URLs and patterns with `*`, `?` and `**`; each once."""
     given = [files] if isinstance(files, str | os.PathLike) else [*files]
     found: dict[str, None] = {}
     for each in given:
@@ -233,14 +221,12 @@ def expand(
         if _WILD.search(name) and not name.startswith(WEB):
             matches = [*_matches(name, options)]
             if not matches:
-                raise InvalidInputError(
-                    "no file matches", kind=ErrorKind.INVALID_OPTION, pattern=name
-                )
+                raise invalid_option("no file matches", pattern=name)
             found.update(dict.fromkeys(matches))
         else:
             found[as_url(name)] = None
     if not found:
-        raise InvalidInputError("no files are given", kind=ErrorKind.INVALID_OPTION)
+        raise invalid_option("no files are given")
     return [*found]
 
 
@@ -253,14 +239,9 @@ def _matches(pattern: str, options: Mapping[str, Any] | None) -> Iterator[str]:
     wanted = pattern.removeprefix(root).lstrip("/")
     fixed = _WILD.split(wanted, maxsplit=1)[0].rpartition("/")[0]
     shape = re.compile(_as_regex(wanted))
-    try:
-        listed = [
-            item["path"]
-            for batch in obstore.list(client_for(pattern, options), prefix=fixed or None)
-            for item in batch
-        ]
-    except FOREIGN as error:
-        raise _told(error, pattern) from None
+    with reading(pattern):
+        batches = [*obstore.list(client_for(pattern, options), prefix=fixed or None)]
+    listed = [item["path"] for batch in batches for item in batch]
     yield from (f"{root}/{key}" for key in sorted(listed) if shape.fullmatch(key))
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from frazil.ingestion.encoding import dtype_of
 from frazil.ingestion.plans import Plan, Planned
-from frazil.ingestion.records import FileScan, References, Shape, Variable
+from frazil.ingestion.records import References, Shape, Variable
 from frazil.model.chunks import ABSENT, ChunkTable, ChunkType, Strings
 from frazil.model.lookup import ascending_order
 
@@ -45,12 +45,8 @@ def part_of(plan: Plan, array: Planned, file: int) -> Part:
         tuple(array.dims.index(dim) for dim in variable.dims),
         tuple(at // size for at, size in zip(start, array.chunks, strict=True)),
         scan.url,
-        _checksum(scan),
+        scan.identity.checksum,
     )
-
-
-def _checksum(scan: FileScan) -> str | int | None:
-    return scan.identity.checksum
 
 
 def cut(variable: Variable, rows: int) -> Variable:
@@ -96,8 +92,9 @@ def table_of(parts: Sequence[Part], ndim: int) -> ChunkTable:
         locations += refs.locations
         marks += [part.checksum if each == part.url else None for each in refs.locations]
         at += size
-    offset = _joined([part.references.offset for part in parts], np.uint64)
-    length = _joined([part.references.length for part in parts], np.uint64)
+    none = np.zeros(0, np.uint64)
+    offset = np.concatenate([none, *(part.references.offset for part in parts)])
+    length = np.concatenate([none, *(part.references.length for part in parts)])
     made = _table(coords, numbers, locations, marks, offset, length)
     made = _with_inline(made, parts, sizes)
     keep = made.length > 0
@@ -140,18 +137,12 @@ def _table(
 
 def _place(coords: npt.NDArray[np.uint32], part: Part) -> None:
     """Fill in the coordinates of the chunks of a part."""
-    if not len(coords):
-        return
     coords[:] = np.array(part.start, np.uint32)
-    if not part.axes:
+    if not part.axes or not len(coords):
         return
     inner = np.unravel_index(part.references.index, part.grid)
     for axis, values in zip(part.axes, inner, strict=True):
         coords[:, axis] += values.astype(np.uint32)
-
-
-def _joined(columns: Sequence[npt.NDArray[np.uint64]], dtype: type) -> npt.NDArray[np.uint64]:
-    return np.concatenate(columns) if columns else np.zeros(0, dtype)
 
 
 def _with_inline(table: ChunkTable, parts: Sequence[Part], sizes: Sequence[int]) -> ChunkTable:

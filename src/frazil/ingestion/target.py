@@ -73,9 +73,7 @@ class Target:
 
     def _create(self, prefixes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
         config = RepositoryConfig.default()
-        fresh = containers.missing_containers(config, prefixes, options)
-        for container in fresh:
-            config.set_virtual_chunk_container(container)
+        added = containers.add_missing(config, prefixes, options)
         try:
             self._repository = Repository.create(self.storage, config)
         except InvalidInputError as error:
@@ -83,7 +81,7 @@ class Target:
                 raise _overtaken("made the repository") from error
             raise
         self._tip = self._repository.tip(MAIN, snapshot_id=str(INITIAL_SNAPSHOT_ID))
-        return [container.url_prefix for container in fresh]
+        return added
 
     def _add_containers(self, prefixes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
         """Add containers to what is stored now, where others may have added theirs."""
@@ -94,10 +92,7 @@ class Target:
 
         def change(stored: JSON | None) -> JSON:
             config = config_from_map(stored)
-            fresh = containers.missing_containers(config, prefixes, options)
-            for container in fresh:
-                config.set_virtual_chunk_container(container)
-            added[:] = [container.url_prefix for container in fresh]
+            added[:] = containers.add_missing(config, prefixes, options)
             return config_to_map(config)
 
         edit_stored_config(self._repository.context, change)

@@ -15,9 +15,24 @@ from typing import Any, Final
 import numpy as np
 
 from frazil.errors import FrazilError
-from frazil.ingestion.encoding import Meaning, encoded_attributes, encoding_from, encoding_of, quiet
-from frazil.ingestion.parsed import Parsed
-from frazil.ingestion.records import Array, References, Variable, canonical, plain
+from frazil.ingestion.encoding import (
+    Meaning,
+    coordinate,
+    encoded_attributes,
+    encoding_from,
+    encoding_of,
+    quiet,
+)
+from frazil.ingestion.records import (
+    Array,
+    ObstacleError,
+    Parsed,
+    References,
+    Source,
+    Variable,
+    canonical,
+    plain,
+)
 from frazil.ingestion.sources import bad_file, client_for, local_path, registry_for
 from frazil.storage.locations import key_of
 
@@ -34,52 +49,44 @@ _JPEG: Final = frozenset([6, 7, 33007, 34892])
 """compressions of which segments share tables"""
 
 
-def scan_tiff(url: str, options: Mapping[str, Any]) -> Parsed:
-    """The first image of a TIFF file; overviews and further pages are left out, and noted.
-
-    Raises:
-        InvalidInputError: the file is damaged, or has pixels of a kind that Zarr has not.
-    """
-    with _opened(url, options) as file:
+def scan_tiff(source: Source) -> Parsed:
+    """The first image of a TIFF file; overviews and further pages are left out, and noted."""
+    with _opened(source) as file:
         page = file.pages[0]
         count = len(file.pages)
-        image = _image(url, page)
-        attrs = image.attrs
+        image = _image(source.url, page)
+        attributes = image.attributes
         try:
-            found = _referred(url, options)
-            attrs = found.attrs
-            _require_same(found, image, page, options)
+            found = _referred(source)
+            attributes = found.attributes
+            _require_same(found, image, page, source.options)
             image = found
-        except _ObstacleError as error:
-            image = _with_obstacle(image, attrs, str(error))
+        except ObstacleError as error:
+            image = replace(image, attributes=attributes, obstacle=str(error))
     notes = (f"{count - 1} further images are not taken",) if count > 1 else ()
-    return Parsed([image, *_coordinates(attrs, image.dims, image.shape)], notes=notes)
+    return Parsed([image, *_coordinates(image)], notes=notes)
 
 
-class _ObstacleError(Exception):
-    """Why the bytes of an image cannot be referred to."""
-
-
-def read_tiff(url: str, options: Mapping[str, Any], name: str, region: tuple[slice, ...]) -> Array:
+def read_tiff(source: Source, name: str, region: tuple[slice, ...]) -> Array:
     """Values of a region of the image, decoded by tifffile."""
     assert name == IMAGE  # coordinates are always loaded
-    with _opened(url, options) as file:
+    with _opened(source) as file:
         return _pixels(file.pages[0], region)
 
 
 @contextmanager
-def _opened(url: str, options: Mapping[str, Any]) -> Iterator[Any]:
+def _opened(source: Source) -> Iterator[Any]:
     import tifffile
     from obspec_utils.readers import BlockStoreReader
 
-    path = local_path(url)
-    source: Any = path or BlockStoreReader(client_for(url, options), key_of(url))
+    url = source.url
+    place: Any = local_path(url) or BlockStoreReader(client_for(url, source.options), key_of(url))
     try:
-        with quiet(), tifffile.TiffFile(source) as file:
+        with quiet(), tifffile.TiffFile(place) as file:
             yield file
+    except FrazilError:
+        raise
     except Exception as error:  # tifffile trusts tags to be of the right kind
-        if isinstance(error, FrazilError):
-            raise
         raise bad_file(f"the TIFF file cannot be read: {error}", url) from None
 
 
@@ -115,10 +122,6 @@ def _image(url: str, page: Any) -> Variable:  # noqa: ANN401  (of tifffile)
         plain(attrs),
         None,
     )
-
-
-def _with_obstacle(image: Variable, attrs: Mapping[str, Any], why: str) -> Variable:
-    return replace(image, attributes=plain(attrs), obstacle=why)
 
 
 def _pixels(page: Any, region: tuple[slice, ...]) -> Array:  # noqa: ANN401  (of tifffile)
@@ -161,17 +164,18 @@ def _pixels(page: Any, region: tuple[slice, ...]) -> Array:  # noqa: ANN401  (of
 # --- by reference ---
 
 
-def _referred(url: str, options: Mapping[str, Any]) -> Variable:
+def _referred(source: Source) -> Variable:
     """The image by reference, as virtual-tiff sees it."""
     from virtual_tiff import VirtualTIFF
 
+    url = source.url
     try:
         with quiet():
-            store = VirtualTIFF(ifd=0)(url, registry_for([url], options))
+            store = VirtualTIFF(ifd=0)(url, registry_for(url, source.options))
             array = store._group.arrays["0"]
             encoding = _findable(encoding_from(array.metadata))
     except Exception as error:
-        raise _ObstacleError(" ".join(str(error).split())) from error
+        raise ObstacleError(" ".join(str(error).split())) from error
     meta, manifest = array.metadata, array.manifest
     attrs = json.loads(json.dumps(dict(meta.attributes), default=str))
     lengths = manifest._lengths.ravel()
@@ -202,43 +206,24 @@ def _require_same(
     page: Any,  # noqa: ANN401  (of tifffile)
     options: Mapping[str, Any],
 ) -> None:
-    from frazil.ingestion.fetching import read_variable
+    from frazil.ingestion.fetching import require_same
 
     refs = found.references
     assert refs is not None
     if (found.dims, found.shape) != (image.dims, image.shape):
-        raise _ObstacleError("virtual-tiff sees an image of another shape in it")
-    for number in {*refs.index[:1].tolist(), *refs.index[-1:].tolist()}:
-        region = tuple(
-            slice(int(at) * size, min((int(at) + 1) * size, length))
-            for at, size, length in zip(
-                np.unravel_index(number, found.grid), found.chunks, found.shape, strict=True
-            )
-        )
-        expected = _pixels(page, region)
-        try:
-            seen = read_variable(found, region, options)
-        except FrazilError as error:
-            raise _ObstacleError(f"its codecs do not decode it ({error.args[0]})") from error
-        if seen.dtype != expected.dtype or seen.tobytes() != expected.tobytes():
-            raise _ObstacleError("its codecs decode it to other values than tifffile does")
+        raise ObstacleError("virtual-tiff sees an image of another shape in it")
+    ends = {*refs.index[:1].tolist(), *refs.index[-1:].tolist()}
+    require_same(found, ends, lambda region, _: _pixels(page, region), "tifffile", options)
 
 
-def _coordinates(
-    attrs: Mapping[str, Any], dims: tuple[str, ...], shape: tuple[int, ...]
-) -> list[Variable]:
+def _coordinates(image: Variable) -> list[Variable]:
     """Centres of the pixels, where the image lies straight on its map."""
+    attrs = image.attrs
     scale, tie = attrs.get("model_pixel_scale"), attrs.get("model_tiepoint")
     if not scale or not tie or len(tie) != 6 or attrs.get("model_transformation"):
         return []
-    sizes = dict(zip(dims, shape, strict=True))
+    sizes = dict(zip(image.dims, image.shape, strict=True))
     column, row, _, left, top, _ = tie
     x = left + (np.arange(sizes["x"]) + 0.5 - column) * scale[0]
     y = top - (np.arange(sizes["y"]) + 0.5 - row) * scale[1]
-    return [_coordinate("y", y), _coordinate("x", x)]
-
-
-def _coordinate(name: str, values: Array) -> Variable:
-    length = len(values)
-    encoding = encoding_of(Meaning(np.dtype("<f8"), 0.0))
-    return Variable(name, (name,), (length,), (length,), encoding, "{}", None, values)
+    return [coordinate("y", ("y",), y, {}), coordinate("x", ("x",), x, {})]

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from frazil.errors import FrazilError, unsuitable
-from frazil.ingestion.allowed import Allowed
+from frazil.errors import FrazilError
 from frazil.ingestion.encoding import decoded_fill
 from frazil.ingestion.formats import Format
 from frazil.ingestion.isolation import Limits, ParserEndedError, isolated
-from frazil.ingestion.records import Array, Origin
-from frazil.ingestion.sources import look, shown
+from frazil.ingestion.records import Array, Origin, Source
+from frazil.ingestion.sources import bad_file, look
 
 
 def read_part(
@@ -27,21 +26,16 @@ def read_part(
 
     `options` are those of the store, secrets included: they come with the work, not with items,
     since Spark writes long lists of items to the disks of its machines.
-
-    Raises:
-        InvalidInputError: the file has changed since it was scanned, or cannot be read.
     """
     now = look(origin.url, options)
     if now is not None and now != origin.identity:
-        raise unsuitable(
-            "the file has changed while it was ingested",
-            file=shown(origin.url),
-        )
+        raise bad_file("the file has changed while it was ingested", origin.url)
     if origin.format == Format.HDF5:
         from frazil.ingestion.hdf import read_hdf
 
-        path = f"{origin.group}/{origin.name}"
-        values = read_hdf(origin.url, options, path, region, Allowed(origin.allowed))
+        given = tuple(sorted(options.items()))
+        source = Source(origin.url, given, origin.group, origin.allowed)
+        values = read_hdf(source, origin.name, region)
     else:
         from frazil.ingestion.parsers import read_parsed
 
@@ -76,16 +70,12 @@ def _named(origin: Origin) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, FrazilError) and not isinstance(error, ParserEndedError):
+        is_ended = isinstance(error, ParserEndedError)
+        if isinstance(error, FrazilError) and not is_ended:
             raise
-        told = (
-            error.args[0]
-            if isinstance(error, ParserEndedError)
-            else f"{type(error).__name__}: {error}"
-        )
-        raise unsuitable(
-            f"the values of {origin.name!r} cannot be read: {told}",
-            file=shown(origin.url),
+        told = error.args[0] if is_ended else f"{type(error).__name__}: {error}"
+        raise bad_file(
+            f"the values of {origin.name!r} cannot be read: {told}", origin.url
         ) from None
 
 
@@ -106,7 +96,6 @@ def digest(options: Mapping[str, Any], origin: Origin) -> bytes:
     """A hash of all values of a variable."""
     values = read_part(origin, (), options)
     state = hashlib.blake2b(repr((values.shape, values.dtype.str)).encode(), digest_size=16)
-    state.update(np.ascontiguousarray(values).data if values.dtype.kind != "T" else b"")
-    if values.dtype.kind == "T":
-        state.update(repr(values.tolist()).encode())
+    is_text = values.dtype.kind == "T"
+    state.update(repr(values.tolist()).encode() if is_text else np.ascontiguousarray(values).data)
     return state.digest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from math import prod
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,24 +15,17 @@ from frazil.bulk.write import write_region
 from frazil.cf.times import converted, time_units
 from frazil.errors import AlreadyExistsError, ErrorKind, InvalidInputError, unsuitable
 from frazil.ingestion.encoding import (
-    KEPT,
     decoded_fill,
     document,
     dtype_of,
+    encoding_in,
     native_encoding,
     quiet,
+    variable_from,
 )
-from frazil.ingestion.loading import VariableChoice
+from frazil.ingestion.names import VariableChoice
 from frazil.ingestion.plans import REPOSITORY, Kind, Plan, Planned
-from frazil.ingestion.records import (
-    Array,
-    FileScan,
-    Identity,
-    Shape,
-    Variable,
-    canonical,
-    plain,
-)
+from frazil.ingestion.records import Array, FileScan, Identity, Shape, Variable, plain
 from frazil.model.chunks import ChunkType
 from frazil.model.nodes import ArrayNode, GroupNode
 from frazil.session import ForkSession, Session
@@ -69,41 +62,23 @@ def read_base(session: Session, group: str) -> tuple[FileScan, frozenset[str]] |
     }
     if not nodes:
         return None
-    described = {}
-    metadata = {name: json.loads(node.user_data) for name, node in nodes.items()}
-    for name, meta in metadata.items():
-        size = prod(meta["shape"]) * 8
-        described[name] = (_dims(meta), meta.get("attributes", {}), size)
-    native = frozenset(name for name, node in nodes.items() if not _is_virtual(state, node))
-    loaded = VariableChoice().chosen(described) & native
-    variables = [
-        _base_variable(session, node, name, metadata[name], loads=name in loaded)
-        for name, node in nodes.items()
+    known = {name: json.loads(node.user_data) for name, node in nodes.items()}
+    bare = [
+        variable_from(name, meta, encoding_in(meta), None, nameless="dim_")
+        for name, meta in known.items()
     ]
-    attributes = plain(json.loads(found.user_data).get("attributes", {}))
-    scan = FileScan(REPOSITORY, "repository", Identity(0, None, 0), tuple(variables), attributes)
-    return scan, native
-
-
-def _base_variable(
-    session: Session, node: ArrayNode, name: str, meta: dict[str, Any], *, loads: bool
-) -> Variable:
-    encoding = canonical({key: meta[key] for key in KEPT if meta.get(key) or key == "fill_value"})
-    return Variable(
-        name,
-        _dims(meta),
-        tuple(meta["shape"]),
-        tuple(meta["chunk_grid"]["configuration"]["chunk_shape"]),
-        encoding,
-        plain(meta.get("attributes", {})),
-        None,
-        np.asarray(read_region(session, node.path)) if loads else None,
+    native = frozenset(name for name, node in nodes.items() if not _is_virtual(state, node))
+    described = {each.name: (each.dims, each.attrs, each.size * 8) for each in bare}
+    loaded = VariableChoice().chosen(described) & native
+    variables = tuple(
+        replace(each, values=np.asarray(read_region(session, nodes[each.name].path)))
+        if each.name in loaded
+        else each
+        for each in bare
     )
-
-
-def _dims(meta: dict[str, Any]) -> tuple[str, ...]:
-    names = meta.get("dimension_names") or [None] * len(meta["shape"])
-    return tuple(name or f"dim_{axis}" for axis, name in enumerate(names))
+    attributes = plain(json.loads(found.user_data).get("attributes", {}))
+    scan = FileScan(REPOSITORY, "repository", Identity(0, None, 0), variables, attributes)
+    return scan, native
 
 
 def _is_virtual(state: WorkingState, node: ArrayNode) -> bool:
@@ -119,11 +94,9 @@ def make_groups(session: Session, group: str, attributes: str | None) -> None:
     """Make the group, and those above it, where they are missing."""
     parts = [part for part in group.split("/") if part]
     for depth in range(len(parts) + 1):
-        path = "/" + "/".join(parts[:depth])
-        if session.state.tree.get(path) is not None and depth < len(parts):
-            continue
-        is_target = depth == len(parts)
-        if session.state.tree.get(path) is not None and attributes in (None, "{}"):
+        path, is_target = "/" + "/".join(parts[:depth]), depth == len(parts)
+        says_more = is_target and attributes not in (None, "{}")
+        if session.state.tree.get(path) is not None and not says_more:
             continue
         known = json.loads(attributes) if is_target and attributes else {}
         made = {"zarr_format": 3, "node_type": "group", "attributes": known}
@@ -137,24 +110,18 @@ def settle(array: Planned, plan: Plan) -> tuple[Shape, str, dict[str, Any]]:
         return array.chunks, array.encoding, attrs
     values = loaded_values(plan, array)
     fill = decoded_fill(attrs, values.dtype) if values.dtype.kind != "T" else ""
+    # Along an axis that may grow chunks have a power of two as length.
     chunks = tuple(
-        _growing(length) if plan.axis(dim) else max(1, length)
+        min(LONG, max(SHORT, 1 << max(0, length - 1).bit_length()))
+        if plan.axis(dim)
+        else max(1, length)
         for dim, length in zip(array.dims, array.shape, strict=True)
     )
     return chunks, native_encoding(values.dtype, fill, None), attrs
 
 
-def _growing(length: int) -> int:
-    """The chunk length along an axis that may grow, in powers of two."""
-    return min(LONG, max(SHORT, 1 << max(0, length - 1).bit_length()))
-
-
 def make_array(session: Session, path: str, array: Planned, plan: Plan) -> None:
-    """Create an array, or give it its new shape.
-
-    Raises:
-        AlreadyExistsError: there is an array of that name and it is not to be extended.
-    """
+    """Create an array, or give it its new shape."""
     state = session.state
     old = state.tree.get(path)
     if isinstance(old, ArrayNode) and array.base_shape is not None:
@@ -179,10 +146,7 @@ def write_loaded(session: Session, path: str, array: Planned, plan: Plan) -> int
     if array.base_shape is not None:
         if array.base_shape == array.shape:
             return 0
-        region = tuple(
-            slice(0 if old == new else old, new)
-            for old, new in zip(array.base_shape, array.shape, strict=True)
-        )
+        region = tuple(map(slice, array.first, array.shape))
         values = values[region]
         values = _as_stored(values, dtype_of(array.encoding), array)
     write_values(session, path, region, values)
@@ -203,11 +167,7 @@ def write_values(
 
 
 def _as_stored(values: Array, dtype: np.dtype[Any], array: Planned) -> Array:
-    """Values in the type that an array has already, if they can be.
-
-    Raises:
-        InvalidInputError: they would be others.
-    """
+    """Values in the type that an array has already, if they can be."""
     if values.dtype == dtype or dtype.kind in "TO":
         return values
     made = values.astype(dtype)
@@ -253,15 +213,10 @@ def _moved(plan: Plan, array: Planned, number: int, part: Variable) -> Array:
     """
     assert part.values is not None
     for axis in plan.axes:
-        if axis.units is None or axis.name not in array.dims:
-            continue
-        owner = plan.scans[number].get(axis.name)
-        if owner is None:
-            continue
-        attrs = owner.attrs
-        if array.name not in (attrs.get("bounds"), attrs.get("climatology")):
-            continue
+        owner = plan.scans[number].get(axis.name) if axis.name in array.dims else None
+        attrs = {} if owner is None else owner.attrs
         units = time_units({**attrs, **part.attrs})
-        if units is not None:
+        is_bounds = array.name in (attrs.get("bounds"), attrs.get("climatology"))
+        if is_bounds and units is not None and axis.units is not None:
             return converted(part.values, units, axis.units)
     return part.values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Mapping
@@ -9,10 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from frazil.errors import unsuitable
 from frazil.ingestion.encoding import Meaning, encoded_attributes, encoding_of
-from frazil.ingestion.records import References, Variable, canonical, plain
-from frazil.ingestion.sources import shown
+from frazil.ingestion.records import PHONY, References, Variable, canonical, plain
+from frazil.ingestion.sources import bad_file
 
 _DIMENSIONS: Final = "_ARRAY_DIMENSIONS"
 _TEXTS: Final = "vlen-utf8"
@@ -26,35 +26,32 @@ def variable_of(
     references: References,
     url: str,
 ) -> Variable:
-    """A variable from the documents `.zarray` and `.zattrs` of an array.
-
-    Raises:
-        InvalidInputError: the array cannot be told in terms of Zarr 3.
-    """
+    """A variable from the documents `.zarray` and `.zattrs` of an array."""
     try:
         dtype = np.dtype(_dtype(meta))
         shape = tuple(int(n) for n in meta["shape"])
         chunks = tuple(int(n) for n in meta["chunks"])
-        codecs = _codecs(meta, dtype)
+        codecs = [_numcodec(config) for config in meta.get("filters") or ()]
+        if meta.get("compressor") is not None:
+            codecs.append(_compressor(meta["compressor"], dtype))
         fill = _fill(meta.get("fill_value"), dtype)
-        if dtype.kind == "O":
-            encoding = _text_encoding(codecs)
+        if dtype.kind == "O":  # the bytes of texts of any length are the same in both versions
+            text = {"data_type": "string", "codecs": codecs, "fill_value": ""}
+            encoding = canonical(text)
         else:
             encoding = encoding_of(Meaning(dtype, fill, canonical(codecs)))
         if meta.get("order") == "F" and len(shape) > 1:
             encoding = _transposed(encoding, len(shape))
     except (KeyError, TypeError, ValueError) as error:
-        raise unsuitable(
-            f"the array {name!r} cannot be told in terms of Zarr 3: {error}",
-            file=shown(url),
-        ) from None
+        told = f"the array {name!r} cannot be told in terms of Zarr 3: {error}"
+        raise bad_file(told, url) from None
     given = {key: value for key, value in attrs.items() if key not in (_DIMENSIONS, "_FillValue")}
     # In Zarr 2 the fill value is what CF calls _FillValue; in Zarr 3 the two are apart.
     if meta.get("fill_value") is not None and dtype.kind != "O":
         given |= encoded_attributes(fill, dtype)
     elif "_FillValue" in attrs:
         given["_FillValue"] = attrs["_FillValue"]
-    dims = attrs.get(_DIMENSIONS) or [f"phony_dim_{axis}" for axis in range(len(shape))]
+    dims = attrs.get(_DIMENSIONS) or [f"{PHONY}{axis}" for axis in range(len(shape))]
     return Variable(
         name,
         tuple(map(str, dims)),
@@ -84,33 +81,18 @@ def _transposed(encoding: str, ndim: int) -> str:
     return canonical(meaning)
 
 
-def _text_encoding(codecs: list[dict[str, Any]]) -> str:
-    """Texts of any length: the bytes of a chunk are the same in both versions of Zarr."""
-    return canonical({"data_type": "string", "codecs": codecs, "fill_value": ""})
-
-
 def _fill(value: object, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401  (a scalar of any type)
     if dtype.kind == "O":
         return ""
     if value is None:
         return math.nan if dtype.kind == "f" else np.zeros((), dtype).item()
     if dtype.kind in "SV" and isinstance(value, str):
-        import base64
-
         return base64.b64decode(value)
     if dtype.kind == "c":
         real, imaginary = value if isinstance(value, list | tuple) else (value, 0)
         return complex(float(real), float(imaginary))
     found = np.asarray(float(value) if dtype.kind == "f" else value).astype(dtype).item()  # type: ignore[arg-type]
     return math.nan if found != found else found
-
-
-def _codecs(meta: Mapping[str, Any], dtype: np.dtype[Any]) -> list[dict[str, Any]]:
-    found = [_numcodec(config) for config in meta.get("filters") or ()]
-    compressor = meta.get("compressor")
-    if compressor is not None:
-        found.append(_compressor(compressor, dtype))
-    return found
 
 
 def _numcodec(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,23 +107,20 @@ def _numcodec(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _compressor(config: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
     """Compressors that Zarr 3 has itself are named as there, so that every reader knows them."""
-    match config.get("id"):
+    name, get = config.get("id"), config.get
+    match name:
         case "zstd":
-            settings = {
-                "level": config.get("level", 0),
-                "checksum": bool(config.get("checksum", False)),
-            }
-            return {"name": "zstd", "configuration": settings}
+            settings = {"level": get("level", 0), "checksum": bool(get("checksum", False))}
         case "gzip":
-            return {"name": "gzip", "configuration": {"level": config.get("level", 1)}}
-        case "blosc" if config.get("shuffle", 1) in _SHUFFLES:
+            settings = {"level": get("level", 1)}
+        case "blosc" if get("shuffle", 1) in _SHUFFLES:
             settings = {
                 "typesize": dtype.itemsize,
                 "cname": config["cname"],
                 "clevel": config["clevel"],
-                "shuffle": _SHUFFLES[config.get("shuffle", 1)],
-                "blocksize": config.get("blocksize", 0),
+                "shuffle": _SHUFFLES[get("shuffle", 1)],
+                "blocksize": get("blocksize", 0),
             }
-            return {"name": "blosc", "configuration": settings}
         case _:
             return _numcodec(config)
+    return {"name": name, "configuration": settings}

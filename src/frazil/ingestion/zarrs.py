@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import obstore
@@ -15,42 +14,37 @@ from zarr.core.metadata import ArrayV3Metadata
 
 from frazil.errors import ErrorKind, StorageError
 from frazil.ingestion.allowed import Allowed
-from frazil.ingestion.encoding import encoding_from, quiet
-from frazil.ingestion.parsed import Parsed
-from frazil.ingestion.records import References, Variable, plain
-from frazil.ingestion.sources import bad_file, client_for, local_path, read_whole, shown
+from frazil.ingestion.encoding import encoding_from, quiet, variable_from
+from frazil.ingestion.records import Parsed, References, Source, Variable, plain
+from frazil.ingestion.sources import bad_file, client_for, local_path, read_whole, reading
 from frazil.ingestion.zarr_v2 import variable_of
-from frazil.model.strings import Strings
-from frazil.storage.faults import FOREIGN, cleaned
 from frazil.storage.locations import key_of
 
+_Keys: TypeAlias = Mapping[str, tuple[str, int]]
+"""what a store has: keys, where their bytes are and how many"""
 _DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
 
-def scan_zarr(url: str, options: Mapping[str, Any], group: str, allowed: Allowed) -> Parsed:
-    """The arrays of a group of a Zarr store.
-
-    Raises:
-        InvalidInputError: there is no such group, or an array is not supported.
-        StorageError: the folder cannot be listed.
-    """
-    base = url.rstrip("/") + (f"/{group.strip('/')}" if group.strip("/") else "")
+def scan_zarr(source: Source) -> Parsed:
+    """The arrays of a group of a Zarr store."""
+    url, options = source.url, source.options
+    base = f"{url.rstrip('/')}/{source.group.strip('/')}".rstrip("/")
     path = local_path(base)
     moved: dict[str, str] = {}
-    found = _listed(base, options) if path is None else _below(path, url, allowed, moved)
-    keys = _Keys(base, dict(found), moved)
+    found = _listed(base, options) if path is None else _below(path, source, moved)
+    keys = {key: (moved.get(key) or f"{base}/{key}", size) for key, size in found}
     names = sorted(
-        {key.rpartition("/")[0] for key in keys.sizes if key.endswith(("/zarr.json", "/.zarray"))}
+        {key.rpartition("/")[0] for key in keys if key.endswith(("/zarr.json", "/.zarray"))}
     )
-    if "zarr.json" in keys.sizes:
+    if "zarr.json" in keys:
         about = _read(f"{base}/zarr.json", options)
         if about.get("node_type") != "group":
             raise bad_file("this is a single array; take the group that it is in", url)
         attributes = about.get("attributes") or {}
-    elif ".zarray" in keys.sizes:
+    elif ".zarray" in keys:
         raise bad_file("this is a single array; take the group that it is in", url)
     else:
-        attributes = _read(f"{base}/.zattrs", options) if ".zattrs" in keys.sizes else {}
+        attributes = _read(f"{base}/.zattrs", options) if ".zattrs" in keys else {}
     variables, below = [], []
     for name in names:
         if "/" in name:
@@ -61,44 +55,19 @@ def scan_zarr(url: str, options: Mapping[str, Any], group: str, allowed: Allowed
     return Parsed(variables, plain(attributes), notes)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Keys:
-    """What a store has."""
-
-    base: str
-    sizes: Mapping[str, int]
-    moved: Mapping[str, str]
-    """where links lead that are allowed to lead out"""
-
-    def location(self, key: str) -> str:
-        """Where the bytes of a key are."""
-        return self.moved.get(key) or f"{self.base}/{key}"
-
-
 def _listed(base: str, options: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Keys below a folder, and their sizes."""
     prefix = key_of(base)
-    try:
+    told = "the folder of a Zarr store cannot be listed, which references to its chunks need"
+    with reading(base, told):
         for batch in obstore.list(client_for(base, options), prefix=prefix, chunk_size=1000):
             for item in batch:
                 yield item["path"].removeprefix(prefix).lstrip("/"), item["size"]
-    except FOREIGN as error:
-        raise StorageError(
-            "the folder of a Zarr store cannot be listed, which references to its chunks need:"
-            f" {cleaned(error)}",
-            kind=ErrorKind.IO,
-            file=shown(base),
-        ) from None
 
 
-def _below(
-    folder: str, url: str, allowed: Allowed, moved: dict[str, str]
-) -> Iterator[tuple[str, int]]:
-    """The same of a local folder; links that lead out of it must be allowed.
-
-    Raises:
-        InvalidInputError: one is not.
-    """
+def _below(folder: str, source: Source, moved: dict[str, str]) -> Iterator[tuple[str, int]]:
+    """The same of a local folder; links out of it must be allowed, and `moved` gets their ends."""
+    allowed = Allowed(source.allowed)
     home = os.path.realpath(folder)
     seen = {home}
     waiting = [""]
@@ -114,7 +83,7 @@ def _below(
             if entry.is_symlink():
                 real = os.path.realpath(entry.path)
                 if not real.startswith(f"{home}/"):
-                    moved[key] = allowed.require(real, url)
+                    moved[key] = allowed.require(real, source.url)
                 if real in seen or not os.path.exists(real):  # noqa: PTH110  (a path as it is)
                     continue
                 seen.add(real)
@@ -134,13 +103,13 @@ def _read(url: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _variable(base: str, name: str, keys: _Keys, options: Mapping[str, Any]) -> Variable | None:
-    if f"{name}/zarr.json" in keys.sizes:
+    if f"{name}/zarr.json" in keys:
         meta = _read(f"{base}/{name}/zarr.json", options)
         if meta.get("node_type") != "array":
             return None
         return _from_v3(base, name, meta, keys)
     meta = _read(f"{base}/{name}/.zarray", options)
-    attrs = _read(f"{base}/{name}/.zattrs", options) if f"{name}/.zattrs" in keys.sizes else {}
+    attrs = _read(f"{base}/{name}/.zattrs", options) if f"{name}/.zattrs" in keys else {}
     separator = str(meta.get("dimension_separator", "."))
     refs = _references(f"{name}/", separator, meta["shape"], meta["chunks"], keys)
     return variable_of(name, meta, attrs, refs, base)
@@ -161,16 +130,7 @@ def _from_v3(base: str, name: str, meta: dict[str, Any], keys: _Keys) -> Variabl
     separator = (spelled.get("configuration") or {}).get("separator", "/" if is_default else ".")
     start = f"{name}/c{separator}" if is_default and meta["shape"] else f"{name}/"
     refs = _references(start, separator, meta["shape"], chunks, keys)
-    dims = meta.get("dimension_names") or [None] * len(chunks)
-    return Variable(
-        name,
-        tuple(dim or f"phony_dim_{axis}" for axis, dim in enumerate(dims)),
-        tuple(meta["shape"]),
-        chunks,
-        encoding,
-        plain(meta.get("attributes") or {}),
-        refs,
-    )
+    return variable_from(name, meta, encoding, refs)
 
 
 def _references(
@@ -181,25 +141,17 @@ def _references(
     keys: _Keys,
 ) -> References:
     grid = [-(-n // max(1, c)) for n, c in zip(shape, chunks, strict=True)]
-    rows: list[tuple[int, str, int]] = []
-    for key, size in keys.sizes.items():
+    rows: list[tuple[int, int, int, str]] = []
+    for key, (location, size) in keys.items():
         name = key[len(start) :]
         if not key.startswith(start) or name in _DOCUMENTS:
             continue
         parts = name.split(separator) if grid else []
         if not grid and name in ("c", "0"):
-            rows.append((0, key, size))
+            rows.append((0, 0, size, location))
         elif len(parts) == len(grid) and all(part.isdigit() for part in parts):
             place = [*map(int, parts)]
             if all(at < count for at, count in zip(place, grid, strict=True)):
                 number = int(np.ravel_multi_index(place, grid)) if prod(grid) else 0
-                rows.append((number, key, size))
-    rows.sort()
-    numbers, pool = Strings.distinct([keys.location(key) for _, key, _ in rows])
-    return References(
-        np.array([row[0] for row in rows], np.int64),
-        np.zeros(len(rows), np.uint64),
-        np.array([row[2] for row in rows], np.uint64),
-        numbers.astype(np.int32, copy=False),
-        tuple(pool),
-    )
+                rows.append((number, 0, size, location))
+    return References.of_rows(rows)

@@ -25,14 +25,10 @@ from frazil.storage import constructors
 from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.credentials import (
+    MAKERS,
     AnyContainerCredential,
     AnyCredential,
-    HttpAccess,
-    LocalFileSystemAccess,
-    azure_credentials,
     containers_credentials,
-    gcs_credentials,
-    s3_credentials,
 )
 from frazil.storage.trust import ANONYMOUS, split_word
 from frazil.texts import flag, number
@@ -296,43 +292,26 @@ def _credential(prefix: str, word: str, given: Mapping[str, str]) -> AnyContaine
             f"{_AUTHORIZE!r} has {HIDDEN!r} after the prefix {prefix!r}; "
             "only '=anonymous' or the address of its store, '=https://host', may stand there"
         )
-    match scheme:
-        case "file":
-            return LocalFileSystemAccess
-        case "http" | "https":
-            return HttpAccess
-        case _ if scheme in _CREDENTIALS:
-            is_open = word == ANONYMOUS
-            return _CREDENTIALS[scheme](
-                **({"anonymous": True} if is_open else _texts(scheme, given))
-            )
-        case _:
-            raise invalid_option(
-                f"{_AUTHORIZE!r} has the prefix {prefix!r}, which is no URL; that of a"
-                " folder is written file:///folder/"
-            )
+    if scheme not in MAKERS:
+        raise invalid_option(
+            f"{_AUTHORIZE!r} has the prefix {prefix!r}, which is no URL; that of a"
+            " folder is written file:///folder/"
+        )
+    is_open = word == ANONYMOUS
+    return MAKERS[scheme](**({"anonymous": True} if is_open else _texts(scheme, given)))
 
 
 def _texts(scheme: str, given: Mapping[str, str]) -> Mapping[str, str]:
-    """Credentials as options, once it is sure that there are such."""
-    signature = inspect.signature(_CREDENTIALS[scheme]).parameters
+    """Credentials as options, once it is sure that there are such; files need none."""
+    signature = inspect.signature(MAKERS[scheme]).parameters
     names = [name for name, each in signature.items() if "str" in str(each.annotation)]
-    for name in given:
+    for name in given if names else ():
         if name not in names:
             raise invalid_option(
                 f"there is no option 'virtual.{name}'{nearest(name, names)} for {scheme}:// "
                 f"(there are {', '.join(names)})"
             )
     return given
-
-
-_Maker: TypeAlias = Callable[..., AnyContainerCredential]
-_CREDENTIALS: Final[dict[str, _Maker]] = {
-    **dict.fromkeys(("s3", "s3a", "tigris", "r2"), s3_credentials),
-    **dict.fromkeys(("gs", "gcs"), gcs_credentials),
-    **dict.fromkeys(("az", "azure", "abfs", "abfss"), azure_credentials),
-}
-"""By scheme; without arguments they look into the environment."""
 
 
 def open_pinned(pinned: Pinned, repository: Repository) -> Session:

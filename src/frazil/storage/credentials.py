@@ -560,6 +560,16 @@ AnyContainerCredential: TypeAlias = (
 )
 
 
+MAKERS: Final[dict[str, Callable[..., AnyContainerCredential]]] = {
+    "file": lambda **_: LocalFileSystemAccess,
+    **dict.fromkeys(("http", "https"), lambda **_: HttpAccess),
+    **dict.fromkeys(("s3", "s3a", "tigris", "r2"), s3_credentials),
+    **dict.fromkeys(("gs", "gcs"), gcs_credentials),
+    **dict.fromkeys(("az", "azure", "abfs", "abfss"), azure_credentials),
+}
+"""What makes credentials, by the scheme of URLs; without arguments from the environment."""
+
+
 def containers_credentials(
     m: Mapping[str, AnyContainerCredential],
 ) -> dict[str, AnyCredential | None]:

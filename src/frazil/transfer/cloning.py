@@ -141,11 +141,7 @@ def _is_entry(key: str) -> bool:
 
 
 def require_empty(storage: Storage) -> None:
-    """Refuse a place where something is.
-
-    Raises:
-        AlreadyExistsError: something is there.
-    """
+    """Refuse a place where something is."""
     if not storage.is_empty():
         raise _occupied(storage)
 
@@ -178,11 +174,7 @@ class CopyObjects:
 
 
 def fetch_all(storage: Storage, keys: Sequence[str]) -> list[tuple[str, Bytes]]:
-    """Objects with their keys.
-
-    Raises:
-        StorageError: one is not there.
-    """
+    """Objects with their keys."""
     pairs: list[tuple[str, Bytes]] = []
     found = storage.get_many([(key, None, None) for key in keys])
     for key, data in zip(keys, found, strict=True):

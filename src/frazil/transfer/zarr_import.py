@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import zarr
@@ -14,7 +14,7 @@ from zarr.core.metadata.v3 import ArrayV3Metadata
 
 from frazil.bulk.grid import parse_grid
 from frazil.bulk.pack import write_encoded
-from frazil.errors import AlreadyExistsError, ErrorKind, InvalidInputError, NotFoundError
+from frazil.errors import AlreadyExistsError, ErrorKind, NotFoundError, unsuitable
 from frazil.ids import parent_path
 from frazil.model.chunks import ChunkTable, concat
 from frazil.model.nodes import ArrayNode
@@ -85,15 +85,15 @@ def import_zarr(
     _make_nodes(writing, found, top)
     arrays = sorted(found.chunks)
     items = [
-        (number, found.take(path, part))
-        for number, path in enumerate(arrays)
-        for part in by_size(found.chunks[path].sizes, TASK_BYTES, TASK_CHUNKS)
+        (number, chunks[part.start : part.stop])
+        for number, chunks in enumerate(found.chunks[path] for path in arrays)
+        for part in by_size([each.size for each in chunks], TASK_BYTES, TASK_CHUNKS)
     ]
     documents = [found.documents[path] for path in arrays]
     work = ImportChunks(source, target.context, documents)
     tables: dict[int, list[ChunkTable]] = {}
-    counts = [len(chunks.keys) for _, chunks in items]
-    sizes = sum(sum(each.sizes) for each in found.chunks.values())
+    counts = [len(chunks) for _, chunks in items]
+    sizes = sum(each.size for chunks in found.chunks.values() for each in chunks)
     for at, table in run_told(
         runner, work, items, progress, "chunks", counts=counts, size_bytes=sizes
     ):
@@ -124,13 +124,12 @@ def _make_nodes(writing: Session, found: StoreContents, top: str) -> None:
         state.set_metadata(place, document)
 
 
-@dataclass(slots=True)
-class StoredChunks:
-    """Chunks of an array, as objects of a Zarr store."""
+class StoredChunk(NamedTuple):
+    """A chunk of an array, as an object of a Zarr store."""
 
-    keys: list[str] = field(default_factory=list)
-    coords: list[tuple[int, ...]] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
+    key: str
+    coords: tuple[int, ...]
+    size: int
 
 
 @dataclass(slots=True)
@@ -139,21 +138,12 @@ class StoreContents:
 
     documents: dict[str, bytes]
     """`zarr.json` of every node, as a repository keeps it"""
-    chunks: dict[str, StoredChunks]
+    chunks: dict[str, list[StoredChunk]]
     """of every array"""
-
-    def take(self, path: str, part: range) -> StoredChunks:
-        """Some chunks of an array."""
-        found, rows = self.chunks[path], slice(part.start, part.stop)
-        return StoredChunks(found.keys[rows], found.coords[rows], found.sizes[rows])
 
 
 def read_store(storage: Storage) -> StoreContents:
-    """List a Zarr store and read its metadata.
-
-    Raises:
-        NotFoundError: there is none.
-    """
+    """List a Zarr store and read its metadata."""
     listed = [*storage.list("")]
     named = {item.key: item.key.rpartition("/")[2] for item in listed}
     keys = [key for key, name in named.items() if name == METADATA]
@@ -169,18 +159,16 @@ def read_store(storage: Storage) -> StoreContents:
     readers = {
         path: _key_reader(node) for path, node in nodes.items() if node["node_type"] == "array"
     }
-    chunks = {path: StoredChunks() for path in readers}
+    chunks: dict[str, list[StoredChunk]] = {path: [] for path in readers}
     for item in listed:
         if named[item.key] == METADATA or named[item.key] in ZARR_V2_NAMES:
             continue
         path = _owner(item.key, readers)
-        coords = (
-            None if path is None else readers[path](item.key[len(path.strip("/")) :].strip("/"))
-        )
-        if path is not None and coords is not None:
-            chunks[path].keys.append(item.key)
-            chunks[path].coords.append(coords)
-            chunks[path].sizes.append(item.size_bytes)
+        if path is None:
+            continue
+        coords = readers[path](item.key[len(path.strip("/")) :].strip("/"))
+        if coords is not None:
+            chunks[path].append(StoredChunk(item.key, coords, item.size_bytes))
     return StoreContents({path: _as_kept(node) for path, node in nodes.items()}, chunks)
 
 
@@ -190,17 +178,12 @@ def _documents(storage: Storage, keys: Sequence[str]) -> dict[str, bytes]:
 
 
 def _converted(old: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The metadata of a store of version 2 as version 3 says it.
-
-    Raises:
-        InvalidInputError: it cannot, or this zarr cannot convert it.
-    """
+    """The metadata of a store of version 2 as version 3 says it."""
     try:
         from zarr.metadata.migrate_v3 import migrate_v2_to_v3
     except ImportError:
-        raise InvalidInputError(
-            f"zarr {zarr.__version__} cannot convert metadata of version 2; install a newer one",
-            kind=ErrorKind.UNSUITABLE_DATA,
+        raise unsuitable(
+            f"zarr {zarr.__version__} cannot convert metadata of version 2; install a newer one"
         ) from None
     given: dict[str, Any] = {
         key: zarr.core.buffer.cpu.Buffer.from_bytes(_filled(key, data))
@@ -214,10 +197,7 @@ def _converted(old: Mapping[str, bytes]) -> dict[str, bytes]:
             output_store=zarr.storage.MemoryStore(made),
         )
     except (ValueError, TypeError) as error:
-        raise InvalidInputError(
-            f"metadata of version 2 that version 3 cannot express: {error}",
-            kind=ErrorKind.UNSUITABLE_DATA,
-        ) from error
+        raise unsuitable(f"metadata of version 2 that version 3 cannot express: {error}") from error
     return {
         key: _understood(data.to_bytes(), old.get(key.removesuffix(METADATA) + ".zarray"))
         for key, data in made.items()
@@ -282,7 +262,7 @@ def _key_reader(node: Mapping[str, Any]) -> Callable[[str], tuple[int, ...] | No
     encoding = node["chunk_key_encoding"]
     is_default = encoding["name"] == "default"
     mark = (encoding.get("configuration") or {}).get("separator", "/" if is_default else ".")
-    grid = [*_chunk_counts(node)]
+    grid = [axis.count for axis in parse_grid(node)]
 
     def read(name: str) -> tuple[int, ...] | None:
         parts = name.split(mark)
@@ -300,11 +280,6 @@ def _key_reader(node: Mapping[str, Any]) -> Callable[[str], tuple[int, ...] | No
     return read
 
 
-def _chunk_counts(node: Mapping[str, Any]) -> Iterator[int]:
-    for axis in parse_grid(node):
-        yield axis.count
-
-
 @dataclass(frozen=True, slots=True)
 class ImportChunks:
     """Copies chunks of a Zarr store into a repository."""
@@ -313,14 +288,15 @@ class ImportChunks:
     target: Context
     documents: Sequence[bytes]
 
-    def __call__(self, item: tuple[int, StoredChunks]) -> ChunkTable:
+    def __call__(self, item: tuple[int, list[StoredChunk]]) -> ChunkTable:
         """Copy some chunks of an array, and tell where they are."""
         number, chunks = item
         state, node = scratch_array(self.target, "/imported", self.documents[number])
         made = []
-        for part in by_size(chunks.sizes, BATCH_BYTES):
-            pairs = fetch_all(self.source, [chunks.keys[row] for row in part])
-            coords = np.array([chunks.coords[row] for row in part], np.uint32)
+        for part in by_size([each.size for each in chunks], BATCH_BYTES):
+            batch = chunks[part.start : part.stop]
+            pairs = fetch_all(self.source, [each.key for each in batch])
+            coords = np.array([each.coords for each in batch], np.uint32)
             coords = coords.reshape(len(pairs), len(node.shape))
             made.append(write_encoded(state, node, coords, [data for _, data in pairs]))
         return concat(made, len(node.shape))
