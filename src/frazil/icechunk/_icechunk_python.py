@@ -16,7 +16,7 @@ from frazil.model.config import RepoUpdateRetryConfig
 from frazil.model.graph import AncestryGraph
 from frazil.model.values import ChunkStorageStats, Diff, GCSummary, SnapshotInfo, Update
 from frazil.storage.base import Listed as StorageObjectInfo
-from frazil.storage.latency import LatencyStorage
+from frazil.storage.wrapped import LatencyStorage
 
 __all__ = [
     "AncestryGraph",
