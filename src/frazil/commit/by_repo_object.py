@@ -45,7 +45,6 @@ from frazil.errors import (
 from frazil.formats.generation import V2
 from frazil.formats.repo_info import decode_repo_info, encode_repo_info, write_repo_info
 from frazil.ids import SnapshotId
-from frazil.model import history
 from frazil.model.config import RepositoryConfig
 from frazil.model.flags import CREATE_TAG, DELETE_TAG, FLAGS, MOVE_NODE, is_enabled
 from frazil.model.history import (
@@ -60,6 +59,7 @@ from frazil.model.history import (
     UpdateEntry,
     UpdateKind,
     UpdateLog,
+    UpdateType,
 )
 from frazil.model.repo_rules import with_update
 from frazil.model.snapshots import HistoryPage
@@ -301,9 +301,9 @@ class RepoObjectRefs(RefStore):
                 raise moved(publication.base, tip, branch)
             _require(info, publication.requires)
             kind: UpdateKind = (
-                history.CommitAmended(branch, tip, entry.id)
+                UpdateType.CommitAmended(branch, tip, entry.id)
                 if publication.amends
-                else history.NewCommit(branch, entry.id)
+                else UpdateType.NewCommit(branch, entry.id)
             )
             return Edit(
                 kind,
@@ -324,7 +324,9 @@ class RepoObjectRefs(RefStore):
             if entry.id in info.snapshots:
                 return None
             _require(info, requires)
-            return Edit(history.NewDetachedSnapshot(entry.id), {"snapshots": _added(info, entry)})
+            return Edit(
+                UpdateType.NewDetachedSnapshot(entry.id), {"snapshots": _added(info, entry)}
+            )
 
         self.edit(change)
 
@@ -335,7 +337,10 @@ class RepoObjectRefs(RefStore):
                     f"branch {name!r} already exists", kind=ErrorKind.BRANCH_ALREADY_EXISTS
                 )
             _entry(info, target)
-            return Edit(history.BranchCreated(name), {"branches": {**info.branches, name: target}})
+            return Edit(
+                UpdateType.BranchCreated(name),
+                {"branches": {**info.branches, name: target}},
+            )
 
         self.edit(change)
 
@@ -353,7 +358,8 @@ class RepoObjectRefs(RefStore):
             if expected is not None and tip != expected:
                 raise elsewhere(name, expected, tip)
             return Edit(
-                history.BranchReset(name, tip), {"branches": {**info.branches, name: target}}
+                UpdateType.BranchReset(name, tip),
+                {"branches": {**info.branches, name: target}},
             )
 
         self.edit(change)
@@ -366,7 +372,7 @@ class RepoObjectRefs(RefStore):
             if expected is not None and tip != expected:
                 raise moved(expected, tip, name)
             rest = {other: id_ for other, id_ in info.branches.items() if other != name}
-            return Edit(history.BranchDeleted(name, tip), {"branches": rest})
+            return Edit(UpdateType.BranchDeleted(name, tip), {"branches": rest})
 
         self.edit(change)
 
@@ -383,7 +389,7 @@ class RepoObjectRefs(RefStore):
                     f"tag {name!r} already exists", kind=ErrorKind.TAG_ALREADY_EXISTS
                 )
             _entry(info, target)
-            return Edit(history.TagCreated(name), {"tags": {**info.tags, name: target}})
+            return Edit(UpdateType.TagCreated(name), {"tags": {**info.tags, name: target}})
 
         self.edit(change)
 
@@ -395,14 +401,14 @@ class RepoObjectRefs(RefStore):
                 raise RefNotFoundError(f"no tag {name!r}: ref not found")
             rest = {other: id_ for other, id_ in info.tags.items() if other != name}
             return Edit(
-                history.TagDeleted(name, target),
+                UpdateType.TagDeleted(name, target),
                 {"tags": rest, "deleted_tags": info.deleted_tags | {name}},
             )
 
         self.edit(change)
 
     def edit_config(self, change: Callable[[JSON | None], JSON]) -> None:
-        self.edit(lambda info: Edit(history.ConfigChanged(), {"config": change(info.config)}))
+        self.edit(lambda info: Edit(UpdateType.ConfigChanged(), {"config": change(info.config)}))
 
     # --- abilities of the repo object ---
 
@@ -411,7 +417,8 @@ class RepoObjectRefs(RefStore):
 
     def set_status(self, status: Status) -> None:
         self.edit(
-            lambda _: Edit(history.RepoStatusChanged(status), {"status": status}), any_status=True
+            lambda _: Edit(UpdateType.RepoStatusChanged(status), {"status": status}),
+            any_status=True,
         )
 
     def metadata(self) -> Metadata:
@@ -423,7 +430,7 @@ class RepoObjectRefs(RefStore):
         def change(info: RepoInfo) -> Edit:
             nonlocal result
             result = {**info.metadata, **metadata} if merge else dict(metadata)
-            return Edit(history.MetadataChanged(), {"metadata": result})
+            return Edit(UpdateType.MetadataChanged(), {"metadata": result})
 
         self.edit(change)
         return result
@@ -441,7 +448,7 @@ class RepoObjectRefs(RefStore):
             elif value is False:
                 disabled |= {flag}
             return Edit(
-                history.FeatureFlagChanged(flag, value),
+                UpdateType.FeatureFlagChanged(flag, value),
                 {"enabled_feature_flags": enabled, "disabled_feature_flags": disabled},
             )
 
@@ -544,6 +551,6 @@ def first_repo_info(entry: SnapshotEntry, table: SnapshotTable, config: JSON | N
         snapshots=table,
         status=Status(RepoAvailability.online, now),
         metadata={},
-        latest_updates=UpdateLog.of([UpdateEntry(history.RepoInitialized(), now)]),
+        latest_updates=UpdateLog.of([UpdateEntry(UpdateType.RepoInitialized(), now)]),
         config=config,
     )

@@ -18,7 +18,15 @@ from frazil.ids import ObjectId
 from frazil.masking import shown_data
 from frazil.model import history
 from frazil.model.chunks import ChunkTable, ChunkType
-from frazil.model.history import Micros, RepoInfo, Snapshot, Status, TransactionLog, to_datetime
+from frazil.model.history import (
+    Micros,
+    RepoInfo,
+    Snapshot,
+    Status,
+    TransactionLog,
+    UpdateType,
+    to_datetime,
+)
 from frazil.model.nodes import ArrayNode, Node
 
 Described: TypeAlias = dict[str, Any]
@@ -36,7 +44,7 @@ AVAILABILITY: Final = {
     history.RepoAvailability.read_only: "ReadOnly",
     history.RepoAvailability.offline: "Offline",
 }
-NOT_SUFFIXED: Final = (history.FeatureFlagChanged, history.UnknownUpdate)
+NOT_SUFFIXED: Final = (UpdateType.FeatureFlagChanged, history.UnknownUpdate)
 """Updates whose type is not named with `Update` at its end."""
 
 
