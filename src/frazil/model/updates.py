@@ -36,10 +36,9 @@ AnyStatus: TypeAlias = Any
 """A `Status` in the log itself, a `RepoStatus` in what users get."""
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class UpdateKind:
     """Base of the kinds of lines of the operations log."""
-
-    __slots__ = ()
 
     def __repr__(self) -> str:
         arguments = ", ".join(

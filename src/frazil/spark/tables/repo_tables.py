@@ -18,7 +18,8 @@ from frazil.model.chunks import ChunkType
 from frazil.model.documents import document_of
 from frazil.model.history import SnapshotEntry, TransactionLog, to_datetime
 from frazil.model.nodes import ArrayNode, Node
-from frazil.model.values import SnapshotInfo, Update, UpdateType
+from frazil.model.updates import UpdateType
+from frazil.model.values import SnapshotInfo, Update
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.spark.reading.variables import variable_of
