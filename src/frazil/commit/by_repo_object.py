@@ -46,7 +46,6 @@ from frazil.formats.generation import V2
 from frazil.formats.repo_info import decode_repo_info, encode_repo_info, write_repo_info
 from frazil.ids import SnapshotId
 from frazil.model.config import RepositoryConfig
-from frazil.model.flags import CREATE_TAG, DELETE_TAG, FLAGS, MOVE_NODE, is_enabled
 from frazil.model.history import (
     JSON,
     Metadata,
@@ -60,9 +59,10 @@ from frazil.model.history import (
     UpdateKind,
     UpdateLog,
     UpdateType,
+    with_update,
 )
-from frazil.model.repo_rules import with_update
 from frazil.model.snapshots import HistoryPage
+from frazil.model.updates import CREATE_TAG, DELETE_TAG, FLAGS, MOVE_NODE, is_enabled
 from frazil.model.values import SnapshotInfo, snapshot_infos
 from frazil.storage.assets import file_attributes
 from frazil.storage.base import Fetched, LostRace, Storage, Unchanged, Version, Written

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC
+from collections.abc import Set
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from frazil.model.display import source
 from frazil.model.plain import Micros
@@ -166,3 +167,18 @@ class UpdateEntry:
     kind: UpdateKind
     updated_at: Micros
     backup_path: str | None = None
+
+
+# --- feature flags of a v2 repository ---
+
+MOVE_NODE: Final = 3
+CREATE_TAG: Final = 4
+DELETE_TAG: Final = 5
+
+FLAGS: Final = {MOVE_NODE: "move_node", CREATE_TAG: "create_tag", DELETE_TAG: "delete_tag"}
+"""Known flags by id; all are on by default."""
+
+
+def is_enabled(flag: int, enabled: Set[int] | None, disabled: Set[int] | None) -> bool:
+    """Whether a flag is in force, given what was set on and off."""
+    return flag in (enabled or ()) or flag not in (disabled or ())

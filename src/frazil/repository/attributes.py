@@ -10,7 +10,7 @@ from frazil.errors import (
     InvalidInputError,
 )
 from frazil.model.config import FeatureFlag
-from frazil.model.flags import FLAGS
+from frazil.model.updates import FLAGS
 from frazil.model.values import (
     RepoStatus,
     inner_status,

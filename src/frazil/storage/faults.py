@@ -191,19 +191,26 @@ def _target(error: BaseException) -> str | None:
     if asked is None:
         return None
     url = bare_url(asked[1])
+    try:
+        _, location = ask_location(url, {}, _LOOK_S)
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+    return None if location is None else urljoin(url, location)
+
+
+def ask_location(url: str, headers: dict[str, str], timeout_s: int) -> tuple[int, str | None]:
+    """Status and `Location` that a web server answers with; what it redirects to is not asked."""
     parts = urlsplit(url)
     is_safe = parts.scheme == "https"
     connect = http.client.HTTPSConnection if is_safe else http.client.HTTPConnection
+    connection = connect(parts.hostname or "", parts.port, timeout=timeout_s)
+    target = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
     try:
-        connection = connect(parts.hostname or "", parts.port, timeout=_LOOK_S)
-        try:
-            connection.request("GET", parts.path or "/")
-            location = connection.getresponse().getheader("Location")
-            return None if location is None else urljoin(url, location)
-        finally:
-            connection.close()
-    except (OSError, ValueError, http.client.HTTPException):
-        return None
+        connection.request("GET", target, headers=headers)
+        reply = connection.getresponse()
+        return reply.status, reply.getheader("Location")
+    finally:
+        connection.close()
 
 
 def shown_status(status: int, action: str, key: str, where: str) -> StorageError:

@@ -4,7 +4,7 @@
 official package skips in listings, and so do we) and renamed. Only those that nothing refers
 to before a commit (chunks, manifests, snapshots, logs: their ids are random) are created under
 their own name at once: a torn one left by a crash is garbage like any other, and a rename
-costs half as much again. Large ones are sent to the disk right away (`early_sync`), so that the
+costs half as much again. Large ones are sent to the disk right away (`EarlySync`), so that the
 commit need not wait for them.
 
 **Replacing** (`put_if` with a version) stages and syncs the new bytes, takes the lock of the
@@ -71,8 +71,13 @@ from frazil.storage.base import (
     check_range,
     fan_out,
 )
-from frazil.storage.durable import can_sync_file_system, sync, sync_descriptor, sync_file_system
-from frazil.storage.early_sync import EarlySync
+from frazil.storage.durable import (
+    EarlySync,
+    can_sync_file_system,
+    sync,
+    sync_descriptor,
+    sync_file_system,
+)
 from frazil.storage.file_lock import LOCK_NAME, TURN_NAME, RootLock
 from frazil.storage.pieces import read_pieces
 from frazil.storage.posix import (

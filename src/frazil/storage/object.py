@@ -39,7 +39,6 @@ from frazil.storage.base import (
 from frazil.storage.clients import DEFAULT_LIMIT, Clients
 from frazil.storage.conditional import WRITE_ID, ConditionalPut, condition, no_conditions
 from frazil.storage.faults import FOREIGN, fault, is_missing_bucket, status_of, told
-from frazil.storage.io_loop import run_all
 from frazil.storage.odd_listing import list_odd
 from frazil.storage.places import HttpPlace, Place, S3Place
 from frazil.storage.requests import (
@@ -54,10 +53,12 @@ from frazil.storage.requests import (
     is_same,
     listed,
     range_option,
+    run_all,
     tag_for,
     version_of,
+    whole,
+    whole_async,
 )
-from frazil.storage.rereading import whole, whole_async
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

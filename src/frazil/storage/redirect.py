@@ -16,6 +16,7 @@ from frazil.masking import bare_url
 from frazil.model.config import Attribution, StorageSettings
 from frazil.model.display import Field, Literal
 from frazil.storage.base import Storage
+from frazil.storage.faults import ask_location
 from frazil.storage.places import user_agent
 from frazil.storage.wrapped import BulkReads, BulkWrites
 
@@ -41,19 +42,11 @@ def _location(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise _bad("a redirect leads to an unknown kind of storage", url)
-    is_safe = parts.scheme == "https"
-    connect = http.client.HTTPSConnection if is_safe else http.client.HTTPConnection
-    connection = connect(parts.hostname, parts.port, timeout=TIMEOUT_S)
-    target = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
     try:
-        connection.request("GET", target, headers={"User-Agent": user_agent()})
-        reply = connection.getresponse()
-        location = reply.getheader("Location")
+        status, location = ask_location(url, {"User-Agent": user_agent()}, TIMEOUT_S)
     except (OSError, http.client.HTTPException) as error:
         raise _bad(f"cannot follow the redirect: {error}", url) from None
-    finally:
-        connection.close()
-    if reply.status not in _REDIRECTS or not location:
+    if status not in _REDIRECTS or not location:
         raise _bad("expected a redirect to a storage URL, such as s3://bucket/prefix", url)
     return location
 

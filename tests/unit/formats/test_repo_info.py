@@ -27,8 +27,8 @@ from frazil.model.history import (
     UpdateKind,
     UpdateLog,
     UpdateType,
+    with_update,
 )
-from frazil.model.repo_rules import with_update
 from tests.support.official_history import INITIAL_REPO, REPO
 
 KEY = "repo"

@@ -16,8 +16,8 @@ from frazil.model.history import (
     UpdateEntry,
     UpdateLog,
     UpdateType,
+    with_update,
 )
-from frazil.model.repo_rules import with_update
 
 
 def snapshot_id(letter: str) -> SnapshotId:
