@@ -47,7 +47,6 @@ class IcechunkStore(FrazilStore):
     delete_sync = None  # type: ignore[assignment]
 
     def shown_fields(self) -> Iterable[Field]:
-        """What `repr` shows."""
         yield Field("read_only", self._session.read_only)
         yield Field("snapshot_id", Literal(self._session.snapshot_id))
         yield Field("branch", Literal(str(self._session.branch)))

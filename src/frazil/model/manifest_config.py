@@ -212,7 +212,6 @@ class ManifestSplitDimCondition(ABC):  # noqa: B024  (a namespace; the variants 
         axis: int
 
         def __post_init__(self) -> None:
-            """Check the number."""
             u64(self.axis)
 
         def matches(self, axis: int, name: str | None) -> bool:
@@ -229,7 +228,6 @@ class ManifestSplitDimCondition(ABC):  # noqa: B024  (a namespace; the variants 
         regex: str
 
         def __post_init__(self) -> None:
-            """Check the type."""
             string(self.regex)
 
         def matches(self, axis: int, name: str | None) -> bool:

@@ -123,7 +123,6 @@ class Conflict(_Record):
     conflicted_chunks: Sequence[Sequence[int]] | None = None
 
     def __post_init__(self) -> None:
-        """Keep the chunks as lists."""
         if self.conflicted_chunks is not None:
             chunks = [list(coords) for coords in self.conflicted_chunks]
             object.__setattr__(self, "conflicted_chunks", chunks)
@@ -300,7 +299,6 @@ class RepoStatus(_Record):
     limited_availability_reason: str | None = None
 
     def __post_init__(self) -> None:
-        """Fill in the present time."""
         if self.set_at is None:
             self.set_at = datetime.now(UTC)
         elif self.set_at.tzinfo is None:

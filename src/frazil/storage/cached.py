@@ -49,7 +49,6 @@ class CachedStorage(BulkReads, BulkWrites):
         return found
 
     def get_many(self, ranges: Sequence[tuple[str, int | None, int | None]]) -> Found:
-        """Many `get`s at once, in order."""
         return self.each(lambda item: self.get(*item), ranges)
 
     def read_into(self, pieces: Sequence[Piece]) -> None:

@@ -42,7 +42,6 @@ class _Bare(HasRepr):
     """A credential without content."""
 
     def shown_title(self) -> str:
-        """The dotted name of the member."""
         return dotted(f"credentials.{type(self).__qualname__}")
 
 
@@ -64,7 +63,6 @@ class _Path(_Bare):
     _0: str
 
     def shown_fields(self) -> Iterable[Field]:
-        """The path of the file."""
         return (Field("path", self._0),)
 
 

@@ -201,7 +201,6 @@ class LocalStorage(Storage):
             return None
 
     def head(self, key: str) -> Listed | None:
-        """Tell size and time of an object."""
         path = self._path(key)
         try:
             status = os.stat(path, follow_symlinks=self._follow)
@@ -492,7 +491,6 @@ class LocalStorage(Storage):
         )
 
     def with_settings(self, settings: StorageSettings) -> LocalStorage:
-        """The same directory, used with other settings."""
         return LocalStorage(
             self._root or "/",
             durability=self._durability,
@@ -507,11 +505,9 @@ class LocalStorage(Storage):
 
     @property
     def url(self) -> str:
-        """The root directory as a `file://` URL."""
         return f"file://{quote(self._root) or '/'}"
 
     def shown_fields(self) -> Iterable[Field]:
-        """The directory."""
         yield Field("type", Verbatim("local filesystem"))
         yield Field("path", Verbatim(self.path))
 

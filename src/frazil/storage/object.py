@@ -105,11 +105,9 @@ class ObjectStorage(Storage):
 
     @property
     def url(self) -> str:
-        """Where this is, without secrets."""
         return self.place.url
 
     def shown_fields(self) -> Iterable[Field]:
-        """The kind of store and where it is."""
         yield Field("type", Literal(self.place.kind))
         for name, value in self.place.fields():
             yield Field(name, Literal(value))
@@ -149,7 +147,6 @@ class ObjectStorage(Storage):
         return run_all(one, [(start, end)], 1)[0]
 
     def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
-        """Return the object with its version, or say that the known one is still there."""
         check_key(key)
         return self._whole(lambda: self._fetch(key, known))
 
@@ -169,7 +166,6 @@ class ObjectStorage(Storage):
                 return Fetched(bytes(found.bytes()), version)
 
     def head(self, key: str) -> Listed | None:
-        """Tell size and time of an object."""
         check_key(key)
         found = ask_head(self._clients, key)
         return None if found is None else listed(key, found.meta)
@@ -221,7 +217,6 @@ class ObjectStorage(Storage):
             raise self._fault(error, "read", key) from None
 
     def list(self, prefix: str = "") -> Iterator[Listed]:
-        """Yield the objects below a prefix, sorted by key."""
         check_prefix(prefix)
         if self._clients.is_odd:
             yield from sorted(self._list_odd(prefix), key=attrgetter("key"))
@@ -305,7 +300,6 @@ class ObjectStorage(Storage):
             )
 
     def put_many(self, items: Iterable[tuple[str, Bytes]], attributes: Attributes = PLAIN) -> None:
-        """Many writes at once."""
         todo = [*items]
         for key, _ in todo:
             self._check_writable(key)
@@ -424,7 +418,6 @@ class ObjectStorage(Storage):
 
     @property
     def can_write(self) -> bool:
-        """Whether this kind of place takes writes."""
         return self.place.can_write
 
     @property
@@ -470,7 +463,6 @@ class ObjectStorage(Storage):
         return self._clients.limit
 
     def with_request_limit(self, max_concurrent_requests: int) -> ObjectStorage:
-        """The same place with another limit on requests in flight."""
         return self._with(self._clients.changed(limit=max_concurrent_requests))
 
     def moved_to(self, place: Place) -> ObjectStorage:

@@ -85,7 +85,6 @@ class RedirectStorage(BulkReads, BulkWrites):
             return found
 
     def shown_fields(self) -> Iterable[Field]:
-        """Where the redirect begins."""
         return Field("type", Literal("redirect")), Field("url", Literal(self.url))
 
     @property

@@ -53,7 +53,6 @@ class WebStorage(ObjectStorage):
             return found
 
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
-        """Return the file or a part of it."""
         check_key(key)
         check_range(start, end)
         is_empty = start is not None and start == end  # which HTTP cannot ask for
@@ -71,7 +70,6 @@ class WebStorage(ObjectStorage):
         return b""
 
     def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
-        """Return the file with its version, or say that the known one is still there."""
         check_key(key)
         tag = None if known is None else known.etag
         with self._clients.gate:
@@ -86,7 +84,6 @@ class WebStorage(ObjectStorage):
         return Fetched(reply.body, version)
 
     def head(self, key: str) -> Listed | None:
-        """Tell size and time of a file."""
         check_key(key)
         with self._clients.gate:
             reply = self._web.ask("HEAD", key)
@@ -119,7 +116,6 @@ class WebStorage(ObjectStorage):
         return super().list(prefix)
 
     def is_empty(self) -> bool:
-        """Whether there is no file at all."""
         self._check_listing("")
         return super().is_empty()
 
