@@ -228,9 +228,9 @@ AnyObjectStoreConfig: TypeAlias = (
     | ObjectStoreConfig.Http
 )
 
-_S3_LIKE: Final = (ObjectStoreConfig.S3, ObjectStoreConfig.S3Compatible, ObjectStoreConfig.Tigris)
+S3_LIKE: Final = (ObjectStoreConfig.S3, ObjectStoreConfig.S3Compatible, ObjectStoreConfig.Tigris)
 _SCHEMES: Final[Mapping[str, tuple[type, ...]]] = {
-    "s3": _S3_LIKE,
+    "s3": S3_LIKE,
     "tigris": (ObjectStoreConfig.Tigris,),
     "gcs": (ObjectStoreConfig.Gcs,),
     "gs": (ObjectStoreConfig.Gcs,),

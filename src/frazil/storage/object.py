@@ -10,7 +10,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 import obstore
 from obstore import exceptions as foreign
@@ -449,11 +449,11 @@ class ObjectStorage(Storage):
         """Nothing special: the general defaults are made for object stores."""
         return StorageSettings()
 
-    def with_settings(self, settings: StorageSettings) -> ObjectStorage:
+    def with_settings(self, settings: StorageSettings) -> Self:
         """The same place with other settings; clients are opened anew."""
         return self._with(self._clients.changed(settings=settings))
 
-    def with_attribution(self, attribution: Attribution) -> ObjectStorage:
+    def with_attribution(self, attribution: Attribution) -> Self:
         """The same place, whose requests carry these labels in their User-Agent."""
         return self._with(self._clients.changed(attribution=attribution))
 
@@ -462,15 +462,15 @@ class ObjectStorage(Storage):
         """How many requests may be in flight at once."""
         return self._clients.limit
 
-    def with_request_limit(self, max_concurrent_requests: int) -> ObjectStorage:
+    def with_request_limit(self, max_concurrent_requests: int) -> Self:
         return self._with(self._clients.changed(limit=max_concurrent_requests))
 
-    def moved_to(self, place: Place) -> ObjectStorage:
+    def moved_to(self, place: Place) -> Self:
         """The same storage with other options of its place."""
         return self._with(self._clients.changed(place=place))
 
-    def _with(self, clients: Clients) -> ObjectStorage:
-        other = ObjectStorage.__new__(ObjectStorage)
+    def _with(self, clients: Clients) -> Self:
+        other = type(self).__new__(type(self))
         other._clients = clients
         return other
 

@@ -27,6 +27,7 @@ from frazil.model.config import (
     VirtualChunkContainer,
 )
 from frazil.model.location import Location, parse_location
+from frazil.model.stores import S3_LIKE
 from frazil.model.strings import Strings
 from frazil.storage.base import fan_out
 from frazil.storage.clients import DEFAULT_LIMIT
@@ -51,11 +52,10 @@ MERGE_MAX: Final = 16 << 20
 MAX_END: Final = 2**63 - 1
 """No object is longer than file offsets can say."""
 
-_S3_LIKE: Final = (ObjectStoreConfig.S3, ObjectStoreConfig.S3Compatible, ObjectStoreConfig.Tigris)
 _SUSPECT: Final = re.compile(r"(?<!:)/\.{0,2}(?:[/\n]|\Z)|[%\\?#\x00-\x09\x0b-\x1f\x7f]")
 """What a location may hold that must be looked at more closely."""
 _FITTING: Final[tuple[tuple[type | tuple[type, ...], type], ...]] = (
-    (_S3_LIKE, Credentials.S3),
+    (S3_LIKE, Credentials.S3),
     (ObjectStoreConfig.Gcs, Credentials.Gcs),
     (ObjectStoreConfig.Azure, Credentials.Azure),
     (ObjectStoreConfig.LocalFileSystem, Credentials.LocalFileSystemAccess),
@@ -214,7 +214,7 @@ class Containers:
             raise _uncovered("it names a folder, not an object")
         for root, container in self._roots:
             if found.is_in(root):
-                if found.has_empty_parts and not isinstance(container.store, _S3_LIKE):
+                if found.has_empty_parts and not isinstance(container.store, S3_LIKE):
                     raise _uncovered("this kind of store has no keys with empty parts")
                 return container, found
         raise _uncovered("no virtual chunk container covers it")

@@ -17,7 +17,6 @@ from frazil.storage.base import (
     check_range,
     fan_out,
 )
-from frazil.storage.clients import Clients
 from frazil.storage.object import ObjectStorage, Range
 from frazil.storage.places import HttpPlace, user_agent
 from frazil.storage.web_client import Reply, WebClient, body_of, ranged
@@ -34,11 +33,6 @@ class WebStorage(ObjectStorage):
 
     def __getstate__(self) -> dict[str, object]:
         return {"_clients": self._clients}
-
-    def _with(self, clients: Clients) -> WebStorage:
-        other = WebStorage.__new__(WebStorage)
-        other._clients = clients
-        return other
 
     @property
     def _web(self) -> WebClient:
