@@ -334,11 +334,7 @@ class LocalStorage(Storage):
         with naming(path):
             if not self._is_as_expected(origin, expected):
                 return LostRace(source)
-            try:
-                self._in_folder(path, lambda: os.link(origin, path, follow_symlinks=False))
-            except OSError as error:
-                if error.errno not in _NO_LINKS:
-                    raise
+            if not self._link(origin, path):
                 return self._copy(source, path, expected)
             linked = self._current(path)
             if linked is None or not is_same(linked[1], expected):
@@ -367,12 +363,16 @@ class LocalStorage(Storage):
                 if os.path.samestat(os.stat(origin), os.stat(path)):
                     return True
                 os.unlink(path)
-            try:
-                self._in_folder(path, lambda: os.link(origin, path, follow_symlinks=False))
-            except OSError as error:
-                if error.errno not in _NO_LINKS:
-                    raise
-                return False
+            return self._link(origin, path)
+
+    def _link(self, origin: str, path: str) -> bool:
+        """Give a file a second name; False where it cannot have one."""
+        try:
+            self._in_folder(path, lambda: os.link(origin, path, follow_symlinks=False))
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            return False
         return True
 
     def delete_many(self, keys: Sequence[str]) -> Deleted:
@@ -491,8 +491,12 @@ class LocalStorage(Storage):
         )
 
     def with_settings(self, settings: StorageSettings) -> LocalStorage:
-        return LocalStorage(
-            self._root or "/",
+        return self._anew(settings)()
+
+    def _anew(self, settings: StorageSettings | None) -> Callable[[], LocalStorage]:
+        return partial(
+            LocalStorage,
+            self.path,
             durability=self._durability,
             follow_symlinks=self._follow,
             settings=settings,
@@ -512,7 +516,7 @@ class LocalStorage(Storage):
         yield Field("path", Verbatim(self.path))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopen, (self.path, self._durability, self._follow, self._settings)
+        return self._anew(self._settings), ()
 
     # --- paths ---
 
@@ -688,12 +692,4 @@ def _total(parts: Iterable[Deleted]) -> Deleted:
     return Deleted(
         sum(part.keys for part in done),
         failed=tuple(each for part in done for each in part.failed),
-    )
-
-
-def _reopen(
-    path: str, durability: Durability, follow_symlinks: bool, settings: StorageSettings | None
-) -> LocalStorage:
-    return LocalStorage(
-        path, durability=durability, follow_symlinks=follow_symlinks, settings=settings
     )

@@ -184,9 +184,7 @@ class MemoryStorage(Storage):
         )
 
     def with_settings(self, settings: StorageSettings) -> MemoryStorage:
-        other = MemoryStorage.__new__(MemoryStorage)
-        other.__dict__.update(self.__dict__, _settings=settings)
-        return other
+        return _reopen(os.getpid(), self._place.token, self._name, settings)
 
     @property
     def url(self) -> str:
