@@ -282,7 +282,7 @@ class ChunkStorageStats(_Record):
         )
 
 
-_AVAILABILITY_WORDS: Final = {
+AVAILABILITY_WORDS: Final = {
     RepoAvailability.online: "Online",
     RepoAvailability.read_only: "ReadOnly",
     RepoAvailability.offline: "Offline",
@@ -306,7 +306,7 @@ class RepoStatus(_Record):
 
     def shown_fields(self) -> Iterable[Field]:
         """All fields, the availability as a word."""
-        yield Field("availability", Verbatim(_AVAILABILITY_WORDS[self.availability]))
+        yield Field("availability", Verbatim(AVAILABILITY_WORDS[self.availability]))
         yield Field("set_at", self.set_at)
         yield Field("limited_availability_reason", self.limited_availability_reason)
 
