@@ -15,7 +15,7 @@ from frazil.formats.repo_info import snapshot_table
 from frazil.ids import ManifestId, SnapshotId
 from frazil.model import history
 from frazil.model.graph import AncestryGraph
-from frazil.model.history import RepoAvailability, to_micros
+from frazil.model.history import RepoAvailability, UpdateType, to_micros
 from frazil.model.values import (
     BasicConflictSolver,
     ChunkStorageStats,
@@ -31,7 +31,6 @@ from frazil.model.values import (
     SnapshotInfo,
     SpecVersion,
     Update,
-    UpdateType,
     VersionSelection,
     inner_status,
     manifest_file_info,

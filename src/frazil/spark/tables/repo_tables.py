@@ -192,7 +192,7 @@ def ops_log(repository: Repository) -> Iterator[Row]:
     for update in repository.ops_log():
         facts = {
             field.name: getattr(update.kind, field.name)
-            for field in dataclasses.fields(update.kind)  # type: ignore[arg-type]
+            for field in dataclasses.fields(update.kind)
         }
         yield (
             update.updated_at,
