@@ -11,9 +11,7 @@ from frazil.store import FrazilStore
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.keyspace import KeySpace, Last, Span
 
-__all__ = [
-    "IcechunkStore",
-]
+__all__ = ["IcechunkStore"]
 
 
 class OfficialKeys(KeySpace):

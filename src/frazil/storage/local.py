@@ -42,11 +42,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
-from frazil.model.config import (
-    StorageConcurrencySettings,
-    StorageRetriesSettings,
-    StorageSettings,
-)
+from frazil.model.config import StorageConcurrencySettings, StorageRetriesSettings, StorageSettings
 from frazil.model.display import Field
 from frazil.model.display import Literal as Verbatim
 from frazil.storage.base import (

@@ -17,11 +17,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from frazil.errors import ErrorKind, StorageError
-from frazil.model.config import (
-    StorageConcurrencySettings,
-    StorageRetriesSettings,
-    StorageSettings,
-)
+from frazil.model.config import StorageConcurrencySettings, StorageRetriesSettings, StorageSettings
 from frazil.model.display import Field, Literal
 from frazil.storage.base import (
     PLAIN,
