@@ -19,13 +19,10 @@ from frazil.storage.base import (
 )
 from frazil.storage.object import ObjectStorage, Range
 from frazil.storage.places import HttpPlace, user_agent
+from frazil.storage.requests import near_ranges
 from frazil.storage.web_client import Reply, WebClient, body_of, ranged
 
 MISSING: Final = (404, 410)
-GAP: Final = 64 << 10
-"""Parts of a file that lie no further apart are read together,"""
-MOST: Final = 16 << 20
-"""up to this size."""
 
 
 class WebStorage(ObjectStorage):
@@ -101,7 +98,7 @@ class WebStorage(ObjectStorage):
                 else:
                     found[number] = self.get(*ranges[number])
 
-        fan_out(one, _near(ranges))
+        fan_out(one, near_ranges(ranges))
         return found
 
     def list(self, prefix: str = "") -> Iterator[Listed]:
@@ -124,24 +121,6 @@ class WebStorage(ObjectStorage):
         if reply.status // 100 == 2:
             return reply
         raise self._web.failed(reply, "read", key)
-
-
-def _near(ranges: Sequence[Range]) -> Sequence[Sequence[int]]:
-    """The numbers of ranges, those together that one request can answer."""
-    groups: list[list[int]] = []
-    where: tuple[str, int, int] | None = None
-    for number in sorted(range(len(ranges)), key=lambda n: (ranges[n][0], ranges[n][1] or 0)):
-        key, start, end = ranges[number]
-        if start is None or end is None or start < 0:
-            groups.append([number])
-            where = None
-            continue
-        if where is None or where[0] != key or start > where[2] + GAP or end - where[1] > MOST:
-            groups.append([])
-            where = (key, start, end)
-        groups[-1].append(number)
-        where = (key, where[1], max(where[2], end))
-    return groups
 
 
 _making = threading.Lock()
