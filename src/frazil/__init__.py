@@ -36,11 +36,11 @@ _NAMES: Final = {
         "StorageTimeoutSettings VirtualChunkContainer VirtualChunkSpec"
     ),
     "frazil.model.graph": "AncestryGraph",
-    "frazil.model.history": "RepoAvailability",
+    "frazil.model.updates": "RepoAvailability UpdateType",
     "frazil.model.values": (
         "BasicConflictSolver ChunkStorageStats CommitMethod Conflict ConflictDetector "
         "ConflictSolver ConflictType Diff GCSummary ManifestFileInfo RepoStatus "
-        "SessionMode SnapshotInfo SpecVersion Update UpdateType VersionSelection"
+        "SessionMode SnapshotInfo SpecVersion Update VersionSelection"
     ),
     "frazil.purging.records": "PurgeReport",
     "frazil.repository": "Repository",

@@ -63,7 +63,8 @@ from frazil.model.config import StorageTimeoutSettings as StorageTimeoutSettings
 from frazil.model.config import VirtualChunkContainer as VirtualChunkContainer
 from frazil.model.config import VirtualChunkSpec as VirtualChunkSpec
 from frazil.model.graph import AncestryGraph as AncestryGraph
-from frazil.model.history import RepoAvailability as RepoAvailability
+from frazil.model.updates import RepoAvailability as RepoAvailability
+from frazil.model.updates import UpdateType as UpdateType
 from frazil.model.values import BasicConflictSolver as BasicConflictSolver
 from frazil.model.values import ChunkStorageStats as ChunkStorageStats
 from frazil.model.values import CommitMethod as CommitMethod
@@ -79,7 +80,6 @@ from frazil.model.values import SessionMode as SessionMode
 from frazil.model.values import SnapshotInfo as SnapshotInfo
 from frazil.model.values import SpecVersion as SpecVersion
 from frazil.model.values import Update as Update
-from frazil.model.values import UpdateType as UpdateType
 from frazil.model.values import VersionSelection as VersionSelection
 from frazil.purging.records import PurgeReport as PurgeReport
 from frazil.repository import Repository as Repository

@@ -6,44 +6,36 @@
         array[:] = values
 
 Each key is also read, once, from an environment variable: `FRAZIL_` and the key in capitals.
+Sizes may have units: `64M` and `64 MiB` are powers of 1024, `64 MB` is one of 1000.
 Settings that belong to a repository are kept there, in its `RepositoryConfig`.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.texts import byte_count, flag
 
 PREFIX: Final = "FRAZIL_"
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30
-_UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12} | {
-    "KI": 1 << 10,
-    "MI": 1 << 20,
-    "GI": 1 << 30,
-    "TI": 1 << 40,
-}
-_SIZE: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]I?)?B?\s*", re.IGNORECASE)
-_WORDS: Final = {
-    **dict.fromkeys(("1", "true", "yes", "on"), True),
-    **dict.fromkeys(("0", "false", "no", "off", ""), False),
-}
 
 
 def _switch(value: object) -> bool:
     """Read a yes or no."""
     if isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.strip().lower() in _WORDS:
-        return _WORDS[value.strip().lower()]
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return flag(value) if value.strip() else False
     raise ValueError("true or false")
 
 
@@ -51,9 +43,9 @@ def _size(value: object) -> int:
     """Read a number of bytes, with or without a unit."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
-    if match:
-        return int(float(match[1]) * _UNITS[(match[2] or "").upper()])
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return byte_count(value)
     raise ValueError('a number of bytes, or text like "64 MiB"')
 
 

@@ -77,7 +77,7 @@ def stored_config(storage: Storage, found: Detected) -> RepositoryConfig | None:
     if not found.generation.keeps_config:
         return None
     stored = found.known[1].config if isinstance(found.known, tuple) else read_config(storage)
-    return None if stored is None else config_from_map(stored)
+    return None if stored is None else config_from_map(stored, repository=storage.url)
 
 
 def open_context(

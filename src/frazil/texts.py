@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 from frazil.errors import invalid_option
@@ -59,15 +60,29 @@ def always(written: str) -> bool:
     return True
 
 
-_UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_SIZE: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?:([KMGT])(i?B?)|B)?\s*", re.IGNORECASE)
+
+
+def byte_count(written: str) -> int:
+    """A number of bytes, perhaps with a unit.
+
+    A letter alone, `64M`, is a power of 1024, as in Spark and Java; so is `64 MiB`. `64 MB` is
+    a power of 1000.
+    """
+    found = _SIZE.fullmatch(written)
+    if found is None:
+        raise ValueError('it must be a number of bytes, or text like "64 MiB"')
+    base = 1000 if (found[3] or "").lower() == "b" else 1024
+    power = "KMGT".index(found[2].upper()) + 1 if found[2] else 0
+    return int(Decimal(found[1]) * base**power)
 
 
 def size(written: str) -> int:
     """A positive number of bytes, perhaps with a unit: `64m`, `128 MiB`."""
-    found = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)(?:i?b)?\s*", written, re.IGNORECASE)
-    if found is None or int(found[1]) == 0:
+    found = byte_count(written) if _SIZE.fullmatch(written) else 0
+    if found == 0:
         raise ValueError("it must be a positive number of bytes, such as 134217728 or 128m")
-    return int(found[1]) * _UNITS[found[2].lower()]
+    return found
 
 
 def count(written: str) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from frazil.storage.base import Storage
-from frazil.storage.latency import LatencyStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.storage.wrapped import LatencyStorage
 from frazil.testing.storage import StorageContract
 
 

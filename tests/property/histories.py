@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 
 from frazil.formats.repo_info import snapshot_table
 from frazil.ids import ManifestId, NodeId, SnapshotId
-from frazil.model import history
 from frazil.model.history import (
     MAX_MICROS,
-    FeatureFlagChanged,
     ManifestFile,
     RepoAvailability,
     RepoInfo,
@@ -22,6 +20,7 @@ from frazil.model.history import (
     UpdateEntry,
     UpdateKind,
     UpdateLog,
+    UpdateType,
 )
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef, Node, path_order
 
@@ -120,22 +119,22 @@ def _update_kinds() -> st.SearchStrategy[UpdateKind]:
         "new_value": st.none() | st.booleans(),
     }
     records: list[Any] = [
-        history.RepoInitialized,
-        history.RepoMigrated,
-        history.ConfigChanged,
-        history.MetadataChanged,
-        history.TagCreated,
-        history.TagDeleted,
-        history.BranchCreated,
-        history.BranchDeleted,
-        history.BranchReset,
-        history.NewCommit,
-        history.CommitAmended,
-        history.NewDetachedSnapshot,
-        history.GCRan,
-        history.ExpirationRan,
-        FeatureFlagChanged,
-        history.RepoStatusChanged,
+        UpdateType.RepoInitialized,
+        UpdateType.RepoMigrated,
+        UpdateType.ConfigChanged,
+        UpdateType.MetadataChanged,
+        UpdateType.TagCreated,
+        UpdateType.TagDeleted,
+        UpdateType.BranchCreated,
+        UpdateType.BranchDeleted,
+        UpdateType.BranchReset,
+        UpdateType.NewCommit,
+        UpdateType.CommitAmended,
+        UpdateType.NewDetachedSnapshot,
+        UpdateType.GCRan,
+        UpdateType.ExpirationRan,
+        UpdateType.FeatureFlagChanged,
+        UpdateType.RepoStatusChanged,
     ]
     return st.one_of(
         [

@@ -18,8 +18,8 @@ from zarr.core.dtype import VariableLengthBytes
 from frazil.bulk.chain import compile_chain
 from frazil.bulk.read import read_region
 from frazil.storage.base import Storage
-from frazil.storage.latency import LatencyStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.storage.wrapped import LatencyStorage
 from tests.support.arrays import documents, numbers, session_with, zarr_array
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")

@@ -15,8 +15,8 @@ from frazil import config
 from frazil.bulk.read import read_region
 from frazil.bulk.write import write_region
 from frazil.repository import Repository
-from frazil.storage.latency import LatencyStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.storage.wrapped import LatencyStorage
 
 DTYPES = {
     "f8": (0.0, -0.0, np.nan, 3.5),

@@ -20,18 +20,15 @@ from frazil.formats.snapshot import decode_snapshot, encode_snapshot
 from frazil.formats.zarr_meta import parse_node
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.model.history import (
-    CommitAmended,
-    FeatureFlagChanged,
     ManifestFile,
-    NewCommit,
     RepoAvailability,
     RepoInfo,
-    RepoStatusChanged,
     Snapshot,
     SnapshotEntry,
     Status,
     UpdateEntry,
     UpdateLog,
+    UpdateType,
     to_datetime,
 )
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef, Node
@@ -93,10 +90,12 @@ def sample_repo() -> bytes:
         for n, (here, parent) in enumerate(zip(IDS, [None, *IDS], strict=False))
     ]
     lines = [
-        UpdateEntry(NewCommit("main", IDS[0]), 9),
-        UpdateEntry(CommitAmended("main", IDS[0], IDS[1]), 8, "repo.1"),
-        UpdateEntry(FeatureFlagChanged(3, None), 7, "repo.2"),
-        UpdateEntry(RepoStatusChanged(Status(RepoAvailability.read_only, 1, "why")), 6, "repo.3"),
+        UpdateEntry(UpdateType.NewCommit("main", IDS[0]), 9),
+        UpdateEntry(UpdateType.CommitAmended("main", IDS[0], IDS[1]), 8, "repo.1"),
+        UpdateEntry(UpdateType.FeatureFlagChanged(3, None), 7, "repo.2"),
+        UpdateEntry(
+            UpdateType.RepoStatusChanged(Status(RepoAvailability.read_only, 1, "why")), 6, "repo.3"
+        ),
     ]
     info = RepoInfo(
         spec_version=2,

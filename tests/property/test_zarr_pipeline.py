@@ -31,8 +31,8 @@ from frazil import config
 from frazil.codec_pipeline.bulk_pipeline import BulkPipeline
 from frazil.repository import Repository
 from frazil.storage.base import Storage
-from frazil.storage.latency import LatencyStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.storage.wrapped import LatencyStorage
 
 Index: TypeAlias = Any
 Both: TypeAlias = tuple[Any, Any]

@@ -16,14 +16,7 @@ from frazil.formats.snapshot import decode_snapshot
 from frazil.formats.txlog import decode_log
 from frazil.ids import SnapshotId, crockford_many, parent_path
 from frazil.model.chunks import ChunkType
-from frazil.model.history import (
-    ManifestFile,
-    RepoInitialized,
-    RepoMigrated,
-    Snapshot,
-    SnapshotEntry,
-    TransactionLog,
-)
+from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry, TransactionLog, UpdateType
 from frazil.model.nodes import ArrayNode, GroupNode, path_order
 from frazil.repository import Repository
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS, log_key, manifest_key
@@ -178,7 +171,9 @@ class _Walk:
             self.check_entry(entry)  # also those that no branch points to
         updates = list(refs.updates())
         assert_descending([update.updated_at for update in updates])
-        assert isinstance(updates[-1].kind, RepoInitialized | RepoMigrated), "the log is cut"
+        assert isinstance(updates[-1].kind, UpdateType.RepoInitialized | UpdateType.RepoMigrated), (
+            "the log is cut"
+        )
         backups = {update.backup_path for update in updates} - {None}
         assert {f"{OVERWRITTEN}{name}" for name in backups} <= self.sizes.keys()
 

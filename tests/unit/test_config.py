@@ -81,7 +81,15 @@ def test_values_that_make_no_sense_are_refused(key: str, value: object) -> None:
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("0", 0), ("17", 17), ("1 kB", 1000), ("1KiB", 1024), ("1.5 GiB", 3 << 29), ("2M", 2000000)],
+    [
+        ("0", 0),
+        ("17", 17),
+        ("1 kB", 1000),
+        ("1KiB", 1024),
+        ("1.5 GiB", 3 << 29),
+        ("2M", 2 << 20),
+        ("2 MB", 2000000),
+    ],
 )
 def test_sizes_are_written_with_units(text: str, size: int) -> None:
     config.set(disk_cache_bytes=text)

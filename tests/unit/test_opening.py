@@ -16,10 +16,10 @@ from frazil.model.config import (
 )
 from frazil.repository import Repository
 from frazil.storage.constructors import s3_storage
-from frazil.storage.latency import LatencyStorage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.object import ObjectStorage
+from frazil.storage.wrapped import LatencyStorage
 from tests.support.nodes import array_document, group_document, write_keys
 from tests.support.servers import REGION
 from tests.support.web import WebServer

@@ -32,7 +32,8 @@ from frazil.model.manifest_config import (
     ManifestSplitDimCondition,
     ManifestSplittingConfig,
 )
-from frazil.model.values import RepoStatus, SpecVersion, UpdateType
+from frazil.model.updates import UpdateType
+from frazil.model.values import RepoStatus, SpecVersion
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage

@@ -11,6 +11,7 @@ from frazil.texts import (
     Compressor,
     age,
     as_text,
+    byte_count,
     chunk_lengths,
     compressor,
     lengths,
@@ -82,3 +83,13 @@ def test_values_are_written_as_they_are_read() -> None:
     assert settings(as_text({"time": 24, "la t": 3})) == {"time": "24", "la t": "3"}
     assert names(as_text(["a", "b c", "d,e"])) == ("a", "b c", "d,e")
     assert size("64 MiB") == 64 << 20
+
+
+def test_a_letter_is_a_power_of_1024_and_MB_one_of_1000() -> None:
+    for text in ("64m", "64M", "64 MiB", "64mib", "64Mi"):
+        assert byte_count(text) == size(text) == 64 << 20
+    assert byte_count("64 MB") == size("64mb") == 64_000_000
+    assert (byte_count("1.5k"), byte_count("3 B"), byte_count("0")) == (1536, 3, 0)
+    for text in ("0", "-1", "MB", "1 XB"):
+        with pytest.raises(ValueError, match="a positive number of bytes"):
+            size(text)

@@ -23,9 +23,13 @@ def test_a_warning_is_told_once_for_each_matter(caplog: pytest.LogCaptureFixture
     ]
 
 
-def test_a_stored_container_is_told_to_be_ignored_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stored_container_is_told_to_be_ignored_once_for_each_repository(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     prefix = f"odd{uuid.uuid4().hex}:///"
     stored = {"virtual_chunk_containers": {prefix: {"url_prefix": prefix, "store": "in_memory"}}}
     for _ in range(4):
-        config_from_map(stored)
-    assert len([r for r in caplog.records if "ignoring a stored" in r.getMessage()]) == 1
+        for place in ("memory://a", "memory://b", ""):
+            config_from_map(stored, repository=place)
+    told = [r.getMessage() for r in caplog.records if "ignoring a stored" in r.getMessage()]
+    assert ["memory://a" in each for each in told] == [True, False]

@@ -357,7 +357,7 @@ def _event(update: Update) -> str:
 def _update(update: Update) -> Described:
     details = {
         each.name: _plain(getattr(update.kind, each.name))
-        for each in dataclasses.fields(update.kind)  # type: ignore[arg-type]
+        for each in dataclasses.fields(update.kind)
     }
     return {
         "type": _event(update),

@@ -43,9 +43,7 @@ from frazil.errors import (
 from frazil.formats.generation import V2
 from frazil.formats.repo_info import decode_repo_info, encode_repo_info, write_repo_info
 from frazil.ids import SnapshotId
-from frazil.model import history
 from frazil.model.config import RepositoryConfig
-from frazil.model.flags import CREATE_TAG, DELETE_TAG, FLAGS, MOVE_NODE, is_enabled
 from frazil.model.history import (
     JSON,
     Metadata,
@@ -58,9 +56,11 @@ from frazil.model.history import (
     UpdateEntry,
     UpdateKind,
     UpdateLog,
+    UpdateType,
+    with_update,
 )
-from frazil.model.repo_rules import with_update
 from frazil.model.snapshots import HistoryPage
+from frazil.model.updates import CREATE_TAG, DELETE_TAG, FLAGS, MOVE_NODE, is_enabled
 from frazil.model.values import SnapshotInfo, snapshot_infos
 from frazil.storage.assets import file_attributes
 from frazil.storage.base import Fetched, LostRace, Storage, Unchanged, Version, Written
@@ -298,9 +298,9 @@ class RepoObjectRefs(RefStore):
             if tip != publication.base:
                 raise moved(publication.base, tip, branch)
             _require(info, publication.requires)
-            kind: UpdateKind = history.NewCommit(branch, entry.id)
+            kind: UpdateKind = UpdateType.NewCommit(branch, entry.id)
             if publication.amends:
-                kind = history.CommitAmended(branch, tip, entry.id)
+                kind = UpdateType.CommitAmended(branch, tip, entry.id)
             branches = {**info.branches, branch: entry.id}
             return Edit(kind, {"snapshots": _added(info, entry), "branches": branches})
 
@@ -315,7 +315,9 @@ class RepoObjectRefs(RefStore):
             if entry.id in info.snapshots:
                 return None
             _require(info, requires)
-            return Edit(history.NewDetachedSnapshot(entry.id), {"snapshots": _added(info, entry)})
+            return Edit(
+                UpdateType.NewDetachedSnapshot(entry.id), {"snapshots": _added(info, entry)}
+            )
 
         self.edit(change)
 
@@ -326,7 +328,10 @@ class RepoObjectRefs(RefStore):
                     f"branch {name!r} already exists", kind=ErrorKind.BRANCH_ALREADY_EXISTS
                 )
             _entry(info, target)
-            return Edit(history.BranchCreated(name), {"branches": {**info.branches, name: target}})
+            return Edit(
+                UpdateType.BranchCreated(name),
+                {"branches": {**info.branches, name: target}},
+            )
 
         self.edit(change)
 
@@ -344,7 +349,8 @@ class RepoObjectRefs(RefStore):
             if expected is not None and tip != expected:
                 raise elsewhere(name, expected, tip)
             return Edit(
-                history.BranchReset(name, tip), {"branches": {**info.branches, name: target}}
+                UpdateType.BranchReset(name, tip),
+                {"branches": {**info.branches, name: target}},
             )
 
         self.edit(change)
@@ -357,7 +363,7 @@ class RepoObjectRefs(RefStore):
             if expected is not None and tip != expected:
                 raise moved(expected, tip, name)
             rest = {other: id_ for other, id_ in info.branches.items() if other != name}
-            return Edit(history.BranchDeleted(name, tip), {"branches": rest})
+            return Edit(UpdateType.BranchDeleted(name, tip), {"branches": rest})
 
         self.edit(change)
 
@@ -374,7 +380,7 @@ class RepoObjectRefs(RefStore):
                     f"tag {name!r} already exists", kind=ErrorKind.TAG_ALREADY_EXISTS
                 )
             _entry(info, target)
-            return Edit(history.TagCreated(name), {"tags": {**info.tags, name: target}})
+            return Edit(UpdateType.TagCreated(name), {"tags": {**info.tags, name: target}})
 
         self.edit(change)
 
@@ -386,14 +392,14 @@ class RepoObjectRefs(RefStore):
                 raise no_ref("tag", name)
             rest = {other: id_ for other, id_ in info.tags.items() if other != name}
             return Edit(
-                history.TagDeleted(name, target),
+                UpdateType.TagDeleted(name, target),
                 {"tags": rest, "deleted_tags": info.deleted_tags | {name}},
             )
 
         self.edit(change)
 
     def edit_config(self, change: Callable[[JSON | None], JSON]) -> None:
-        self.edit(lambda info: Edit(history.ConfigChanged(), {"config": change(info.config)}))
+        self.edit(lambda info: Edit(UpdateType.ConfigChanged(), {"config": change(info.config)}))
 
     # --- abilities of the repo object ---
 
@@ -402,7 +408,8 @@ class RepoObjectRefs(RefStore):
 
     def set_status(self, status: Status) -> None:
         self.edit(
-            lambda _: Edit(history.RepoStatusChanged(status), {"status": status}), any_status=True
+            lambda _: Edit(UpdateType.RepoStatusChanged(status), {"status": status}),
+            any_status=True,
         )
 
     def metadata(self) -> Metadata:
@@ -414,7 +421,7 @@ class RepoObjectRefs(RefStore):
         def change(info: RepoInfo) -> Edit:
             nonlocal result
             result = {**info.metadata, **metadata} if merge else dict(metadata)
-            return Edit(history.MetadataChanged(), {"metadata": result})
+            return Edit(UpdateType.MetadataChanged(), {"metadata": result})
 
         self.edit(change)
         return result
@@ -432,7 +439,7 @@ class RepoObjectRefs(RefStore):
             elif value is False:
                 disabled |= {flag}
             return Edit(
-                history.FeatureFlagChanged(flag, value),
+                UpdateType.FeatureFlagChanged(flag, value),
                 {"enabled_feature_flags": enabled, "disabled_feature_flags": disabled},
             )
 
@@ -531,6 +538,6 @@ def first_repo_info(entry: SnapshotEntry, table: SnapshotTable, config: JSON | N
         snapshots=table,
         status=Status(RepoAvailability.online, now),
         metadata={},
-        latest_updates=UpdateLog.of([UpdateEntry(history.RepoInitialized(), now)]),
+        latest_updates=UpdateLog.of([UpdateEntry(UpdateType.RepoInitialized(), now)]),
         config=config,
     )

@@ -144,13 +144,17 @@ def _encode_store(store: object) -> object:
 # --- in ---
 
 
-def config_from_map(data: Mapping[str, JSON] | None, *, key: str = "config") -> RepositoryConfig:
+def config_from_map(
+    data: Mapping[str, JSON] | None, *, key: str = "config", repository: str = ""
+) -> RepositoryConfig:
     """Read a plain map.
+
+    Containers that cannot be used are left out, with a warning for whoever names the repository.
 
     Raises:
         FormatError: a value of the wrong type or outside its range; `where` names it.
     """
-    return _record(RepositoryConfig, {} if data is None else data, _Place(key, ""))
+    return _record(RepositoryConfig, {} if data is None else data, _Place(key, "", repository))
 
 
 def config_from_yaml(data: bytes, *, key: str = "config.yaml") -> RepositoryConfig:
@@ -166,14 +170,14 @@ def config_map_from_yaml(data: bytes, *, key: str = "config.yaml") -> dict[str, 
 class _Place:
     """Where we are in a file, for messages."""
 
-    def __init__(self, key: str, path: str, depth: int = 0) -> None:
-        self.key, self.path, self.depth = key, path, depth
+    def __init__(self, key: str, path: str, repository: str, depth: int = 0) -> None:
+        self.key, self.path, self.repository, self.depth = key, path, repository, depth
 
     def below(self, step: object) -> _Place:
         path = f"{self.path}.{step}" if self.path else str(step)
         if self.depth >= _MAX_DEPTH:
             raise self.damage("nested too deeply")
-        return _Place(self.key, path, self.depth + 1)
+        return _Place(self.key, path, self.repository, self.depth + 1)
 
     def damage(self, problem: str) -> FormatError:
         return FormatError(
@@ -311,9 +315,10 @@ def _containers(raw: JSON, place: _Place) -> dict[str, VirtualChunkContainer]:
         try:
             container.check()
         except InvalidInputError as error:
-            warn_once(
-                log, (prefix, str(error)), "ignoring a stored virtual chunk container: %s", error
-            )
+            if place.repository:  # named where it is opened, so that it is told once for each
+                told = "ignoring a stored virtual chunk container of %s: %s"
+                about = (place.repository, prefix, str(error))
+                warn_once(log, about, told, place.repository, error)
             continue
         made[prefix] = container
     return made

@@ -22,7 +22,6 @@ from frazil.fsck.rebuilding_refs import choose_tip
 from frazil.fsck.repo_rules import read_repo
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.listing import ID_NAME
-from frazil.model import history
 from frazil.model.history import (
     Micros,
     RepoInfo,
@@ -30,6 +29,7 @@ from frazil.model.history import (
     UpdateEntry,
     UpdateKind,
     UpdateLog,
+    UpdateType,
 )
 from frazil.storage.assets import SNAPSHOTS
 from frazil.storage.base import Storage
@@ -164,7 +164,7 @@ def _first(loose: Sequence[Snapshot]) -> Snapshot | None:
 
 
 def _begun(first: Snapshot) -> UpdateEntry:
-    return UpdateEntry(history.RepoInitialized(), first.flushed_at)
+    return UpdateEntry(UpdateType.RepoInitialized(), first.flushed_at)
 
 
 # --- where it belongs ---
@@ -316,15 +316,15 @@ def _with_growth(
     for one, branch in sorted(growth.attached, key=lambda item: loose[item[0]].flushed_at):
         time = loose[one].flushed_at
         if branch in growth.created:
-            add(history.NewDetachedSnapshot(one), time)
+            add(UpdateType.NewDetachedSnapshot(one), time)
         else:
-            add(history.NewCommit(branch, one), time)
+            add(UpdateType.NewCommit(branch, one), time)
     told = {branch for _, branch in growth.attached}
     for name, tip in growth.branches.items():
         if name in growth.created:
-            add(history.BranchCreated(name), last)
+            add(UpdateType.BranchCreated(name), last)
         elif name not in told and base.branches[name] != tip:
-            add(history.BranchReset(name, base.branches[name]), last)
+            add(UpdateType.BranchReset(name, base.branches[name]), last)
     return replace(
         base,
         snapshots=base.snapshots.with_entries(entries),

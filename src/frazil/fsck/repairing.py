@@ -47,8 +47,7 @@ from frazil.fsck.state import State
 from frazil.ids import ObjectId, SnapshotId
 from frazil.maintenance.access import require_writable
 from frazil.maintenance.file_history import read_file_history
-from frazil.model import history
-from frazil.model.history import RepoInfo
+from frazil.model.history import RepoInfo, UpdateType
 from frazil.storage.assets import file_attributes, log_key, snapshot_key
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged, require_deleted
 from frazil.transaction.context import Context
@@ -208,7 +207,7 @@ class _Repair:
             return
         refs = self.context.refs
         if isinstance(refs, RepoObjectRefs):
-            refs.edit(lambda _: Edit(history.ConfigChanged(), {"config": fix.config}))
+            refs.edit(lambda _: Edit(UpdateType.ConfigChanged(), {"config": fix.config}))
             return
         found = self.storage.fetch(CONFIG_KEY)
         assert not isinstance(found, Unchanged)
@@ -313,11 +312,11 @@ def _tidied(info: RepoInfo) -> Edit:
         "branches": with_main(info),
         "disabled_feature_flags": off - on if on is not None and off is not None else off,
     }
-    return Edit(history.MetadataChanged(), fields)
+    return Edit(UpdateType.MetadataChanged(), fields)
 
 
 def _cut(info: RepoInfo, gone: set[SnapshotId]) -> Edit | None:
     here = {one for one in gone if one in info.snapshots}
     if not here:
         return None
-    return Edit(history.GCRan(), {"snapshots": without(info.snapshots, here)})
+    return Edit(UpdateType.GCRan(), {"snapshots": without(info.snapshots, here)})

@@ -18,8 +18,8 @@ from frazil.formats.repo_info import SPECS, decode_repo_info
 from frazil.fsck.files import ascends, metadata_order, open_root
 from frazil.fsck.findings import Code, Finding
 from frazil.ids import SnapshotId
-from frazil.model.flags import FLAGS
 from frazil.model.history import JSON, RepoAvailability, RepoInfo, UnknownUpdate
+from frazil.model.updates import FLAGS
 from frazil.storage.base import Storage
 
 RESERVED_FLAGS: Final = (1, 2)

@@ -56,7 +56,8 @@ _MADE: Final = {
         ),
     },
     "ops": {
-        "frazil.model.values": "GCSummary Update UpdateType",
+        "frazil.model.updates": "UpdateType",
+        "frazil.model.values": "GCSummary Update",
     },
     "snapshots": {
         "frazil.model.graph": "AncestryGraph",

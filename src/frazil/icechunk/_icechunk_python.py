@@ -5,9 +5,7 @@ from __future__ import annotations
 from frazil.async_twins import AsyncItems as AsyncCloseableIterator
 from frazil.errors import ConflictError, ErrorKind, IcechunkError, RebaseFailedError
 from frazil.icechunk.functions import __version__, spec_version, user_agent
-from frazil.icechunk.functions import (
-    upgrade_icechunk_repository as _upgrade_icechunk_repository,
-)
+from frazil.icechunk.functions import upgrade_icechunk_repository as _upgrade_icechunk_repository
 from frazil.icechunk.repository import Repository as PyRepository
 from frazil.icechunk.session import Session as PySession
 from frazil.icechunk.storage import Storage
@@ -16,7 +14,7 @@ from frazil.model.config import RepoUpdateRetryConfig
 from frazil.model.graph import AncestryGraph
 from frazil.model.values import ChunkStorageStats, Diff, GCSummary, SnapshotInfo, Update
 from frazil.storage.base import Listed as StorageObjectInfo
-from frazil.storage.latency import LatencyStorage
+from frazil.storage.wrapped import LatencyStorage
 
 __all__ = [
     "AncestryGraph",

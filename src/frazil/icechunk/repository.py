@@ -8,22 +8,14 @@ from typing import ClassVar
 
 from frazil.icechunk.session import Session
 from frazil.model.config import Attribution, RepositoryConfig
-from frazil.model.history import (
-    RepoAvailability,
-)
-from frazil.model.values import (
-    RepoStatus,
-)
+from frazil.model.history import RepoAvailability
+from frazil.model.values import RepoStatus
 from frazil.naming import OFFICIAL
 from frazil.repository import Repository as Ours
 from frazil.storage.base import Storage
 from frazil.transaction.context import Context
 
-__all__ = [
-    "RepoAvailability",
-    "RepoStatus",
-    "Repository",
-]
+__all__ = ["RepoAvailability", "RepoStatus", "Repository"]
 
 
 class Repository(Ours):

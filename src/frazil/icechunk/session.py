@@ -5,16 +5,10 @@ from __future__ import annotations
 from frazil import session as ours
 from frazil.icechunk.store import IcechunkStore
 from frazil.ids import SnapshotId
-from frazil.model.values import (
-    SessionMode,
-)
+from frazil.model.values import SessionMode
 from frazil.naming import OFFICIAL
 
-__all__ = [
-    "ForkSession",
-    "Session",
-    "SessionMode",
-]
+__all__ = ["ForkSession", "Session", "SessionMode"]
 
 
 class Session(ours.Session):

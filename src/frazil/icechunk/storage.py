@@ -8,9 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ParamSpec
 
-from frazil.model.chunks import (
-    ChunkType,
-)
+from frazil.model.chunks import ChunkType
 from frazil.model.config import (
     AnyObjectStoreConfig,
     ChecksumAlgorithm,

@@ -11,9 +11,7 @@ from frazil.store import FrazilStore
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.keyspace import KeySpace, Last, Span
 
-__all__ = [
-    "IcechunkStore",
-]
+__all__ = ["IcechunkStore"]
 
 
 class OfficialKeys(KeySpace):
@@ -47,7 +45,6 @@ class IcechunkStore(FrazilStore):
     delete_sync = None  # type: ignore[assignment]
 
     def shown_fields(self) -> Iterable[Field]:
-        """What `repr` shows."""
         yield Field("read_only", self._session.read_only)
         yield Field("snapshot_id", Literal(self._session.snapshot_id))
         yield Field("branch", Literal(str(self._session.branch)))

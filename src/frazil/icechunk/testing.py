@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from frazil.storage.latency import LatencyStorage
+from frazil.storage.wrapped import LatencyStorage
 
 __all__ = ["LatencyStorage"]

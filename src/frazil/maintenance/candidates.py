@@ -26,7 +26,7 @@ from frazil.maintenance.id_sets import U8, RowSet, id_rows
 from frazil.maintenance.lineage import ids_where, pruned_logs, reachable
 from frazil.maintenance.listing import Objects, list_candidates, list_older, measured
 from frazil.maintenance.walk import WalkLimits, manifests_of
-from frazil.model.history import ExpirationRan, ManifestFile, RepoInfo
+from frazil.model.history import ManifestFile, RepoInfo, UpdateType
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage, fan_out
 from frazil.transaction.context import Context
@@ -172,7 +172,7 @@ def _expired(
     names = [
         log[at + 1].backup_path if at + 1 < len(log) else info.repo_before_updates
         for at in range(len(log))
-        if isinstance(log[at].kind, ExpirationRan)
+        if isinstance(log[at].kind, UpdateType.ExpirationRan)
     ]
     for name in filter(None, names):
         blob = storage.get(OVERWRITTEN + name)

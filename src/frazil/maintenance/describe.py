@@ -20,6 +20,7 @@ from frazil.model import history
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.history import Micros, RepoInfo, Snapshot, Status, TransactionLog, to_datetime
 from frazil.model.nodes import ArrayNode, Node
+from frazil.model.values import AVAILABILITY_WORDS
 
 Described: TypeAlias = dict[str, Any]
 
@@ -31,12 +32,7 @@ FILE_TYPES: Final = {
     FileKind.CHUNK: "chunk",
     FileKind.REPO_INFO: "repo-info",
 }
-AVAILABILITY: Final = {
-    history.RepoAvailability.online: "Online",
-    history.RepoAvailability.read_only: "ReadOnly",
-    history.RepoAvailability.offline: "Offline",
-}
-NOT_SUFFIXED: Final = (history.FeatureFlagChanged, history.UnknownUpdate)
+NOT_SUFFIXED: Final = (history.UpdateType.FeatureFlagChanged, history.UnknownUpdate)
 """Updates whose type is not named with `Update` at its end."""
 
 
@@ -231,7 +227,7 @@ def _entry(entry: history.SnapshotEntry) -> Described:
 
 def _status(status: Status) -> Described:
     return {
-        "availability": AVAILABILITY[status.availability],
+        "availability": AVAILABILITY_WORDS[status.availability],
         "set_at": moment(status.set_at),
         "limited_availability_reason": status.reason,
     }

@@ -17,7 +17,7 @@ from frazil.ids import SnapshotId
 from frazil.maintenance.access import require_writable
 from frazil.maintenance.expire_files import expire_by_files, plan_by_files
 from frazil.maintenance.lineage import Mask, carried_marks, cut, ids_where, rows_of
-from frazil.model.history import ExpirationRan, Micros, RepoInfo, to_micros
+from frazil.model.history import Micros, RepoInfo, UpdateType, to_micros
 from frazil.model.snapshots import NO_PARENT
 from frazil.transaction.context import Context
 
@@ -130,7 +130,7 @@ def plan_expiration(info: RepoInfo, cutoff: Micros, *, branches: bool, tags: boo
     if tags:
         fields["tags"] = _without(info.tags, lost_tags)
         fields["deleted_tags"] = info.deleted_tags | set(lost_tags)
-    edit = Edit(ExpirationRan(), fields)
+    edit = Edit(UpdateType.ExpirationRan(), fields)
     return Expiration(ids_where(table, gone), lost_branches, lost_tags, edit)
 
 

@@ -21,7 +21,7 @@ from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.lineage import cut, ids_where, pruned_logs, reachable, rows_of, table_ids
 from frazil.maintenance.listing import Objects
 from frazil.maintenance.walk import WalkLimits, manifests_of, native_chunks
-from frazil.model.history import GCRan, ManifestFile, RepoInfo, SnapshotTable
+from frazil.model.history import ManifestFile, RepoInfo, SnapshotTable, UpdateType
 from frazil.model.values import GCSummary
 from frazil.storage.base import Listed, Storage
 from frazil.transaction.context import Context
@@ -194,7 +194,7 @@ def _drop(refs: RepoObjectRefs, plan: Plan) -> bool:
         if not is_done:
             return None
         gone = rows_of(info.snapshots, plan.dropped)
-        return Edit(GCRan(), {"snapshots": cut(info.snapshots, gone, to_root=False)})
+        return Edit(UpdateType.GCRan(), {"snapshots": cut(info.snapshots, gone, to_root=False)})
 
     refs.edit(change)
     return is_done

@@ -11,8 +11,7 @@ from typing import Final
 
 from frazil.commit.base import MAIN
 from frazil.ids import SnapshotId
-from frazil.model import history
-from frazil.model.history import Micros, SnapshotEntry, UpdateEntry, UpdateKind
+from frazil.model.history import Micros, SnapshotEntry, UpdateEntry, UpdateKind, UpdateType
 
 STEP: Final = 1000
 """Microseconds between a commit and the refs that were made for it."""
@@ -50,23 +49,23 @@ def synthetic_log(old: OldHistory) -> list[UpdateEntry]:
 
 
 def _events(old: OldHistory) -> Iterator[tuple[Micros, UpdateKind]]:
-    yield old.root_time, history.RepoInitialized()
+    yield old.root_time, UpdateType.RepoInitialized()
     told = {entry.id for entry in old.main}
     yield from _commits(MAIN, old.main[:-1])
     for name, lineage in old.branches.items():
-        yield lineage[0].flushed_at + STEP, history.BranchCreated(name)
+        yield lineage[0].flushed_at + STEP, UpdateType.BranchCreated(name)
         yield from _commits(name, [entry for entry in lineage if entry.id not in told])
         told.update(entry.id for entry in lineage)
     for name, target in old.tags.items():
-        yield _time(old, target) + STEP, history.TagCreated(name)
+        yield _time(old, target) + STEP, UpdateType.TagCreated(name)
     for name, target in old.deleted_tags.items():
-        yield _time(old, target) + STEP, history.TagCreated(name)
-        yield _time(old, target) + 2 * STEP, history.TagDeleted(name, target)
+        yield _time(old, target) + STEP, UpdateType.TagCreated(name)
+        yield _time(old, target) + 2 * STEP, UpdateType.TagDeleted(name, target)
 
 
 def _commits(branch: str, lineage: Sequence[SnapshotEntry]) -> Iterable[tuple[Micros, UpdateKind]]:
     for entry in reversed(lineage):
-        yield entry.flushed_at, history.NewCommit(branch, entry.id)
+        yield entry.flushed_at, UpdateType.NewCommit(branch, entry.id)
 
 
 def _time(old: OldHistory, snapshot_id: SnapshotId) -> Micros:

@@ -38,11 +38,11 @@ from frazil.model.history import (
     JSON,
     RepoAvailability,
     RepoInfo,
-    RepoMigrated,
     SnapshotEntry,
     Status,
     UpdateEntry,
     UpdateLog,
+    UpdateType,
 )
 from frazil.storage.assets import file_attributes, snapshot_key
 from frazil.storage.base import Fetched, LostRace, Storage, Written
@@ -160,7 +160,7 @@ def migrated(
     )
     updates = synthetic_log(past)
     now = later_than(updates[-1].updated_at)
-    updates.append(UpdateEntry(RepoMigrated(V1.spec, V2.spec), now))
+    updates.append(UpdateEntry(UpdateType.RepoMigrated(V1.spec, V2.spec), now))
     return RepoInfo(
         spec_version=V2.spec,
         tags=old.tags,

@@ -342,7 +342,6 @@ class Attribution(HasRepr):
         ]
 
     def shown_fields(self) -> Iterable[Field]:
-        """The labels."""
         return [Field(name, label) for name, label in self._labels()]
 
 
@@ -362,7 +361,6 @@ class FeatureFlag(HasRepr):
         return self.default_enabled if self.setting is None else self.setting
 
     def shown_fields(self) -> Iterable[Field]:
-        """All there is to know."""
         yield Field("id", self.id)
         yield Field("name", Literal(self.name))
         for name in ("default_enabled", "setting", "enabled"):

@@ -7,78 +7,50 @@ offers them too, because together they are the history.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.errors import ErrorKind, FormatError
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.model.nodes import Node
 from frazil.model.oplog import UpdateLog
 from frazil.model.plain import JSON, MAX_MICROS, Metadata, Micros, to_datetime, to_micros
 from frazil.model.snapshots import SnapshotEntry, SnapshotTable
 from frazil.model.updates import (
-    BranchCreated,
-    BranchDeleted,
-    BranchReset,
-    CommitAmended,
-    ConfigChanged,
-    ExpirationRan,
-    FeatureFlagChanged,
-    GCRan,
-    MetadataChanged,
-    NewCommit,
-    NewDetachedSnapshot,
     RepoAvailability,
-    RepoInitialized,
-    RepoMigrated,
-    RepoStatusChanged,
     Status,
-    TagCreated,
-    TagDeleted,
     UnknownUpdate,
     UpdateEntry,
     UpdateKind,
+    UpdateType,
 )
 
 __all__ = [
     "JSON",
     "MAX_MICROS",
     "NODE_FIELDS",
-    "BranchCreated",
-    "BranchDeleted",
-    "BranchReset",
-    "CommitAmended",
-    "ConfigChanged",
-    "ExpirationRan",
-    "FeatureFlagChanged",
-    "GCRan",
     "ManifestFile",
     "Metadata",
-    "MetadataChanged",
     "Micros",
     "Move",
-    "NewCommit",
-    "NewDetachedSnapshot",
     "RepoAvailability",
     "RepoInfo",
-    "RepoInitialized",
-    "RepoMigrated",
-    "RepoStatusChanged",
     "Snapshot",
     "SnapshotEntry",
     "SnapshotTable",
     "Status",
-    "TagCreated",
-    "TagDeleted",
     "TransactionLog",
     "UnknownUpdate",
     "UpdateEntry",
     "UpdateKind",
     "UpdateLog",
+    "UpdateType",
     "to_datetime",
     "to_micros",
+    "with_update",
 ]
 
 
@@ -166,3 +138,33 @@ class RepoInfo:
     """the stored configuration as a plain map, or None"""
     enabled_feature_flags: frozenset[int] | None = None
     disabled_feature_flags: frozenset[int] | None = None
+
+
+def with_update(
+    info: RepoInfo,
+    kind: UpdateKind,
+    now_micros: Micros,
+    backup_name: str,
+    limit: int,
+    **changes: Any,  # noqa: ANN401  # fields of RepoInfo
+) -> RepoInfo:
+    """The repo object after a change.
+
+    `backup_name` is the copy of the object as it was, which from now on holds the lines beyond
+    `limit`.
+
+    Raises:
+        FormatError: the time is not later than that of the last change.
+    """
+    log = UpdateLog.of(info.latest_updates)
+    if len(log) and now_micros <= int(log.columns.rows["updated_at"][0]):
+        raise FormatError(
+            "the clock says it is not later than the last change of the repository",
+            kind=ErrorKind.SNAPSHOT_TIMESTAMP,
+            now=now_micros,
+        )
+    log, dropped = log.with_newest(
+        UpdateEntry(kind, now_micros), backup_path=backup_name, limit=limit
+    )
+    before = info.repo_before_updates if dropped is None else dropped
+    return replace(info, **changes, latest_updates=log, repo_before_updates=before)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.model.display import quoted
+from frazil.model.display import quoted, source
 from frazil.model.settings import (
     U32,
     Settings,
@@ -188,14 +188,17 @@ class ManifestPreloadCondition(_Condition):
         return above and (self.to_refs is None or num_refs < self.to_refs)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class _DimCondition:
     """Base of the tests on one axis."""
-
-    __slots__ = ()
 
     def matches(self, axis: int, name: str | None) -> bool:
         """Tell whether the axis with this number and name is meant."""
         return True
+
+    def __repr__(self) -> str:
+        operands = ", ".join(source(getattr(self, each.name)) for each in fields(self))
+        return dotted(f"config.ManifestSplitDimCondition.{type(self).__name__}({operands})")
 
 
 class ManifestSplitDimCondition(ABC):  # noqa: B024  (a namespace; the variants are virtual subclasses)
@@ -205,47 +208,33 @@ class ManifestSplitDimCondition(ABC):  # noqa: B024  (a namespace; the variants 
         """Refuse: only the variants can be made."""
         raise TypeError("use one of the variants, such as ManifestSplitDimCondition.Axis(0)")
 
-    @dataclass(frozen=True, slots=True)
+    @dataclass(frozen=True, slots=True, repr=False)
     class Axis(_DimCondition):
         """The axis with this number."""
 
         axis: int
 
         def __post_init__(self) -> None:
-            """Check the number."""
             u64(self.axis)
 
         def matches(self, axis: int, name: str | None) -> bool:
-            """Tell whether the numbers agree."""
             return axis == self.axis
 
-        def __repr__(self) -> str:
-            return dotted(f"config.ManifestSplitDimCondition.Axis({self.axis})")
-
-    @dataclass(frozen=True, slots=True)
+    @dataclass(frozen=True, slots=True, repr=False)
     class DimensionName(_DimCondition):
         """Axes whose dimension name contains a match."""
 
         regex: str
 
         def __post_init__(self) -> None:
-            """Check the type."""
             string(self.regex)
 
         def matches(self, axis: int, name: str | None) -> bool:
-            """Tell whether the axis has a name that matches."""
             return name is not None and regex_matches(self.regex, name)
 
-        def __repr__(self) -> str:
-            name = dotted("config.ManifestSplitDimCondition.DimensionName")
-            return f"{name}({quoted(self.regex)})"
-
-    @dataclass(frozen=True, slots=True)
+    @dataclass(frozen=True, slots=True, repr=False)
     class Any(_DimCondition):
         """Every axis."""
-
-        def __repr__(self) -> str:
-            return dotted("config.ManifestSplitDimCondition.Any()")
 
 
 ManifestSplitDimCondition.register(_DimCondition)

@@ -16,10 +16,9 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.ids import SnapshotId
-from frazil.model import updates
 from frazil.model.framed import NOWHERE, TEXT_END, Written, append_frames, with_row
 from frazil.model.plain import MAX_MICROS
-from frazil.model.updates import FeatureFlagChanged, Status, UnknownUpdate, UpdateEntry, UpdateKind
+from frazil.model.updates import Status, UnknownUpdate, UpdateEntry, UpdateKind, UpdateType
 
 Rows: TypeAlias = npt.NDArray[np.void]
 
@@ -59,22 +58,24 @@ _SECOND: Final = ("second", "id")
 SHAPES: Final = dict(
     enumerate(
         (
-            UpdateShape(updates.RepoInitialized),
-            UpdateShape(updates.RepoMigrated, (("number", "u1"), ("high", "u1"))),
-            UpdateShape(updates.ConfigChanged),
-            UpdateShape(updates.MetadataChanged),
-            UpdateShape(updates.TagCreated, (_NAME,)),
-            UpdateShape(updates.TagDeleted, (_NAME, _FIRST)),
-            UpdateShape(updates.BranchCreated, (_NAME,)),
-            UpdateShape(updates.BranchDeleted, (_NAME, _FIRST)),
-            UpdateShape(updates.BranchReset, (_NAME, _FIRST)),
-            UpdateShape(updates.NewCommit, (_NAME, _FIRST)),
-            UpdateShape(updates.CommitAmended, (_NAME, _FIRST, _SECOND)),
-            UpdateShape(updates.NewDetachedSnapshot, (_FIRST,)),
-            UpdateShape(updates.GCRan),
-            UpdateShape(updates.ExpirationRan),
-            UpdateShape(FeatureFlagChanged, (("number", "<u2"), ("high", "u1"), ("low", "u1"))),
-            UpdateShape(updates.RepoStatusChanged, (("status", "status"),)),
+            UpdateShape(UpdateType.RepoInitialized),
+            UpdateShape(UpdateType.RepoMigrated, (("number", "u1"), ("high", "u1"))),
+            UpdateShape(UpdateType.ConfigChanged),
+            UpdateShape(UpdateType.MetadataChanged),
+            UpdateShape(UpdateType.TagCreated, (_NAME,)),
+            UpdateShape(UpdateType.TagDeleted, (_NAME, _FIRST)),
+            UpdateShape(UpdateType.BranchCreated, (_NAME,)),
+            UpdateShape(UpdateType.BranchDeleted, (_NAME, _FIRST)),
+            UpdateShape(UpdateType.BranchReset, (_NAME, _FIRST)),
+            UpdateShape(UpdateType.NewCommit, (_NAME, _FIRST)),
+            UpdateShape(UpdateType.CommitAmended, (_NAME, _FIRST, _SECOND)),
+            UpdateShape(UpdateType.NewDetachedSnapshot, (_FIRST,)),
+            UpdateShape(UpdateType.GCRan),
+            UpdateShape(UpdateType.ExpirationRan),
+            UpdateShape(
+                UpdateType.FeatureFlagChanged, (("number", "<u2"), ("high", "u1"), ("low", "u1"))
+            ),
+            UpdateShape(UpdateType.RepoStatusChanged, (("status", "status"),)),
         ),
         start=1,
     )
@@ -231,9 +232,9 @@ def _kind(columns: UpdateColumns, line: Line) -> UpdateKind:
             values.append(columns.statuses[line.status])
         else:
             values.append(getattr(line, column))
-    if shape.record is FeatureFlagChanged:
+    if shape.record is UpdateType.FeatureFlagChanged:
         flag, value, is_set = values
-        return FeatureFlagChanged(flag, bool(value) if is_set else None)
+        return UpdateType.FeatureFlagChanged(flag, bool(value) if is_set else None)
     kind: UpdateKind = shape.record(*values)
     return kind
 
@@ -280,6 +281,6 @@ def _tag(kind: UpdateKind) -> int:
 def _cells(kind: UpdateKind) -> Iterator[tuple[tuple[str, str], Any]]:
     """Column and form of each field of a record, with its value."""
     values = [getattr(kind, item.name) for item in fields(kind)]
-    if isinstance(kind, FeatureFlagChanged):
+    if isinstance(kind, UpdateType.FeatureFlagChanged):
         values = [kind.id, bool(kind.new_value), kind.new_value is not None]
     return zip(SHAPES[_tag(kind)].cells, values, strict=True)

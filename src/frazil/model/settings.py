@@ -162,7 +162,6 @@ class Settings(HasRepr):
         return made
 
     def shown_fields(self) -> Iterable[Field]:
-        """All settings with their defaults."""
         names = self.shown_order or [f.name for f in _fields(type(self)).values() if f.init]
         for name in names:
             mine = getattr(self, name)

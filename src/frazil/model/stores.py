@@ -176,14 +176,12 @@ class ObjectStoreConfig(ABC):  # noqa: B024  (a namespace; the variants are virt
         path: str
 
         def __post_init__(self) -> None:
-            """Check the argument."""
             string(self.path)
 
         def _arguments(self) -> tuple[object, ...]:
             return (self.path,)
 
         def shown_fields(self) -> Iterable[Field]:
-            """The path."""
             yield Field("path", self.path)
 
     class S3Compatible(_S3Store):
@@ -230,9 +228,9 @@ AnyObjectStoreConfig: TypeAlias = (
     | ObjectStoreConfig.Http
 )
 
-_S3_LIKE: Final = (ObjectStoreConfig.S3, ObjectStoreConfig.S3Compatible, ObjectStoreConfig.Tigris)
+S3_LIKE: Final = (ObjectStoreConfig.S3, ObjectStoreConfig.S3Compatible, ObjectStoreConfig.Tigris)
 _SCHEMES: Final[Mapping[str, tuple[type, ...]]] = {
-    "s3": _S3_LIKE,
+    "s3": S3_LIKE,
     "tigris": (ObjectStoreConfig.Tigris,),
     "gcs": (ObjectStoreConfig.Gcs,),
     "gs": (ObjectStoreConfig.Gcs,),
@@ -299,7 +297,6 @@ class VirtualChunkSpec(MaskedRecord):
     last_updated_at_checksum: datetime | None = None
 
     def __post_init__(self) -> None:
-        """Check numbers that the format keeps unsigned."""
         for number in self.index:
             u32(number)
         u64(self.offset)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+from abc import ABC
+from collections.abc import Set
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
-from frazil.ids import SnapshotId
+from frazil.model.display import source
 from frazil.model.plain import Micros
 from frazil.model.settings import NamedInt
+from frazil.naming import dotted
 
 
 class RepoAvailability(NamedInt):
@@ -27,142 +31,133 @@ class Status:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RepoInitialized:
-    """The repository was created."""
+SnapId: TypeAlias = Any
+"""A `SnapshotId` in the log itself, text in what users get."""
+AnyStatus: TypeAlias = Any
+"""A `Status` in the log itself, a `RepoStatus` in what users get."""
 
 
-@dataclass(frozen=True, slots=True)
-class RepoMigrated:
-    """The repository changed its spec."""
+@dataclass(frozen=True, slots=True, repr=False)
+class UpdateKind:
+    """Base of the kinds of lines of the operations log."""
 
-    from_version: int
-    to_version: int
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigChanged:
-    """The stored configuration was replaced."""
+    def __repr__(self) -> str:
+        arguments = ", ".join(
+            f"{each.name}={source(getattr(self, each.name))}" for each in dataclasses.fields(self)
+        )
+        return dotted(f"ops.UpdateType.{type(self).__name__}({arguments})")
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataChanged:
-    """The repository attributes changed."""
+class UpdateType(ABC):  # noqa: B024  (a namespace; the variants are virtual subclasses)
+    """What an update did; one nested class for each kind."""
+
+    def __new__(cls) -> Self:
+        """Refuse: only the variants can be made."""
+        raise TypeError("use one of the variants, such as UpdateType.NewCommit")
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class RepoInitialized(UpdateKind):
+        """The repository was created."""
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class RepoMigrated(UpdateKind):
+        """The repository changed its spec."""
+
+        from_version: int
+        to_version: int
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class RepoStatusChanged(UpdateKind):
+        """The availability changed."""
+
+        status: AnyStatus
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class ConfigChanged(UpdateKind):
+        """The stored configuration was replaced."""
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class MetadataChanged(UpdateKind):
+        """The repository attributes changed."""
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class TagCreated(UpdateKind):
+        """A tag was made."""
+
+        name: str
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class TagDeleted(UpdateKind):
+        """A tag was deleted, for good."""
+
+        name: str
+        previous_snap_id: SnapId
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class BranchCreated(UpdateKind):
+        """A branch was made."""
+
+        name: str
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class BranchDeleted(UpdateKind):
+        """A branch was deleted."""
+
+        name: str
+        previous_snap_id: SnapId
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class BranchReset(UpdateKind):
+        """A branch was pointed to another snapshot."""
+
+        name: str
+        previous_snap_id: SnapId
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class NewCommit(UpdateKind):
+        """A commit moved a branch."""
+
+        branch: str
+        new_snap_id: SnapId
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class CommitAmended(UpdateKind):
+        """The tip of a branch was replaced."""
+
+        branch: str
+        previous_snap_id: SnapId
+        new_snap_id: SnapId
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class NewDetachedSnapshot(UpdateKind):
+        """A snapshot was written that no branch points to."""
+
+        new_snap_id: SnapId
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class GCRan(UpdateKind):
+        """Garbage was collected."""
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class ExpirationRan(UpdateKind):
+        """Old snapshots were released."""
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class FeatureFlagChanged(UpdateKind):
+        """A feature flag was set; None returns it to its default."""
+
+        id: int
+        new_value: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TagCreated:
-    """A tag was made."""
-
-    name: str
+UpdateType.register(UpdateKind)
 
 
-@dataclass(frozen=True, slots=True)
-class TagDeleted:
-    """A tag was deleted, for good."""
-
-    name: str
-    previous_snap_id: SnapshotId
-
-
-@dataclass(frozen=True, slots=True)
-class BranchCreated:
-    """A branch was made."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class BranchDeleted:
-    """A branch was deleted."""
-
-    name: str
-    previous_snap_id: SnapshotId
-
-
-@dataclass(frozen=True, slots=True)
-class BranchReset:
-    """A branch was pointed to another snapshot."""
-
-    name: str
-    previous_snap_id: SnapshotId
-
-
-@dataclass(frozen=True, slots=True)
-class NewCommit:
-    """A commit moved a branch."""
-
-    branch: str
-    new_snap_id: SnapshotId
-
-
-@dataclass(frozen=True, slots=True)
-class CommitAmended:
-    """The tip of a branch was replaced."""
-
-    branch: str
-    previous_snap_id: SnapshotId
-    new_snap_id: SnapshotId
-
-
-@dataclass(frozen=True, slots=True)
-class NewDetachedSnapshot:
-    """A snapshot was written that no branch points to."""
-
-    new_snap_id: SnapshotId
-
-
-@dataclass(frozen=True, slots=True)
-class GCRan:
-    """Garbage was collected."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExpirationRan:
-    """Old snapshots were released."""
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureFlagChanged:
-    """A feature flag was set; None returns it to its default."""
-
-    id: int
-    new_value: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class RepoStatusChanged:
-    """The availability changed."""
-
-    status: Status
-
-
-@dataclass(frozen=True, slots=True)
-class UnknownUpdate:
+@dataclass(frozen=True, slots=True, repr=False)
+class UnknownUpdate(UpdateKind):
     """Something a newer library did; it can be listed but not written again."""
 
     tag: int
-
-
-UpdateKind: TypeAlias = (
-    RepoInitialized
-    | RepoMigrated
-    | ConfigChanged
-    | MetadataChanged
-    | TagCreated
-    | TagDeleted
-    | BranchCreated
-    | BranchDeleted
-    | BranchReset
-    | NewCommit
-    | CommitAmended
-    | NewDetachedSnapshot
-    | GCRan
-    | ExpirationRan
-    | FeatureFlagChanged
-    | RepoStatusChanged
-    | UnknownUpdate
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,3 +167,18 @@ class UpdateEntry:
     kind: UpdateKind
     updated_at: Micros
     backup_path: str | None = None
+
+
+# --- feature flags of a v2 repository ---
+
+MOVE_NODE: Final = 3
+CREATE_TAG: Final = 4
+DELETE_TAG: Final = 5
+
+FLAGS: Final = {MOVE_NODE: "move_node", CREATE_TAG: "create_tag", DELETE_TAG: "delete_tag"}
+"""Known flags by id; all are on by default."""
+
+
+def is_enabled(flag: int, enabled: Set[int] | None, disabled: Set[int] | None) -> bool:
+    """Whether a flag is in force, given what was set on and off."""
+    return flag in (enabled or ()) or flag not in (disabled or ())

@@ -7,23 +7,22 @@ and the functions at the end translate.
 from __future__ import annotations
 
 import dataclasses
-from abc import ABC
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import repeat
-from typing import ClassVar, Final, Literal, Self, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from frazil.ids import ObjectId
 from frazil.masking import clean
 from frazil.model import history
-from frazil.model.display import Field, HasRepr, source
+from frazil.model.display import Field, HasRepr
 from frazil.model.display import Literal as Verbatim
 from frazil.model.history import JSON, RepoAvailability, to_datetime, to_micros
 from frazil.model.settings import NamedInt
 from frazil.model.snapshots import HistoryPage
-from frazil.naming import dotted
+from frazil.model.updates import UpdateKind, UpdateType
 
 CommitMethod: TypeAlias = Literal["new_commit", "amend"]
 
@@ -124,7 +123,6 @@ class Conflict(_Record):
     conflicted_chunks: Sequence[Sequence[int]] | None = None
 
     def __post_init__(self) -> None:
-        """Keep the chunks as lists."""
         if self.conflicted_chunks is not None:
             chunks = [list(coords) for coords in self.conflicted_chunks]
             object.__setattr__(self, "conflicted_chunks", chunks)
@@ -284,7 +282,7 @@ class ChunkStorageStats(_Record):
         )
 
 
-_AVAILABILITY_WORDS: Final = {
+AVAILABILITY_WORDS: Final = {
     RepoAvailability.online: "Online",
     RepoAvailability.read_only: "ReadOnly",
     RepoAvailability.offline: "Offline",
@@ -301,7 +299,6 @@ class RepoStatus(_Record):
     limited_availability_reason: str | None = None
 
     def __post_init__(self) -> None:
-        """Fill in the present time."""
         if self.set_at is None:
             self.set_at = datetime.now(UTC)
         elif self.set_at.tzinfo is None:
@@ -309,125 +306,9 @@ class RepoStatus(_Record):
 
     def shown_fields(self) -> Iterable[Field]:
         """All fields, the availability as a word."""
-        yield Field("availability", Verbatim(_AVAILABILITY_WORDS[self.availability]))
+        yield Field("availability", Verbatim(AVAILABILITY_WORDS[self.availability]))
         yield Field("set_at", self.set_at)
         yield Field("limited_availability_reason", self.limited_availability_reason)
-
-
-class _UpdateKind:
-    """Base of the kinds of lines of the operations log."""
-
-    def __repr__(self) -> str:
-        arguments = ", ".join(
-            f"{each.name}={source(getattr(self, each.name))}"
-            for each in dataclasses.fields(self)  # type: ignore[arg-type]
-        )
-        return dotted(f"ops.UpdateType.{type(self).__name__}({arguments})")
-
-
-class UpdateType(ABC):  # noqa: B024  (a namespace; the variants are virtual subclasses)
-    """What an update did; one nested class for each kind."""
-
-    def __new__(cls) -> Self:
-        """Refuse: only the variants can be made."""
-        raise TypeError("use one of the variants, such as UpdateType.NewCommit")
-
-    @dataclass(frozen=True, repr=False)
-    class RepoInitialized(_UpdateKind):
-        """The repository was created."""
-
-    @dataclass(frozen=True, repr=False)
-    class RepoMigrated(_UpdateKind):
-        """The repository changed its spec."""
-
-        from_version: SpecVersion
-        to_version: SpecVersion
-
-    @dataclass(frozen=True, repr=False)
-    class RepoStatusChanged(_UpdateKind):
-        """The availability changed."""
-
-        status: RepoStatus
-
-    @dataclass(frozen=True, repr=False)
-    class ConfigChanged(_UpdateKind):
-        """The stored configuration was replaced."""
-
-    @dataclass(frozen=True, repr=False)
-    class MetadataChanged(_UpdateKind):
-        """The repository attributes changed."""
-
-    @dataclass(frozen=True, repr=False)
-    class TagCreated(_UpdateKind):
-        """A tag was made."""
-
-        name: str
-
-    @dataclass(frozen=True, repr=False)
-    class TagDeleted(_UpdateKind):
-        """A tag was deleted, for good."""
-
-        name: str
-        previous_snap_id: str
-
-    @dataclass(frozen=True, repr=False)
-    class BranchCreated(_UpdateKind):
-        """A branch was made."""
-
-        name: str
-
-    @dataclass(frozen=True, repr=False)
-    class BranchDeleted(_UpdateKind):
-        """A branch was deleted."""
-
-        name: str
-        previous_snap_id: str
-
-    @dataclass(frozen=True, repr=False)
-    class BranchReset(_UpdateKind):
-        """A branch was pointed to another snapshot."""
-
-        name: str
-        previous_snap_id: str
-
-    @dataclass(frozen=True, repr=False)
-    class NewCommit(_UpdateKind):
-        """A commit moved a branch."""
-
-        branch: str
-        new_snap_id: str
-
-    @dataclass(frozen=True, repr=False)
-    class CommitAmended(_UpdateKind):
-        """The tip of a branch was replaced."""
-
-        branch: str
-        previous_snap_id: str
-        new_snap_id: str
-
-    @dataclass(frozen=True, repr=False)
-    class NewDetachedSnapshot(_UpdateKind):
-        """A snapshot was written that no branch points to."""
-
-        new_snap_id: str
-
-    @dataclass(frozen=True, repr=False)
-    class GCRan(_UpdateKind):
-        """Garbage was collected."""
-
-    @dataclass(frozen=True, repr=False)
-    class ExpirationRan(_UpdateKind):
-        """Old snapshots were released."""
-
-    @dataclass(frozen=True, repr=False)
-    class FeatureFlagChanged(_UpdateKind):
-        """A feature flag was set; None returns it to its default."""
-
-        id: int
-        new_value: bool | None = None
-
-
-UpdateType.register(_UpdateKind)
 
 
 @dataclass(frozen=True, repr=False)
@@ -435,7 +316,7 @@ class Update(_Record):
     """One line of the operations log."""
 
     shown_name = "ops.Update"
-    kind: _UpdateKind
+    kind: UpdateKind
     updated_at: datetime
     backup_path: str | None = None
 
@@ -498,22 +379,21 @@ def inner_status(status: RepoStatus) -> history.Status:
 
 def update(entry: history.UpdateEntry) -> Update:
     """A line of the operations log as users see it."""
-    return Update(_update_kind(entry.kind), to_datetime(entry.updated_at), entry.backup_path)
+    kind = entry.kind
+    shown = {each.name: _outward(getattr(kind, each.name)) for each in dataclasses.fields(kind)}
+    if isinstance(kind, UpdateType.RepoMigrated):
+        versions = (kind.from_version, kind.to_version)
+        shown = dict(zip(shown, map(_spec_version, versions), strict=True))
+    return Update(
+        dataclasses.replace(kind, **shown), to_datetime(entry.updated_at), entry.backup_path
+    )
 
 
-def _update_kind(kind: history.UpdateKind) -> _UpdateKind:
-    shown: type[_UpdateKind] = getattr(UpdateType, type(kind).__name__)
-    values: Mapping[str, object] = {
-        each.name: getattr(kind, each.name) for each in dataclasses.fields(kind)
-    }
-    return shown(**{name: _outward(name, value) for name, value in values.items()})
+def _spec_version(number: int) -> int:
+    return SpecVersion(number) if number in (1, 2) else number
 
 
-def _outward(name: str, value: object) -> object:
+def _outward(value: object) -> object:
     if isinstance(value, ObjectId):
         return str(value)
-    if isinstance(value, history.Status):
-        return repo_status(value)
-    if name in ("from_version", "to_version") and value in (1, 2):
-        return SpecVersion(value)
-    return value
+    return repo_status(value) if isinstance(value, history.Status) else value

@@ -37,7 +37,7 @@ from frazil.maintenance.id_sets import ID_WIDTH, RowSet, id_rows
 from frazil.maintenance.listing import Objects
 from frazil.maintenance.trash import TRASH, batch_name, put_aside, put_back
 from frazil.masking import shown_url
-from frazil.model.history import GCRan, RepoInfo, SnapshotTable
+from frazil.model.history import RepoInfo, SnapshotTable, UpdateType
 from frazil.purging import erasing
 from frazil.purging.erasing import Erasure
 from frazil.purging.finding import (
@@ -108,7 +108,7 @@ def purge(
     _destroy(context, found, plan, rewriter, batch, delete_backups=delete_backups)
     if isinstance(context.refs, RepoObjectRefs):
         # The newest backup is what repair begins with, and must name snapshots that exist.
-        context.refs.edit(lambda _: Edit(GCRan(), {}))
+        context.refs.edit(lambda _: Edit(UpdateType.GCRan(), {}))
     return replace(
         report,
         applied=True,
@@ -238,7 +238,7 @@ def _swap_repo_object(refs: RepoObjectRefs, found: Found, rewriter: Rewriter) ->
         entries = [rewriter.entry(entry) for entry in info.snapshots.entries()]
         ids = rewriter.ids
         return Edit(
-            GCRan(),
+            UpdateType.GCRan(),
             {
                 "snapshots": SnapshotTable.of(entries, info.snapshots.codec),
                 "branches": {name: ids.get(at, at) for name, at in info.branches.items()},

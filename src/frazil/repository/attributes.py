@@ -7,7 +7,7 @@ from typing import Any
 from frazil.async_twins import async_twin
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.model.config import FeatureFlag
-from frazil.model.flags import FLAGS
+from frazil.model.updates import FLAGS
 from frazil.model.values import RepoStatus, inner_status, repo_status
 from frazil.repository.handle import Handle
 

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Final, Self
 
 from frazil.config import current
 from frazil.ids import INITIAL_SNAPSHOT_ID
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
-from frazil.storage.base import (
-    PLAIN,
-    Attributes,
-    Bytes,
-    Deleted,
-    Fetched,
-    Found,
-    Listed,
-    LostRace,
-    Piece,
-    Storage,
-    Unchanged,
-    Version,
-    Written,
-    fan_out,
-)
+from frazil.storage.base import Found, Piece, Storage, fan_out
 from frazil.storage.disk_cache import DiskCache
-from frazil.storage.wrapped import WrappedStorage
+from frazil.storage.wrapped import BulkReads, BulkWrites
 
 IMMUTABLE: Final = (SNAPSHOTS, LOGS, MANIFESTS, CHUNKS)
 """Prefixes of objects that are written once under a random name."""
@@ -38,7 +23,7 @@ _EVERYWHERE: Final = str(INITIAL_SNAPSHOT_ID)
 """The one name that all repositories share, also one made anew in the same place."""
 
 
-class CachedStorage(WrappedStorage):
+class CachedStorage(BulkReads, BulkWrites):
     """Another storage, and copies of what was read from it."""
 
     def __init__(
@@ -48,7 +33,6 @@ class CachedStorage(WrappedStorage):
         self.cache: Final = cache
         self._prefixes: Final = prefixes
         self._identity: Final = f"{inner.url}\n{inner}\n"
-        self.answers_inline = inner.answers_inline
 
     # --- what is kept ---
 
@@ -65,7 +49,6 @@ class CachedStorage(WrappedStorage):
         return found
 
     def get_many(self, ranges: Sequence[tuple[str, int | None, int | None]]) -> Found:
-        """Many `get`s at once, in order."""
         return self.each(lambda item: self.get(*item), ranges)
 
     def read_into(self, pieces: Sequence[Piece]) -> None:
@@ -96,69 +79,6 @@ class CachedStorage(WrappedStorage):
     def _at(self, piece: Piece) -> str:
         key, start, view = piece
         return self._source(key, start, start + len(view))
-
-    # --- what the inner storage does ---
-
-    def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
-        """Ask the inner storage: who wants a version wants the object as it is now."""
-        return self.inner.fetch(key, known)
-
-    def put(self, key: str, data: Bytes, attributes: Attributes = PLAIN) -> None:
-        """Write to the inner storage."""
-        self.inner.put(key, data, attributes)
-
-    def put_many(self, items: Iterable[tuple[str, Bytes]], attributes: Attributes = PLAIN) -> None:
-        """Write to the inner storage."""
-        self.inner.put_many(items, attributes)
-
-    def put_parts(self, key: str, parts: Sequence[Bytes], attributes: Attributes = PLAIN) -> None:
-        """Write to the inner storage."""
-        self.inner.put_parts(key, parts, attributes)
-
-    def put_if(
-        self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
-    ) -> Written | LostRace:
-        """Write to the inner storage."""
-        return self.inner.put_if(key, data, expected, attributes)
-
-    def put_when(
-        self,
-        key: str,
-        data: Bytes,
-        expected: Version | None,
-        ready: Callable[[], None],
-        attributes: Attributes = PLAIN,
-    ) -> Written | LostRace:
-        """Write to the inner storage."""
-        return self.inner.put_when(key, data, expected, ready, attributes)
-
-    def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
-        """Copy in the inner storage."""
-        return self.inner.copy_if(source, target, expected)
-
-    def head(self, key: str) -> Listed | None:
-        """Ask the inner storage."""
-        return self.inner.head(key)
-
-    def list(self, prefix: str = "") -> Iterator[Listed]:
-        """Ask the inner storage."""
-        return self.inner.list(prefix)
-
-    def delete_many(self, keys: Sequence[str]) -> Deleted:
-        """Delete in the inner storage; copies, which nothing names any more, leave in time."""
-        return self.inner.delete_many(keys)
-
-    def start_durable(self, keys: Iterable[str]) -> Callable[[], None]:
-        """What the inner storage does."""
-        return self.inner.start_durable(keys)
-
-    def is_empty(self) -> bool:
-        """What the inner storage says."""
-        return self.inner.is_empty()
-
-    def list_between(self, prefix: str, first: str, last: str) -> Iterator[Listed]:
-        """Ask the inner storage."""
-        return self.inner.list_between(prefix, first, last)
 
     def _around(self, inner: Storage) -> Self:
         return type(self)(inner, self.cache, self._prefixes)

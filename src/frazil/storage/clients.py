@@ -16,15 +16,7 @@ import obstore
 from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import Attribution, StorageSettings
 from frazil.storage.faults import FOREIGN, fault, status_of, told
-from frazil.storage.places import (
-    Client,
-    Place,
-    Provider,
-    Role,
-    S3Place,
-    check_process,
-    user_agent,
-)
+from frazil.storage.places import Client, Place, Provider, Role, S3Place, check_process, user_agent
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

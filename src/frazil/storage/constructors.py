@@ -185,19 +185,12 @@ def s3_store(
     checksum_algorithm: ChecksumAlgorithm | None = None,
 ) -> ObjectStoreConfig.S3Compatible | ObjectStoreConfig.S3:
     """The store of a virtual chunk container in S3 or in a store that speaks its protocol."""
-    options = S3Options(
-        region=region,
-        endpoint_url=endpoint_url,
-        allow_http=allow_http,
-        anonymous=anonymous,
-        force_path_style=force_path_style,
-        network_stream_timeout_seconds=network_stream_timeout_seconds,
-        requester_pays=requester_pays,
-        checksum_algorithm=checksum_algorithm,
+    timeout, checksum = network_stream_timeout_seconds, checksum_algorithm
+    where, who = (region, endpoint_url, allow_http), (anonymous, force_path_style)
+    options = S3Options(*where, *who, timeout, requester_pays, checksum)
+    return (
+        ObjectStoreConfig.S3Compatible(options) if s3_compatible else ObjectStoreConfig.S3(options)
     )
-    if s3_compatible:
-        return ObjectStoreConfig.S3Compatible(options)
-    return ObjectStoreConfig.S3(options)
 
 
 def gcs_store(opts: dict[str, str] | None = None) -> ObjectStoreConfig.Gcs:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.model.display import Field, HasRepr, Literal
@@ -42,7 +42,6 @@ class _Bare(HasRepr):
     """A credential without content."""
 
     def shown_title(self) -> str:
-        """The dotted name of the member."""
         return dotted(f"credentials.{type(self).__qualname__}")
 
 
@@ -64,7 +63,6 @@ class _Path(_Bare):
     _0: str
 
     def shown_fields(self) -> Iterable[Field]:
-        """The path of the file."""
         return (Field("path", self._0),)
 
 
@@ -353,6 +351,14 @@ def _conflict(function: str) -> InvalidInputError:
     )
 
 
+def _any(*parts: object) -> bool:
+    return any(part is not None for part in parts)
+
+
+def _renewed(ask: Callable[[], C], at_once: bool) -> tuple[bytes, C | None]:
+    return pickle.dumps(ask), ask() if at_once else None
+
+
 def s3_refreshable_credentials(
     get_credentials: Callable[[], S3StaticCredentials], scatter_initial_credentials: bool = False
 ) -> S3Credentials.Refreshable:
@@ -360,8 +366,7 @@ def s3_refreshable_credentials(
 
     The value got then travels in pickles, so that many copies need not each ask at the start.
     """
-    current = get_credentials() if scatter_initial_credentials else None
-    return S3Credentials.Refreshable(pickle.dumps(get_credentials), current)
+    return S3Credentials.Refreshable(*_renewed(get_credentials, scatter_initial_credentials))
 
 
 def s3_static_credentials(
@@ -399,8 +404,7 @@ def s3_credentials(
     scatter_initial_credentials: bool = False,
 ) -> AnyS3Credential:
     """S3 credentials of the kind the arguments tell; with none, from the environment."""
-    static = (access_key_id, secret_access_key, session_token, expires_after)
-    is_static = any(part is not None for part in static)
+    is_static = _any(access_key_id, secret_access_key, session_token, expires_after)
     chosen = (is_static, bool(anonymous), bool(from_env), get_credentials is not None)
     if sum(chosen) > 1 or (sum(chosen) == 0 and from_env is False):
         raise _conflict("s3_credentials")
@@ -443,8 +447,7 @@ def gcs_refreshable_credentials(
     get_credentials: Callable[[], GcsBearerCredential], scatter_initial_credentials: bool = False
 ) -> GcsCredentials.Refreshable:
     """Google tokens from a picklable function; see `s3_refreshable_credentials`."""
-    current = get_credentials() if scatter_initial_credentials else None
-    return GcsCredentials.Refreshable(pickle.dumps(get_credentials), current)
+    return GcsCredentials.Refreshable(*_renewed(get_credentials, scatter_initial_credentials))
 
 
 def gcs_anonymous_credentials() -> GcsCredentials.Anonymous:
@@ -471,11 +474,13 @@ def gcs_credentials(
     """Google credentials of the kind the arguments tell; with none, from the environment."""
     if anonymous:
         return gcs_anonymous_credentials()
-    static = (service_account_file, service_account_key, application_credentials, bearer_token)
-    is_static = any(part is not None for part in static)
+    is_static = _any(
+        service_account_file, service_account_key, application_credentials, bearer_token
+    )
+    is_given = is_static or get_credentials is not None
+    if (is_given and from_env) or (not is_given and from_env is False):
+        raise _conflict("gcs_credentials")
     if is_static:
-        if from_env:
-            raise _conflict("gcs_credentials")
         return GcsCredentials.Static(
             gcs_static_credentials(
                 service_account_file=service_account_file,
@@ -485,11 +490,7 @@ def gcs_credentials(
             )
         )
     if get_credentials is not None:
-        if from_env:
-            raise _conflict("gcs_credentials")
         return gcs_refreshable_credentials(get_credentials, scatter_initial_credentials)
-    if from_env is False:
-        raise _conflict("gcs_credentials")
     return gcs_from_env_credentials()
 
 
@@ -514,8 +515,7 @@ def azure_refreshable_credentials(
     scatter_initial_credentials: bool = False,
 ) -> AzureCredentials.Refreshable:
     """Azure credentials from a picklable function; see `s3_refreshable_credentials`."""
-    current = get_credentials() if scatter_initial_credentials else None
-    return AzureCredentials.Refreshable(pickle.dumps(get_credentials), current)
+    return AzureCredentials.Refreshable(*_renewed(get_credentials, scatter_initial_credentials))
 
 
 def azure_from_env_credentials() -> AzureCredentials.FromEnv:
@@ -543,7 +543,7 @@ def azure_credentials(
         return azure_anonymous_credentials()
     if get_credentials is not None:
         return azure_refreshable_credentials(get_credentials, scatter_initial_credentials)
-    is_static = any(part is not None for part in (access_key, sas_token, bearer_token))
+    is_static = _any(access_key, sas_token, bearer_token)
     if (is_static and from_env) or (not is_static and from_env is False):
         raise _conflict("azure_credentials")
     if not is_static:
@@ -577,15 +577,19 @@ def containers_credentials(
     return {prefix: _for_container(prefix, credential) for prefix, credential in m.items()}
 
 
+_HOLDERS: Final[dict[type, Callable[[Any], AnyCredential]]] = {
+    S3Credentials: Credentials.S3,
+    GcsCredentials: Credentials.Gcs,
+    AzureCredentials: Credentials.Azure,
+}
+
+
 def _for_container(prefix: str, credential: object) -> AnyCredential | None:
     if credential is None or isinstance(credential, AnyCredential):
         return credential
-    if isinstance(credential, AnyS3Credential):
-        return Credentials.S3(credential)
-    if isinstance(credential, AnyGcsCredential):
-        return Credentials.Gcs(credential)
-    if isinstance(credential, AnyAzureCredential):
-        return Credentials.Azure(credential)
+    for family, wrap in _HOLDERS.items():
+        if isinstance(credential, family):
+            return wrap(credential)
     raise InvalidInputError(
         "not a credential",
         kind=ErrorKind.INVALID_CREDENTIALS,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Unpack
 from urllib.parse import parse_qsl, urlsplit
 
@@ -61,15 +62,7 @@ class StorageFactory:
         **more: Unpack[HeaderArguments],
     ) -> Storage:
         """S3, or a store that speaks its protocol."""
-        reading, writing = merge_headers(**more)
-        place = S3Place(
-            _bucket(bucket),
-            _without_slash(prefix),
-            copy.deepcopy(config),
-            credentials or s3_from_env_credentials(),
-            reading,
-            writing,
-        )
+        place = _s3_place(config, bucket, prefix, credentials, merge_headers(**more))
         return ObjectStorage(place, legacy_rooted_keys=legacy_rooted_keys)
 
     @classmethod
@@ -83,17 +76,8 @@ class StorageFactory:
         **more: Unpack[HeaderArguments],
     ) -> Storage:
         """S3 with names spelled as the official package's generic backend spells them."""
-        reading, writing = merge_headers(**more)
-        place = S3Place(
-            _bucket(bucket),
-            _encoded(prefix),
-            copy.deepcopy(config),
-            credentials or s3_from_env_credentials(),
-            reading,
-            writing,
-            keeps_keys=False,
-        )
-        return ObjectStorage(place, legacy_rooted_keys=False)
+        place = _s3_place(config, bucket, _encoded(prefix), credentials, merge_headers(**more))
+        return ObjectStorage(replace(place, keeps_keys=False), legacy_rooted_keys=False)
 
     @classmethod
     @spelled_out
@@ -121,15 +105,8 @@ class StorageFactory:
             strict = {"X-Tigris-Regions": options.region, "X-Tigris-Consistent": "true"}
             reading = overlaid(reading, {**strict, "Cache-Control": "no-cache"})
             writing = overlaid(writing, strict)
-        place = S3Place(
-            _bucket(bucket),
-            _without_slash(prefix),
-            options,
-            credentials or s3_from_env_credentials(),
-            reading,
-            writing,
-            can_write=not use_weak_consistency,
-        )
+        place = _s3_place(options, bucket, prefix, credentials, (reading, writing))
+        place = replace(place, can_write=not use_weak_consistency)
         return ObjectStorage(place, legacy_rooted_keys=legacy_rooted_keys)
 
     @classmethod
@@ -189,15 +166,8 @@ class StorageFactory:
         **more: Unpack[HeaderArguments],
     ) -> Storage:
         """Google Cloud Storage."""
-        reading, writing = merge_headers(**more)
-        place = GcsPlace(
-            _bucket(bucket),
-            _encoded(prefix),
-            credentials or gcs_from_env_credentials(),
-            dict(config or {}),
-            reading,
-            writing,
-        )
+        keys, headers = credentials or gcs_from_env_credentials(), merge_headers(**more)
+        place = GcsPlace(_bucket(bucket), _encoded(prefix), keys, dict(config or {}), *headers)
         return ObjectStorage(place)
 
     @classmethod
@@ -211,13 +181,8 @@ class StorageFactory:
         config: dict[str, str] | None = None,
     ) -> Storage:
         """Azure Blob Storage."""
-        place = AzurePlace(
-            account,
-            _bucket(container),
-            _encoded(prefix),
-            credentials or azure_from_env_credentials(),
-            dict(config or {}),
-        )
+        keys, options = credentials or azure_from_env_credentials(), dict(config or {})
+        place = AzurePlace(account, _bucket(container), _encoded(prefix), keys, options)
         return ObjectStorage(place)
 
     @classmethod
@@ -306,8 +271,16 @@ def _bucket(name: str) -> str:
     return name
 
 
-def _without_slash(prefix: str | None) -> str:
-    return (prefix or "").removesuffix("/")
+def _s3_place(
+    config: S3Options,
+    bucket: str,
+    prefix: str | None,
+    credentials: AnyS3Credential | None,
+    headers: tuple[Mapping[str, str], Mapping[str, str]],
+) -> S3Place:
+    keys = credentials or s3_from_env_credentials()
+    below = (prefix or "").removesuffix("/")
+    return S3Place(_bucket(bucket), below, copy.deepcopy(config), keys, *headers)
 
 
 def _encoded(prefix: str | None) -> str:

@@ -54,29 +54,21 @@ _REDIRECTED: Final = (
 )
 _NO_SUPPORT: Final = "the store does not support this operation"
 
-_BY_CODE: Final[dict[str, tuple[str, ErrorKind]]] = {
-    "NoSuchBucket": (_MISSING_BUCKET, ErrorKind.STORAGE_CONFIG),
-    "ContainerNotFound": (_MISSING_BUCKET, ErrorKind.STORAGE_CONFIG),
-    "InvalidBucketName": (_MISSING_BUCKET, ErrorKind.STORAGE_CONFIG),
-    "InvalidAccessKeyId": (_BAD_KEY, ErrorKind.OBJECT_STORE),
-    "SignatureDoesNotMatch": (_BAD_SIGNATURE, ErrorKind.OBJECT_STORE),
-    "AuthenticationFailed": (_BAD_SIGNATURE, ErrorKind.OBJECT_STORE),
-    "AccessDenied": (_DENIED, ErrorKind.OBJECT_STORE),
-    "AuthorizationFailure": (_DENIED, ErrorKind.OBJECT_STORE),
-    "AuthorizationPermissionMismatch": (_DENIED, ErrorKind.OBJECT_STORE),
-    "PublicAccessNotPermitted": (_DENIED, ErrorKind.OBJECT_STORE),
-    "ExpiredToken": (_EXPIRED, ErrorKind.OBJECT_STORE),
-    "TokenRefreshRequired": (_EXPIRED, ErrorKind.OBJECT_STORE),
-    "PermanentRedirect": (_REGION, ErrorKind.STORAGE_CONFIG),
-    "TemporaryRedirect": (_REGION, ErrorKind.STORAGE_CONFIG),
-    "AuthorizationHeaderMalformed": (_REGION, ErrorKind.STORAGE_CONFIG),
-    "IllegalLocationConstraintException": (_REGION, ErrorKind.STORAGE_CONFIG),
-    "RequestTimeTooSkewed": (_CLOCK, ErrorKind.OBJECT_STORE),
-    "SlowDown": (_THROTTLED, ErrorKind.THROTTLED),
-    "ServerBusy": (_THROTTLED, ErrorKind.THROTTLED),
-    "TooManyRequests": (_THROTTLED, ErrorKind.THROTTLED),
-    "NotImplemented": (_NO_SUPPORT, ErrorKind.STORAGE_OTHER),
-}
+_CODES: Final = (
+    (_MISSING_BUCKET, ErrorKind.STORAGE_CONFIG, "NoSuchBucket ContainerNotFound InvalidBucketName"),
+    (_BAD_KEY, ErrorKind.OBJECT_STORE, "InvalidAccessKeyId"),
+    (_BAD_SIGNATURE, ErrorKind.OBJECT_STORE, "SignatureDoesNotMatch AuthenticationFailed"),
+    (_DENIED, ErrorKind.OBJECT_STORE, "AccessDenied AuthorizationFailure"),
+    (_DENIED, ErrorKind.OBJECT_STORE, "AuthorizationPermissionMismatch PublicAccessNotPermitted"),
+    (_EXPIRED, ErrorKind.OBJECT_STORE, "ExpiredToken TokenRefreshRequired"),
+    (_REGION, ErrorKind.STORAGE_CONFIG, "PermanentRedirect TemporaryRedirect"),
+    (_REGION, ErrorKind.STORAGE_CONFIG, "AuthorizationHeaderMalformed"),
+    (_REGION, ErrorKind.STORAGE_CONFIG, "IllegalLocationConstraintException"),
+    (_CLOCK, ErrorKind.OBJECT_STORE, "RequestTimeTooSkewed"),
+    (_THROTTLED, ErrorKind.THROTTLED, "SlowDown ServerBusy TooManyRequests"),
+    (_NO_SUPPORT, ErrorKind.STORAGE_OTHER, "NotImplemented"),
+)
+_BY_CODE: Final = {code: (text, kind) for text, kind, codes in _CODES for code in codes.split()}
 
 # The parts of obstore's own wording that tell causes apart; the first that fits counts.
 _BY_TEXT: Final[tuple[tuple[str, str, ErrorKind], ...]] = (
@@ -191,19 +183,26 @@ def _target(error: BaseException) -> str | None:
     if asked is None:
         return None
     url = bare_url(asked[1])
+    try:
+        _, location = ask_location(url, {}, _LOOK_S)
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+    return None if location is None else urljoin(url, location)
+
+
+def ask_location(url: str, headers: dict[str, str], timeout_s: int) -> tuple[int, str | None]:
+    """Status and `Location` that a web server answers with; what it redirects to is not asked."""
     parts = urlsplit(url)
     is_safe = parts.scheme == "https"
     connect = http.client.HTTPSConnection if is_safe else http.client.HTTPConnection
+    connection = connect(parts.hostname or "", parts.port, timeout=timeout_s)
+    target = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
     try:
-        connection = connect(parts.hostname or "", parts.port, timeout=_LOOK_S)
-        try:
-            connection.request("GET", parts.path or "/")
-            location = connection.getresponse().getheader("Location")
-            return None if location is None else urljoin(url, location)
-        finally:
-            connection.close()
-    except (OSError, ValueError, http.client.HTTPException):
-        return None
+        connection.request("GET", target, headers=headers)
+        reply = connection.getresponse()
+        return reply.status, reply.getheader("Location")
+    finally:
+        connection.close()
 
 
 def shown_status(status: int, action: str, key: str, where: str) -> StorageError:

@@ -4,7 +4,7 @@
 official package skips in listings, and so do we) and renamed. Only those that nothing refers
 to before a commit (chunks, manifests, snapshots, logs: their ids are random) are created under
 their own name at once: a torn one left by a crash is garbage like any other, and a rename
-costs half as much again. Large ones are sent to the disk right away (`early_sync`), so that the
+costs half as much again. Large ones are sent to the disk right away (`EarlySync`), so that the
 commit need not wait for them.
 
 **Replacing** (`put_if` with a version) stages and syncs the new bytes, takes the lock of the
@@ -42,11 +42,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
-from frazil.model.config import (
-    StorageConcurrencySettings,
-    StorageRetriesSettings,
-    StorageSettings,
-)
+from frazil.model.config import StorageConcurrencySettings, StorageRetriesSettings, StorageSettings
 from frazil.model.display import Field
 from frazil.model.display import Literal as Verbatim
 from frazil.storage.base import (
@@ -71,8 +67,13 @@ from frazil.storage.base import (
     check_range,
     fan_out,
 )
-from frazil.storage.durable import can_sync_file_system, sync, sync_descriptor, sync_file_system
-from frazil.storage.early_sync import EarlySync
+from frazil.storage.durable import (
+    EarlySync,
+    can_sync_file_system,
+    sync,
+    sync_descriptor,
+    sync_file_system,
+)
 from frazil.storage.file_lock import LOCK_NAME, TURN_NAME, RootLock
 from frazil.storage.pieces import read_pieces
 from frazil.storage.posix import (
@@ -196,7 +197,6 @@ class LocalStorage(Storage):
             return None
 
     def head(self, key: str) -> Listed | None:
-        """Tell size and time of an object."""
         path = self._path(key)
         try:
             status = os.stat(path, follow_symlinks=self._follow)
@@ -330,11 +330,7 @@ class LocalStorage(Storage):
         with naming(path):
             if not self._is_as_expected(origin, expected):
                 return LostRace(source)
-            try:
-                self._in_folder(path, lambda: os.link(origin, path, follow_symlinks=False))
-            except OSError as error:
-                if error.errno not in _NO_LINKS:
-                    raise
+            if not self._link(origin, path):
                 return self._copy(source, path, expected)
             linked = self._current(path)
             if linked is None or not is_same(linked[1], expected):
@@ -363,12 +359,16 @@ class LocalStorage(Storage):
                 if os.path.samestat(os.stat(origin), os.stat(path)):
                     return True
                 os.unlink(path)
-            try:
-                self._in_folder(path, lambda: os.link(origin, path, follow_symlinks=False))
-            except OSError as error:
-                if error.errno not in _NO_LINKS:
-                    raise
-                return False
+            return self._link(origin, path)
+
+    def _link(self, origin: str, path: str) -> bool:
+        """Give a file a second name; False where it cannot have one."""
+        try:
+            self._in_folder(path, lambda: os.link(origin, path, follow_symlinks=False))
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            return False
         return True
 
     def delete_many(self, keys: Sequence[str]) -> Deleted:
@@ -487,9 +487,12 @@ class LocalStorage(Storage):
         )
 
     def with_settings(self, settings: StorageSettings) -> LocalStorage:
-        """The same directory, used with other settings."""
-        return LocalStorage(
-            self._root or "/",
+        return self._anew(settings)()
+
+    def _anew(self, settings: StorageSettings | None) -> Callable[[], LocalStorage]:
+        return partial(
+            LocalStorage,
+            self.path,
             durability=self._durability,
             follow_symlinks=self._follow,
             settings=settings,
@@ -502,16 +505,14 @@ class LocalStorage(Storage):
 
     @property
     def url(self) -> str:
-        """The root directory as a `file://` URL."""
         return f"file://{quote(self._root) or '/'}"
 
     def shown_fields(self) -> Iterable[Field]:
-        """The directory."""
         yield Field("type", Verbatim("local filesystem"))
         yield Field("path", Verbatim(self.path))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopen, (self.path, self._durability, self._follow, self._settings)
+        return self._anew(self._settings), ()
 
     # --- paths ---
 
@@ -687,12 +688,4 @@ def _total(parts: Iterable[Deleted]) -> Deleted:
     return Deleted(
         sum(part.keys for part in done),
         failed=tuple(each for part in done for each in part.failed),
-    )
-
-
-def _reopen(
-    path: str, durability: Durability, follow_symlinks: bool, settings: StorageSettings | None
-) -> LocalStorage:
-    return LocalStorage(
-        path, durability=durability, follow_symlinks=follow_symlinks, settings=settings
     )

@@ -55,11 +55,7 @@ def _parsed(text: str) -> str:
     clean = text.strip(_BLANKS).translate(_TABS)
     found = _SCHEME.match(clean)
     if found is None:
-        raise InvalidInputError(
-            "error parsing virtual ref URL: it has no scheme, such as s3:// or file://",
-            kind=ErrorKind.INVALID_VIRTUAL_REF,
-            location=repr(shown_url(text)),
-        )
+        raise _bad("it has no scheme, such as s3:// or file://", text)
     scheme, rest = found[1].lower(), clean[found.end() :]
     if scheme == "file":
         return _file_url(rest)
@@ -71,8 +67,12 @@ def _parsed(text: str) -> str:
         raise _no_authority(scheme, text)
     if rest.startswith("/"):
         raise _no_authority(scheme, text)
-    raise InvalidInputError(
-        "error parsing virtual ref URL: it has no path",
+    raise _bad("it has no path", text)
+
+
+def _bad(problem: str, text: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"error parsing virtual ref URL: {problem}",
         kind=ErrorKind.INVALID_VIRTUAL_REF,
         location=repr(shown_url(text)),
     )
@@ -85,11 +85,7 @@ def _no_authority(scheme: str, text: str) -> InvalidInputError:
             kind=ErrorKind.NO_CONTAINER_FOR_VIRTUAL_CHUNK,
             location=repr(shown_url(text)),
         )
-    return InvalidInputError(
-        "error parsing virtual ref URL: it names no bucket or host",
-        kind=ErrorKind.INVALID_VIRTUAL_REF,
-        location=repr(shown_url(text)),
-    )
+    return _bad("it names no bucket or host", text)
 
 
 def _file_url(rest: str) -> str:

@@ -17,11 +17,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from frazil.errors import ErrorKind, StorageError
-from frazil.model.config import (
-    StorageConcurrencySettings,
-    StorageRetriesSettings,
-    StorageSettings,
-)
+from frazil.model.config import StorageConcurrencySettings, StorageRetriesSettings, StorageSettings
 from frazil.model.display import Field, Literal
 from frazil.storage.base import (
     PLAIN,
@@ -90,7 +86,6 @@ class MemoryStorage(Storage):
         self._settings = settings
 
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
-        """Return the object or a part of it."""
         check_key(key)
         check_range(start, end)
         found = self._place.objects.get(key)
@@ -100,7 +95,6 @@ class MemoryStorage(Storage):
         return found[0][first:last]
 
     def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
-        """Return the object with its version, unless that is the known one."""
         check_key(key)
         found = self._place.objects.get(key)
         if found is None:
@@ -109,7 +103,6 @@ class MemoryStorage(Storage):
         return Unchanged() if version == known else Fetched(found[0], version)
 
     def put(self, key: str, data: Bytes, attributes: Attributes = PLAIN) -> None:
-        """Write the object, whatever was there."""
         check_key(key)
         kept = bytes(data)
         with self._place.lock:
@@ -118,7 +111,6 @@ class MemoryStorage(Storage):
     def put_if(
         self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
     ) -> Written | LostRace:
-        """Write only if the object is as expected."""
         check_key(key)
         kept = bytes(data)
         with self._place.lock:
@@ -127,7 +119,6 @@ class MemoryStorage(Storage):
             return Written(self._place.write(key, kept))
 
     def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
-        """Copy an object if its version is still `expected`."""
         check_key(source)
         check_key(target)
         with self._place.lock:
@@ -136,7 +127,6 @@ class MemoryStorage(Storage):
             return Written(self._place.write(target, self._place.objects[source][0]))
 
     def head(self, key: str) -> Listed | None:
-        """Tell size and time of an object."""
         check_key(key)
         found = self._place.objects.get(key)
         return None if found is None else Listed(key, len(found[0]), found[2])
@@ -155,7 +145,6 @@ class MemoryStorage(Storage):
         return (Listed(key, len(data), time) for key, (data, _, time) in found)
 
     def delete_many(self, keys: Sequence[str]) -> Deleted:
-        """Delete objects; missing ones are fine."""
         for key in keys:
             check_key(key)
         with self._place.lock:
@@ -167,7 +156,6 @@ class MemoryStorage(Storage):
         return [self.get(*item) for item in ranges]
 
     def read_into(self, pieces: Sequence[Piece]) -> None:
-        """Copy parts of objects."""
         objects = self._place.objects
         for key, start, view in pieces:
             found = objects.get(key)
@@ -178,13 +166,11 @@ class MemoryStorage(Storage):
             view[:] = memoryview(found[0])[start : start + len(view)]
 
     def put_many(self, items: Iterable[tuple[str, Bytes]], attributes: Attributes = PLAIN) -> None:
-        """Many `put`s, in line."""
         for key, data in items:
             self.put(key, data, attributes)
 
     @property
     def can_write(self) -> bool:
-        """Always."""
         return True
 
     def default_settings(self) -> StorageSettings:
@@ -194,18 +180,13 @@ class MemoryStorage(Storage):
         )
 
     def with_settings(self, settings: StorageSettings) -> MemoryStorage:
-        """The same objects, used with other settings."""
-        other = MemoryStorage.__new__(MemoryStorage)
-        other.__dict__.update(self.__dict__, _settings=settings)
-        return other
+        return _reopen(os.getpid(), self._place.token, self._name, settings)
 
     @property
     def url(self) -> str:
-        """`memory://` and the name."""
         return f"memory://{self._name or ''}"
 
     def shown_fields(self) -> Iterable[Field]:
-        """The name, if there is one."""
         yield Field("type", Literal("in-memory"))
         if self._name:
             yield Field("name", Literal(self._name))

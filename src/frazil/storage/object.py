@@ -10,7 +10,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 import obstore
 from obstore import exceptions as foreign
@@ -39,7 +39,6 @@ from frazil.storage.base import (
 from frazil.storage.clients import DEFAULT_LIMIT, Clients
 from frazil.storage.conditional import WRITE_ID, ConditionalPut, condition, no_conditions
 from frazil.storage.faults import FOREIGN, fault, is_missing_bucket, status_of, told
-from frazil.storage.io_loop import run_all
 from frazil.storage.odd_listing import list_odd
 from frazil.storage.places import HttpPlace, Place, S3Place
 from frazil.storage.requests import (
@@ -54,10 +53,12 @@ from frazil.storage.requests import (
     is_same,
     listed,
     range_option,
+    run_all,
     tag_for,
     version_of,
+    whole,
+    whole_async,
 )
-from frazil.storage.rereading import whole, whole_async
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -104,11 +105,9 @@ class ObjectStorage(Storage):
 
     @property
     def url(self) -> str:
-        """Where this is, without secrets."""
         return self.place.url
 
     def shown_fields(self) -> Iterable[Field]:
-        """The kind of store and where it is."""
         yield Field("type", Literal(self.place.kind))
         for name, value in self.place.fields():
             yield Field(name, Literal(value))
@@ -148,7 +147,6 @@ class ObjectStorage(Storage):
         return run_all(one, [(start, end)], 1)[0]
 
     def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
-        """Return the object with its version, or say that the known one is still there."""
         check_key(key)
         return self._whole(lambda: self._fetch(key, known))
 
@@ -168,7 +166,6 @@ class ObjectStorage(Storage):
                 return Fetched(bytes(found.bytes()), version)
 
     def head(self, key: str) -> Listed | None:
-        """Tell size and time of an object."""
         check_key(key)
         found = ask_head(self._clients, key)
         return None if found is None else listed(key, found.meta)
@@ -220,7 +217,6 @@ class ObjectStorage(Storage):
             raise self._fault(error, "read", key) from None
 
     def list(self, prefix: str = "") -> Iterator[Listed]:
-        """Yield the objects below a prefix, sorted by key."""
         check_prefix(prefix)
         if self._clients.is_odd:
             yield from sorted(self._list_odd(prefix), key=attrgetter("key"))
@@ -304,7 +300,6 @@ class ObjectStorage(Storage):
             )
 
     def put_many(self, items: Iterable[tuple[str, Bytes]], attributes: Attributes = PLAIN) -> None:
-        """Many writes at once."""
         todo = [*items]
         for key, _ in todo:
             self._check_writable(key)
@@ -423,7 +418,6 @@ class ObjectStorage(Storage):
 
     @property
     def can_write(self) -> bool:
-        """Whether this kind of place takes writes."""
         return self.place.can_write
 
     @property
@@ -455,11 +449,11 @@ class ObjectStorage(Storage):
         """Nothing special: the general defaults are made for object stores."""
         return StorageSettings()
 
-    def with_settings(self, settings: StorageSettings) -> ObjectStorage:
+    def with_settings(self, settings: StorageSettings) -> Self:
         """The same place with other settings; clients are opened anew."""
         return self._with(self._clients.changed(settings=settings))
 
-    def with_attribution(self, attribution: Attribution) -> ObjectStorage:
+    def with_attribution(self, attribution: Attribution) -> Self:
         """The same place, whose requests carry these labels in their User-Agent."""
         return self._with(self._clients.changed(attribution=attribution))
 
@@ -468,16 +462,15 @@ class ObjectStorage(Storage):
         """How many requests may be in flight at once."""
         return self._clients.limit
 
-    def with_request_limit(self, max_concurrent_requests: int) -> ObjectStorage:
-        """The same place with another limit on requests in flight."""
+    def with_request_limit(self, max_concurrent_requests: int) -> Self:
         return self._with(self._clients.changed(limit=max_concurrent_requests))
 
-    def moved_to(self, place: Place) -> ObjectStorage:
+    def moved_to(self, place: Place) -> Self:
         """The same storage with other options of its place."""
         return self._with(self._clients.changed(place=place))
 
-    def _with(self, clients: Clients) -> ObjectStorage:
-        other = ObjectStorage.__new__(ObjectStorage)
+    def _with(self, clients: Clients) -> Self:
+        other = type(self).__new__(type(self))
         other._clients = clients
         return other
 

@@ -229,15 +229,10 @@ class S3Place:
 
     def fields(self) -> Sequence[tuple[str, object]]:
         """What is shown of it: the options that are not at their defaults."""
-        shown: list[tuple[str, object]] = [("bucket", self.bucket)]
-        if self.prefix:
-            shown.append(("prefix", self.prefix))
         names = "region endpoint_url anonymous allow_http force_path_style requester_pays"
-        for name in (*names.split(), "checksum_algorithm"):
-            value = getattr(self.options, name)
-            if value:
-                shown.append((name, value))
-        return shown
+        options = {name: getattr(self.options, name) for name in names.split()}
+        checksum = self.options.checksum_algorithm
+        return _set(bucket=self.bucket, prefix=self.prefix, **options, checksum_algorithm=checksum)
 
     def provider(self) -> Provider | None:
         """Fixed or renewed keys, or those of a profile; obstore looks into the environment."""
@@ -292,6 +287,11 @@ class S3Place:
             retry_config=client.retries(),
             credential_provider=provider,
         )
+
+
+def _set(**fields: object) -> list[tuple[str, object]]:
+    """The fields that have a value."""
+    return [(name, value) for name, value in fields.items() if value]
 
 
 def _amazon(region: str | None, bucket: str) -> str:
@@ -353,7 +353,7 @@ class GcsPlace:
 
     def fields(self) -> Sequence[tuple[str, object]]:
         """What is shown of it."""
-        return [("bucket", self.bucket), *([("prefix", self.prefix)] if self.prefix else [])]
+        return _set(bucket=self.bucket, prefix=self.prefix)
 
     def provider(self) -> Provider | None:
         """Fixed or renewed tokens."""
@@ -424,11 +424,8 @@ class AzurePlace:
 
     def fields(self) -> Sequence[tuple[str, object]]:
         """What is shown of it."""
-        shown: list[tuple[str, object]] = [
-            ("account", self.account),
-            ("container", self.container),
-        ]
-        return [*shown, ("prefix", self.prefix)] if self.prefix else shown
+        own = [("account", self.account), ("container", self.container)]
+        return [*own, *_set(prefix=self.prefix)]
 
     def provider(self) -> Provider | None:
         """Fixed or renewed keys and tokens."""

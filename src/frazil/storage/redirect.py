@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import http.client
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from operator import methodcaller
+from typing import Final, Self
 from urllib.parse import urljoin, urlsplit
 
 from frazil.errors import ErrorKind, StorageError
 from frazil.masking import bare_url
 from frazil.model.config import Attribution, StorageSettings
 from frazil.model.display import Field, Literal
-from frazil.storage.base import (
-    PLAIN,
-    Attributes,
-    Bytes,
-    Deleted,
-    Fetched,
-    Found,
-    Listed,
-    LostRace,
-    Storage,
-    Unchanged,
-    Version,
-    Written,
-)
+from frazil.storage.base import Storage
+from frazil.storage.faults import ask_location
 from frazil.storage.places import user_agent
+from frazil.storage.wrapped import BulkReads, BulkWrites
 
 SCHEMES: Final = frozenset(
     ["s3", "gs", "gcs", "r2", "tigris", "http+icechunk", "http+ic", "https+icechunk", "https+ic"]
@@ -50,19 +42,11 @@ def _location(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise _bad("a redirect leads to an unknown kind of storage", url)
-    is_safe = parts.scheme == "https"
-    connect = http.client.HTTPSConnection if is_safe else http.client.HTTPConnection
-    connection = connect(parts.hostname, parts.port, timeout=TIMEOUT_S)
-    target = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
     try:
-        connection.request("GET", target, headers={"User-Agent": user_agent()})
-        reply = connection.getresponse()
-        location = reply.getheader("Location")
+        status, location = ask_location(url, {"User-Agent": user_agent()}, TIMEOUT_S)
     except (OSError, http.client.HTTPException) as error:
         raise _bad(f"cannot follow the redirect: {error}", url) from None
-    finally:
-        connection.close()
-    if reply.status not in _REDIRECTS or not location:
+    if status not in _REDIRECTS or not location:
         raise _bad("expected a redirect to a storage URL, such as s3://bucket/prefix", url)
     return location
 
@@ -71,47 +55,36 @@ def _bad(message: str, url: str) -> StorageError:
     return StorageError(message, kind=ErrorKind.BAD_REDIRECT, url=bare_url(url))
 
 
-class RedirectStorage(Storage):
+class RedirectStorage(BulkReads, BulkWrites):
     """Storage that asks a web address where it is, once, when it is first used."""
+
+    answers_inline = False
 
     def __init__(self, base_url: str, resolve: Callable[[str], Storage]) -> None:
         self._base_url = base_url
         self._resolve = resolve
-        self._settings: StorageSettings | None = None
-        self._attribution: Attribution | None = None
-        self._request_limit: int | None = None
-        self._start()
-
-    def _start(self) -> None:
+        self._tuning: tuple[Callable[[Storage], Storage], ...] = ()
         self._lock = threading.Lock()
-        self._found: Storage | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "_found")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "inner")}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state)
-        self._start()
+        self.__dict__.update(state, _lock=threading.Lock())
 
-    @property
-    def target(self) -> Storage:
+    @cached_property
+    def inner(self) -> Storage:  # type: ignore[override]  # found when it is first needed
         """The storage that the redirect leads to."""
         with self._lock:
-            if self._found is None:
-                self._found = self._tuned(self._resolve(follow(self._base_url)))
-            return self._found
-
-    def _tuned(self, found: Storage) -> Storage:
-        if self._settings is not None:
-            found = found.with_settings(self._settings)
-        if self._attribution is not None:
-            found = found.with_attribution(self._attribution)
-        if self._request_limit is not None:
-            found = found.with_request_limit(self._request_limit)
-        return found
+            found: Storage | None = self.__dict__.get("inner")  # another thread was faster
+            if found is None:
+                found = self._resolve(follow(self._base_url))
+                for tune in self._tuning:
+                    found = tune(found)
+                self.__dict__["inner"] = found
+            return found
 
     def shown_fields(self) -> Iterable[Field]:
-        """Where the redirect begins."""
         return Field("type", Literal("redirect")), Field("url", Literal(self.url))
 
     @property
@@ -119,92 +92,23 @@ class RedirectStorage(Storage):
         """Where the redirect begins, without secrets."""
         return bare_url(self._base_url)
 
-    def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
-        """Ask the target."""
-        return self.target.get(key, start, end)
-
-    def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
-        """Ask the target."""
-        return self.target.fetch(key, known)
-
-    def put(self, key: str, data: Bytes, attributes: Attributes = PLAIN) -> None:
-        """Ask the target."""
-        self.target.put(key, data, attributes)
-
-    def put_if(
-        self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
-    ) -> Written | LostRace:
-        """Ask the target."""
-        return self.target.put_if(key, data, expected, attributes)
-
-    def duplicate(self, source: str, target: str, *, may_link: bool = True) -> None:
-        """Ask the target."""
-        self.target.duplicate(source, target, may_link=may_link)
-
-    def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
-        """Ask the target."""
-        return self.target.copy_if(source, target, expected)
-
-    def head(self, key: str) -> Listed | None:
-        """Ask the target."""
-        return self.target.head(key)
-
-    def list(self, prefix: str = "") -> Iterator[Listed]:
-        """Ask the target."""
-        return self.target.list(prefix)
-
-    def delete_many(self, keys: Sequence[str]) -> Deleted:
-        """Ask the target."""
-        return self.target.delete_many(keys)
-
-    def get_many(self, ranges: Sequence[tuple[str, int | None, int | None]]) -> Found:
-        """Ask the target."""
-        return self.target.get_many(ranges)
-
-    def put_many(self, items: Iterable[tuple[str, Bytes]], attributes: Attributes = PLAIN) -> None:
-        """Ask the target."""
-        self.target.put_many(items, attributes)
-
-    def is_empty(self) -> bool:
-        """Ask the target."""
-        return self.target.is_empty()
-
-    @property
-    def can_write(self) -> bool:
-        """Ask the target."""
-        return self.target.can_write
-
-    @property
-    def allows_empty_prefix(self) -> bool:
-        """Ask the target."""
-        return self.target.allows_empty_prefix
-
     def default_settings(self) -> StorageSettings:
         """Nothing special; this does not go to the network."""
         return StorageSettings()
 
-    def with_settings(self, settings: StorageSettings) -> RedirectStorage:
-        """The same address, used with other settings."""
-        return self._changed(_settings=settings)
+    def with_settings(self, settings: StorageSettings) -> Self:
+        return self._tuned(methodcaller("with_settings", settings))
 
-    def with_attribution(self, attribution: Attribution) -> RedirectStorage:
-        """The same address, with labels on requests to the target."""
-        return self._changed(_attribution=attribution)
+    def with_attribution(self, attribution: Attribution) -> Self:
+        return self._tuned(methodcaller("with_attribution", attribution))
 
-    def with_request_limit(self, max_concurrent_requests: int) -> RedirectStorage:
-        """The same address, with a limit on requests to the target."""
-        return self._changed(_request_limit=max_concurrent_requests)
+    def with_request_limit(self, max_concurrent_requests: int) -> Self:
+        return self._tuned(methodcaller("with_request_limit", max_concurrent_requests))
 
-    def _changed(self, **settings: object) -> RedirectStorage:
-        other = RedirectStorage.__new__(RedirectStorage)
-        other.__setstate__({**self.__getstate__(), **settings})
+    def _tuned(self, tune: Callable[[Storage], Storage]) -> Self:
+        other = copy.copy(self)
+        other._tuning = (*self._tuning, tune)
         return other
 
-    @property
-    def percent_encodes_names(self) -> bool:
-        """Ask the target."""
-        return self.target.percent_encodes_names
-
-    def require_safe_commits(self) -> None:
-        """Ask the target."""
-        self.target.require_safe_commits()
+    def _around(self, inner: Storage) -> Self:
+        raise NotImplementedError("where this is, its address tells")

@@ -1,22 +1,47 @@
-"""Single requests to an object store, and the pieces they are made of."""
+"""Requests to an object store, the pieces they are made of, and many of them at once.
+
+The core stays synchronous: `run_all` hands coroutines to one event loop in a thread of its own and
+waits. Measured against the thread pool this allows hundreds of requests in flight without as many
+threads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import obstore
 from obstore import exceptions as foreign
 
+from frazil.errors import StorageError
+from frazil.model.config import StorageSettings
 from frazil.storage.base import Bytes, Listed, Version, byte_span
 from frazil.storage.clients import Clients
-from frazil.storage.faults import FOREIGN, cleaned, fault, is_missing_bucket, status_of
-from frazil.storage.places import S3Place
+from frazil.storage.faults import (
+    FOREIGN,
+    cleaned,
+    fault,
+    is_broken_reply,
+    is_missing_bucket,
+    status_of,
+)
+from frazil.storage.places import S3Place, backoff_s, max_tries
 
 if TYPE_CHECKING:
     from obstore import GetResult, ObjectMeta
     from obstore.store import ObjectStore
 
+T = TypeVar("T")
+R = TypeVar("R")
+GAP: Final = 64 << 10
+"""Ranges of one object that lie no further apart are read together,"""
+MOST: Final = 16 << 20
+"""up to this size."""
 Span: TypeAlias = tuple[int | None, int | None]
 
 
@@ -111,6 +136,32 @@ def exact(spans: Sequence[Span]) -> tuple[list[int], list[int]] | None:
     return starts, ends
 
 
+def near_ranges(
+    ranges: Sequence[tuple[Any, int | None, int | None]],
+) -> Sequence[Sequence[int]]:
+    """Numbers of ranges of objects, those together that one request can answer.
+
+    The first of each group has the smallest start. Ranges that are not told in full stand alone.
+    """
+    groups: list[list[int]] = []
+    at: tuple[Any, int, int] | None = None
+    for number in sorted(range(len(ranges)), key=lambda n: (ranges[n][0], ranges[n][1] or 0)):
+        key, start, end = ranges[number]
+        if start is None or end is None or start < 0:
+            groups.append([number])
+            at = None
+            continue
+        if at is not None and at[0] == key and start <= at[2] + GAP:
+            first, last = at[1], max(at[2], end)
+            if last - first <= MOST:
+                groups[-1].append(number)
+                at = (key, first, last)
+                continue
+        groups.append([number])
+        at = (key, start, end)
+    return groups
+
+
 def flat(data: Bytes) -> bytes | memoryview:
     """The bytes in the form obstore takes."""
     if isinstance(data, bytes):
@@ -139,3 +190,67 @@ def bare(etag: str) -> str:
 def listed(key: str, meta: ObjectMeta) -> Listed:
     """An object as listings show it."""
     return Listed(key, meta["size"], meta["last_modified"])
+
+
+# --- reads that are made again ---
+# obstore repeats requests that fail, but not those whose body ends too early. Nothing is lost by
+# reading once more, so this is only for reads.
+
+
+def whole(read: Callable[[], T], settings: StorageSettings) -> T:
+    """Read until a reply is whole, as often as the settings allow."""
+    for number in range(max_tries(settings) - 1):
+        try:
+            return read()
+        except StorageError as error:
+            if not is_broken_reply(error):
+                raise
+        time.sleep(backoff_s(settings, number))
+    return read()
+
+
+async def whole_async(read: Callable[[], Awaitable[T]], settings: StorageSettings) -> T:
+    """The same for what is awaited."""
+    for number in range(max_tries(settings) - 1):
+        try:
+            return await read()
+        except StorageError as error:
+            if not is_broken_reply(error):
+                raise
+        await asyncio.sleep(backoff_s(settings, number))
+    return await read()
+
+
+# --- many at once ---
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="frazil-io", daemon=True).start()
+    return loop
+
+
+os.register_at_fork(after_in_child=_loop.cache_clear)
+
+
+def run_all(work: Callable[[T], Coroutine[Any, Any, R]], items: Sequence[T], limit: int) -> list[R]:
+    """Await `work` on every item, at most `limit` at a time; the first failure is raised."""
+    return asyncio.run_coroutine_threadsafe(_gather(work, items, limit), _loop()).result()
+
+
+async def _gather(
+    work: Callable[[T], Coroutine[Any, Any, R]], items: Sequence[T], limit: int
+) -> list[R]:
+    gate = asyncio.Semaphore(limit)
+
+    async def one(item: T) -> R:
+        async with gate:
+            return await work(item)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(item)) for item in items]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]

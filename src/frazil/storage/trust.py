@@ -17,6 +17,7 @@ from typing import Final
 
 from frazil.model.config import ObjectStoreConfig, RepositoryConfig, VirtualChunkContainer
 from frazil.model.location import Location
+from frazil.model.stores import S3_LIKE
 from frazil.storage.base import Storage
 from frazil.storage.credentials import (
     AnyCredential,
@@ -28,7 +29,6 @@ from frazil.storage.credentials import (
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import AzurePlace, GcsPlace, S3Place
 
-_S3_LIKE: Final = (ObjectStoreConfig.S3, ObjectStoreConfig.S3Compatible, ObjectStoreConfig.Tigris)
 _ENDPOINTS: Final = frozenset(
     {
         "base_url",
@@ -191,7 +191,7 @@ def carries_secrets(store: object, credential: AnyCredential | None) -> bool:
         case Credentials.Azure(inner):
             is_open = isinstance(inner, AzureCredentials.Anonymous)
         case None:  # the environment is asked for S3 only
-            is_open = not isinstance(store, _S3_LIKE)
+            is_open = not isinstance(store, S3_LIKE)
         case _:
             is_open = True
     options = getattr(store, "options", None)

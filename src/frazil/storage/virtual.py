@@ -27,11 +27,13 @@ from frazil.model.config import (
     VirtualChunkContainer,
 )
 from frazil.model.location import Location, parse_location
+from frazil.model.stores import S3_LIKE
 from frazil.model.strings import Strings
 from frazil.storage.base import fan_out
 from frazil.storage.clients import DEFAULT_LIMIT
 from frazil.storage.credentials import AnyCredential, Credentials
 from frazil.storage.locations import VCC, is_settled, normalised
+from frazil.storage.requests import near_ranges
 from frazil.storage.trust import NOTHING, Trust, refusal
 from frazil.storage.virtual_source import (
     FileSource,
@@ -44,18 +46,13 @@ from frazil.storage.virtual_source import (
 
 Authorized: TypeAlias = Mapping[str, AnyCredential | None]
 
-MERGE_GAP: Final = 64 << 10
-"""Ranges of one object that lie no further apart are read together,"""
-MERGE_MAX: Final = 16 << 20
-"""up to this size."""
 MAX_END: Final = 2**63 - 1
 """No object is longer than file offsets can say."""
 
-_S3_LIKE: Final = (ObjectStoreConfig.S3, ObjectStoreConfig.S3Compatible, ObjectStoreConfig.Tigris)
 _SUSPECT: Final = re.compile(r"(?<!:)/\.{0,2}(?:[/\n]|\Z)|[%\\?#\x00-\x09\x0b-\x1f\x7f]")
 """What a location may hold that must be looked at more closely."""
 _FITTING: Final[tuple[tuple[type | tuple[type, ...], type], ...]] = (
-    (_S3_LIKE, Credentials.S3),
+    (S3_LIKE, Credentials.S3),
     (ObjectStoreConfig.Gcs, Credentials.Gcs),
     (ObjectStoreConfig.Azure, Credentials.Azure),
     (ObjectStoreConfig.LocalFileSystem, Credentials.LocalFileSystemAccess),
@@ -214,7 +211,7 @@ class Containers:
             raise _uncovered("it names a folder, not an object")
         for root, container in self._roots:
             if found.is_in(root):
-                if found.has_empty_parts and not isinstance(container.store, _S3_LIKE):
+                if found.has_empty_parts and not isinstance(container.store, S3_LIKE):
                     raise _uncovered("this kind of store has no keys with empty parts")
                 return container, found
         raise _uncovered("no virtual chunk container covers it")
@@ -271,38 +268,31 @@ class Containers:
     def fetch_many(self, refs: Sequence[VirtualRef]) -> list[bytes]:
         """Many whole chunks at once, in order; neighbours in an object are read together."""
         found: list[bytes] = [b""] * len(refs)
-        jobs = self._merge(refs)
-        by_source: dict[int, tuple[Source, list[_Job]]] = {}
-        for source, job in jobs:
-            by_source.setdefault(id(source), (source, []))[1].append(job)
-        for source, group in by_source.values():
-            for job, data in zip(group, self._read_all(source, group), strict=True):
-                for number, first, last in job.parts:
-                    found[number] = data[first:last]
+        spans = [
+            ((ref.location, repr(ref.checksum)), ref.offset, ref.offset + ref.length)
+            for ref in refs
+        ]
+        by_source: dict[int, tuple[Source, list[tuple[Wanted, Sequence[int]]]]] = {}
+        for numbers in near_ranges(spans):
+            first = refs[numbers[0]]
+            source, wanted = self._resolve(first, 0, first.length)
+            if len(numbers) > 1:
+                wanted = replace(wanted, end=max(spans[number][2] for number in numbers))
+            by_source.setdefault(id(source), (source, []))[1].append((wanted, numbers))
+        for source, jobs in by_source.values():
+            read = self._read_all(source, [wanted for wanted, _ in jobs])
+            for (wanted, numbers), data in zip(jobs, read, strict=True):
+                for number in numbers:
+                    at = refs[number].offset - wanted.start
+                    found[number] = data[at : at + refs[number].length]
         return found
 
-    def _read_all(self, source: Source, jobs: list[_Job]) -> list[bytes]:
+    def _read_all(self, source: Source, wanted: Sequence[Wanted]) -> list[bytes]:
         match source:
             case FileSource() | WebSource():
-                return fan_out(lambda job: source.read(job.wanted), jobs)
+                return fan_out(source.read, wanted)
             case ObjectSource():
-                return source.read_many([job.wanted for job in jobs], self._limit)
-
-    def _merge(self, refs: Sequence[VirtualRef]) -> list[tuple[Source, _Job]]:
-        """Whole chunks as few requests: near ranges of one object make one."""
-        order = sorted(
-            range(len(refs)),
-            key=lambda n: (refs[n].location, str(refs[n].checksum), refs[n].offset),
-        )
-        jobs: list[tuple[Source, _Job]] = []
-        last: tuple[str, str | int | None] | None = None
-        for number in order:
-            ref = refs[number]
-            if (ref.location, ref.checksum) != last or not jobs[-1][1].takes(ref, number):
-                source, wanted = self._resolve(ref, 0, ref.length)
-                jobs.append((source, _Job(wanted, number)))
-                last = (ref.location, ref.checksum)
-        return jobs
+                return source.read_many(wanted, self._limit)
 
     def _resolve(self, ref: VirtualRef, start: int, end: int) -> tuple[Source, Wanted]:
         if not 0 <= start <= end <= ref.length:
@@ -356,25 +346,6 @@ class Containers:
                 kind=ErrorKind.UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER,
             )
         return source_for(container, root, credential, self._settings)
-
-
-class _Job:
-    """One range to read, and the chunks that are parts of it."""
-
-    def __init__(self, wanted: Wanted, number: int) -> None:
-        self.wanted = wanted
-        self.parts = [(number, 0, wanted.end - wanted.start)]
-
-    def takes(self, ref: VirtualRef, number: int) -> bool:
-        """Take a chunk of the same object in, if it is near enough."""
-        wanted = self.wanted
-        end = max(wanted.end, ref.offset + ref.length)
-        if ref.offset > wanted.end + MERGE_GAP or end - wanted.start > MERGE_MAX:
-            return False
-        first = ref.offset - wanted.start
-        self.wanted = replace(wanted, end=end)
-        self.parts.append((number, first, first + ref.length))
-        return True
 
 
 def _usable(container: VirtualChunkContainer) -> VirtualChunkContainer | None:

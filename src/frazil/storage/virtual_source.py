@@ -34,10 +34,9 @@ from frazil.storage.credentials import (
     s3_from_env_credentials,
 )
 from frazil.storage.faults import FOREIGN, check_headers, cleaned, fault, status_of
-from frazil.storage.io_loop import run_all
 from frazil.storage.places import AzurePlace, GcsPlace, HttpPlace, Place, S3Place, user_agent
 from frazil.storage.posix import etag as file_etag
-from frazil.storage.requests import bare
+from frazil.storage.requests import bare, run_all
 from frazil.storage.trust import TIGRIS
 from frazil.storage.web_client import WebClient, body_of, ranged
 

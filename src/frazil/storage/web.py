@@ -17,16 +17,12 @@ from frazil.storage.base import (
     check_range,
     fan_out,
 )
-from frazil.storage.clients import Clients
 from frazil.storage.object import ObjectStorage, Range
 from frazil.storage.places import HttpPlace, user_agent
+from frazil.storage.requests import near_ranges
 from frazil.storage.web_client import Reply, WebClient, body_of, ranged
 
 MISSING: Final = (404, 410)
-GAP: Final = 64 << 10
-"""Parts of a file that lie no further apart are read together,"""
-MOST: Final = 16 << 20
-"""up to this size."""
 
 
 class WebStorage(ObjectStorage):
@@ -34,11 +30,6 @@ class WebStorage(ObjectStorage):
 
     def __getstate__(self) -> dict[str, object]:
         return {"_clients": self._clients}
-
-    def _with(self, clients: Clients) -> WebStorage:
-        other = WebStorage.__new__(WebStorage)
-        other._clients = clients
-        return other
 
     @property
     def _web(self) -> WebClient:
@@ -53,7 +44,6 @@ class WebStorage(ObjectStorage):
             return found
 
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
-        """Return the file or a part of it."""
         check_key(key)
         check_range(start, end)
         is_empty = start is not None and start == end  # which HTTP cannot ask for
@@ -71,7 +61,6 @@ class WebStorage(ObjectStorage):
         return b""
 
     def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
-        """Return the file with its version, or say that the known one is still there."""
         check_key(key)
         tag = None if known is None else known.etag
         with self._clients.gate:
@@ -86,7 +75,6 @@ class WebStorage(ObjectStorage):
         return Fetched(reply.body, version)
 
     def head(self, key: str) -> Listed | None:
-        """Tell size and time of a file."""
         check_key(key)
         with self._clients.gate:
             reply = self._web.ask("HEAD", key)
@@ -110,7 +98,7 @@ class WebStorage(ObjectStorage):
                 else:
                     found[number] = self.get(*ranges[number])
 
-        fan_out(one, _near(ranges))
+        fan_out(one, near_ranges(ranges))
         return found
 
     def list(self, prefix: str = "") -> Iterator[Listed]:
@@ -119,7 +107,6 @@ class WebStorage(ObjectStorage):
         return super().list(prefix)
 
     def is_empty(self) -> bool:
-        """Whether there is no file at all."""
         self._check_listing("")
         return super().is_empty()
 
@@ -134,24 +121,6 @@ class WebStorage(ObjectStorage):
         if reply.status // 100 == 2:
             return reply
         raise self._web.failed(reply, "read", key)
-
-
-def _near(ranges: Sequence[Range]) -> Sequence[Sequence[int]]:
-    """The numbers of ranges, those together that one request can answer."""
-    groups: list[list[int]] = []
-    where: tuple[str, int, int] | None = None
-    for number in sorted(range(len(ranges)), key=lambda n: (ranges[n][0], ranges[n][1] or 0)):
-        key, start, end = ranges[number]
-        if start is None or end is None or start < 0:
-            groups.append([number])
-            where = None
-            continue
-        if where is None or where[0] != key or start > where[2] + GAP or end - where[1] > MOST:
-            groups.append([])
-            where = (key, start, end)
-        groups[-1].append(number)
-        where = (key, where[1], max(where[2], end))
-    return groups
 
 
 _making = threading.Lock()

@@ -136,10 +136,7 @@ class WebClient:
         self._settings = settings
         self._options = {name.lower(): value for name, value in place.config.items()}
         self._headers = {"User-Agent": agent, "Accept-Encoding": "identity", **place.read_headers}
-        if parts.username is not None:
-            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            token = base64.b64encode(pair.encode()).decode()
-            self._headers.setdefault("Authorization", f"Basic {token}")
+        self._headers = _basic(place.base_url, "Authorization") | self._headers
         self._allowed = allowed_hosts(self._options)
         timeouts = settings.timeouts or StorageTimeoutSettings()
         self._connect_s = self._seconds(timeouts.connect_timeout_ms, "connect_timeout", 5)
@@ -256,7 +253,7 @@ class WebClient:
         target, sent = asked.target, {"Host": asked.at.netloc, **asked.headers}
         if line.proxy is not None and asked.at.scheme == "http":
             target = asked.url
-            sent |= _proxy_headers(line.proxy)
+            sent |= _basic(line.proxy, "Proxy-Authorization")
         try:
             line.connection.request(asked.method, target, headers=sent)
             found = line.connection.getresponse()
@@ -278,7 +275,7 @@ class WebClient:
                 near.host, near.port, timeout=self._connect_s, context=self._tls()
             )
             if proxy is not None:
-                connection.set_tunnel(at.host, at.port, _proxy_headers(proxy))
+                connection.set_tunnel(at.host, at.port, _basic(proxy, "Proxy-Authorization"))
         else:
             connection = http.client.HTTPConnection(near.host, near.port, timeout=self._connect_s)
         connection.connect()
@@ -347,12 +344,13 @@ def _body(found: http.client.HTTPResponse, limit: int | None, end: float) -> byt
     return b"".join(pieces)
 
 
-def _proxy_headers(proxy: str) -> dict[str, str]:
-    parts = urlsplit(proxy)
+def _basic(url: str, header: str) -> dict[str, str]:
+    """The header for the user and password in an address, if it has some."""
+    parts = urlsplit(url)
     if parts.username is None:
         return {}
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return {"Proxy-Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+    return {header: f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
 
 def ranged(start: int | None, end: int | None) -> dict[str, str]:

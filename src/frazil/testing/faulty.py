@@ -5,28 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum, auto
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from frazil.errors import ErrorKind, StorageError
-from frazil.model.config import StorageSettings
-from frazil.storage.base import (
-    PLAIN,
-    Attributes,
-    Bytes,
-    Deleted,
-    Fetched,
-    Found,
-    Listed,
-    LostRace,
-    Storage,
-    Unchanged,
-    Version,
-    Written,
-)
+from frazil.storage.base import PLAIN, Attributes, Bytes, Found, Storage
+from frazil.storage.wrapped import WrappedStorage
 
 T = TypeVar("T")
 ANY = "*"
@@ -64,16 +50,15 @@ class Fault:
         return self.call <= counted[self.operation] < self.call + self.times
 
 
-class FaultyStorage(Storage):
+class FaultyStorage(WrappedStorage):
     """Another storage with planned faults; `calls` tells what was asked of it, in order.
 
     Bulk requests are made one by one, so that a number names the same call in every run.
     """
 
     def __init__(self, inner: Storage, plan: Iterable[Fault] = ()) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.plan = tuple(plan)
-        self.answers_inline = inner.answers_inline
         self.calls: list[tuple[str, str]] = []
         self._counted: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -106,32 +91,6 @@ class FaultyStorage(Storage):
     def _error(message: str, operation: str, key: str) -> StorageError:
         return StorageError(message, kind=ErrorKind.OBJECT_STORE, operation=operation, key=key)
 
-    def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
-        return self._ask("get", key, lambda: self.inner.get(key, start, end))
-
-    def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
-        return self._ask("fetch", key, lambda: self.inner.fetch(key, known))
-
-    def put(self, key: str, data: Bytes, attributes: Attributes = PLAIN) -> None:
-        self._ask("put", key, lambda: self.inner.put(key, data, attributes))
-
-    def put_if(
-        self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
-    ) -> Written | LostRace:
-        return self._ask("put_if", key, lambda: self.inner.put_if(key, data, expected, attributes))
-
-    def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
-        return self._ask("copy_if", source, lambda: self.inner.copy_if(source, target, expected))
-
-    def head(self, key: str) -> Listed | None:
-        return self._ask("head", key, lambda: self.inner.head(key))
-
-    def list(self, prefix: str = "") -> Iterator[Listed]:
-        return self._ask("list", prefix, lambda: self.inner.list(prefix))
-
-    def delete_many(self, keys: Sequence[str]) -> Deleted:
-        return self._ask("delete_many", ",".join(keys), lambda: self.inner.delete_many(keys))
-
     def get_many(self, ranges: Sequence[tuple[str, int | None, int | None]]) -> Found:
         return [self.get(*item) for item in ranges]
 
@@ -139,33 +98,9 @@ class FaultyStorage(Storage):
         for key, data in items:
             self.put(key, data, attributes)
 
-    def make_durable(self, keys: Iterable[str]) -> None:
-        named = [*keys]
-        self._ask("make_durable", ",".join(named), lambda: self.inner.make_durable(named))
+    turn = Storage.turn
 
-    def clock(self) -> datetime:
-        return self._ask("clock", "", self.inner.clock)
-
-    @property
-    def can_write(self) -> bool:
-        return self.inner.can_write
-
-    def default_settings(self) -> StorageSettings:
-        return self.inner.default_settings()
-
-    def with_settings(self, settings: StorageSettings) -> FaultyStorage:
+    def _around(self, inner: Storage) -> Self:
         """Itself: the numbers of calls must go on."""
-        self.inner = self.inner.with_settings(settings)
+        self.inner = inner
         return self
-
-    @property
-    def percent_encodes_names(self) -> bool:
-        return self.inner.percent_encodes_names
-
-    @property
-    def allows_empty_prefix(self) -> bool:
-        return self.inner.allows_empty_prefix
-
-    @property
-    def url(self) -> str:
-        return self.inner.url

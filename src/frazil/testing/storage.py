@@ -16,15 +16,7 @@ from uuid import uuid4
 import pytest
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
-from frazil.storage.base import (
-    Attributes,
-    Fetched,
-    LostRace,
-    Storage,
-    Unchanged,
-    Version,
-    Written,
-)
+from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged, Version, Written
 
 RACERS = 6
 TEN = b"0123456789"

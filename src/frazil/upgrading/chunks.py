@@ -28,7 +28,7 @@ from frazil.storage.local import LocalStorage
 from frazil.storage.locations import VCC, normalised
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import AzurePlace, GcsPlace, S3Place
-from frazil.storage.read_only import ReadOnlyStorage
+from frazil.storage.wrapped import ReadOnlyStorage
 from frazil.upgrading.records import LEGACY_CHUNKS, ChunkMode
 from frazil.upgrading.source import Source
 

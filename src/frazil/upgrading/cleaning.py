@@ -23,7 +23,7 @@ from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage
 from frazil.storage.legacy.g2_g3 import PRESERVED
 from frazil.storage.legacy.opening import find_legacy
-from frazil.storage.read_only import ReadOnlyStorage
+from frazil.storage.wrapped import ReadOnlyStorage
 from frazil.transaction.context import Context
 from frazil.upgrading.claiming import release
 from frazil.upgrading.fencing import fences

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from frazil.storage.base import Storage
-from frazil.storage.latency import LatencyStorage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.storage.wrapped import LatencyStorage
 
 
 @pytest.fixture(params=["memory", "local", "distant"])

@@ -23,9 +23,9 @@ from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.base import Bytes, Storage
-from frazil.storage.latency import LatencyStorage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.storage.wrapped import LatencyStorage
 from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 
 GRID = (50, 60)

@@ -39,8 +39,8 @@ from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.base import Storage
 from frazil.storage.credentials import LocalFileSystemAccess
-from frazil.storage.latency import LatencyStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.storage.wrapped import LatencyStorage
 from frazil.testing.faulty import FaultyStorage
 from frazil.transaction.keyspace import KeySpace
 from tests.support.arrays import numbers, session_with, zarr_array

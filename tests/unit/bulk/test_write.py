@@ -29,9 +29,9 @@ from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.base import Storage
-from frazil.storage.latency import LatencyStorage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.storage.wrapped import LatencyStorage
 from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 
 SHAPE, CHUNKS = (23, 17), (5, 4)

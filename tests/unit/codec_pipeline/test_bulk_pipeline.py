@@ -23,9 +23,9 @@ from frazil.errors import FormatError, NodeNotFoundError, ReadOnlyError, Storage
 from frazil.model.chunks import ChunkType
 from frazil.repository import Repository
 from frazil.session import Session
-from frazil.storage.latency import LatencyStorage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.storage.wrapped import LatencyStorage
 
 VALUES = np.arange(40 * 30, dtype="f4").reshape(40, 30)
 

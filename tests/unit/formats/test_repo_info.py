@@ -18,57 +18,42 @@ from frazil.formats.repo_info import (
 )
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.model.history import (
-    BranchCreated,
-    BranchDeleted,
-    BranchReset,
-    CommitAmended,
-    ConfigChanged,
-    ExpirationRan,
-    FeatureFlagChanged,
-    GCRan,
-    MetadataChanged,
-    NewCommit,
-    NewDetachedSnapshot,
     RepoAvailability,
     RepoInfo,
-    RepoInitialized,
-    RepoMigrated,
-    RepoStatusChanged,
     SnapshotEntry,
     Status,
-    TagCreated,
-    TagDeleted,
     UnknownUpdate,
     UpdateEntry,
     UpdateKind,
     UpdateLog,
+    UpdateType,
+    with_update,
 )
-from frazil.model.repo_rules import with_update
 from tests.support.official_history import INITIAL_REPO, REPO
 
 KEY = "repo"
 NOW = 1_794_767_965_853_027
 FIRST, SECOND, ZEROS = SnapshotId(b"a" * 12), SnapshotId(b"b" * 12), SnapshotId(b"b" + bytes(11))
 EVERY_KIND: tuple[UpdateKind, ...] = (
-    RepoInitialized(),
-    RepoMigrated(1, 2),
-    ConfigChanged(),
-    MetadataChanged(),
-    TagCreated("t"),
-    TagDeleted("täg", FIRST),
-    BranchCreated("b/c"),
-    BranchDeleted("", SECOND),
-    BranchReset("main", ZEROS),
-    NewCommit("main", FIRST),
-    CommitAmended("main", FIRST, SECOND),
-    NewDetachedSnapshot(ZEROS),
-    GCRan(),
-    ExpirationRan(),
-    FeatureFlagChanged(3, True),
-    FeatureFlagChanged(65535, False),
-    FeatureFlagChanged(4, None),
-    RepoStatusChanged(Status(RepoAvailability.read_only, NOW, "wörk")),
-    RepoStatusChanged(Status(RepoAvailability.online, NOW)),
+    UpdateType.RepoInitialized(),
+    UpdateType.RepoMigrated(1, 2),
+    UpdateType.ConfigChanged(),
+    UpdateType.MetadataChanged(),
+    UpdateType.TagCreated("t"),
+    UpdateType.TagDeleted("täg", FIRST),
+    UpdateType.BranchCreated("b/c"),
+    UpdateType.BranchDeleted("", SECOND),
+    UpdateType.BranchReset("main", ZEROS),
+    UpdateType.NewCommit("main", FIRST),
+    UpdateType.CommitAmended("main", FIRST, SECOND),
+    UpdateType.NewDetachedSnapshot(ZEROS),
+    UpdateType.GCRan(),
+    UpdateType.ExpirationRan(),
+    UpdateType.FeatureFlagChanged(3, True),
+    UpdateType.FeatureFlagChanged(65535, False),
+    UpdateType.FeatureFlagChanged(4, None),
+    UpdateType.RepoStatusChanged(Status(RepoAvailability.read_only, NOW, "wörk")),
+    UpdateType.RepoStatusChanged(Status(RepoAvailability.online, NOW)),
 )
 SAMPLE = RepoInfo(
     spec_version=2,
@@ -109,7 +94,9 @@ def test_the_first_official_repo_object_is_read() -> None:
     assert info.branches == {"main": INITIAL_SNAPSHOT_ID}
     assert (info.tags, info.deleted_tags, info.metadata) == ({}, frozenset(), {})
     assert info.status == Status(RepoAvailability.online, 1794767063152543)
-    assert list(info.latest_updates) == [UpdateEntry(RepoInitialized(), 1794767063152572)]
+    assert list(info.latest_updates) == [
+        UpdateEntry(UpdateType.RepoInitialized(), 1794767063152572)
+    ]
     assert (info.config, info.repo_before_updates) == (None, None)
     assert (info.enabled_feature_flags, info.disabled_feature_flags) == (None, None)
     entry = info.snapshots[INITIAL_SNAPSHOT_ID]
@@ -124,9 +111,11 @@ def test_an_official_repo_object_after_a_commit_is_read() -> None:
     assert info.snapshots.parent_of(commit) == INITIAL_SNAPSHOT_ID
     assert info.snapshots[commit].metadata == {"k": 1}
     assert list(info.latest_updates) == [
-        UpdateEntry(NewCommit("main", commit), 1794767965853027),
+        UpdateEntry(UpdateType.NewCommit("main", commit), 1794767965853027),
         UpdateEntry(
-            RepoInitialized(), 1794767965836780, "repo.30708912034148.K4YDXP5V4ZYEV4PCYQX0"
+            UpdateType.RepoInitialized(),
+            1794767965836780,
+            "repo.30708912034148.K4YDXP5V4ZYEV4PCYQX0",
         ),
     ]
 

@@ -11,7 +11,7 @@ import pytest
 from frazil.commit.by_repo_object import Edit, RepoObjectRefs
 from frazil.errors import FormatError
 from frazil.model.config import RepositoryConfig
-from frazil.model.history import GCRan
+from frazil.model.history import UpdateType
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.local import LocalStorage
@@ -113,7 +113,7 @@ def test_a_repository_that_has_lost_its_refs_is_not_deleted_as_garbage(spec: int
     written(repository, "main", 0).commit("first")
     refs = repository.context.refs
     if isinstance(refs, RepoObjectRefs):
-        refs.edit(lambda _: Edit(GCRan(), {"branches": {}}))
+        refs.edit(lambda _: Edit(UpdateType.GCRan(), {"branches": {}}))
     else:
         storage.delete_many([item.key for item in storage.list("refs/")])
     before = [item.key for item in storage.list("")]

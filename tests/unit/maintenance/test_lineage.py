@@ -12,13 +12,13 @@ from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.expire import Expiration, plan_expiration
 from frazil.maintenance.lineage import cut, ids_where, pruned_logs, reachable, rows_of
 from frazil.model.history import (
-    ExpirationRan,
     RepoAvailability,
     RepoInfo,
     SnapshotEntry,
     SnapshotTable,
     Status,
     UpdateLog,
+    UpdateType,
 )
 from tests.support.effort import at_most
 
@@ -102,7 +102,7 @@ def test_expiry_keeps_what_refs_point_to_and_adopts_the_rest_to_the_root() -> No
         "d2": ("ROOT", ["s1", "s2", "s3", "d1"]),
     }
     assert (after.branches, after.tags) == (FORKED.branches, FORKED.tags)
-    assert plan.edit.kind == ExpirationRan()
+    assert plan.edit.kind == UpdateType.ExpirationRan()
 
 
 def test_expired_refs_are_deleted_when_asked_for() -> None:

@@ -12,8 +12,7 @@ from frazil.formats.ref_files import branch_key, encode_ref
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.synthetic_log import OldHistory, synthetic_log
 from frazil.maintenance.upgrade import upgrade_v1_to_v2
-from frazil.model import history
-from frazil.model.history import SnapshotEntry
+from frazil.model.history import SnapshotEntry, UpdateType
 from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
@@ -216,6 +215,6 @@ def test_times_of_made_up_updates_ascend_strictly() -> None:
     )
     log = synthetic_log(past)
     assert [entry.updated_at for entry in log] == [5_000, 6_000, 6_001, 6_002, 6_003, 6_004, 7_000]
-    assert log[0].kind == history.RepoInitialized()
-    assert log[1].kind == history.NewCommit("main", tip.id)
-    assert log[-1].kind == history.TagDeleted("d", SnapshotId(b"unknown12345"))
+    assert log[0].kind == UpdateType.RepoInitialized()
+    assert log[1].kind == UpdateType.NewCommit("main", tip.id)
+    assert log[-1].kind == UpdateType.TagDeleted("d", SnapshotId(b"unknown12345"))

@@ -8,20 +8,16 @@ from frazil.errors import ErrorKind, FormatError, SnapshotNotFoundError
 from frazil.formats.repo_info import decode_repo_info, encode_repo_info, snapshot_table
 from frazil.ids import SnapshotId
 from frazil.model.history import (
-    BranchCreated,
-    GCRan,
-    NewCommit,
     RepoAvailability,
     RepoInfo,
-    RepoInitialized,
     SnapshotEntry,
     SnapshotTable,
     Status,
-    TagCreated,
     UpdateEntry,
     UpdateLog,
+    UpdateType,
+    with_update,
 )
-from frazil.model.repo_rules import with_update
 
 
 def snapshot_id(letter: str) -> SnapshotId:
@@ -134,22 +130,24 @@ def info_with(*entries: UpdateEntry) -> RepoInfo:
 
 
 def test_the_line_that_was_newest_learns_its_backup() -> None:
-    info = info_with(UpdateEntry(RepoInitialized(), 10))
-    new = with_update(info, BranchCreated("x"), 11, "repo.1", 1000, branches={"main": C, "x": C})
+    info = info_with(UpdateEntry(UpdateType.RepoInitialized(), 10))
+    new = with_update(
+        info, UpdateType.BranchCreated("x"), 11, "repo.1", 1000, branches={"main": C, "x": C}
+    )
     assert list(new.latest_updates) == [
-        UpdateEntry(BranchCreated("x"), 11),
-        UpdateEntry(RepoInitialized(), 10, "repo.1"),
+        UpdateEntry(UpdateType.BranchCreated("x"), 11),
+        UpdateEntry(UpdateType.RepoInitialized(), 10, "repo.1"),
     ]
     assert new.branches == {"main": C, "x": C}
     assert new.repo_before_updates is None
 
 
 def test_the_log_is_cut_after_its_limit_and_the_rest_is_in_the_backups() -> None:
-    info = info_with(UpdateEntry(RepoInitialized(), 0))
+    info = info_with(UpdateEntry(UpdateType.RepoInitialized(), 0))
     states = {}
     for n in range(1, 9):
         states[f"repo.{n}"] = info
-        info = with_update(info, TagCreated(f"t{n}"), n, f"repo.{n}", 3)
+        info = with_update(info, UpdateType.TagCreated(f"t{n}"), n, f"repo.{n}", 3)
         info = decode_repo_info(encode_repo_info(info), key="repo")
     assert [line.updated_at for line in info.latest_updates] == [8, 7, 6]
     assert info.repo_before_updates == "repo.6"
@@ -164,27 +162,31 @@ def test_the_log_is_cut_after_its_limit_and_the_rest_is_in_the_backups() -> None
 
 def test_lines_without_backup_are_not_cut_off() -> None:
     info = info_with(
-        UpdateEntry(GCRan(), 9),
-        UpdateEntry(NewCommit("main", C), 8),
-        UpdateEntry(NewCommit("main", C), 7),
-        UpdateEntry(RepoInitialized(), 6, "repo.old"),
-        UpdateEntry(RepoInitialized(), 5, "repo.older"),
+        UpdateEntry(UpdateType.GCRan(), 9),
+        UpdateEntry(UpdateType.NewCommit("main", C), 8),
+        UpdateEntry(UpdateType.NewCommit("main", C), 7),
+        UpdateEntry(UpdateType.RepoInitialized(), 6, "repo.old"),
+        UpdateEntry(UpdateType.RepoInitialized(), 5, "repo.older"),
     )
-    new = with_update(info, GCRan(), 10, "repo.new", 2)
+    new = with_update(info, UpdateType.GCRan(), 10, "repo.new", 2)
     assert [line.updated_at for line in new.latest_updates] == [10, 9, 8, 7]
     assert new.repo_before_updates == "repo.old"
 
 
 def test_time_must_go_on() -> None:
-    info = info_with(UpdateEntry(RepoInitialized(), 10))
+    info = info_with(UpdateEntry(UpdateType.RepoInitialized(), 10))
     for now in (9, 10):
         with pytest.raises(FormatError) as caught:
-            with_update(info, GCRan(), now, "repo.1", 1000)
+            with_update(info, UpdateType.GCRan(), now, "repo.1", 1000)
         assert caught.value.kind == ErrorKind.SNAPSHOT_TIMESTAMP
 
 
 def test_a_log_can_be_read_like_any_sequence() -> None:
-    lines = [UpdateEntry(GCRan(), 3), UpdateEntry(TagCreated("é"), 2, "b"), UpdateEntry(GCRan(), 1)]
+    lines = [
+        UpdateEntry(UpdateType.GCRan(), 3),
+        UpdateEntry(UpdateType.TagCreated("é"), 2, "b"),
+        UpdateEntry(UpdateType.GCRan(), 1),
+    ]
     log = UpdateLog.of(lines)
     assert log == lines
     assert log[-1] == lines[-1]

@@ -15,7 +15,7 @@ from frazil.formats.repo_info import snapshot_table
 from frazil.ids import ManifestId, SnapshotId
 from frazil.model import history
 from frazil.model.graph import AncestryGraph
-from frazil.model.history import RepoAvailability, to_micros
+from frazil.model.history import RepoAvailability, UpdateType, to_micros
 from frazil.model.values import (
     BasicConflictSolver,
     ChunkStorageStats,
@@ -31,7 +31,6 @@ from frazil.model.values import (
     SnapshotInfo,
     SpecVersion,
     Update,
-    UpdateType,
     VersionSelection,
     inner_status,
     manifest_file_info,
@@ -77,23 +76,29 @@ def test_commits_of_a_history_are_read_when_they_are_looked_at() -> None:
 @pytest.mark.parametrize(
     ("kind", "shown"),
     [
-        (history.RepoInitialized(), UpdateType.RepoInitialized()),
-        (history.RepoMigrated(1, 2), UpdateType.RepoMigrated(SpecVersion.v1, SpecVersion.v2)),
-        (history.ConfigChanged(), UpdateType.ConfigChanged()),
-        (history.MetadataChanged(), UpdateType.MetadataChanged()),
-        (history.TagCreated("t"), UpdateType.TagCreated("t")),
-        (history.TagDeleted("t", ONE), UpdateType.TagDeleted("t", str(ONE))),
-        (history.BranchCreated("b"), UpdateType.BranchCreated("b")),
-        (history.BranchDeleted("b", ONE), UpdateType.BranchDeleted("b", str(ONE))),
-        (history.BranchReset("b", ONE), UpdateType.BranchReset("b", str(ONE))),
-        (history.NewCommit("b", TWO), UpdateType.NewCommit("b", str(TWO))),
-        (history.CommitAmended("b", ONE, TWO), UpdateType.CommitAmended("b", str(ONE), str(TWO))),
-        (history.NewDetachedSnapshot(TWO), UpdateType.NewDetachedSnapshot(str(TWO))),
-        (history.GCRan(), UpdateType.GCRan()),
-        (history.ExpirationRan(), UpdateType.ExpirationRan()),
-        (history.FeatureFlagChanged(3, None), UpdateType.FeatureFlagChanged(3, None)),
+        (UpdateType.RepoInitialized(), UpdateType.RepoInitialized()),
         (
-            history.RepoStatusChanged(
+            UpdateType.RepoMigrated(1, 2),
+            UpdateType.RepoMigrated(SpecVersion.v1, SpecVersion.v2),
+        ),
+        (UpdateType.ConfigChanged(), UpdateType.ConfigChanged()),
+        (UpdateType.MetadataChanged(), UpdateType.MetadataChanged()),
+        (UpdateType.TagCreated("t"), UpdateType.TagCreated("t")),
+        (UpdateType.TagDeleted("t", ONE), UpdateType.TagDeleted("t", str(ONE))),
+        (UpdateType.BranchCreated("b"), UpdateType.BranchCreated("b")),
+        (UpdateType.BranchDeleted("b", ONE), UpdateType.BranchDeleted("b", str(ONE))),
+        (UpdateType.BranchReset("b", ONE), UpdateType.BranchReset("b", str(ONE))),
+        (UpdateType.NewCommit("b", TWO), UpdateType.NewCommit("b", str(TWO))),
+        (
+            UpdateType.CommitAmended("b", ONE, TWO),
+            UpdateType.CommitAmended("b", str(ONE), str(TWO)),
+        ),
+        (UpdateType.NewDetachedSnapshot(TWO), UpdateType.NewDetachedSnapshot(str(TWO))),
+        (UpdateType.GCRan(), UpdateType.GCRan()),
+        (UpdateType.ExpirationRan(), UpdateType.ExpirationRan()),
+        (UpdateType.FeatureFlagChanged(3, None), UpdateType.FeatureFlagChanged(3, None)),
+        (
+            UpdateType.RepoStatusChanged(
                 history.Status(RepoAvailability.read_only, to_micros(NOON), "audit")
             ),
             UpdateType.RepoStatusChanged(RepoStatus(RepoAvailability.read_only, NOON, "audit")),

@@ -244,7 +244,7 @@ class TestRedirect:
         web_server.redirects["/"] = target
         storage = redirect_storage(f"{web_server.url}/")
         assert isinstance(storage, RedirectStorage)
-        assert storage.target.url == expected
+        assert storage.inner.url == expected
 
     @pytest.mark.parametrize(
         "target", ["ftp://host/x", "s3://bucket/without-region", "r2://b/p", "/loop"]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import StorageError
-from frazil.storage import early_sync
+from frazil.storage import durable
 from frazil.storage.base import Attributes
-from frazil.storage.early_sync import EarlySync
+from frazil.storage.durable import EarlySync
 from frazil.storage.local import LARGE, LocalStorage
 from tests.support.forking import Forked
 
@@ -34,7 +34,7 @@ def test_a_file_is_synced_once_and_remembered() -> None:
 
 
 def test_too_many_at_once_are_left_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(early_sync, "AT_ONCE", 2)
+    monkeypatch.setattr(durable, "AT_ONCE", 2)
     go = threading.Event()
 
     def sync(path: str) -> None:
@@ -48,7 +48,7 @@ def test_too_many_at_once_are_left_for_later(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_went_well_is_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(early_sync, "MOST", 3)
+    monkeypatch.setattr(durable, "MOST", 3)
 
     def sync(path: str) -> None:
         if path == "0":

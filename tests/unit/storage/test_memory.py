@@ -10,8 +10,8 @@ import time
 import pytest
 
 from frazil.errors import StorageError
-from frazil.storage.latency import LatencyStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.storage.wrapped import LatencyStorage
 from tests.support.stepping import SteppingStorage
 
 

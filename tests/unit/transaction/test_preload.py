@@ -13,8 +13,8 @@ from frazil.model.config import (
     RepositoryConfig,
 )
 from frazil.repository import Repository
-from frazil.storage.latency import LatencyStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.storage.wrapped import LatencyStorage
 from frazil.testing.faulty import FaultyStorage
 from frazil.transaction.preload import choose, preload
 from tests.support.nodes import array_document, group_document, write_keys

@@ -17,8 +17,8 @@ from frazil.model.manifest_config import (
 )
 from frazil.repository import Repository
 from frazil.storage.base import pool
-from frazil.storage.latency import LatencyStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.storage.wrapped import LatencyStorage
 from frazil.transaction.keyspace import KeySpace
 from tests.support.nodes import array_document, contents, write_keys
 

@@ -18,7 +18,8 @@ from frazil.model.chunks import ChunkType
 from frazil.model.documents import document_of
 from frazil.model.history import SnapshotEntry, TransactionLog, to_datetime
 from frazil.model.nodes import ArrayNode, Node
-from frazil.model.values import SnapshotInfo, Update, UpdateType
+from frazil.model.updates import UpdateType
+from frazil.model.values import SnapshotInfo, Update
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.spark.reading.variables import variable_of
@@ -191,7 +192,7 @@ def ops_log(repository: Repository) -> Iterator[Row]:
     for update in repository.ops_log():
         facts = {
             field.name: getattr(update.kind, field.name)
-            for field in dataclasses.fields(update.kind)  # type: ignore[arg-type]
+            for field in dataclasses.fields(update.kind)
         }
         yield (
             update.updated_at,

@@ -57,7 +57,6 @@ class LegacyObjects(WrappedStorage):
         super().__init__(inner)
         self.files: Final = files
         """what the objects are made from"""
-        self.answers_inline = inner.answers_inline
 
     def _around(self, inner: Storage) -> Self:
         raise InvalidInputError(

@@ -23,7 +23,7 @@ from frazil.storage.legacy.g2_g3 import G2G3Files
 from frazil.storage.legacy.name_book import NameBook
 from frazil.storage.legacy.state_file import Held, StateFile
 from frazil.storage.legacy.steps import MainBranch, find_main
-from frazil.storage.read_only import ReadOnlyStorage
+from frazil.storage.wrapped import ReadOnlyStorage
 
 
 @dataclass(frozen=True, slots=True, eq=False)
