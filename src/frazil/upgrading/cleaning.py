@@ -25,8 +25,7 @@ from frazil.storage.legacy.g2_g3 import PRESERVED
 from frazil.storage.legacy.opening import find_legacy
 from frazil.storage.read_only import ReadOnlyStorage
 from frazil.transaction.context import Context
-from frazil.upgrading.claiming import release
-from frazil.upgrading.fencing import fences
+from frazil.upgrading.fencing import fences, release
 from frazil.upgrading.leftovers import delete_all, left_at, new_at, require_writable
 from frazil.upgrading.records import LEGACY_CHUNKS, TidyReport, cannot
 from frazil.upgrading.source import Source

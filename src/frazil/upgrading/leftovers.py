@@ -15,10 +15,9 @@ from frazil.opening import detect, open_context
 from frazil.storage.base import Storage
 from frazil.storage.legacy.opening import find_legacy
 from frazil.transaction.context import Context, make_context
-from frazil.upgrading.preserving import preserved_keys, put_back
 from frazil.upgrading.publishing import COLON_REFS, renamed
 from frazil.upgrading.records import cannot
-from frazil.upgrading.source import Source, source_of
+from frazil.upgrading.source import Source, preserved_keys, put_back, source_of
 
 AT_ONCE: Final = 1000
 """Files that are deleted with one request."""

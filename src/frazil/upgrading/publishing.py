@@ -23,9 +23,8 @@ from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot
 from frazil.storage.base import PLAIN, LostRace, require_deleted
 from frazil.upgrading.chunks import legacy_container
-from frazil.upgrading.preserving import keep_once
 from frazil.upgrading.records import ChunkMode
-from frazil.upgrading.source import Source
+from frazil.upgrading.source import Source, keep_once
 
 LATER: Final = ErrorKind.REPO_INFO_UPDATED
 COLON_REFS: Final = tuple(

@@ -26,14 +26,12 @@ from frazil.upgrading.chunks import (
     require_moved,
     transfers_of,
 )
-from frazil.upgrading.claiming import claim, release
 from frazil.upgrading.converting import Converter
-from frazil.upgrading.fencing import fence, require_no_other
-from frazil.upgrading.preserving import keys_of, preserve
+from frazil.upgrading.fencing import claim, fence, release, require_no_other
 from frazil.upgrading.publishing import hide_old_refs, new_config, publish, renamed
 from frazil.upgrading.records import ChunkMode, UpgradeReport, target_generation
 from frazil.upgrading.sinks import Counting, Writing
-from frazil.upgrading.source import Link, Source, source_of
+from frazil.upgrading.source import Link, Source, keys_of, preserve, source_of
 
 MakeMove: TypeAlias = Callable[[Source, ChunkMode], Move]
 """Gives the way in which chunk objects of a repository are linked or copied."""

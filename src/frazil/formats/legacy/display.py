@@ -11,13 +11,12 @@ import numpy as np
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.legacy.g1_coords import OVI1, decode_as
 from frazil.formats.legacy.g1_schemas import COORD_KEY, PROFILE_KEY, read_table
-from frazil.formats.legacy.header import Wrapping, unwrap
+from frazil.formats.legacy.header import Encoding, Wrapping, sniff, unwrap
 from frazil.formats.legacy.logs import FIELDS as LOG_FIELDS
 from frazil.formats.legacy.manifests import FIELDS as MANIFEST_FIELDS
 from frazil.formats.legacy.messages import unpack_message
 from frazil.formats.legacy.names import FOLDERS
 from frazil.formats.legacy.snapshots import FIELDS as SNAPSHOT_FIELDS
-from frazil.formats.legacy.sniff import Encoding, sniff
 from frazil.ids import crockford
 
 Value: TypeAlias = Any

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 import zstandard
@@ -155,3 +156,55 @@ def is_flat(blob: bytes) -> bool:
             return body.read(8)[4:] == FLAT_MARK
     except zstandard.ZstdError:
         return False
+
+
+# --- what a file is ---
+
+PARQUET_MAGIC: Final = b"PAR1"
+
+
+class Encoding(StrEnum):
+    """What the body of a file is written in."""
+
+    PARQUET = "parquet"
+    JSON = "json"
+    MSGPACK = "msgpack"
+    FLATBUFFERS = "flatbuffers"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Sniffed:
+    """What a file turned out to be."""
+
+    encoding: Encoding
+    wrapping: Wrapping = BARE
+
+    @property
+    def kind(self) -> FileKind | None:
+        """The kind of file, where a header tells it."""
+        return self.wrapping.kind
+
+
+def sniff(blob: bytes, *, key: str = "") -> Sniffed:
+    """Tell what a file is; damage inside makes it unknown, never an error."""
+    if blob.startswith(PARQUET_MAGIC):
+        return Sniffed(Encoding.PARQUET)
+    if blob.startswith((MAGIC, ZSTD_MAGIC)):
+        if blob.startswith(MAGIC) and not header_size(blob):
+            return Sniffed(Encoding.UNKNOWN)
+        try:
+            wrapping, body = unwrap(blob, None, key=key)
+        except FormatError:
+            return Sniffed(Encoding.UNKNOWN)
+        is_new = wrapping.header == LONG and body[4:8] == FLAT_MARK
+        return Sniffed(Encoding.FLATBUFFERS if is_new else _bare(body), wrapping)
+    return Sniffed(_bare(blob))
+
+
+def _bare(body: bytes) -> Encoding:
+    if body[:1] in (b"{", b"["):
+        return Encoding.JSON
+    first = body[0] if body else 0
+    is_container = 0x80 <= first <= 0x9F or 0xDC <= first <= 0xDF
+    return Encoding.MSGPACK if is_container else Encoding.UNKNOWN

@@ -10,8 +10,7 @@ from frazil.formats.legacy.layouts import IdForm, layout_of
 from frazil.formats.legacy.names import stored_name
 from frazil.formats.legacy.nodes import write_id
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, RefRecord
-from frazil.formats.legacy.structs import Document
-from frazil.formats.legacy.times import format_time
+from frazil.formats.legacy.structs import Document, format_time
 from frazil.formats.legacy.zarr_fields import dump
 from frazil.formats.ref_files import MAX_SIZE
 from frazil.ids import SnapshotId

@@ -28,8 +28,8 @@ from frazil.formats.legacy.structs import (
     Document,
     Form,
     early_dialect,
+    format_time,
 )
-from frazil.formats.legacy.times import format_time
 from frazil.formats.legacy.zarr_fields import dump
 from frazil.ids import ManifestId, SnapshotId
 from frazil.model.history import ManifestFile, Snapshot

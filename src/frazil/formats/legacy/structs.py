@@ -6,8 +6,10 @@ schemas ask for the other, and their readers took both.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -24,8 +26,8 @@ from frazil.formats.legacy.names import (
     remember,
 )
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, Names, Nanos
-from frazil.formats.legacy.times import parse_time
 from frazil.ids import ChunkId, ManifestId, NodeId, ObjectId, SnapshotId, crockford
+from frazil.model.history import MAX_MICROS, to_datetime
 from frazil.model.nodes import Dimension, Extents
 
 Value: TypeAlias = Any
@@ -256,3 +258,34 @@ def early_dialect(document: Document) -> Dialect:
     if document.forms != {Form.MAP}:
         return Dialect.G2_MIXED
     return Dialect.G2_MAPS if document.has_number_ids else Dialect.G2_MAPS_TEXT
+
+
+# --- times ---
+
+_PATTERN: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_time(text: str) -> Nanos | None:
+    """The time that a text tells, or None where it tells none after 1970."""
+    found = _PATTERN.fullmatch(text)
+    if found is None:
+        return None
+    day, digits, zone = found.groups()
+    try:
+        when = datetime.fromisoformat(day.upper() + ("+00:00" if zone in "Zz" else zone))
+        seconds = (when - _EPOCH) // timedelta(seconds=1)
+    except (ValueError, OverflowError):
+        return None
+    nanos = seconds * 10**9 + int((digits or "").ljust(9, "0"))
+    return nanos if 0 <= nanos <= MAX_MICROS * 1000 else None
+
+
+def format_time(when: Nanos) -> str:
+    """A time in UTC with six digits, or nine where there is more to tell."""
+    micros, rest = divmod(when, 1000)
+    text = to_datetime(micros).strftime("%Y-%m-%dT%H:%M:%S.%f")
+    # strftime does not pad years on every platform.
+    return f"{text.zfill(26)}{rest:03}Z" if rest else f"{text.zfill(26)}Z"

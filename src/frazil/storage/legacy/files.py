@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
-from typing import Final
+from typing import Final, cast
 
 from frazil.errors import ErrorKind, FormatError, InternalError, StorageError
 from frazil.formats.generation import Generation
@@ -22,18 +22,76 @@ from frazil.formats.legacy.names import (
     plain_name,
     without_extension,
 )
-from frazil.formats.legacy.records import Dialect, LegacyGeneration
+from frazil.formats.legacy.records import Dialect, LegacyGeneration, Names
 from frazil.ids import ChunkId, ManifestId, NodeId, ObjectId, SnapshotId, crockford
 from frazil.model.chunks import ChunkTable, ChunkType, concat
 from frazil.model.derived_log import derived_log, moves_between
 from frazil.model.history import Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, overlap
 from frazil.storage.base import Attributes, Listed, Storage
-from frazil.storage.legacy.name_book import CLASSES, NameBook
 
 UNNAMED: Final = Attributes(is_unnamed=True)
 MANY: Final = 64
 """So many names are found quicker by listing all than by asking for each."""
+
+
+CLASSES: Final[dict[Kind, type[ObjectId]]] = {
+    "snapshots": SnapshotId,
+    "manifests": ManifestId,
+    "chunks": ChunkId,
+    "transactions": SnapshotId,
+}
+
+
+class NameBook:
+    """Names of ids for which they do not follow from the id.
+
+    They are noted down as files that mention them are read, and what nobody mentioned is looked
+    for in a listing.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[Kind, dict[ObjectId, str]] = {kind: {} for kind in CLASSES}
+        self._files: dict[tuple[Kind, ObjectId], str] = {}
+
+    def name(self, kind: Kind, id: ObjectId) -> str | None:
+        """What files call an id, if that was noted down."""
+        return self._names[kind].get(id)
+
+    def file(self, kind: Kind, id: ObjectId) -> str | None:
+        """The file name that a listing had for an id, if it was an unexpected one."""
+        return self._files.get((kind, id))
+
+    def note(self, kind: Kind, id: ObjectId, name: str) -> None:
+        """Note what files call an id.
+
+        Raises:
+            FormatError: they call it otherwise too, so that two objects cannot be told apart.
+        """
+        known = self._names[kind].setdefault(id, name)
+        if known != name:
+            raise FormatError("two objects whose names lead to one id", names=(known, name))
+
+    def note_file(self, kind: Kind, id: ObjectId, file: str) -> None:
+        """Note under which file name an object was found."""
+        self._files[kind, id] = file
+
+    def note_all(self, names: Names) -> None:
+        """Note the names that a file mentions."""
+        for snapshot, name in names.snapshots.items():
+            self.note("snapshots", snapshot, name)
+        for manifest, name in names.manifests.items():
+            self.note("manifests", manifest, name)
+        for chunk, name in names.chunks.items():
+            self.note("chunks", chunk, name)
+
+    def names(self) -> Names:
+        """All names that were noted down."""
+        return Names(
+            cast("dict[SnapshotId, str]", self._names["snapshots"]),
+            cast("dict[ManifestId, str]", self._names["manifests"]),
+            cast("dict[ChunkId, str]", self._names["chunks"]),
+        )
 
 
 class LegacyFiles(ABC):

@@ -11,17 +11,14 @@ from typing import Final
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.generation import Generation
-from frazil.formats.legacy.attributes import with_attributes
-from frazil.formats.legacy.g1 import (
+from frazil.formats.legacy.attributes import (
     decode_attribute_file,
-    decode_inventory,
-    decode_structure,
     encode_attribute_file,
-    encode_inventory,
-    encode_structure,
+    with_attributes,
 )
-from frazil.formats.legacy.g1_inventory import Grid
+from frazil.formats.legacy.g1_inventory import Grid, decode_inventory, encode_inventory
 from frazil.formats.legacy.g1_state import StateSnapshot, new_item
+from frazil.formats.legacy.g1_structure import decode_structure, encode_structure
 from frazil.formats.legacy.history import root_record, successor
 from frazil.formats.legacy.names import Kind, plain_name
 from frazil.formats.legacy.records import (
@@ -38,9 +35,8 @@ from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Node
 from frazil.storage.assets import Lru
 from frazil.storage.base import Storage, absent
-from frazil.storage.legacy.files import UNNAMED, LegacyFiles
+from frazil.storage.legacy.files import UNNAMED, LegacyFiles, NameBook
 from frazil.storage.legacy.g2_g3 import RECORDED_NODES
-from frazil.storage.legacy.name_book import NameBook
 from frazil.storage.legacy.state_file import StateFile
 
 INLINE_ATTRIBUTES: Final = 4096

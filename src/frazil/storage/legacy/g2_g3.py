@@ -11,22 +11,12 @@ from typing import Final
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.envelope import FileKind
 from frazil.formats.generation import Generation
-from frazil.formats.legacy.attributes import with_attributes
-from frazil.formats.legacy.codec import (
-    decode_attributes,
-    decode_log,
-    decode_manifest,
-    decode_ref,
-    decode_snapshot,
-    encode_log,
-    encode_manifest,
-    encode_snapshot,
-    from_log,
-    to_log,
-)
+from frazil.formats.legacy.attributes import decode_attributes, with_attributes
 from frazil.formats.legacy.header import Wrapping, is_flat
 from frazil.formats.legacy.history import root_record, successor
 from frazil.formats.legacy.layouts import layout_of, refined
+from frazil.formats.legacy.logs import decode_log, encode_log, from_log, to_log
+from frazil.formats.legacy.manifests import decode_manifest, encode_manifest
 from frazil.formats.legacy.names import Kind
 from frazil.formats.legacy.records import (
     Dialect,
@@ -36,6 +26,8 @@ from frazil.formats.legacy.records import (
     SnapshotRecord,
 )
 from frazil.formats.legacy.ref_names import MAIN, RefLayout
+from frazil.formats.legacy.refs import decode_ref
+from frazil.formats.legacy.snapshots import decode_snapshot, encode_snapshot
 from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId
 from frazil.logs import warn_once
 from frazil.model.chunks import ChunkTable
@@ -43,8 +35,7 @@ from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode
 from frazil.storage.assets import Lru
 from frazil.storage.base import Storage, absent
-from frazil.storage.legacy.files import LegacyFiles
-from frazil.storage.legacy.name_book import NameBook
+from frazil.storage.legacy.files import LegacyFiles, NameBook
 from frazil.storage.legacy.steps import layout_at, steps_of
 
 RECORDED_NODES: Final = 100_000

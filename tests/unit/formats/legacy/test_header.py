@@ -13,13 +13,14 @@ from frazil.formats.legacy.header import (
     BARE,
     LONG,
     SHORT,
+    Encoding,
     Wrapping,
     header_size,
     refuse_flat,
+    sniff,
     unwrap,
     wrap,
 )
-from frazil.formats.legacy.sniff import Encoding, sniff
 
 MAGIC = bytes.fromhex("494345f09fa78a4348554e4b")
 SEED_HEADER = MAGIC + bytes.fromhex("69632d312e302e3020202020 010101")

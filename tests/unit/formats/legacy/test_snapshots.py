@@ -13,12 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
-from frazil.formats.legacy.attributes import with_attributes
-from frazil.formats.legacy.codec import (
-    decode_attributes,
-    decode_snapshot,
-    encode_snapshot,
-)
+from frazil.formats.legacy.attributes import decode_attributes, with_attributes
 from frazil.formats.legacy.header import unwrap
 from frazil.formats.legacy.history import (
     MAX_HISTORY,
@@ -34,7 +29,8 @@ from frazil.formats.legacy.records import (
     LegacyGeneration,
     SnapshotRecord,
 )
-from frazil.formats.legacy.times import format_time, parse_time
+from frazil.formats.legacy.snapshots import decode_snapshot, encode_snapshot
+from frazil.formats.legacy.structs import format_time, parse_time
 from frazil.ids import NodeId, SnapshotId, crockford
 from frazil.model.history import Snapshot
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef
