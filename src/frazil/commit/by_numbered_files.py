@@ -36,8 +36,7 @@ from frazil.errors import (
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.names import bytes_of_name, narrow, stored_name
 from frazil.formats.legacy.records import LegacyGeneration, RefRecord
-from frazil.formats.legacy.ref_names import RefKey, RefLayout, parse_ref_key
-from frazil.formats.legacy.refs import decode_ref, encode_ref
+from frazil.formats.legacy.refs import RefKey, RefLayout, decode_ref, encode_ref, parse_ref_key
 from frazil.ids import SnapshotId, crockford
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, SnapshotEntry

@@ -10,13 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Self
 
+import numpy as np
+import numpy.typing as npt
+
 from frazil.flatbuf.growth import MARK_SIZE, mark_of, may_grow
 from frazil.flatbuf.reader import U32, Buffer
 from frazil.flatbuf.writer import MAX_SIZE, OFFSET, FlatWriter, Layout
 from frazil.formats.envelope import FileKind, seal, seal_table, unseal
 from frazil.formats.locations import LocationCompression
-from frazil.formats.refs import decode_refs, encode_refs, find_ref, find_row, plan_packing
-from frazil.ids import ManifestId, NodeId
+from frazil.formats.refs import (
+    CHUNK_ID,
+    decode_refs,
+    encode_refs,
+    find_ref,
+    find_row,
+    plan_packing,
+    ref_groups,
+)
+from frazil.ids import ChunkId, ManifestId, NodeId
 from frazil.model.chunks import ABSENT, ChunkRef, ChunkTable
 from frazil.model.nodes import Coordinates
 
@@ -83,7 +94,8 @@ class Manifest:
             found = decode_refs(buffer, *self._arrays[node_id], self._dictionary)
             self._tables[node_id] = found
             if len(self._tables) == len(self._arrays):
-                # Nobody who finds no table can meet the empty buffer: it comes after the tables.
+                # Only now, and readers take the buffer before they look for a table: one that
+                # found none still has the full buffer.
                 self._buffer = Buffer(b"", buffer.key)
         return found
 
@@ -145,6 +157,22 @@ def decode_manifest(blob: bytes, *, key: str) -> Manifest:
     """
     envelope = unseal(blob, FileKind.MANIFEST, key=key)
     return Manifest.lazily(envelope.spec, Buffer(envelope.body, key))
+
+
+def native_chunk_ids(blob: bytes, *, key: str) -> npt.NDArray[np.uint8]:
+    """The chunk objects that a manifest file refers to, (n, 12); repeated ones repeat.
+
+    Raises:
+        FormatError: the file is damaged or not a manifest.
+    """
+    buffer = Buffer(unseal(blob, FileKind.MANIFEST, key=key).body, key)
+    parts = [np.zeros((0, ChunkId.width), np.uint8)]
+    for array in buffer.root().tables(1, "arrays"):
+        for group in ref_groups(buffer, *array.required_vector(1, 4, "refs")):
+            if group.has(CHUNK_ID):
+                ids = np.ascontiguousarray(group.values(CHUNK_ID, f"V{ChunkId.width}"))
+                parts.append(ids.view(np.uint8).reshape(-1, ChunkId.width))
+    return np.concatenate(parts)
 
 
 def encode_manifest(

@@ -93,6 +93,32 @@ def read_manifest_files(buffer: Buffer) -> Iterator[ManifestFile]:
     )
 
 
+# --- what a snapshot refers to, without the rest of it ---
+
+# Work on whole histories opens every snapshot and every manifest, and needs of each no more than
+# its place in the history and the names of what it uses.
+
+
+def manifest_files(blob: bytes, *, key: str) -> tuple[ManifestFile, ...]:
+    """The manifests that a snapshot file lists.
+
+    Raises:
+        FormatError: the file is damaged or not a snapshot.
+    """
+    return tuple(read_manifest_files(Buffer(unseal(blob, FileKind.SNAPSHOT, key=key).body, key)))
+
+
+def snapshot_links(blob: bytes, *, key: str) -> tuple[SnapshotEntry, tuple[ManifestFile, ...]]:
+    """What history records of a snapshot file that names its parent, and its manifests.
+
+    Raises:
+        FormatError: the file is damaged or not a snapshot.
+    """
+    envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
+    buffer = Buffer(envelope.body, key)
+    return read_entry(buffer, envelope.spec), tuple(read_manifest_files(buffer))
+
+
 # --- writing ---
 
 

@@ -126,7 +126,7 @@ def _is_old(blob: bytes, key: str) -> bool:
     from frazil.formats.legacy.display import kind_of_key
     from frazil.formats.legacy.header import Encoding, sniff
 
-    found = sniff(blob, key=key).encoding
+    found = sniff(blob, key=key)
     return kind_of_key(key) == "chunk" or found in (
         Encoding.PARQUET,
         Encoding.JSON,

@@ -17,7 +17,7 @@ from frazil.errors import ErrorKind, ReadOnlyError
 from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.names import FOLDERS, Kind
 from frazil.formats.legacy.records import LegacyGeneration
-from frazil.formats.legacy.ref_names import parse_ref_key
+from frazil.formats.legacy.refs import parse_ref_key
 from frazil.maintenance.ages import deletable_before, require_old
 from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage

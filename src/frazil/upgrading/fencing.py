@@ -155,15 +155,16 @@ def claim(place: Storage, target: Generation, mode: ChunkMode) -> None:
         if found is None or found.generation.dialect is not None:
             return
         release(place)
-        raise _late()
+        raise late()
     there = place.get(CLAIM_KEY)
     if there is None:  # it was released between these two calls
-        raise _late()
+        raise late()
     if there != wanted:
         raise cannot(f"another upgrade {_described(there)} has been begun; finish or undo it first")
 
 
-def _late() -> ConflictError:
+def late() -> ConflictError:
+    """The error for a repository that was upgraded meanwhile."""
     return ConflictError(
         message="somebody else has upgraded this repository; open it again",
         kind=ErrorKind.REPO_INFO_UPDATED,

@@ -13,11 +13,10 @@ from frazil.errors import FormatError, SnapshotNotFoundError
 from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.names import plain_name
 from frazil.formats.legacy.records import LegacyGeneration
-from frazil.formats.legacy.ref_names import check_ref_name, parse_ref_key
-from frazil.formats.legacy.refs import decode_ref
+from frazil.formats.legacy.refs import check_ref_name, decode_ref, parse_ref_key
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.fencing import OldRefs
-from frazil.model.history import Micros
+from frazil.model.history import Micros, Snapshot
 from frazil.model.nodes import ArrayNode
 from frazil.storage.assets import MANIFESTS, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Storage, fan_out
@@ -124,10 +123,19 @@ class Source:
             ordered.update(reversed(chain.items()))
         return ordered
 
-    def _link(self, id: SnapshotId) -> Link:
-        snapshot = self.files.snapshot(id)
-        if snapshot is None:
+    def snapshot(self, id: SnapshotId) -> Snapshot:
+        """A snapshot of the history.
+
+        Raises:
+            SnapshotNotFoundError: it is missing.
+        """
+        found = self.files.snapshot(id)
+        if found is None:
             raise SnapshotNotFoundError("a snapshot of the history is missing", snapshot=id)
+        return found
+
+    def _link(self, id: SnapshotId) -> Link:
+        snapshot = self.snapshot(id)
         return Link(id, snapshot.parent_id, snapshot.flushed_at, not snapshot.nodes)
 
     def root_of(self, refs: OldRefs, history: dict[SnapshotId, Link]) -> SnapshotId | None:

@@ -15,7 +15,7 @@ from frazil.commit.by_repo_object import REPO_KEY
 from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import FrazilError
 from frazil.formats.legacy.header import is_flat
-from frazil.formats.legacy.ref_names import RefPrefix
+from frazil.formats.legacy.refs import RefPrefix
 from frazil.formats.ref_files import FILE, REFS, branch_key
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage

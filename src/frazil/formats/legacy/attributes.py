@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -12,7 +11,6 @@ from frazil.formats.legacy.g1_schemas import arrow, attribute_schema, read_table
 from frazil.formats.legacy.header import refuse_flat, unwrap
 from frazil.formats.legacy.messages import unpack_message
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, SnapshotRecord
-from frazil.formats.legacy.snapshots import parse_json
 from frazil.formats.legacy.structs import Document
 from frazil.formats.legacy.zarr_fields import dump, put_attributes
 from frazil.model.history import Metadata
@@ -29,11 +27,8 @@ def decode_attributes(blob: bytes, *, key: str, dialect: Dialect) -> tuple[Metad
         refuse_flat(body, key=key)
     document = Document(key, dialect.generation)
     # No MessagePack list or map begins with a bracket.
-    is_json = body[:1] in (b"[", b"{")
-    if is_json:
-        value = parse_json(document, body)
-    else:
-        value = unpack_message(body, key=key, packed=wrapping.size)
+    is_json, size = body[:1] in (b"[", b"{"), wrapping.size
+    value = document.json(body) if is_json else unpack_message(body, key=key, packed=size)
     items = [value] if isinstance(value, Mapping) else document.items(value, "attributes")
     return tuple(document.metadata(each, "attributes") for each in items)
 
@@ -95,11 +90,7 @@ def _row(document: Document, raw: object) -> Metadata:
     # No MessagePack map begins with a brace.
     if raw[:1] != b"{":
         return document.metadata(unpack_message(raw, key=document.key), "attributes")
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise document.fail(f"attributes: not JSON: {error}") from error
-    return document.metadata(value, "attributes")
+    return document.metadata(document.json(raw, "attributes: not JSON"), "attributes")
 
 
 def encode_attribute_file(items: Sequence[Metadata], paths: Sequence[str] | None = None) -> bytes:

@@ -15,7 +15,7 @@ import zstandard
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.envelope import HEADER as LONG_HEADER
-from frazil.formats.envelope import MAGIC, WRITER, ZSTD, FileKind, unpack
+from frazil.formats.envelope import MAGIC, WRITER, ZSTD, FileKind, compressor, unpack
 
 SHORT_HEADER: Final = struct.Struct("<12s12sBBB")
 SHORT, LONG = SHORT_HEADER.size, LONG_HEADER.size
@@ -112,13 +112,7 @@ def unwrap(blob: bytes, expected: FileKind | None, *, key: str) -> tuple[Wrappin
 
 def wrap(body: bytes, kind: FileKind, wrapping: Wrapping, *, writer: str | None = None) -> bytes:
     """Put a body into the wrapping of its dialect."""
-    packed = (
-        zstandard.ZstdCompressor(
-            level=LEVEL, write_content_size=True, write_checksum=True
-        ).compress(body)
-        if wrapping.compressed
-        else body
-    )
+    packed = compressor(LEVEL).compress(body) if wrapping.compressed else body
     if not wrapping.header:
         return packed
     form, room = (SHORT_HEADER, 12) if wrapping.header == SHORT else (LONG_HEADER, 24)
@@ -173,33 +167,18 @@ class Encoding(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Sniffed:
-    """What a file turned out to be."""
-
-    encoding: Encoding
-    wrapping: Wrapping = BARE
-
-    @property
-    def kind(self) -> FileKind | None:
-        """The kind of file, where a header tells it."""
-        return self.wrapping.kind
-
-
-def sniff(blob: bytes, *, key: str = "") -> Sniffed:
+def sniff(blob: bytes, *, key: str = "") -> Encoding:
     """Tell what a file is; damage inside makes it unknown, never an error."""
     if blob.startswith(PARQUET_MAGIC):
-        return Sniffed(Encoding.PARQUET)
-    if blob.startswith((MAGIC, ZSTD_MAGIC)):
-        if blob.startswith(MAGIC) and not header_size(blob):
-            return Sniffed(Encoding.UNKNOWN)
-        try:
-            wrapping, body = unwrap(blob, None, key=key)
-        except FormatError:
-            return Sniffed(Encoding.UNKNOWN)
-        is_new = wrapping.header == LONG and body[4:8] == FLAT_MARK
-        return Sniffed(Encoding.FLATBUFFERS if is_new else _bare(body), wrapping)
-    return Sniffed(_bare(blob))
+        return Encoding.PARQUET
+    if not blob.startswith((MAGIC, ZSTD_MAGIC)):
+        return _bare(blob)
+    try:
+        wrapping, body = unwrap(blob, None, key=key)
+    except FormatError:
+        return Encoding.UNKNOWN
+    is_new = wrapping.header == LONG and body[4:8] == FLAT_MARK
+    return Encoding.FLATBUFFERS if is_new else _bare(body)
 
 
 def _bare(body: bytes) -> Encoding:

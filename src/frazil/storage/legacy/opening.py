@@ -11,8 +11,7 @@ from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats.generation import G1, LEGACY, Generation
 from frazil.formats.legacy.g1_state import STATE_FILES
 from frazil.formats.legacy.records import LegacyGeneration, SnapshotRecord
-from frazil.formats.legacy.ref_names import RefLayout
-from frazil.formats.legacy.refs import decode_ref
+from frazil.formats.legacy.refs import RefLayout, decode_ref
 from frazil.masking import bare_url
 from frazil.model.history import Snapshot
 from frazil.storage.base import Storage
