@@ -13,9 +13,8 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from frazil.flatbuf.growth import MARK_SIZE, mark_of, may_grow
 from frazil.flatbuf.reader import U32, Buffer
-from frazil.flatbuf.writer import MAX_SIZE, OFFSET, FlatWriter, Layout
+from frazil.flatbuf.writer import MARK_SIZE, MAX_SIZE, OFFSET, FlatWriter, Layout, mark_of, may_grow
 from frazil.formats.envelope import FileKind, seal, seal_table, unseal
 from frazil.formats.locations import LocationCompression
 from frazil.formats.refs import (

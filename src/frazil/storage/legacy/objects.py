@@ -84,23 +84,14 @@ class LegacyObjects(WrappedStorage):
         except InvalidInputError:
             return None
 
-    def where(self, key: str) -> str:
-        """The key below which the storage has an object."""
-        if self.files.names_are_ids:
-            return key
-        parsed = self._parsed(key)
+    def where(self, key: str, *, new: bool = False) -> str:
+        """The key below which the storage has an object, or will have a new one."""
+        parsed = None if self.files.names_are_ids else self._parsed(key)
         if parsed is None or parsed[0] not in self.files.folders:
             return key
-        return self.files.key(*parsed)
-
-    def _noted(self, key: str) -> str:
-        """The same for a chunk that is about to be written here."""
-        if self.files.names_are_ids:
-            return key
-        parsed = self._parsed(key)
-        if parsed is not None and parsed[0] == "chunks":
+        if new and parsed[0] == "chunks":
             self.files.written.add(ChunkId(parsed[1]))
-        return self.where(key)
+        return self.files.key(*parsed)
 
     def _made(self, key: str) -> tuple[Kind, ObjectId] | None:
         """What a key names if its bytes are made here, not taken as they are."""
@@ -211,7 +202,7 @@ class LegacyObjects(WrappedStorage):
         """Write the object as a file of the legacy generation."""
         made = self._made(key)
         if made is None:
-            self.inner.put(self._noted(key), data, attributes)
+            self.inner.put(self.where(key, new=True), data, attributes)
             return
         kind, _ = made
         if kind == "snapshots":
@@ -225,11 +216,11 @@ class LegacyObjects(WrappedStorage):
 
     def put_many(self, items: Iterable[tuple[str, Bytes]], attributes: Attributes = PLAIN) -> None:
         """Many chunks at once."""
-        self.inner.put_many([(self._noted(key), data) for key, data in items], attributes)
+        self.inner.put_many([(self.where(key, new=True), data) for key, data in items], attributes)
 
     def put_parts(self, key: str, parts: Sequence[Bytes], attributes: Attributes = PLAIN) -> None:
         """Write a chunk that is these bytes, one after the other."""
-        self.inner.put_parts(self._noted(key), parts, attributes)
+        self.inner.put_parts(self.where(key, new=True), parts, attributes)
 
     def put_if(
         self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
