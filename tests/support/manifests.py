@@ -9,8 +9,10 @@ from frazil.ids import NodeId
 from frazil.model.chunks import ChunkRef
 from frazil.model.config import ManifestVirtualChunkLocationCompressionConfig
 from frazil.model.nodes import Coordinates
+from frazil.model.settings import record
 
 
+@record
 class Compression(ManifestVirtualChunkLocationCompressionConfig):
     """Settings of location compression that ask for it however few chunks there are."""
 
