@@ -361,7 +361,8 @@ class _Writer:
             )
         if self._layout.ids is IdForm.NUMBERS:
             return (pack_message(file_id(IdForm.NUMBERS, name)) for name in self._names(raw))
-        return map(pack_scalar, self._names(raw))
+        # Texts of ids are short, and spelled here quicker than one by one in the library.
+        return (bytes([0xA0 | len(name)]) + name.encode() for name in self._names(raw))
 
     def _between(self, variant: str, first: str) -> tuple[bytes, bytes, bytes]:
         """What is before each of the three fields of a reference."""
