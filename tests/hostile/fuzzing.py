@@ -156,18 +156,15 @@ def text_samples() -> Iterator[Sample]:
 
 def old_samples() -> Iterator[Sample]:
     """Files of the generations before spec 1, in some of their dialects."""
-    from frazil.formats.legacy.codec import (
-        decode_attributes,
-        decode_log,
-        decode_manifest,
-        decode_snapshot,
-    )
-    from frazil.formats.legacy.g1 import decode_attribute_file
+    from frazil.formats.legacy.attributes import decode_attribute_file, decode_attributes
     from frazil.formats.legacy.g1_inventory import decode_inventory
     from frazil.formats.legacy.g1_state import decode_state
     from frazil.formats.legacy.g1_structure import decode_structure
+    from frazil.formats.legacy.logs import decode_log
+    from frazil.formats.legacy.manifests import decode_manifest
     from frazil.formats.legacy.records import Dialect, LegacyGeneration
     from frazil.formats.legacy.refs import decode_ref
+    from frazil.formats.legacy.snapshots import decode_snapshot
 
     for spec in ("g2", "g3", "3a", "3e", "3e-27"):
         generation = LegacyGeneration.G2 if spec == "g2" else LegacyGeneration.G3

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import zarr
 
-from frazil.formats import patching, snapshot_nodes
+from frazil.formats import manifest, snapshot_nodes
 from frazil.model import splitting
 from frazil.model.config import RepositoryConfig
 from frazil.model.manifest_config import ManifestConfig, ManifestSplittingConfig
@@ -28,7 +28,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splitting, "SPLIT_ABOVE", 1000)
     monkeypatch.setattr(splitting, "UNITE_BELOW", 250)
     monkeypatch.setattr(splitting, "REFS_PER_MANIFEST", 256)
-    monkeypatch.setattr(patching, "PATCHED_FROM", 100)
+    monkeypatch.setattr(manifest, "PATCHED_FROM", 100)
 
 
 @pytest.fixture(params=list(PEERS))

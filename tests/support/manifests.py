@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from frazil.flatbuf.reader import Buffer
 from frazil.formats.envelope import FileKind, unseal
 from frazil.formats.refs import find_ref
 from frazil.ids import NodeId
 from frazil.model.chunks import ChunkRef
+from frazil.model.config import ManifestVirtualChunkLocationCompressionConfig
 from frazil.model.nodes import Coordinates
+from frazil.model.settings import record
 
 
-@dataclass(frozen=True)
-class Compression:
-    """Settings of location compression, as the configuration has them."""
+@record
+class Compression(ManifestVirtualChunkLocationCompressionConfig):
+    """Settings of location compression that ask for it however few chunks there are."""
 
-    min_num_chunks: int | None = 0
-    dictionary_max_training_samples: int | None = None
-    dictionary_max_size_bytes: int | None = None
-    compression_level: int | None = None
+    def __init__(self, min_num_chunks: int | None = 0, **others: int | None) -> None:
+        super().__init__(min_num_chunks, **others)
 
 
 def search_bytes(blob: bytes, node: NodeId, coords: Coordinates, *, key: str) -> ChunkRef | None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from frazil.formats.legacy.history import ROOT_MARK
+from frazil.formats.legacy.snapshots import ROOT_MARK
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.base import Storage

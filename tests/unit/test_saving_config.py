@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import ConflictError, ErrorKind
-from frazil.formats.config_merging import merged_config
+from frazil.formats.config_keys import merged_config
 from frazil.model.config import (
     CachingConfig,
     ObjectStoreConfig,

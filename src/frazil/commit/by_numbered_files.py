@@ -34,16 +34,15 @@ from frazil.errors import (
     ConflictError,
 )
 from frazil.formats.generation import Generation
-from frazil.formats.legacy.codec import decode_ref, encode_ref
 from frazil.formats.legacy.names import bytes_of_name, narrow, stored_name
 from frazil.formats.legacy.records import LegacyGeneration, RefRecord
-from frazil.formats.legacy.ref_names import RefKey, RefLayout, parse_ref_key
+from frazil.formats.legacy.refs import RefKey, RefLayout, decode_ref, encode_ref, parse_ref_key
 from frazil.ids import SnapshotId, crockford
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, SnapshotEntry
 from frazil.storage.assets import Assets
 from frazil.storage.base import PLAIN, LostRace, Storage, require_deleted
-from frazil.storage.legacy.name_book import NameBook
+from frazil.storage.legacy.files import NameBook
 from frazil.storage.legacy.steps import Step, layout_at, steps_of
 
 FAR_BACK: Final = 8

@@ -30,10 +30,11 @@ from frazil.errors import (
 )
 from frazil.formats.generation import Generation
 from frazil.formats.legacy import g1_state
-from frazil.formats.legacy.g1_state import RefType, State, StateSnapshot, new_item, properties_of
+from frazil.formats.legacy.g1_state import State, StateSnapshot, new_item, properties_of
 from frazil.formats.legacy.names import bytes_of_name, id_of_name, plain_name
 from frazil.formats.legacy.records import LegacyGeneration
-from frazil.formats.legacy.ref_names import check_ref_name
+from frazil.formats.legacy.refs import check_ref_name
+from frazil.formats.ref_files import RefKind
 from frazil.ids import ObjectId, SnapshotId
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Micros, SnapshotEntry
@@ -74,7 +75,7 @@ class StateFileRefs(FileRefs):
     def tags(self) -> Mapping[str, SnapshotId]:
         return self._refs("tag")
 
-    def _refs(self, kind: RefType) -> dict[str, SnapshotId]:
+    def _refs(self, kind: RefKind) -> dict[str, SnapshotId]:
         found = sorted(self.state.refs.items())
         return {name: ref.id for name, ref in found if ref.type == kind}
 
@@ -105,7 +106,7 @@ class StateFileRefs(FileRefs):
     def tag_target(self, name: str) -> SnapshotId:
         return self._target(self.state, name, "tag")
 
-    def _target(self, state: State, name: str, kind: RefType) -> SnapshotId:
+    def _target(self, state: State, name: str, kind: RefKind) -> SnapshotId:
         found = state.refs.get(name)
         if found is None or found.type != kind:
             raise no_ref(kind, name)
@@ -190,7 +191,7 @@ class StateFileRefs(FileRefs):
                 raise
             raise tag_exists(name) from error
 
-    def _create(self, name: str, kind: RefType, target: SnapshotId) -> None:
+    def _create(self, name: str, kind: RefKind, target: SnapshotId) -> None:
         check_ref_name(kind, name)
         self._edit(
             lambda state: g1_state.create_ref(state, name, kind, _listed(state, target).name)
@@ -220,7 +221,7 @@ class StateFileRefs(FileRefs):
     def delete_tag(self, name: str) -> None:
         self._delete(name, "tag")
 
-    def _delete(self, name: str, kind: RefType, expected: SnapshotId | None = None) -> None:
+    def _delete(self, name: str, kind: RefKind, expected: SnapshotId | None = None) -> None:
         def change(state: State) -> State:
             found = self._target(state, name, kind)
             if expected is not None and found != expected:

@@ -11,9 +11,8 @@ from frazil.formats.generation import Generation
 from frazil.model.config import RepositoryConfig
 from frazil.storage.assets import Assets
 from frazil.storage.base import Storage
-from frazil.storage.legacy.assets import LegacyAssets
 from frazil.storage.legacy.files import LegacyFiles
-from frazil.storage.legacy.objects import LegacyObjects
+from frazil.storage.legacy.objects import LegacyAssets, LegacyObjects
 from frazil.storage.legacy.opening import LegacyRepository, files_of
 from frazil.storage.legacy.state_file import StateFile
 

@@ -6,13 +6,13 @@ All keys are written, unset ones as null; missing keys are unset and unknown one
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats import plain_yaml
-from frazil.formats.config_keys import CHECKSUMS, KEYS, OLD_STORES, S3_STORES
+from frazil.formats.config_keys import CHECKSUMS, OLD_STORES, S3_STORES, keys_of
 from frazil.formats.plain_yaml import Variant
 from frazil.logs import warn_once
 from frazil.model.config import (
@@ -79,7 +79,7 @@ def _untagged(value: object) -> JSON:
 
 def _encode(value: object) -> object:
     if isinstance(value, Settings):
-        return {name: _encode(getattr(value, name)) for name in KEYS[type(value)]}
+        return {name: _encode(getattr(value, name)) for name in keys_of(type(value))}
     if isinstance(value, CompressionAlgorithm):
         return "zstd"
     if isinstance(value, ChecksumAlgorithm):
@@ -89,22 +89,20 @@ def _encode(value: object) -> object:
     if isinstance(value, ObjectStoreConfig):
         return _encode_store(value)
     if isinstance(value, list):  # split sizes, the only list there is
-        return [[_encode(condition), _encode_sizes(sizes)] for condition, sizes in value]
+        return [[_encode(condition), [*map(_encode_size, sizes)]] for condition, sizes in value]
     if isinstance(value, Mapping):
         return {key: _encode(item) for key, item in value.items()}
     return value
 
 
-def _encode_sizes(sizes: Sequence[tuple[object, int]]) -> list[object]:
-    return [{"condition": _encode_dim(dim), "num_chunks": size} for dim, size in sizes]
-
-
-def _encode_dim(dim: object) -> object:
+def _encode_size(rule: tuple[object, int]) -> object:
+    dim, size = rule
+    condition: object = "Any"
     if isinstance(dim, ManifestSplitDimCondition.Axis):
-        return Variant("Axis", dim.axis)
-    if isinstance(dim, ManifestSplitDimCondition.DimensionName):
-        return Variant("DimensionName", dim.regex)
-    return "Any"
+        condition = Variant("Axis", dim.axis)
+    elif isinstance(dim, ManifestSplitDimCondition.DimensionName):
+        condition = Variant("DimensionName", dim.regex)
+    return {"condition": condition, "num_chunks": size}
 
 
 def _encode_condition(condition: ManifestSplitCondition | ManifestPreloadCondition) -> object:
@@ -195,7 +193,7 @@ def _record(cls: type[R], data: JSON, place: _Place) -> R:
     if not isinstance(data, Mapping):
         raise place.damage("expected a map")
     made = cls()
-    for name in KEYS[cls]:
+    for name in keys_of(cls):
         raw = data.get(name)
         if raw is None:
             continue
@@ -352,28 +350,24 @@ def _texts(raw: JSON, place: _Place) -> dict[str, str]:
     return dict(raw)
 
 
-def _nested(cls: type[R]) -> Reader:
-    return partial(_record, cls)
-
-
 _READERS: Final[Mapping[tuple[type[Settings], str], Reader]] = {
-    (RepositoryConfig, "compression"): _nested(CompressionConfig),
-    (RepositoryConfig, "caching"): _nested(CachingConfig),
-    (RepositoryConfig, "storage"): _nested(StorageSettings),
+    (RepositoryConfig, "compression"): partial(_record, CompressionConfig),
+    (RepositoryConfig, "caching"): partial(_record, CachingConfig),
+    (RepositoryConfig, "storage"): partial(_record, StorageSettings),
     (RepositoryConfig, "virtual_chunk_containers"): _containers,
-    (RepositoryConfig, "manifest"): _nested(ManifestConfig),
-    (RepositoryConfig, "repo_update_retries"): _nested(RepoUpdateRetryConfig),
+    (RepositoryConfig, "manifest"): partial(_record, ManifestConfig),
+    (RepositoryConfig, "repo_update_retries"): partial(_record, RepoUpdateRetryConfig),
     (CompressionConfig, "algorithm"): _algorithm,
-    (StorageSettings, "concurrency"): _nested(StorageConcurrencySettings),
-    (StorageSettings, "retries"): _nested(StorageRetriesSettings),
-    (StorageSettings, "timeouts"): _nested(StorageTimeoutSettings),
-    (ManifestConfig, "preload"): _nested(ManifestPreloadConfig),
-    (ManifestConfig, "splitting"): _nested(ManifestSplittingConfig),
-    (ManifestConfig, "virtual_chunk_location_compression"): _nested(
-        ManifestVirtualChunkLocationCompressionConfig
+    (StorageSettings, "concurrency"): partial(_record, StorageConcurrencySettings),
+    (StorageSettings, "retries"): partial(_record, StorageRetriesSettings),
+    (StorageSettings, "timeouts"): partial(_record, StorageTimeoutSettings),
+    (ManifestConfig, "preload"): partial(_record, ManifestPreloadConfig),
+    (ManifestConfig, "splitting"): partial(_record, ManifestSplittingConfig),
+    (ManifestConfig, "virtual_chunk_location_compression"): partial(
+        _record, ManifestVirtualChunkLocationCompressionConfig
     ),
     (ManifestPreloadConfig, "preload_if"): partial(_condition, ManifestPreloadCondition),
     (ManifestSplittingConfig, "split_sizes"): _split_sizes,
-    (RepoUpdateRetryConfig, "default"): _nested(StorageRetriesSettings),
+    (RepoUpdateRetryConfig, "default"): partial(_record, StorageRetriesSettings),
     (S3Options, "checksum_algorithm"): _checksum,
 }

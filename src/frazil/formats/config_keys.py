@@ -1,31 +1,24 @@
-"""Keys of the stored configuration in the order they are written, and names of its choices."""
+"""The stored configuration as a plain map: order of keys, names of choices, how changes merge."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from dataclasses import fields
+from typing import Any, Final, cast
 
+from frazil.errors import ConflictError, ErrorKind
 from frazil.model.config import (
-    CachingConfig,
     ChecksumAlgorithm,
-    CompressionConfig,
-    ManifestConfig,
-    ManifestPreloadConfig,
-    ManifestSplittingConfig,
-    ManifestVirtualChunkLocationCompressionConfig,
     ObjectStoreConfig,
     RepositoryConfig,
-    RepoUpdateRetryConfig,
     S3Options,
-    StorageConcurrencySettings,
-    StorageRetriesSettings,
     StorageSettings,
-    StorageTimeoutSettings,
     VirtualChunkContainer,
 )
+from frazil.model.history import JSON
 from frazil.model.settings import Settings
 
-KEYS: Final[Mapping[type[Settings], tuple[str, ...]]] = {
+_ORDER: Final[Mapping[type[Settings], tuple[str, ...]]] = {
     RepositoryConfig: (
         "inline_chunk_threshold_bytes",
         "get_partial_values_concurrency",
@@ -37,67 +30,19 @@ KEYS: Final[Mapping[type[Settings], tuple[str, ...]]] = {
         "virtual_chunk_containers",
         "manifest",
         "previous_file",
-        "repo_update_retries",
-        "num_updates_per_repo_info_file",
     ),
-    CompressionConfig: ("algorithm", "level"),
-    CachingConfig: (
-        "num_snapshot_nodes",
-        "num_chunk_refs",
-        "num_transaction_changes",
-        "num_bytes_attributes",
-        "num_bytes_chunks",
-    ),
-    StorageSettings: (
-        "concurrency",
-        "retries",
-        "timeouts",
-        "unsafe_use_conditional_update",
-        "unsafe_use_conditional_create",
-        "unsafe_use_metadata",
-        "storage_class",
-        "metadata_storage_class",
-        "chunks_storage_class",
-        "minimum_size_for_multipart_upload",
-    ),
-    StorageConcurrencySettings: (
-        "max_concurrent_requests_for_object",
-        "ideal_concurrent_request_size",
-    ),
-    StorageRetriesSettings: ("max_tries", "initial_backoff_ms", "max_backoff_ms"),
-    StorageTimeoutSettings: (
-        "connect_timeout_ms",
-        "read_timeout_ms",
-        "operation_timeout_ms",
-        "operation_attempt_timeout_ms",
-    ),
-    ManifestConfig: (
-        "preload",
-        "splitting",
-        "virtual_chunk_location_compression",
-        "max_concurrent_manifest_fetches_during_commit",
-    ),
-    ManifestPreloadConfig: ("max_total_refs", "preload_if", "max_arrays_to_scan"),
-    ManifestSplittingConfig: ("split_sizes",),
-    ManifestVirtualChunkLocationCompressionConfig: (
-        "min_num_chunks",
-        "dictionary_max_training_samples",
-        "dictionary_max_size_bytes",
-        "compression_level",
-    ),
-    RepoUpdateRetryConfig: ("default",),
-    S3Options: (
-        "region",
-        "endpoint_url",
-        "anonymous",
-        "allow_http",
-        "force_path_style",
-        "network_stream_timeout_seconds",
-        "requester_pays",
-        "checksum_algorithm",
-    ),
-    VirtualChunkContainer: ("name", "url_prefix", "store"),
+    StorageSettings: ("concurrency", "retries", "timeouts", "unsafe_use_conditional_update"),
+    S3Options: ("region", "endpoint_url", "anonymous"),
+    VirtualChunkContainer: ("name",),
 }
+"""Keys that come first where the order is not that of the fields."""
+
+
+def keys_of(cls: type[Settings]) -> tuple[str, ...]:
+    """The keys of a record in the order they are written."""
+    names = [each.name for each in fields(cast("Any", cls))]
+    return tuple(dict.fromkeys((*_ORDER.get(cls, ()), *names)))
+
 
 CHECKSUMS: Final = {
     ChecksumAlgorithm.Crc32: "crc32",
@@ -121,3 +66,41 @@ OLD_STORES: Final[Mapping[str, str]] = {
     "Azure": "azure",
 }
 """What stores were called until 0.1.0."""
+
+
+def merged_config(
+    base: Mapping[str, JSON], ours: Mapping[str, JSON], theirs: Mapping[str, JSON]
+) -> dict[str, JSON]:
+    """What is stored with our changes of it; all are plain maps, and unset is the same as None.
+
+    Raises:
+        ConflictError: both sides gave a setting different values.
+    """
+    return _merged_map(base, ours, theirs, "")
+
+
+def _merged_map(
+    base: Mapping[str, JSON], ours: Mapping[str, JSON], theirs: Mapping[str, JSON], where: str
+) -> dict[str, JSON]:
+    found: dict[str, JSON] = {}
+    for name in {**theirs, **ours}:
+        here = f"{where}.{name}" if where else name
+        value = _merged(base.get(name), ours.get(name), theirs.get(name), here)
+        if value is not None or (name in ours and name in theirs):
+            found[name] = value
+    return found
+
+
+def _merged(base: JSON, ours: JSON, theirs: JSON, where: str) -> JSON:
+    if ours in (base, theirs):
+        return theirs
+    if theirs == base:
+        return ours
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return _merged_map(base if isinstance(base, dict) else {}, ours, theirs, where)
+    raise ConflictError(
+        message=f"somebody else changed the setting {where!r} of the stored configuration "
+        "meanwhile; open the repository again and decide which value it should have",
+        kind=ErrorKind.CONFIG_UPDATED,
+        setting=where,
+    )

@@ -98,15 +98,10 @@ class _Reader:
     def _fail(self, problem: str) -> FormatError:
         return _damaged(problem, self._key)
 
-    def _uint(self, at: int, width: int) -> int:
+    def _uint(self, at: int, width: int, *, signed: bool = False) -> int:
         if at < 0 or at + width > len(self._data):
             raise self._fail("offset outside the value")
-        return int.from_bytes(self._data[at : at + width], "little")
-
-    def _int(self, at: int, width: int) -> int:
-        if at < 0 or at + width > len(self._data):
-            raise self._fail("offset outside the value")
-        return int.from_bytes(self._data[at : at + width], "little", signed=True)
+        return int.from_bytes(self._data[at : at + width], "little", signed=signed)
 
     def _float(self, at: int, width: int) -> float:
         form = _FLOAT_FORMS.get(width)
@@ -152,7 +147,7 @@ class _Reader:
         if kind == NULL:
             return None
         if kind == INT:
-            return self._int(at, width)
+            return self._uint(at, width, signed=True)
         if kind == FLOAT:
             return self._float(at, width)
         return self._distant(self._target(at, width), kind, own, depth)
@@ -166,7 +161,7 @@ class _Reader:
         if kind == MAP:
             return self._map(at, width, depth)
         if kind == INDIRECT_INT:
-            return self._int(at, width)
+            return self._uint(at, width, signed=True)
         if kind == INDIRECT_UINT:
             return self._uint(at, width)
         if kind == INDIRECT_FLOAT:
@@ -248,10 +243,6 @@ def _utf8(text: str) -> bytes:
 
 def _uint_width(value: int) -> int:
     return 0 if value < 1 << 8 else 1 if value < 1 << 16 else 2 if value < 1 << 32 else 3
-
-
-def _int_width(value: int) -> int:
-    return _uint_width(abs(value) * 2 - 1 if value < 0 else value * 2)
 
 
 class _Writer:
@@ -389,7 +380,7 @@ def _int_cell(value: int) -> _Cell:
     if not -(1 << 63) <= value < 1 << 64:
         raise _refuse("an integer of more than 64 bits")
     if value < 0:
-        return _Cell(INT, _int_width(value), value, True)
+        return _Cell(INT, _uint_width(-2 * value - 1), value, True)
     return _Cell(UINT, _uint_width(value), value, True)
 
 

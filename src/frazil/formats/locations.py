@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Final, Protocol, overload
+from typing import Final, TypeAlias, overload
 
 import numpy as np
 import zstandard
 
 from frazil.errors import FormatError
+from frazil.model.manifest_config import ManifestVirtualChunkLocationCompressionConfig
 from frazil.model.strings import I64, U8, Strings, opaque_items
 
 MAX_LOCATION: Final = 1024
@@ -25,25 +26,8 @@ TWO_BYTE_SIZE: Final = 0x63
 SHORTEST_FRAME: Final = 12
 """Header of 10 bytes or more, and at least one block header."""
 
-
-class LocationCompression(Protocol):
-    """When and how locations are compressed; None leaves a setting at its default."""
-
-    @property
-    def min_num_chunks(self) -> int | None:
-        """References a manifest must have; 1000."""
-
-    @property
-    def dictionary_max_training_samples(self) -> int | None:
-        """Locations the dictionary is trained on; 100."""
-
-    @property
-    def dictionary_max_size_bytes(self) -> int | None:
-        """Size of the dictionary; 2048."""
-
-    @property
-    def compression_level(self) -> int | None:
-        """Level of zstd; 3."""
+LocationCompression: TypeAlias = ManifestVirtualChunkLocationCompressionConfig
+"""When and how locations are compressed; None leaves a setting at its default."""
 
 
 class PackedStrings(Strings):

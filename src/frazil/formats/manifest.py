@@ -7,16 +7,26 @@ binary search in the bytes themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Self
 
-from frazil.flatbuf.reader import Buffer
-from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
+import numpy as np
+import numpy.typing as npt
+
+from frazil.flatbuf.reader import U32, Buffer
+from frazil.flatbuf.writer import MARK_SIZE, MAX_SIZE, OFFSET, FlatWriter, Layout, mark_of, may_grow
 from frazil.formats.envelope import FileKind, seal, seal_table, unseal
 from frazil.formats.locations import LocationCompression
-from frazil.formats.patching import patched_body
-from frazil.formats.refs import decode_refs, encode_refs, find_ref, plan_packing
-from frazil.ids import ManifestId, NodeId
+from frazil.formats.refs import (
+    CHUNK_ID,
+    decode_refs,
+    encode_refs,
+    find_ref,
+    find_row,
+    plan_packing,
+    ref_groups,
+)
+from frazil.ids import ChunkId, ManifestId, NodeId
 from frazil.model.chunks import ABSENT, ChunkRef, ChunkTable
 from frazil.model.nodes import Coordinates
 
@@ -83,7 +93,8 @@ class Manifest:
             found = decode_refs(buffer, *self._arrays[node_id], self._dictionary)
             self._tables[node_id] = found
             if len(self._tables) == len(self._arrays):
-                # Nobody who finds no table can meet the empty buffer: it comes after the tables.
+                # Only now, and readers take the buffer before they look for a table: one that
+                # found none still has the full buffer.
                 self._buffer = Buffer(b"", buffer.key)
         return found
 
@@ -147,6 +158,22 @@ def decode_manifest(blob: bytes, *, key: str) -> Manifest:
     return Manifest.lazily(envelope.spec, Buffer(envelope.body, key))
 
 
+def native_chunk_ids(blob: bytes, *, key: str) -> npt.NDArray[np.uint8]:
+    """The chunk objects that a manifest file refers to, (n, 12); repeated ones repeat.
+
+    Raises:
+        FormatError: the file is damaged or not a manifest.
+    """
+    buffer = Buffer(unseal(blob, FileKind.MANIFEST, key=key).body, key)
+    parts = [np.zeros((0, ChunkId.width), np.uint8)]
+    for array in buffer.root().tables(1, "arrays"):
+        for group in ref_groups(buffer, *array.required_vector(1, 4, "refs")):
+            if group.has(CHUNK_ID):
+                ids = np.ascontiguousarray(group.values(CHUNK_ID, f"V{ChunkId.width}"))
+                parts.append(ids.view(np.uint8).reshape(-1, ChunkId.width))
+    return np.concatenate(parts)
+
+
 def encode_manifest(
     id: ManifestId,
     arrays: Mapping[NodeId, ChunkTable],
@@ -176,3 +203,50 @@ def encode_manifest(
     vector = writer.offsets(tables[::-1])
     root = writer.table(MANIFEST, bytes(id), vector, dictionary, algorithm)
     return seal_table(writer, root, FileKind.MANIFEST, spec=spec, level=level)
+
+
+# --- a few references exchanged ---
+
+PATCHED_ROWS: Final = 32
+"""References exchanged at most; of more, columns are not much slower."""
+PATCHED_FROM: Final = 20_000
+"""References a manifest must have; smaller ones are quickly made anew."""
+
+
+def patched_body(
+    buffer: Buffer, id: ManifestId, start: int, count: int, changes: ChunkTable
+) -> bytes | None:
+    """The body of a manifest with another id and other references for some chunks.
+
+    To change one chunk of millions, columns would be decoded and encoded again. Instead the new
+    references are put behind the old bytes, and the places that lead to the old ones are led there.
+
+    Returns None where this way is closed: a chunk has no reference yet, or the file has grown
+    by too many references that were exchanged. The vector of references begins at `start`.
+    """
+    if len(changes) > PATCHED_ROWS or count < PATCHED_FROM or not may_grow(buffer.data):
+        return None
+    rows = [find_row(buffer, start, count, tuple(coords)) for coords in changes.coords.tolist()]
+    place = buffer.root().at(0)
+    if ABSENT in rows or place is None:
+        return None
+    places, pieces = encode_refs(changes, None)
+    end = buffer.size + -buffer.size % 8
+    if end + sum(map(len, pieces)) + MARK_SIZE > MAX_SIZE:
+        return None
+    edits: list[tuple[int, bytes]] = [(place, bytes(id))]
+    for row, table in zip(rows, (places + end).tolist(), strict=True):
+        at = start + 4 * row
+        edits.append((at, U32.pack(table - at)))
+    tail: list[bytes | memoryview] = [bytes(end - buffer.size), *pieces, mark_of(buffer.data)]
+    return b"".join([*_edited(buffer, edits), *tail])
+
+
+def _edited(buffer: Buffer, edits: Iterable[tuple[int, bytes]]) -> Iterable[bytes | memoryview]:
+    """The pieces of a file with some bytes exchanged."""
+    data, at = memoryview(buffer.data), 0
+    for place, fresh in sorted(edits):
+        yield data[at:place]
+        yield fresh
+        at = place + len(fresh)
+    yield data[at:]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from enum import StrEnum
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
@@ -41,31 +41,40 @@ def encode_ref(snapshot_id: SnapshotId) -> bytes:
     return f'{{"snapshot":"{snapshot_id}"}}'.encode()
 
 
-def decode_ref(blob: bytes, *, key: str) -> SnapshotId:
-    """Read a ref file.
+def read_ref(blob: bytes, *, key: str) -> dict[str, Any]:
+    """The content of a ref file as JSON, which names a snapshot in one way or the other.
 
     Raises:
-        FormatError: it does not name a snapshot.
+        FormatError: it does not.
     """
     if len(blob) > MAX_SIZE:
         raise FormatError("damaged ref: file is too large", key=key, size=len(blob))
     try:
         document = json.loads(blob)
     except (ValueError, RecursionError) as error:
-        raise FormatError(
-            f"damaged ref: {error}", kind=ErrorKind.DESERIALIZATION, key=key
-        ) from error
-    text = document.get("snapshot") if isinstance(document, dict) else None
+        raise _damaged(str(error), key) from error
+    if not isinstance(document, dict) or "snapshot" not in document:
+        raise _damaged("no snapshot is named", key)
+    return document
+
+
+def decode_ref(blob: bytes, *, key: str) -> SnapshotId:
+    """Read a ref file.
+
+    Raises:
+        FormatError: it does not name a snapshot.
+    """
+    text = read_ref(blob, key=key)["snapshot"]
     if not isinstance(text, str):
-        raise FormatError(
-            "damaged ref: no snapshot is named", kind=ErrorKind.DESERIALIZATION, key=key
-        )
+        raise _damaged("no snapshot is named", key)
     try:
         return SnapshotId.parse(text)
     except InvalidInputError as error:
-        raise FormatError(
-            f"damaged ref: {error}", kind=ErrorKind.DESERIALIZATION, key=key
-        ) from error
+        raise _damaged(str(error), key) from error
+
+
+def _damaged(problem: str, key: str) -> FormatError:
+    return FormatError(f"damaged ref: {problem}", kind=ErrorKind.DESERIALIZATION, key=key)
 
 
 def encode_fence(why: Fence, was: SnapshotId | None) -> bytes:

@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import Spans, TableColumns, spread, table_columns
-from frazil.flatbuf.growth import has_room
 from frazil.flatbuf.reader import Buffer, Table
-from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
+from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout, has_room
 from frazil.formats.metadata import ITEM as METADATA_ITEM
 from frazil.formats.metadata import read_time
 from frazil.ids import SnapshotId
@@ -91,7 +90,8 @@ def read_updates(root: Table, slot: int) -> UpdateColumns:
     rows["tag"] = tables.numbers(0, "u1")
     rows["updated_at"] = _times(buffer, tables.longs(2))
     backups = tables.texts(3)
-    rows["backup_at"], rows["backup_size"] = _or_absent(backups), backups.counts
+    rows["backup_at"], rows["backup_size"] = backups
+    rows["backup_at"][backups.starts == 0] = ABSENT
     rows["text_at"] = rows["status"] = ABSENT
     targets = tables.targets(1, "update_type")
     statuses: list[Status] = []
@@ -114,10 +114,6 @@ def read_updates(root: Table, slot: int) -> UpdateColumns:
             else:
                 rows[column][here] = details.numbers(place, form)
     return UpdateColumns(rows, tuple(statuses), bytes(buffer.data))
-
-
-def _or_absent(spans: Spans) -> I64:
-    return np.where(spans.starts == 0, ABSENT, spans.starts)
 
 
 def _status_table(buffer: Buffer, at: int) -> Table:

@@ -10,9 +10,8 @@ import numpy as np
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import table_columns
-from frazil.flatbuf.growth import mark_of
 from frazil.flatbuf.reader import Buffer
-from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
+from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout, mark_of
 from frazil.formats.envelope import FileKind, seal_table, unseal
 from frazil.formats.metadata import codec_of, read_metadata, read_time, write_metadata
 from frazil.formats.nodes import ARRAY, DIMENSION_V1, GROUP, raw_ids
@@ -91,6 +90,32 @@ def read_manifest_files(buffer: Buffer) -> Iterator[ManifestFile]:
         files.longs(1).tolist(),
         files.numbers(2, "<u4").tolist(),
     )
+
+
+# --- what a snapshot refers to, without the rest of it ---
+
+# Work on whole histories opens every snapshot and every manifest, and needs of each no more than
+# its place in the history and the names of what it uses.
+
+
+def manifest_files(blob: bytes, *, key: str) -> tuple[ManifestFile, ...]:
+    """The manifests that a snapshot file lists.
+
+    Raises:
+        FormatError: the file is damaged or not a snapshot.
+    """
+    return tuple(read_manifest_files(Buffer(unseal(blob, FileKind.SNAPSHOT, key=key).body, key)))
+
+
+def snapshot_links(blob: bytes, *, key: str) -> tuple[SnapshotEntry, tuple[ManifestFile, ...]]:
+    """What history records of a snapshot file that names its parent, and its manifests.
+
+    Raises:
+        FormatError: the file is damaged or not a snapshot.
+    """
+    envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
+    buffer = Buffer(envelope.body, key)
+    return read_entry(buffer, envelope.spec), tuple(read_manifest_files(buffer))
 
 
 # --- writing ---

@@ -55,60 +55,63 @@ def parse_node(document: bytes, *, spec: int) -> NodeMeta:
     try:
         node = read_json(document)
     except ValueError as error:
-        raise _bad(f"it is not JSON: {error}") from error
+        raise malformed(f"it is not JSON: {error}") from error
     if not isinstance(node, dict):
-        raise _bad("it is not a JSON object")
+        raise malformed("it is not a JSON object")
     if node.get("zarr_format", 3) != 3:
-        raise _bad(f"zarr_format is {node['zarr_format']!r}, and only version 3 can be stored")
+        raise malformed(f"zarr_format is {node['zarr_format']!r}, and only version 3 can be stored")
     match node.get("node_type"):
         case "group":
             return GroupMeta()
         case "array":
             return _array(node, spec)
         case other:
-            raise _bad(f"node_type must be 'array' or 'group', found {other!r}")
+            raise malformed(f"node_type must be 'array' or 'group', found {other!r}")
 
 
-def _bad(problem: str) -> InvalidInputError:
+def malformed(problem: str) -> InvalidInputError:
+    """The error for a document that is not what it should be."""
     return InvalidInputError(f"bad zarr.json: {problem}", kind=ErrorKind.BAD_METADATA)
 
 
 def _array(node: dict[str, Any], spec: int) -> ArrayMeta:
-    lengths = _numbers(node.get("shape"), "shape")
+    lengths = numbers(node.get("shape"), "shape")
     grid = node.get("chunk_grid")
     if not isinstance(grid, dict) or not isinstance(grid.get("configuration"), dict):
-        raise _bad("chunk_grid must have a name and a configuration")
+        raise malformed("chunk_grid must have a name and a configuration")
     name, configuration = grid.get("name"), grid["configuration"]
     if name == "regular":
-        chunks = _numbers(configuration.get("chunk_shape"), "chunk_shape")
+        chunks = numbers(configuration.get("chunk_shape"), "chunk_shape")
         counts = [_regular(length, chunk) for length, chunk in _pairs(lengths, chunks)]
     elif name == "rectilinear" and spec >= 2:
         axes = configuration.get("chunk_shapes")
         if not isinstance(axes, list):
-            raise _bad("chunk_shapes must be a list")
+            raise malformed("chunk_shapes must be a list")
         counts = [_rectilinear(length, axis) for length, axis in _pairs(lengths, axes)]
     else:
         limit = "Non-regular chunk grids are not supported in icechunk format version 1: "
-        raise _bad(f"{limit if spec < 2 else ''}chunk grid {name!r} cannot be stored")
+        raise malformed(f"{limit if spec < 2 else ''}chunk grid {name!r} cannot be stored")
     if max(counts, default=0) > MAX_CHUNKS:
-        raise _bad(f"an axis has {max(counts)} chunks, and at most {MAX_CHUNKS} can be stored")
-    names = _dimension_names(node.get("dimension_names"), len(lengths))
-    return ArrayMeta(tuple(map(Dimension, lengths, counts)), names)
+        raise malformed(f"an axis has {max(counts)} chunks, and at most {MAX_CHUNKS} can be stored")
+    names = checked_names(node.get("dimension_names"), len(lengths))
+    named = None if names is None else tuple(name or None for name in names)
+    return ArrayMeta(tuple(map(Dimension, lengths, counts)), named)
 
 
 def _is_number(value: object) -> bool:
     return type(value) is int and 0 <= value <= MAX_LENGTH
 
 
-def _numbers(values: object, name: str) -> list[int]:
+def numbers(values: object, name: str) -> tuple[int, ...]:
+    """A list of lengths."""
     if not isinstance(values, list) or not all(map(_is_number, values)):
-        raise _bad(f"{name} must be a list of non-negative integers")
-    return values
+        raise malformed(f"{name} must be a list of non-negative integers")
+    return tuple(values)
 
 
 def _pairs(lengths: Sequence[int], others: Sequence[Any]) -> list[tuple[int, Any]]:
     if len(lengths) != len(others):
-        raise _bad(f"shape has {len(lengths)} axes and the chunk grid has {len(others)}")
+        raise malformed(f"shape has {len(lengths)} axes and the chunk grid has {len(others)}")
     return list(zip(lengths, others, strict=True))
 
 
@@ -122,7 +125,7 @@ def _rectilinear(length: int, axis: object) -> int:
         assert isinstance(axis, int)
         return _regular(length, axis)
     if not isinstance(axis, list):
-        raise _bad("each axis of chunk_shapes must be an integer or a list")
+        raise malformed("each axis of chunk_shapes must be an integer or a list")
     total = 0
     for item in axis:
         if _is_number(item):
@@ -130,18 +133,19 @@ def _rectilinear(length: int, axis: object) -> int:
         elif isinstance(item, list) and len(item) == 2 and all(map(_is_number, item)):
             total += item[1]
         else:
-            raise _bad("items of chunk_shapes must be integers or pairs of length and count")
+            raise malformed("items of chunk_shapes must be integers or pairs of length and count")
     return total
 
 
-def _dimension_names(names: object, rank: int) -> tuple[str | None, ...] | None:
+def checked_names(names: object, rank: int) -> tuple[str | None, ...] | None:
+    """The names of so many dimensions; None where a document has none."""
     if names is None:
         return None
     if not isinstance(names, list) or not all(n is None or isinstance(n, str) for n in names):
-        raise _bad("dimension_names must be a list of strings and nulls")
+        raise malformed("dimension_names must be a list of strings and nulls")
     if len(names) != rank:
-        raise _bad(f"there are {len(names)} dimension_names for {rank} axes")
-    return tuple(name or None for name in names)
+        raise malformed(f"there are {len(names)} dimension_names for {rank} axes")
+    return tuple(names)
 
 
 def read_alike(one: bytes, other: bytes) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import FormatError, SnapshotNotFoundError, StorageError
-from frazil.formats.links import snapshot_links
+from frazil.formats.snapshot import snapshot_links
 from frazil.ids import SnapshotId
 from frazil.maintenance.id_sets import U8, RowSet, id_rows
 from frazil.maintenance.listing import ID_NAME

@@ -124,9 +124,9 @@ def inspect_file(blob: bytes, key: str) -> Described:
 def _is_old(blob: bytes, key: str) -> bool:
     """Whether a file is of a generation before spec 1; what is inside tells, not its name."""
     from frazil.formats.legacy.display import kind_of_key
-    from frazil.formats.legacy.sniff import Encoding, sniff
+    from frazil.formats.legacy.header import Encoding, sniff
 
-    found = sniff(blob, key=key).encoding
+    found = sniff(blob, key=key)
     return kind_of_key(key) == "chunk" or found in (
         Encoding.PARQUET,
         Encoding.JSON,

@@ -9,7 +9,8 @@ from typing import Final, TypeVar
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.file_refs import FileRefs
 from frazil.errors import InternalError
-from frazil.formats.links import manifest_files, native_chunk_ids
+from frazil.formats.manifest import native_chunk_ids
+from frazil.formats.snapshot import manifest_files
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import U8, RowSet

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from frazil.async_twins import async_twin
 from frazil.formats.config_codec import config_from_map, config_to_map
-from frazil.formats.config_merging import merged_config
+from frazil.formats.config_keys import merged_config
 from frazil.ids import SnapshotId
 from frazil.model.config import Attribution, RepositoryConfig
 from frazil.model.display import Field, HasRepr, Literal

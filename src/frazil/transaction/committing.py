@@ -350,8 +350,8 @@ def numbered(state: WorkingState) -> tuple[WorkingState, NodeIds]:
 
 
 def _numbers(nodes: Iterable[Node], changes: ChangeSet) -> NodeIds:
-    from frazil.formats.legacy.history import next_node_number
     from frazil.formats.legacy.names import MAX_NODE_NUMBER, numbered_node
+    from frazil.formats.legacy.snapshots import next_node_number
 
     made = [(path, group.id) for path, group in changes.new_groups.items()]
     made += [(path, array.id) for path, array in changes.new_arrays.items()]

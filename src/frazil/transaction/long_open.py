@@ -16,7 +16,7 @@ import numpy as np
 
 from frazil.commit.base import MINIMUM_AGE, Publication
 from frazil.errors import ErrorKind, FrazilError, SessionStateError
-from frazil.formats.links import native_chunk_ids
+from frazil.formats.manifest import native_chunk_ids
 from frazil.ids import crockford_many
 from frazil.model.chunks import ChunkType
 from frazil.storage.assets import CHUNKS, manifest_key

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.formats.generation import Generation
@@ -32,8 +31,6 @@ from frazil.storage.wrapped import ReadOnlyStorage
 from frazil.upgrading.records import LEGACY_CHUNKS, ChunkMode
 from frazil.upgrading.source import Source
 
-I32: TypeAlias = npt.NDArray[np.int32]
-Rows: TypeAlias = npt.NDArray[np.intp]
 Relocate: TypeAlias = Callable[[ChunkTable], ChunkTable]
 """Lets references point to where the chunk objects will be."""
 
@@ -185,30 +182,14 @@ def relocation(source: Source, target: Generation, mode: ChunkMode) -> Relocate:
         found, places = np.unique(table.chunk_id[rows], axis=0, return_inverse=True)
         keys = [source.files.key("chunks", ChunkId(each.tobytes())) for each in found]
         names = [above + key.removeprefix(folder) for key in keys]
-        locations, numbers = merge_pools([table.locations, Strings.of(names)])
-        return _as_virtual(table, rows, locations, _column(table, numbers, rows, places))
+        locations, (own, added) = merge_pools([table.locations, Strings.of(names)])
+        kind, chunk_id, location = table.kind.copy(), table.chunk_id.copy(), table.location.copy()
+        if own is not None:
+            location = np.append(own, np.int32(ABSENT))[location].astype(np.int32)
+        places = places.reshape(-1)
+        location[rows] = places if added is None else added[places]
+        kind[rows] = ChunkType.virtual
+        chunk_id[rows] = 0
+        return replace(table, kind=kind, chunk_id=chunk_id, location=location, locations=locations)
 
     return relocate
-
-
-def _column(
-    table: ChunkTable,
-    numbers: Sequence[I32 | None],
-    rows: Rows,
-    places: Rows,
-) -> I32:
-    """The numbers of locations, those of native references among them."""
-    own, added = numbers
-    column = table.location.copy()
-    if own is not None:
-        column = np.append(own, np.int32(ABSENT))[column].astype(np.int32)
-    places = places.reshape(-1)
-    column[rows] = places if added is None else added[places]
-    return column
-
-
-def _as_virtual(table: ChunkTable, rows: Rows, locations: Sequence[str], column: I32) -> ChunkTable:
-    kind, chunk_id = table.kind.copy(), table.chunk_id.copy()
-    kind[rows] = ChunkType.virtual
-    chunk_id[rows] = 0
-    return replace(table, kind=kind, chunk_id=chunk_id, location=column, locations=locations)

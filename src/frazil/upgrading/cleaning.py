@@ -17,7 +17,7 @@ from frazil.errors import ErrorKind, ReadOnlyError
 from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.names import FOLDERS, Kind
 from frazil.formats.legacy.records import LegacyGeneration
-from frazil.formats.legacy.ref_names import parse_ref_key
+from frazil.formats.legacy.refs import parse_ref_key
 from frazil.maintenance.ages import deletable_before, require_old
 from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage
@@ -25,8 +25,7 @@ from frazil.storage.legacy.g2_g3 import PRESERVED
 from frazil.storage.legacy.opening import find_legacy
 from frazil.storage.wrapped import ReadOnlyStorage
 from frazil.transaction.context import Context
-from frazil.upgrading.claiming import release
-from frazil.upgrading.fencing import fences
+from frazil.upgrading.fencing import fences, release
 from frazil.upgrading.leftovers import delete_all, left_at, new_at, require_writable
 from frazil.upgrading.records import LEGACY_CHUNKS, TidyReport, cannot
 from frazil.upgrading.source import Source

@@ -6,24 +6,33 @@ writes the same files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from frazil.errors import ErrorKind, SnapshotNotFoundError, StorageError
+import numpy as np
+
 from frazil.formats.generation import Generation
-from frazil.formats.legacy.history import ROOT_MARK
+from frazil.formats.legacy.names import MAX_NODE_NUMBER
+from frazil.formats.legacy.snapshots import ROOT_MARK
+from frazil.formats.manifest import encode_manifest
+from frazil.formats.snapshot import encode_snapshot
+from frazil.formats.txlog import ID_LISTS, encode_log
 from frazil.ids import INITIAL_SNAPSHOT_ID, ManifestId, NodeId, SnapshotId
+from frazil.maintenance.id_sets import RowSet
+from frazil.maintenance.needs import native_needs
 from frazil.model.chunks import ChunkTable, concat
-from frazil.model.derived_log import derived_log
+from frazil.model.derived_log import derived_log, is_same_node
 from frazil.model.history import ManifestFile, Metadata, Micros, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, GroupNode, ManifestRef, Node
 from frazil.opening import INITIAL_METADATA
-from frazil.storage.assets import Lru
+from frazil.storage.assets import Lru, file_attributes, log_key, manifest_key, snapshot_key
+from frazil.storage.base import Storage, begin
 from frazil.upgrading.chunks import Relocate
-from frazil.upgrading.identity import NodeIds, manifest_id, node_ids
 from frazil.upgrading.records import LEGACY_ID
-from frazil.upgrading.sinks import Sink
 from frazil.upgrading.source import Source
 
 Tables: TypeAlias = Mapping[NodeId, ChunkTable]
@@ -98,8 +107,8 @@ class Converter:
         """Convert a snapshot whose parent was converted before."""
         if id in self.done:
             return
-        old = self._read(id)
-        before = None if old.parent_id is None else self._read(old.parent_id)
+        old = self._source.snapshot(id)
+        before = None if old.parent_id is None else self._source.snapshot(old.parent_id)
         parent = None if old.parent_id is None else self.done[old.parent_id]
         ids = node_ids(
             id,
@@ -124,12 +133,6 @@ class Converter:
         self._sink.commit(made, self._log(old, made, before, ids))
         self.done[id] = Converted(made.id, written_at, ids)
         self.entries[made.id] = replace(made, nodes=(), manifest_files=())
-
-    def _read(self, id: SnapshotId) -> Snapshot:
-        found = self._files.snapshot(id)
-        if found is None:
-            raise SnapshotNotFoundError("a snapshot of the history is missing", snapshot=id)
-        return found
 
     def _metadata(self, old: Snapshot) -> Metadata:
         kept = {name: value for name, value in old.metadata.items() if name != ROOT_MARK}
@@ -191,13 +194,7 @@ class Converter:
     def _old_tables(self, id: ManifestId) -> Tables:
         found = self._tables.get(id)
         if found is None:
-            found = self._files.manifest(id)
-            if found is None:
-                raise StorageError(
-                    "a manifest of this snapshot is missing",
-                    kind=ErrorKind.OBJECT_NOT_FOUND,
-                    key=self._files.key("manifests", id),
-                )
+            found = self._files.required_manifest(id)
             self._tables.put(id, found)
         return found
 
@@ -247,17 +244,149 @@ def _renamed(log: TransactionLog, id: SnapshotId, ids: NodeIds) -> TransactionLo
     if not ids:
         return replace(log, id=id)
 
-    def new(old: Sequence[NodeId]) -> tuple[NodeId, ...]:
-        return tuple(sorted(ids.get(one, one) for one in old))
+    lists = {
+        name: tuple(sorted(ids.get(one, one) for one in getattr(log, name))) for name in ID_LISTS
+    }
+    chunks = {ids.get(one, one): coords for one, coords in log.updated_chunks.items()}
+    return replace(log, id=id, **lists, updated_chunks=chunks)
 
-    return replace(
-        log,
-        id=id,
-        new_groups=new(log.new_groups),
-        new_arrays=new(log.new_arrays),
-        deleted_groups=new(log.deleted_groups),
-        deleted_arrays=new(log.deleted_arrays),
-        updated_arrays=new(log.updated_arrays),
-        updated_groups=new(log.updated_groups),
-        updated_chunks={ids.get(one, one): coords for one, coords in log.updated_chunks.items()},
-    )
+
+# --- ids of what is written anew ---
+
+NODE: Final = b"icechunk-legacy-node"
+MANIFEST: Final = b"icechunk-legacy-manifest"
+NodeIds: TypeAlias = Mapping[NodeId, NodeId]
+"""Old node ids and the new ones, as far as they differ."""
+
+
+def node_id(first: SnapshotId, old: NodeId) -> NodeId:
+    """The id of a node that was known by a number, from the snapshot where it first appears."""
+    number = int.from_bytes(old, "big")
+    raw = number.to_bytes(4, "big") if number <= MAX_NODE_NUMBER else bytes(old)
+    return NodeId(hashlib.sha256(NODE + first + raw).digest()[: NodeId.width])
+
+
+def manifest_id(old: ManifestId, node: NodeId, box: Extents | None = None) -> ManifestId:
+    """The id of the part of a manifest that belongs to an array.
+
+    `box` tells which chunks were kept, where some were dropped: the same old manifest may serve
+    an array before and after it shrank.
+    """
+    kept = b"" if box is None else np.array(box, ">u8").tobytes()
+    found = hashlib.sha256(MANIFEST + old + node + kept).digest()
+    return ManifestId(found[: ManifestId.width])
+
+
+def node_ids(
+    id: SnapshotId,
+    nodes: Iterable[Node],
+    before: Mapping[NodeId, Node],
+    known: NodeIds,
+    *,
+    moves: bool,
+) -> NodeIds:
+    """The new ids of the nodes of a snapshot.
+
+    `before` are the nodes of its parent and `known` their new ids. A node keeps its id while it
+    stays the same node; `moves` tells whether it may do so at another path.
+    """
+    made: dict[NodeId, NodeId] = {}
+    for node in nodes:
+        old = before.get(node.id)
+        is_kept = old is not None and is_same_node(old, node)
+        if is_kept and old is not None and (moves or old.path == node.path):
+            new = known.get(node.id, node.id)
+        elif old is not None or int.from_bytes(node.id, "big") <= MAX_NODE_NUMBER:
+            new = node_id(id, node.id)
+        else:
+            new = node.id
+        if new != node.id:
+            made[node.id] = new
+    return known if made == known else made
+
+
+# --- where converted files go ---
+
+AT_ONCE: Final = 64
+"""Manifests that are on their way to the storage at a time."""
+
+
+class Sink(ABC):
+    """Takes what a conversion makes, in an order in which nothing refers to what is not there."""
+
+    @abstractmethod
+    def manifest(self, id: ManifestId, node: NodeId, table: ChunkTable) -> ManifestFile:
+        """Take a manifest, and tell what a snapshot records of it."""
+
+    @abstractmethod
+    def commit(self, snapshot: Snapshot, log: TransactionLog | None) -> None:
+        """Take a snapshot with the log that goes with it."""
+
+
+@dataclass(slots=True)
+class Counting(Sink):
+    """Notes what there is, and which chunk objects are needed."""
+
+    manifests: int = 0
+    references: int = 0
+    needs: RowSet = field(default_factory=RowSet)
+
+    def manifest(self, id: ManifestId, node: NodeId, table: ChunkTable) -> ManifestFile:
+        """Count a manifest."""
+        self.manifests += 1
+        self.references += len(table)
+        self.needs.add(native_needs(table)[0])
+        return ManifestFile(id, 0, len(table))
+
+    def commit(self, snapshot: Snapshot, log: TransactionLog | None) -> None:
+        """Nothing more is to be known."""
+
+
+class Writing(Sink):
+    """Writes files; each of them as a whole or not at all."""
+
+    def __init__(self, place: Storage, generation: Generation, level: int) -> None:
+        self._place: Final = place
+        self._spec: Final = generation.spec
+        self._level: Final = level
+        self._begun: list[Future[None]] = []
+        self.keys: Final[list[str]] = []
+        """what must be made durable"""
+
+    def manifest(self, id: ManifestId, node: NodeId, table: ChunkTable) -> ManifestFile:
+        """Write a manifest."""
+        blob = encode_manifest(id, {node: table}, spec=self._spec, level=self._level)
+        if self._place.answers_inline:
+            self._put(manifest_key(id), blob, "manifest")
+        else:
+            if len(self._begun) >= AT_ONCE:
+                self._finish()
+            self._begun.append(begin(lambda: self._put(manifest_key(id), blob, "manifest")))
+        return ManifestFile(id, len(blob), len(table))
+
+    def _finish(self) -> None:
+        """Wait for what is being written."""
+        begun, self._begun = self._begun, []
+        wait(begun)
+        for future in begun:
+            future.result()
+
+    def commit(self, snapshot: Snapshot, log: TransactionLog | None) -> None:
+        """Write a log and then its snapshot, once the manifests are there."""
+        self._finish()
+        if log is not None:
+            blob = encode_log(log, spec=self._spec, level=self._level)
+            self._put(log_key(snapshot.id), blob, "transaction-log")
+        blob = encode_snapshot(snapshot, spec=self._spec, level=self._level)
+        self._put(snapshot_key(snapshot.id), blob, "snapshot")
+
+    def _put(self, key: str, blob: bytes, kind: str) -> None:
+        # Old files may be under these keys, which somebody reads at this moment.
+        attributes = replace(file_attributes(kind, self._spec), is_unnamed=False)
+        self._place.put(key, blob, attributes)
+        self.keys.append(key)
+
+    def make_durable(self) -> None:
+        """Return once all that was written would survive a power cut."""
+        self._place.make_durable(self.keys)
+        self.keys.clear()

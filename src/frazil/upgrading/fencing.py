@@ -1,7 +1,11 @@
-"""Old branches get a last entry that leads nowhere, so that nobody commits to what has moved."""
+"""Old branches get a last entry that leads nowhere, so that nobody commits to what has moved.
+
+Before that, whoever converts a repository claims it, and says to what.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Final
 
@@ -9,17 +13,19 @@ from frazil.commit.base import MAIN, attempts, create_object, now_micros
 from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_state_file import StateFileRefs
+from frazil.errors import ConflictError, ErrorKind
 from frazil.formats.generation import Generation
-from frazil.formats.legacy.codec import encode_ref
 from frazil.formats.legacy.g1_state import move_away
 from frazil.formats.legacy.names import WIDE
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, RefRecord
+from frazil.formats.legacy.refs import encode_ref
 from frazil.ids import SnapshotId, crockford
 from frazil.maintenance.fencing import OldRefs
 from frazil.model.config import StorageRetriesSettings
-from frazil.storage.base import LostRace, require_deleted
+from frazil.opening import detect
+from frazil.storage.base import LostRace, Storage, require_deleted
 from frazil.storage.legacy.state_file import StateFile
-from frazil.upgrading.records import cannot, marker
+from frazil.upgrading.records import ChunkMode, cannot, marker
 from frazil.upgrading.source import Source
 
 NOWHERE: Final = SnapshotId(bytes(SnapshotId.width))
@@ -124,3 +130,55 @@ def _open_state(file: StateFile, retries: StorageRetriesSettings) -> None:
         state = replace(held.state, generation=held.state.generation + 1, moved_to=None)
         if file.swap(held, state):
             return
+
+
+# --- one upgrade at a time ---
+
+# Converted files get the same names whatever the target, and each target has other bytes for them.
+# Two upgrades that mean the same write the same bytes and may help each other, so a claim only
+# keeps away those that mean something else.
+
+CLAIM_KEY: Final = "upgrade.json"
+
+
+def claim(place: Storage, target: Generation, mode: ChunkMode) -> None:
+    """Say that the repository is being upgraded, before anything of it is written.
+
+    Raises:
+        SessionStateError: an upgrade that would write other files has been begun.
+        ConflictError: one has just ended.
+    """
+    wanted = json.dumps({"to": marker(target), "chunks": str(mode)}).encode()
+    made = create_object(place, CLAIM_KEY, wanted, JSON_FILE)
+    if not isinstance(made, LostRace):
+        found = detect(place)
+        if found is None or found.generation.dialect is not None:
+            return
+        release(place)
+        raise late()
+    there = place.get(CLAIM_KEY)
+    if there is None:  # it was released between these two calls
+        raise late()
+    if there != wanted:
+        raise cannot(f"another upgrade {_described(there)} has been begun; finish or undo it first")
+
+
+def late() -> ConflictError:
+    """The error for a repository that was upgraded meanwhile."""
+    return ConflictError(
+        message="somebody else has upgraded this repository; open it again",
+        kind=ErrorKind.REPO_INFO_UPDATED,
+    )
+
+
+def _described(claimed: bytes) -> str:
+    try:
+        said = json.loads(claimed)
+        return f"(to {said['to']}, chunks: {said['chunks']})"
+    except (ValueError, TypeError, KeyError):
+        return f"(see {CLAIM_KEY})"
+
+
+def release(place: Storage) -> None:
+    """Let others upgrade again, once there is nothing left to be upgraded, or it was undone."""
+    require_deleted(place.delete_many([CLAIM_KEY]))

@@ -8,17 +8,16 @@ from typing import Final
 
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.file_refs import FileRefs
-from frazil.errors import ErrorKind, ReadOnlyError, SnapshotNotFoundError, StorageError
+from frazil.errors import ErrorKind, ReadOnlyError, SnapshotNotFoundError
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.model.config import RepositoryConfig
 from frazil.opening import detect, open_context
-from frazil.storage.base import Storage
+from frazil.storage.base import Storage, require_deleted
 from frazil.storage.legacy.opening import find_legacy
 from frazil.transaction.context import Context, make_context
-from frazil.upgrading.preserving import preserved_keys, put_back
 from frazil.upgrading.publishing import COLON_REFS, renamed
 from frazil.upgrading.records import cannot
-from frazil.upgrading.source import Source, source_of
+from frazil.upgrading.source import Source, preserved_keys, put_back, source_of
 
 AT_ONCE: Final = 1000
 """Files that are deleted with one request."""
@@ -119,9 +118,7 @@ def delete_all(place: Storage, keys: Iterable[str]) -> None:
     """
     todo = [*keys]
     for at in range(0, len(todo), AT_ONCE):
-        failed = place.delete_many(todo[at : at + AT_ONCE]).failed
-        if failed:
-            raise StorageError(f"a file could not be deleted: {failed[0][1]}", key=failed[0][0])
+        require_deleted(place.delete_many(todo[at : at + AT_ONCE]))
 
 
 def require_writable(place: Storage, action: str) -> None:

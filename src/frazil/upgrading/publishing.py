@@ -10,10 +10,9 @@ from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_repo_object import REPO_KEY, create_repo_object
 from frazil.commit.config_file import CONFIG_KEY, YAML_FILE
-from frazil.errors import ConflictError, ErrorKind
 from frazil.formats.config_codec import config_from_map, config_map_to_yaml, config_to_map
 from frazil.formats.generation import Generation
-from frazil.formats.legacy.ref_names import RefPrefix
+from frazil.formats.legacy.refs import RefPrefix
 from frazil.formats.ref_files import REFS, branch_key, encode_ref, tag_key, tombstone_key
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.fencing import OldRefs
@@ -22,11 +21,10 @@ from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot
 from frazil.storage.base import PLAIN, LostRace, require_deleted
 from frazil.upgrading.chunks import legacy_container
-from frazil.upgrading.preserving import keep_once
+from frazil.upgrading.fencing import late
 from frazil.upgrading.records import ChunkMode
-from frazil.upgrading.source import Source
+from frazil.upgrading.source import Source, keep_once
 
-LATER: Final = ErrorKind.REPO_INFO_UPDATED
 COLON_REFS: Final = tuple(
     f"{REFS}{kind}{mark}" for kind in ("branch", "tag") for mark in (":", "%3A")
 )
@@ -73,9 +71,7 @@ def _publish_repo_object(
     level = source.context.config.compression_level()
     made = create_repo_object(source.place, info, level)
     if isinstance(made, LostRace) and not is_whole(source.place, info):
-        raise ConflictError(
-            message="somebody else has upgraded this repository; open it again", kind=LATER
-        )
+        raise late()
     source.place.make_durable([REPO_KEY])
 
 
@@ -93,9 +89,7 @@ def _publish_files(source: Source, refs: OldRefs, config: JSON | None) -> None:
     key, data = branch_key(MAIN, encoded=encoded), encode_ref(refs.branches[MAIN])
     made = create_object(source.place, key, data, JSON_FILE)
     if isinstance(made, LostRace) and source.place.get(key) != data:
-        raise ConflictError(
-            message="somebody else has upgraded this repository; open it again", kind=LATER
-        )
+        raise late()
 
 
 def _deleted(refs: OldRefs) -> dict[str, SnapshotId]:

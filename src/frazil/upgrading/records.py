@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from frazil.errors import ErrorKind, InvalidInputError, SessionStateError
-from frazil.formats.generation import V1, V2, Generation
+from frazil.formats.generation import BY_SPEC, Generation
 
 LEGACY_ID: Final = "legacy_snapshot_id"
 """The property that tells how a snapshot was called before, if its id has changed."""
@@ -90,13 +90,12 @@ def target_generation(to: int) -> Generation:
     Raises:
         InvalidInputError: there is none.
     """
-    for each in (V1, V2):
-        if each.spec == to:
-            return each
-    raise InvalidInputError(
-        f"repositories can be upgraded to spec version 1 or 2, not {to}",
-        kind=ErrorKind.UNSUPPORTED_SPEC_VERSION,
-    )
+    if to not in BY_SPEC:
+        raise InvalidInputError(
+            f"repositories can be upgraded to spec version 1 or 2, not {to}",
+            kind=ErrorKind.UNSUPPORTED_SPEC_VERSION,
+        )
+    return BY_SPEC[to]
 
 
 def marker(target: Generation) -> str:

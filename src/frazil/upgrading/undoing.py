@@ -15,13 +15,12 @@ from frazil.commit.by_repo_object import REPO_KEY
 from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import FrazilError
 from frazil.formats.legacy.header import is_flat
-from frazil.formats.legacy.ref_names import RefPrefix
+from frazil.formats.legacy.refs import RefPrefix
 from frazil.formats.ref_files import FILE, REFS, branch_key
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage
 from frazil.storage.legacy.g2_g3 import PRESERVED
-from frazil.upgrading.claiming import release
-from frazil.upgrading.fencing import open_again
+from frazil.upgrading.fencing import open_again, release
 from frazil.upgrading.leftovers import (
     Left,
     delete_all,
@@ -32,9 +31,8 @@ from frazil.upgrading.leftovers import (
     seen_in,
     show_hidden_refs,
 )
-from frazil.upgrading.preserving import preserved_keys, put_back
 from frazil.upgrading.records import TidyReport, cannot
-from frazil.upgrading.source import Source
+from frazil.upgrading.source import Source, preserved_keys, put_back
 
 NEW_FOLDERS: Final = (SNAPSHOTS, MANIFESTS, LOGS, CHUNKS, REFS, OVERWRITTEN)
 """What only spec 1 and 2 have, beside a repository of G1 or G2."""

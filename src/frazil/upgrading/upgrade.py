@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from frazil.commit.base import attempts
-from frazil.errors import ErrorKind, ReadOnlyError
 from frazil.formats.generation import Generation
-from frazil.formats.legacy.ref_names import check_ref_name
+from frazil.formats.legacy.refs import check_ref_name
 from frazil.ids import SnapshotId
 from frazil.maintenance.fencing import OldRefs
 from frazil.transaction.context import Context
@@ -26,14 +25,12 @@ from frazil.upgrading.chunks import (
     require_moved,
     transfers_of,
 )
-from frazil.upgrading.claiming import claim, release
-from frazil.upgrading.converting import Converter
-from frazil.upgrading.fencing import fence, require_no_other
-from frazil.upgrading.preserving import keys_of, preserve
+from frazil.upgrading.converting import Converter, Counting, Writing
+from frazil.upgrading.fencing import claim, fence, release, require_no_other
+from frazil.upgrading.leftovers import require_writable
 from frazil.upgrading.publishing import hide_old_refs, new_config, publish, renamed
 from frazil.upgrading.records import ChunkMode, UpgradeReport, target_generation
-from frazil.upgrading.sinks import Counting, Writing
-from frazil.upgrading.source import Link, Source, source_of
+from frazil.upgrading.source import Link, Source, keys_of, preserve, source_of
 
 MakeMove: TypeAlias = Callable[[Source, ChunkMode], Move]
 """Gives the way in which chunk objects of a repository are linked or copied."""
@@ -120,10 +117,8 @@ def upgrade(
         FormatError: something cannot be represented; nothing was written.
         ConflictError: the repository kept changing, or somebody else has just upgraded it.
     """
-    if not dry_run and not context.place.can_write:
-        raise ReadOnlyError(
-            "cannot upgrade: the storage is read-only", kind=ErrorKind.READ_ONLY_STORAGE
-        )
+    if not dry_run:
+        require_writable(context.place, "upgrade")
     found = survey(context, to, mode)
     if dry_run:
         return found.report(applied=False)

@@ -214,7 +214,7 @@ def _is_old_repository(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     from frazil.formats.legacy.g1_state import STATE_FILES
-    from frazil.formats.legacy.ref_names import LAYOUTS
+    from frazil.formats.legacy.refs import LAYOUTS
 
     branches = (layout.branch_key(MAIN, 0) for layout in LAYOUTS)
     if any((folder / key).is_file() for key in branches):

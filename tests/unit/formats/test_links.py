@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from frazil.errors import FormatError
-from frazil.formats.links import manifest_files, native_chunk_ids, snapshot_links
-from frazil.formats.manifest import encode_manifest
-from frazil.formats.snapshot import decode_snapshot, encode_snapshot
+from frazil.formats.manifest import encode_manifest, native_chunk_ids
+from frazil.formats.snapshot import decode_snapshot, encode_snapshot, manifest_files, snapshot_links
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable, InlineRef, NativeRef, VirtualRef
 from frazil.model.history import ManifestFile, Snapshot

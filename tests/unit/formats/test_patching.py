@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from frazil.errors import FormatError
-from frazil.formats import patching
+from frazil.formats import manifest as manifests
 from frazil.formats.envelope import FileKind, seal, unseal
 from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.ids import ChunkId, ManifestId, NodeId
@@ -97,7 +97,7 @@ def test_other_forms_of_manifests_need_columns(monkeypatch: pytest.MonkeyPatch) 
     assert packed.patched(NEW, NODE, changes, key=NEW_KEY) is None
     both = encode_manifest(OLD, {NODE: table(), OTHER: table()}, spec=2)
     assert decode_manifest(both, key=KEY).patched(NEW, NODE, changes, key=NEW_KEY) is None
-    monkeypatch.setattr(patching, "MAX_SIZE", 100_000)
+    monkeypatch.setattr(manifests, "MAX_SIZE", 100_000)
     assert opened().patched(NEW, NODE, changes, key=NEW_KEY) is None
 
 

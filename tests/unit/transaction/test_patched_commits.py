@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.formats import patching
+from frazil.formats import manifest
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.keyspace import KeySpace
@@ -16,7 +16,7 @@ COUNT = 40
 @pytest.fixture(params=[1, 2])
 def repository(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Repository:
     """Opened anew, so that references are not decoded yet."""
-    monkeypatch.setattr(patching, "PATCHED_FROM", 10)
+    monkeypatch.setattr(manifest, "PATCHED_FROM", 10)
     storage = MemoryStorage()
     session = Repository.create(storage, spec_version=request.param).writable_session("main")
     write_keys(session, {"a/zarr.json": array_document(COUNT + 5)})

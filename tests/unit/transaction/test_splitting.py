@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from frazil.formats import patching
+from frazil.formats import manifest
 from frazil.formats.refs import may_fit
 from frazil.model import splitting
 from frazil.model.chunks import ChunkTable
@@ -35,7 +35,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splitting, "SPLIT_ABOVE", 1000)
     monkeypatch.setattr(splitting, "UNITE_BELOW", 250)
     monkeypatch.setattr(splitting, "REFS_PER_MANIFEST", 128)
-    monkeypatch.setattr(patching, "PATCHED_FROM", 20)
+    monkeypatch.setattr(manifest, "PATCHED_FROM", 20)
 
 
 TELLING = ["3e-27" if spec == "g3" else spec for spec in ALL]

@@ -15,7 +15,7 @@ from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import FaultyStorage
 from frazil.upgrade import clean_upgrade, undo_upgrade, upgrade_older
-from frazil.upgrading.claiming import CLAIM_KEY
+from frazil.upgrading.fencing import CLAIM_KEY
 from tests.support.ages import AT_ONCE
 from tests.support.old_repositories import files_at, make_small, put, told
 

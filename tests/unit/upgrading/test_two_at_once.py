@@ -11,7 +11,7 @@ from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.upgrade import undo_upgrade, upgrade_older
-from frazil.upgrading.claiming import CLAIM_KEY
+from frazil.upgrading.fencing import CLAIM_KEY
 from tests.support.checks import check_repository
 from tests.support.old_repositories import files_at, make_small, told
 from tests.support.stepping import InterruptedStorage, Moment

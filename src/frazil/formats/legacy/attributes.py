@@ -1,4 +1,4 @@
-"""Attribute files of G2 and G3, and attributes put into the documents of the nodes they are of."""
+"""Attribute files, and attributes put into the documents of the nodes they are of."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from frazil.errors import FormatError
 from frazil.formats.envelope import FileKind
+from frazil.formats.legacy.g1_schemas import arrow, attribute_schema, read_table, write_table
 from frazil.formats.legacy.header import refuse_flat, unwrap
 from frazil.formats.legacy.messages import unpack_message
-from frazil.formats.legacy.records import Dialect, SnapshotRecord
-from frazil.formats.legacy.snapshots import parse_json
+from frazil.formats.legacy.records import Dialect, LegacyGeneration, SnapshotRecord
 from frazil.formats.legacy.structs import Document
-from frazil.formats.legacy.zarr_fields import put_attributes
+from frazil.formats.legacy.zarr_fields import dump, put_attributes
 from frazil.model.history import Metadata
 
 
@@ -27,11 +27,8 @@ def decode_attributes(blob: bytes, *, key: str, dialect: Dialect) -> tuple[Metad
         refuse_flat(body, key=key)
     document = Document(key, dialect.generation)
     # No MessagePack list or map begins with a bracket.
-    is_json = body[:1] in (b"[", b"{")
-    if is_json:
-        value = parse_json(document, body)
-    else:
-        value = unpack_message(body, key=key, packed=wrapping.size)
+    is_json, size = body[:1] in (b"[", b"{"), wrapping.size
+    value = document.json(body) if is_json else unpack_message(body, key=key, packed=size)
     items = [value] if isinstance(value, Mapping) else document.items(value, "attributes")
     return tuple(document.metadata(each, "attributes") for each in items)
 
@@ -69,3 +66,37 @@ def with_attributes(
         snapshot=replace(record.snapshot, nodes=nodes),
         unresolved=record.unresolved - found.keys(),
     )
+
+
+# --- attribute files of G1 ---
+
+
+def decode_attribute_file(blob: bytes, *, key: str) -> tuple[Metadata, ...]:
+    """Read an attribute file; each row is JSON or MessagePack.
+
+    Raises:
+        FormatError: the file is damaged.
+    """
+    table = read_table(blob, key=key)
+    if "attrs" not in table.column_names:
+        raise FormatError("damaged file: there is no column attrs", key=key)
+    document = Document(key, LegacyGeneration.G1)
+    return tuple(_row(document, raw) for raw in table.column("attrs").to_pylist())
+
+
+def _row(document: Document, raw: object) -> Metadata:
+    if not isinstance(raw, bytes):
+        raise document.fail("attributes must be bytes")
+    # No MessagePack map begins with a brace.
+    if raw[:1] != b"{":
+        return document.metadata(unpack_message(raw, key=document.key), "attributes")
+    return document.metadata(document.json(raw, "attributes: not JSON"), "attributes")
+
+
+def encode_attribute_file(items: Sequence[Metadata], paths: Sequence[str] | None = None) -> bytes:
+    """Write an attribute file; the paths of the nodes help whoever looks into it."""
+    rows = [
+        {"attrs": dump(item), "node_id": None, "path": None if paths is None else paths[number]}
+        for number, item in enumerate(items)
+    ]
+    return write_table(arrow().Table.from_pylist(rows, schema=attribute_schema()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -22,20 +23,6 @@ _NO_ID: Final = bytes(12)
 
 class TableBuilder:
     """Gathers references of one array and rank."""
-
-    __slots__ = (
-        "_coords",
-        "_etag",
-        "_etags",
-        "_id",
-        "_inline",
-        "_kind",
-        "_length",
-        "_location",
-        "_locations",
-        "_modified",
-        "_offset",
-    )
 
     def __init__(self) -> None:
         self._coords: list[Coordinates] = []
@@ -145,17 +132,13 @@ class ManifestBuilder:
 
     def __init__(self, key: str) -> None:
         self._key = key
-        self._tables: dict[NodeId, dict[int, TableBuilder]] = {}
+        self._tables: dict[NodeId, dict[int, TableBuilder]] = defaultdict(
+            lambda: defaultdict(TableBuilder)
+        )
 
     def of(self, node: NodeId, ndim: int) -> TableBuilder:
         """Where references of this array and rank go."""
-        ranks = self._tables.get(node)
-        if ranks is None:
-            ranks = self._tables[node] = {}
-        found = ranks.get(ndim)
-        if found is None:
-            found = ranks[ndim] = TableBuilder()
-        return found
+        return self._tables[node][ndim]
 
     def finish(self) -> tuple[Mapping[NodeId, ChunkTable], Mapping[NodeId, Sequence[ChunkTable]]]:
         """The table of each array with most rows, and those of other ranks.
@@ -166,12 +149,10 @@ class ManifestBuilder:
         tables: dict[NodeId, ChunkTable] = {}
         strays: dict[NodeId, Sequence[ChunkTable]] = {}
         for node, ranks in sorted(self._tables.items()):
-            made = [
+            tables[node], *others = [
                 builder.finish(ndim, key=self._key)
                 for ndim, builder in sorted(ranks.items(), key=lambda item: -len(item[1]))
             ]
-            if made:
-                tables[node] = made[0]
-            if len(made) > 1:
-                strays[node] = tuple(made[1:])
+            if others:
+                strays[node] = others
         return tables, strays

@@ -8,16 +8,17 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from frazil.errors import ErrorKind, FormatError
+from frazil.errors import FormatError
 from frazil.formats.legacy.g1_coords import OVI1, decode_as
 from frazil.formats.legacy.g1_schemas import COORD_KEY, PROFILE_KEY, read_table
-from frazil.formats.legacy.header import Wrapping, unwrap
+from frazil.formats.legacy.header import Encoding, Wrapping, sniff, unwrap
 from frazil.formats.legacy.logs import FIELDS as LOG_FIELDS
 from frazil.formats.legacy.manifests import FIELDS as MANIFEST_FIELDS
 from frazil.formats.legacy.messages import unpack_message
 from frazil.formats.legacy.names import FOLDERS
+from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.snapshots import FIELDS as SNAPSHOT_FIELDS
-from frazil.formats.legacy.sniff import Encoding, sniff
+from frazil.formats.legacy.structs import Document
 from frazil.ids import crockford
 
 Value: TypeAlias = Any
@@ -53,27 +54,19 @@ def legible(blob: bytes, *, key: str) -> dict[str, Value]:
     kind = kind_of_key(key)
     if kind == "chunk":
         return {"file_type": kind, "size_bytes": len(blob)}
-    found: dict[str, Value] = {"file_type": kind, "encoding": str(sniff(blob, key=key).encoding)}
+    found: dict[str, Value] = {"file_type": kind, "encoding": str(sniff(blob, key=key))}
     match found["encoding"]:
         case Encoding.PARQUET:
             return found | _table(blob, key)
         case Encoding.JSON:
-            return found | {"content": _json(unwrap(blob, None, key=key)[1], key)}
+            body = unwrap(blob, None, key=key)[1]
+            return found | {"content": Document(key, LegacyGeneration.G2).json(body)}
         case Encoding.MSGPACK:
             wrapping, body = unwrap(blob, None, key=key)
             content = _named(kind, unpack_message(body, key=key, packed=wrapping.size))
             return found | _header(wrapping) | {"content": content}
         case _:
             raise FormatError("not a file of an older generation", key=key, size=len(blob))
-
-
-def _json(body: bytes, key: str) -> Value:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(
-            f"damaged file: not JSON: {error}", kind=ErrorKind.DESERIALIZATION, key=key
-        ) from error
 
 
 def _header(wrapping: Wrapping) -> dict[str, Value]:

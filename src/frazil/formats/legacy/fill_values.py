@@ -73,7 +73,8 @@ _BOOL: Final = DataType(
 )
 
 
-def _whole(name: str, tag: str, width: int, *, signed: bool) -> DataType:
+def _whole(kind: str, width: int, *, signed: bool) -> DataType:
+    tag = f"{kind}{8 * width}"
     low = -(1 << 8 * width - 1) if signed else 0
     high = (1 << 8 * width - signed) - 1
 
@@ -90,7 +91,7 @@ def _whole(name: str, tag: str, width: int, *, signed: bool) -> DataType:
     def to_bytes(value: int) -> bytes:
         return value.to_bytes(width, "big", signed=signed)
 
-    return DataType(name, tag, parse, _same, _same, to_bytes, from_bytes, 0)
+    return DataType(tag.lower(), tag, parse, _same, _same, to_bytes, from_bytes, 0)
 
 
 # --- floating point and complex numbers ---
@@ -137,15 +138,15 @@ def float_json(value: float) -> JSON:
     return float(value)
 
 
-def _floating(name: str, tag: str, width: int) -> DataType:
+def _floating(width: int) -> DataType:
     def from_bytes(raw: bytes) -> float:
         if width == 2 and len(raw) == 4:  # some kept half precision in single
             return _parse_float(_float_from_bytes(raw, 4), 2)
         return _float_from_bytes(raw, width)
 
     return DataType(
-        name,
-        tag,
+        f"float{8 * width}",
+        f"Float{8 * width}",
         lambda value: _parse_float(value, width),
         float_json,
         float if width == 8 else Single,
@@ -155,25 +156,22 @@ def _floating(name: str, tag: str, width: int) -> DataType:
     )
 
 
-def _complex(name: str, tag: str, width: int) -> DataType:
-    part = float if width == 8 else Single
+def _complex(part: DataType, width: int) -> DataType:
+    """Pairs of floating point numbers of so many bytes."""
 
-    def parse(value: JSON) -> tuple[float, float]:
+    def parse(value: JSON) -> tuple[float, ...]:
         if not isinstance(value, list | tuple) or len(value) != 2:
             raise UnfitError("it must be a pair of numbers")
-        return _parse_float(value[0], width), _parse_float(value[1], width)
-
-    def from_bytes(raw: bytes) -> tuple[float, float]:
-        return _float_from_bytes(raw[:width], width), _float_from_bytes(raw[width:], width)
+        return tuple(map(part.parse, value))
 
     return DataType(
-        name,
-        tag,
+        f"complex{16 * width}",
+        f"Complex{16 * width}",
         parse,
-        lambda pair: [float_json(each) for each in pair],
-        lambda pair: [part(each) for each in pair],
-        lambda pair: b"".join(_float_to_bytes(each, width) for each in pair),
-        from_bytes,
+        lambda pair: [part.json(each) for each in pair],
+        lambda pair: [part.tagged(each) for each in pair],
+        lambda pair: b"".join(map(part.to_bytes, pair)),
+        lambda raw: (part.from_bytes(raw[:width]), part.from_bytes(raw[width:])),
         (0.0, 0.0),
     )
 
@@ -211,10 +209,6 @@ def _from_json_bytes(raw: bytes) -> JSON:
         raise UnfitError("it is not JSON") from error
 
 
-def _base64(raw: bytes) -> str:
-    return base64.b64encode(raw).decode("ascii")
-
-
 _STRING: Final = DataType(
     "string",
     "String",
@@ -229,7 +223,7 @@ _BYTES: Final = DataType(
     "bytes",
     "Bytes",
     _parse_octets,
-    _base64,
+    lambda raw: base64.b64encode(raw).decode("ascii"),
     list,
     lambda value: _json_bytes(list(value)),
     lambda raw: _parse_octets(_from_json_bytes(raw)),
@@ -255,23 +249,18 @@ def raw_bits(bits: int) -> DataType:
 
 # --- all of them ---
 
+_FLOAT32, _FLOAT64 = _floating(4), _floating(8)
 CORE: Final[Mapping[str, DataType]] = {
     each.name: each
     for each in (
         _BOOL,
-        _whole("int8", "Int8", 1, signed=True),
-        _whole("int16", "Int16", 2, signed=True),
-        _whole("int32", "Int32", 4, signed=True),
-        _whole("int64", "Int64", 8, signed=True),
-        _whole("uint8", "UInt8", 1, signed=False),
-        _whole("uint16", "UInt16", 2, signed=False),
-        _whole("uint32", "UInt32", 4, signed=False),
-        _whole("uint64", "UInt64", 8, signed=False),
-        _floating("float16", "Float16", 2),
-        _floating("float32", "Float32", 4),
-        _floating("float64", "Float64", 8),
-        _complex("complex64", "Complex64", 4),
-        _complex("complex128", "Complex128", 8),
+        *(_whole("Int", width, signed=True) for width in (1, 2, 4, 8)),
+        *(_whole("UInt", width, signed=False) for width in (1, 2, 4, 8)),
+        _floating(2),
+        _FLOAT32,
+        _FLOAT64,
+        _complex(_FLOAT32, 4),
+        _complex(_FLOAT64, 8),
     )
 }
 """Data types of every generation."""

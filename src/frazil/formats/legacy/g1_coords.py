@@ -17,11 +17,10 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.legacy.structs import MAX_RANK, MAX_U32
+from frazil.model.strings import I64, U8
 
-U8: TypeAlias = npt.NDArray[np.uint8]
 U32: TypeAlias = npt.NDArray[np.uint32]
 U64: TypeAlias = npt.NDArray[np.uint64]
-I64: TypeAlias = npt.NDArray[np.int64]
 
 OVI1: Final = "ovi1"
 LEB128: Final = "leb128"
@@ -97,9 +96,13 @@ def decode_column(data: U8, starts: I64, ends: I64, *, key: str) -> tuple[U64, I
         at[open_rows] += sizes
         open_rows = open_rows[at[open_rows] < ends[open_rows]]
     stacked = np.stack(columns, axis=1) if columns else np.zeros((len(starts), 0), np.uint64)
-    if (stacked > MAX_U32).any():
+    return _checked(stacked, key), rank
+
+
+def _checked(indices: U64, key: str) -> U64:
+    if (indices > MAX_U32).any():
         raise _damaged(f"chunk coordinates above {MAX_U32}", key)
-    return stacked, rank
+    return indices
 
 
 def _check_cells(rows: int, columns: int, size: int, key: str) -> None:
@@ -150,9 +153,7 @@ def _decode_leb128(data: U8, starts: I64, ends: I64, *, key: str) -> tuple[U64, 
     if shift.any():
         raise _damaged("a coordinate ends within an index", key)
     stacked = np.stack(found, axis=1) if found else np.zeros((len(starts), 0), np.uint64)
-    if (stacked > MAX_U32).any():
-        raise _damaged(f"chunk coordinates above {MAX_U32}", key)
-    return stacked, rank
+    return _checked(stacked, key), rank
 
 
 def _decode_fixed(
@@ -172,6 +173,4 @@ def _decode_fixed(
         for byte in range(width)[:: -1 if is_little else 1]:
             word = word << np.uint64(8) | data[starts[rows] + axis * width + byte]
         stacked[rows, axis] = word
-    if (stacked > MAX_U32).any():
-        raise _damaged(f"chunk coordinates above {MAX_U32}", key)
-    return stacked, rank
+    return _checked(stacked, key), rank

@@ -203,8 +203,9 @@ class _Reader:
         n = len(coords)
         length = self._numbers("length")
         offset = self._numbers("offset", default=0)
-        inline = self._column("inline_data")
-        is_inline = np.zeros(n, bool) if inline is None else self._is_set("inline_data")
+        inline, is_inline = self._column("inline_data"), np.zeros(n, bool)
+        if inline is not None:
+            is_inline = inline.is_valid().to_numpy(zero_copy_only=False)
         file, pool = self._files()
         if (is_inline == (file >= 0)).any():
             raise self.fail("a reference must be either inline or to a file")
@@ -235,10 +236,6 @@ class _Reader:
             locations=Strings.of(list(pool)),
             inline_data=data,
         )
-
-    def _is_set(self, name: str) -> npt.NDArray[np.bool_]:
-        found: npt.NDArray[np.bool_] = self._column(name).is_valid().to_numpy(zero_copy_only=False)
-        return found
 
     def _files(self) -> tuple[npt.NDArray[np.int64], Sequence[str]]:
         """The number of each row's file, -1 for none, and the names of all files."""

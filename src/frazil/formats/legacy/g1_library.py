@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -30,9 +29,7 @@ def library_rows(document: Document, rows: Iterable[Row]) -> Iterator[Row]:
 def _row(document: Document, row: Row) -> Row:
     raw = row.get("user_attributes_ref")
     found: dict[str, Value] = {
-        "id": row.get("id"),
-        "type": row.get("type"),
-        "path": row.get("path"),
+        **_taken(row, "id", "type", "path"),
         "inline_attrs": row.get("user_attributes"),
         "attrs_reference": None
         if raw is None
@@ -42,6 +39,10 @@ def _row(document: Document, row: Row) -> Row:
         found["array_metadata"] = _array(document, row)
         found["inventories"] = list(_inventories(document, row.get("manifest_references")))
     return found
+
+
+def _taken(row: Row, *names: str) -> dict[str, Value]:
+    return {name: row.get(name) for name in names}
 
 
 def _file(document: Document, raw: Value) -> str:
@@ -58,10 +59,7 @@ def _array(document: Document, row: Row) -> Row:
         raise document.fail(f"unknown chunk key encoding {code!r}")
     transformers = row.get("storage_transformers")
     return {
-        "shape": row.get("shape"),
-        "data_type": row.get("data_type"),
-        "fill_value": row.get("fill_value"),
-        "dimension_names": row.get("dimension_names"),
+        **_taken(row, "shape", "data_type", "fill_value", "dimension_names"),
         "chunk_grid": {"name": REGULAR, "configuration": {"chunk_shape": row.get("chunk_shape")}},
         "chunk_key_encoding": {
             "name": DEFAULT_KEYS,
@@ -75,11 +73,7 @@ def _array(document: Document, row: Row) -> Row:
 
 
 def _named(document: Document, raw: Value) -> Row:
-    try:
-        value = json.loads(raw)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise document.fail(f"a codec is not JSON: {error}") from error
-    value = document.metadata(value, "codec")
+    value = document.metadata(document.json(raw, "a codec is not JSON"), "codec")
     configuration = value.get("configuration")
     return {
         "name": value.get("name"),

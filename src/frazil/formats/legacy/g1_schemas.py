@@ -70,104 +70,88 @@ WIDTHS: Final = {
 LIMITS: Final = {"uint16": 2**16 - 1, "uint32": 2**32 - 1, "uint64": 2**64 - 1}
 
 
+def _type(spec: Any) -> Any:  # noqa: ANN401 - types of pyarrow
+    """A type: its name, a list of one type and perhaps its length, or fields by name."""
+    pa = arrow()
+    if isinstance(spec, dict):
+        return pa.struct(_fields(spec))
+    if isinstance(spec, list):
+        return pa.list_(_type(spec[0]), *spec[1:])
+    return getattr(pa, spec)()
+
+
+def _fields(spec: dict[str, Any]) -> list[Any]:
+    """Fields by name; a question mark behind it says that values may be missing."""
+    return [
+        arrow().field(name.removesuffix("?"), _type(kind), nullable=name.endswith("?"))
+        for name, kind in spec.items()
+    ]
+
+
 @cache
 def structure_schema(profile: str) -> pa.Schema:
     """The schema of structure files."""
-    pa = arrow()
     widths = WIDTHS[profile]
-    length, row, flags = (getattr(pa, name)() for name in (widths.length, widths.row, "uint16"))
-    text, binary, field, struct = pa.string(), pa.binary(), pa.field, pa.struct
-    array_metadata = struct(
-        [
-            field("shape", pa.list_(length), nullable=False),
-            field("data_type", text, nullable=False),
-            field("fill_value", binary),
-            field("dimension_names", pa.list_(text)),
-            field(
-                "chunk_grid",
-                _configured(pa, field("chunk_shape", pa.list_(length), nullable=False)),
-            ),
-            field("chunk_key_encoding", _configured(pa, field("separator", text, nullable=False))),
-            field(
-                "codecs",
-                pa.list_(
-                    struct([field("name", text, nullable=False), field("configuration", binary)])
-                ),
-            ),
-        ]
+    lengths, row = [widths.length], widths.row
+    fields = _fields(
+        {
+            "id": widths.node,
+            "type": "string",
+            "path": "string",
+            "array_metadata?": {
+                "shape": lengths,
+                "data_type": "string",
+                "fill_value?": "binary",
+                "dimension_names?": ["string"],
+                "chunk_grid?": {"name": "string", "configuration": {"chunk_shape": lengths}},
+                "chunk_key_encoding?": {
+                    "name": "string",
+                    "configuration": {"separator": "string"},
+                },
+                "codecs?": [{"name": "string", "configuration?": "binary"}],
+            },
+            "inline_attrs?": "binary",
+            "attrs_reference?": {"attrs_file": "string", "row": row, "flags?": "uint16"},
+            "inventories?": [
+                {
+                    "inventory_file": "string",
+                    "row": row,
+                    "extent": [[*lengths, 2]],
+                    "flags?": "uint16",
+                }
+            ],
+        }
     )
-    attrs_reference = struct(
-        [
-            field("attrs_file", text, nullable=False),
-            field("row", row, nullable=False),
-            field("flags", flags),
-        ]
-    )
-    inventory = struct(
-        [
-            field("inventory_file", text, nullable=False),
-            field("row", row, nullable=False),
-            field("extent", pa.list_(pa.list_(length, 2)), nullable=False),
-            field("flags", flags),
-        ]
-    )
-    fields = [
-        field("id", getattr(pa, widths.node)(), nullable=False),
-        field("type", text, nullable=False),
-        field("path", text, nullable=False),
-        field("array_metadata", array_metadata),
-        field("inline_attrs", binary),
-        field("attrs_reference", attrs_reference),
-        field("inventories", pa.list_(inventory)),
-    ]
     described = [
         each.with_metadata({"description": _DESCRIPTIONS[each.name]})
         if each.name in _DESCRIPTIONS
         else each
         for each in fields
     ]
-    return pa.schema(described, metadata={PROFILE_KEY: profile})
-
-
-def _configured(pa: Any, option: Any) -> Any:  # noqa: ANN401 - types of pyarrow
-    return pa.struct(
-        [
-            pa.field("name", pa.string(), nullable=False),
-            pa.field("configuration", pa.struct([option]), nullable=False),
-        ]
-    )
+    return arrow().schema(described, metadata={PROFILE_KEY: profile})
 
 
 @cache
 def inventory_schema(profile: str) -> pa.Schema:
     """The schema of inventories."""
-    pa = arrow()
-    size = getattr(pa, WIDTHS[profile].size)()
-    return pa.schema(
-        [
-            pa.field("id", pa.uint32(), nullable=False),
-            pa.field("array_id", pa.uint32(), nullable=False),
-            pa.field("coord", pa.binary(), nullable=False),
-            pa.field("inline_data", pa.binary()),
-            pa.field("chunk_file", pa.string()),
-            pa.field("offset", pa.uint64()),
-            pa.field("length", size, nullable=False),
-        ],
-        metadata={PROFILE_KEY: profile},
+    fields = _fields(
+        {
+            "id": "uint32",
+            "array_id": "uint32",
+            "coord": "binary",
+            "inline_data?": "binary",
+            "chunk_file?": "string",
+            "offset?": "uint64",
+            "length": WIDTHS[profile].size,
+        }
     )
+    return arrow().schema(fields, metadata={PROFILE_KEY: profile})
 
 
 @cache
 def attribute_schema() -> pa.Schema:
     """The schema of attribute files."""
-    pa = arrow()
-    return pa.schema(
-        [
-            pa.field("attrs", pa.binary(), nullable=False),
-            pa.field("node_id", pa.uint32()),
-            pa.field("path", pa.string()),
-        ]
-    )
+    return arrow().schema(_fields({"attrs": "binary", "node_id?": "uint32", "path?": "string"}))
 
 
 # --- files ---

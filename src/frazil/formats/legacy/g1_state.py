@@ -6,22 +6,21 @@ swaps the file. Keys we do not know stay where they are.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from frazil.errors import AlreadyExistsError, ErrorKind, FormatError, RefNotFoundError
 from frazil.formats.legacy.names import id_of_name, plain_name
 from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.structs import MAX_U64, Document
 from frazil.formats.legacy.zarr_fields import cannot_hold, dump
+from frazil.formats.ref_files import RefKind
 from frazil.ids import SnapshotId
 from frazil.model.history import MAX_MICROS, Metadata
 from frazil.model.marks import united, with_marks
 
 Value: TypeAlias = Any
-RefType: TypeAlias = Literal["branch", "tag"]
 
 STATE_FILES: Final = ("state.json", "icechunk.json")
 """Names of the entry point; the second is that of a later draft."""
@@ -29,24 +28,6 @@ CLAIMS: Final = "claims"
 MESSAGE: Final = "message"
 MAX_STATE: Final = 1 << 28
 MAX_MILLIS: Final = MAX_MICROS // 1000
-_STATE_KEYS: Final = (
-    "id",
-    "generation",
-    "store_root",
-    "snapshots",
-    "refs",
-    "deleted-tags",
-    "moved-to",
-    "commit-mode",
-)
-_SNAPSHOT_KEYS: Final = (
-    "snapshot-id",
-    "parent-snapshot-id",
-    "timestamp-ms",
-    "structure-file",
-    "properties",
-)
-_REF_KEYS: Final = ("name", "snapshot-id", "type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +70,7 @@ class StateRef:
     """A branch or a tag; `snapshot` is the text of the snapshot's id."""
 
     snapshot: str
-    type: RefType
+    type: RefKind
     extra: Mapping[str, Value] = field(default_factory=dict)
 
     @property
@@ -150,54 +131,46 @@ def decode_state(blob: bytes, *, key: str) -> State:
     document = Document(key, LegacyGeneration.G1)
     if len(blob) > MAX_STATE:
         raise document.fail("it is too large")
-    try:
-        value = json.loads(blob)
-    except (ValueError, RecursionError) as error:
-        raise document.fail(f"not JSON: {error}") from error
-    value = document.mapping(value, "state")
-    listed = document.items(value.get("snapshots"), "snapshots")
+    rest = dict(document.mapping(document.json(blob), "state"))
+    listed = document.items(rest.pop("snapshots", None), "snapshots")
     snapshots = tuple(_read_snapshot(document, each) for each in listed)
     if len({each.id for each in snapshots}) != len(snapshots):
         raise document.fail("two snapshots cannot be told apart")
-    refs = document.mapping(value.get("refs") or {}, "refs")
-    deleted = document.items(value.get("deleted-tags") or [], "deleted-tags")
+    refs = document.mapping(rest.pop("refs", None) or {}, "refs")
+    deleted = document.items(rest.pop("deleted-tags", None) or [], "deleted-tags")
     return State(
-        id=document.text(value.get("id"), "id"),
-        generation=document.number(value.get("generation"), "generation", MAX_U64),
+        id=document.text(rest.pop("id", None), "id"),
+        generation=document.number(rest.pop("generation", None), "generation", MAX_U64),
         snapshots=snapshots,
         refs={
             document.text(name, "ref"): _read_ref(document, name, ref) for name, ref in refs.items()
         },
-        store_root=_optional(document, value, "store_root") or None,
+        store_root=_optional(document, rest, "store_root") or None,
         deleted_tags=tuple(document.text(name, "deleted tag") for name in deleted),
-        moved_to=_optional(document, value, "moved-to"),
-        commit_mode=_optional(document, value, "commit-mode"),
-        extra=_extra(value, _STATE_KEYS),
+        moved_to=_optional(document, rest, "moved-to"),
+        commit_mode=_optional(document, rest, "commit-mode"),
+        extra=rest,  # what nobody has taken
     )
 
 
-def _optional(document: Document, value: Mapping[str, Value], name: str) -> str | None:
-    found = value.get(name)
+def _optional(document: Document, rest: dict[str, Value], name: str) -> str | None:
+    found = rest.pop(name, None)
     return None if found is None else document.text(found, name)
 
 
-def _extra(value: Mapping[str, Value], known: Collection[str]) -> dict[str, Value]:
-    return {name: item for name, item in value.items() if name not in known}
-
-
 def _read_snapshot(document: Document, value: Value) -> StateSnapshot:
-    value = document.mapping(value, "a snapshot")
-    properties = value.get("properties")
-    structure = document.text(value.get("structure-file"), "structure-file")
+    rest = dict(document.mapping(value, "a snapshot"))
+    properties = rest.pop("properties", None)
+    structure = document.text(rest.pop("structure-file", None), "structure-file")
     if not is_file_name(structure):
         raise document.fail("the name of a structure file is not that of a file")
     return StateSnapshot(
-        name=document.text(value.get("snapshot-id"), "snapshot-id"),
-        parent=_optional(document, value, "parent-snapshot-id"),
-        timestamp_ms=document.number(value.get("timestamp-ms"), "timestamp-ms", MAX_MILLIS),
+        name=document.text(rest.pop("snapshot-id", None), "snapshot-id"),
+        parent=_optional(document, rest, "parent-snapshot-id"),
+        timestamp_ms=document.number(rest.pop("timestamp-ms", None), "timestamp-ms", MAX_MILLIS),
         structure_file=structure,
         properties=None if properties is None else document.metadata(properties, "properties"),
-        extra=_extra(value, _SNAPSHOT_KEYS),
+        extra=rest,
     )
 
 
@@ -207,14 +180,14 @@ def is_file_name(name: str) -> bool:
 
 
 def _read_ref(document: Document, name: str, value: Value) -> StateRef:
-    value = document.mapping(value, "a ref")
-    kind = value.get("type")
+    rest = dict(document.mapping(value, "a ref"))
+    kind = rest.pop("type", None)
     if kind not in ("branch", "tag"):
         raise document.fail(f"the ref {name!r} is neither a branch nor a tag")
-    if value.get("name", name) != name:
+    if rest.pop("name", name) != name:
         raise document.fail(f"the ref {name!r} has another name inside")
-    snapshot = document.text(value.get("snapshot-id"), "snapshot-id")
-    return StateRef(snapshot, kind, _extra(value, _REF_KEYS))
+    snapshot = document.text(rest.pop("snapshot-id", None), "snapshot-id")
+    return StateRef(snapshot, kind, rest)
 
 
 # --- writing ---
@@ -310,7 +283,7 @@ def move_branch(state: State, name: str, snapshot: str) -> State:
     return _next(state, refs={**state.refs, name: replace(ref, snapshot=snapshot)})
 
 
-def create_ref(state: State, name: str, kind: RefType, snapshot: str) -> State:
+def create_ref(state: State, name: str, kind: RefKind, snapshot: str) -> State:
     """Add a branch or a tag.
 
     Raises:
@@ -332,7 +305,7 @@ def create_ref(state: State, name: str, kind: RefType, snapshot: str) -> State:
     return _next(state, refs={**state.refs, name: StateRef(snapshot, kind)})
 
 
-def delete_ref(state: State, name: str, kind: RefType) -> State:
+def delete_ref(state: State, name: str, kind: RefKind) -> State:
     """Remove a branch or a tag; the name of a tag stays blocked.
 
     Raises:
@@ -345,7 +318,7 @@ def delete_ref(state: State, name: str, kind: RefType) -> State:
     return _next(state, refs=refs, deleted_tags=(*state.deleted_tags, name))
 
 
-def _ref(state: State, name: str, kind: RefType) -> StateRef:
+def _ref(state: State, name: str, kind: RefKind) -> StateRef:
     found = state.refs.get(name)
     if found is None or found.type != kind:
         raise RefNotFoundError(

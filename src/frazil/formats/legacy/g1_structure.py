@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from frazil.errors import FormatError, InvalidInputError
+from frazil.errors import FormatError
 from frazil.formats.legacy.fill_values import UnfitError, fill_from_bytes, fill_to_bytes
 from frazil.formats.legacy.g1_library import is_library_structure, library_rows
 from frazil.formats.legacy.g1_schemas import (
@@ -35,17 +34,17 @@ from frazil.formats.legacy.zarr_fields import (
     ArrayFields,
     Named,
     NodeFields,
-    build_document,
+    array_document,
+    build_node,
     dump,
     parse_fields,
 )
-from frazil.ids import ManifestId, SnapshotId, node_path
+from frazil.ids import ManifestId, SnapshotId
 from frazil.model.history import ManifestFile, Snapshot
 from frazil.model.nodes import (
     ArrayNode,
     Dimension,
     Extents,
-    GroupNode,
     ManifestRef,
     Node,
     path_order,
@@ -117,35 +116,19 @@ class _Reader:
         """The node of a row."""
         document = self._document
         node_id = document.node_id(row.get("id"))
-        path = self._path(row.get("path"))
+        path = document.path(row.get("path"), "path")
         attributes = self._attributes(row, path)
         kind = row.get("type")
         if kind == "group":
-            return GroupNode(node_id, path, build_document(NodeFields(attributes, None)))
+            return build_node(node_id, path, NodeFields(attributes, None))
         if kind != "array":
             raise document.fail(f"the node at {path} is neither a group nor an array")
         fields = self._array(document.mapping(row.get("array_metadata"), "array_metadata"))
-        dimensions, names = fields.dimensions, fields.dimension_names
-        return ArrayNode(
-            node_id,
-            path,
-            build_document(NodeFields(attributes, fields)),
-            dimensions,
-            None if names is None else tuple(name or None for name in names),
-            tuple(
-                self._inventory(document.mapping(each, "inventory"), dimensions)
-                for each in row.get("inventories") or ()
-            ),
-        )
-
-    def _path(self, value: Value) -> str:
-        try:
-            path = node_path(self._document.text(value, "path"))
-        except InvalidInputError as error:
-            raise self._document.fail(str(error)) from error
-        if path != value:
-            raise self._document.fail(f"invalid node path {value!r}")
-        return path
+        refs = [
+            self._inventory(document.mapping(each, "inventory"), fields.dimensions)
+            for each in row.get("inventories") or ()
+        ]
+        return build_node(node_id, path, NodeFields(attributes, fields), refs)
 
     def _file(self, value: Value) -> str:
         name = self._document.text(value, "file name")
@@ -174,11 +157,7 @@ class _Reader:
         return None if raw is None else self._json_object(raw, "attributes")
 
     def _json_object(self, raw: bytes, what: str) -> dict[str, Value]:
-        try:
-            value = json.loads(raw)
-        except (ValueError, RecursionError) as error:
-            raise self._document.fail(f"{what}: not JSON: {error}") from error
-        return self._document.metadata(value, what)
+        return self._document.metadata(self._document.json(raw, f"{what}: not JSON"), what)
 
     def _array(self, row: Row) -> ArrayFields:
         document = self._document
@@ -189,10 +168,7 @@ class _Reader:
         shape = document.numbers(row.get("shape"), "shape")
         configuration = document.mapping(grid.get("configuration"), "chunk_grid")
         chunks = document.numbers(configuration.get("chunk_shape"), "chunk_shape")
-        if len(chunks) != len(shape):
-            raise document.fail("chunk_shape does not go with shape")
-        if any(chunk and -(-n // chunk) > MAX_U32 for n, chunk in zip(shape, chunks, strict=True)):
-            raise document.fail(f"an axis has more than {MAX_U32} chunks")
+        document.check_grid(shape, chunks)
         if any(n and not chunk for n, chunk in zip(shape, chunks, strict=True)):
             raise document.fail("a dimension with elements has chunks of length zero")
         names = row.get("dimension_names")
@@ -298,25 +274,13 @@ def _write_node(node: Node, record: SnapshotRecord) -> dict[str, Value]:
 
 
 def _write_array(fields: ArrayFields) -> dict[str, Value]:
-    return {
-        "shape": list(fields.shape),
+    codecs = [(codec.name, codec.configuration) for codec in fields.codecs]
+    return array_document(fields) | {
         "data_type": fields.data_type,
         "fill_value": fill_to_bytes(fields.data_type, fields.fill_value),
-        "dimension_names": fields.dimension_names,
-        "chunk_grid": {
-            "name": REGULAR,
-            "configuration": {"chunk_shape": list(fields.chunk_shape)},
-        },
-        "chunk_key_encoding": {
-            "name": fields.key_encoding,
-            "configuration": {"separator": fields.separator},
-        },
         "codecs": [
-            {
-                "name": codec.name,
-                "configuration": None if codec.configuration is None else dump(codec.configuration),
-            }
-            for codec in fields.codecs
+            {"name": name, "configuration": None if given is None else dump(given)}
+            for name, given in codecs
         ],
     }
 

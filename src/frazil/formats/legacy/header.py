@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 import zstandard
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.envelope import HEADER as LONG_HEADER
-from frazil.formats.envelope import MAGIC, WRITER, ZSTD, FileKind, unpack
+from frazil.formats.envelope import MAGIC, WRITER, ZSTD, FileKind, compressor, unpack
 
 SHORT_HEADER: Final = struct.Struct("<12s12sBBB")
 SHORT, LONG = SHORT_HEADER.size, LONG_HEADER.size
@@ -111,13 +112,7 @@ def unwrap(blob: bytes, expected: FileKind | None, *, key: str) -> tuple[Wrappin
 
 def wrap(body: bytes, kind: FileKind, wrapping: Wrapping, *, writer: str | None = None) -> bytes:
     """Put a body into the wrapping of its dialect."""
-    packed = (
-        zstandard.ZstdCompressor(
-            level=LEVEL, write_content_size=True, write_checksum=True
-        ).compress(body)
-        if wrapping.compressed
-        else body
-    )
+    packed = compressor(LEVEL).compress(body) if wrapping.compressed else body
     if not wrapping.header:
         return packed
     form, room = (SHORT_HEADER, 12) if wrapping.header == SHORT else (LONG_HEADER, 24)
@@ -155,3 +150,40 @@ def is_flat(blob: bytes) -> bool:
             return body.read(8)[4:] == FLAT_MARK
     except zstandard.ZstdError:
         return False
+
+
+# --- what a file is ---
+
+PARQUET_MAGIC: Final = b"PAR1"
+
+
+class Encoding(StrEnum):
+    """What the body of a file is written in."""
+
+    PARQUET = "parquet"
+    JSON = "json"
+    MSGPACK = "msgpack"
+    FLATBUFFERS = "flatbuffers"
+    UNKNOWN = "unknown"
+
+
+def sniff(blob: bytes, *, key: str = "") -> Encoding:
+    """Tell what a file is; damage inside makes it unknown, never an error."""
+    if blob.startswith(PARQUET_MAGIC):
+        return Encoding.PARQUET
+    if not blob.startswith((MAGIC, ZSTD_MAGIC)):
+        return _bare(blob)
+    try:
+        wrapping, body = unwrap(blob, None, key=key)
+    except FormatError:
+        return Encoding.UNKNOWN
+    is_new = wrapping.header == LONG and body[4:8] == FLAT_MARK
+    return Encoding.FLATBUFFERS if is_new else _bare(body)
+
+
+def _bare(body: bytes) -> Encoding:
+    if body[:1] in (b"{", b"["):
+        return Encoding.JSON
+    first = body[0] if body else 0
+    is_container = 0x80 <= first <= 0x9F or 0xDC <= first <= 0xDF
+    return Encoding.MSGPACK if is_container else Encoding.UNKNOWN

@@ -15,8 +15,8 @@ from frazil.formats.legacy.manifests import read_coords
 from frazil.formats.legacy.messages import (
     array_header,
     map_header,
-    pack_int,
     pack_message,
+    pack_scalar,
     unpack_message,
 )
 from frazil.formats.legacy.nodes import NodeWriter
@@ -27,14 +27,8 @@ from frazil.model.history import TransactionLog
 
 Value: TypeAlias = Any
 
-ID_LISTS: Final = (
-    "new_groups",
-    "new_arrays",
-    "deleted_groups",
-    "deleted_arrays",
-    "updated_user_attributes",
-    "updated_zarr_metadata",
-)
+COME_AND_GONE: Final = ("new_groups", "new_arrays", "deleted_groups", "deleted_arrays")
+ID_LISTS: Final = (*COME_AND_GONE, "updated_user_attributes", "updated_zarr_metadata")
 _FIELDS: Final = (*ID_LISTS, "updated_chunks")
 _OLD_FIELDS: Final = ("version", *_FIELDS)
 FIELDS: Final = {len(names): names for names in (_FIELDS, _OLD_FIELDS)}
@@ -58,7 +52,10 @@ def decode_log(blob: bytes, *, key: str) -> LogRecord:
     is_new = isinstance(value, list) and len(value) == len(_FIELDS)
     names = _FIELDS if is_new else _OLD_FIELDS
     fields = dict(zip(names, document.fields(value, names, "a transaction log"), strict=True))
-    ids = {name: _read_ids(document, fields[name], name) for name in ID_LISTS}
+    ids = {
+        name: _ascending({document.node_id(each) for each in document.items(fields[name], name)})
+        for name in ID_LISTS
+    }
     chunks = document.mapping(fields["updated_chunks"], "updated_chunks")
     updated = {
         document.node_id(node): _read_chunks(document, coords) for node, coords in chunks.items()
@@ -73,10 +70,6 @@ def _dialect(wrapping: Wrapping, *, is_packed: bool) -> Dialect:
     if wrapping.header == SHORT:
         return Dialect.G3_SEED
     return Dialect.G3G if is_packed else Dialect.G3E
-
-
-def _read_ids(document: Document, value: Value, what: str) -> tuple[NodeId, ...]:
-    return tuple(sorted({document.node_id(each) for each in document.items(value, what)}))
 
 
 def _read_chunks(document: Document, value: Value) -> Coords:
@@ -102,7 +95,7 @@ def encode_log(record: LogRecord, wrapping: Wrapping | None = None) -> bytes:
     writer = NodeWriter(record.dialect, layout, Names())
     pieces = [array_header(layout.log_fields)]
     if layout.log_fields == len(_OLD_FIELDS):
-        pieces.append(pack_int(layout.version))
+        pieces.append(pack_scalar(layout.version))
     for name in ID_LISTS:
         ids: Sequence[NodeId] = getattr(record, name)
         pieces.append(pack_message([writer.node_id(id) for id in ids]))
@@ -110,7 +103,7 @@ def encode_log(record: LogRecord, wrapping: Wrapping | None = None) -> bytes:
     for node, coords in record.updated_chunks.items():
         pieces += [pack_message(writer.node_id(node)), array_header(len(coords))]
         rank = array_header(coords.shape[1])
-        pieces += [rank + b"".join(map(pack_int, row)) for row in coords.tolist()]
+        pieces += [rank + b"".join(map(pack_scalar, row)) for row in coords.tolist()]
     around = wrapping or layout.wrapping_of(FileKind.TRANSACTION_LOG)
     return wrap(b"".join(pieces), FileKind.TRANSACTION_LOG, around)
 
@@ -125,10 +118,7 @@ def to_log(record: LogRecord, id: SnapshotId, arrays: Collection[NodeId]) -> Tra
     touched = {*record.updated_user_attributes, *record.updated_zarr_metadata} - new
     return TransactionLog(
         id=id,
-        new_groups=record.new_groups,
-        new_arrays=record.new_arrays,
-        deleted_groups=record.deleted_groups,
-        deleted_arrays=record.deleted_arrays,
+        **{name: getattr(record, name) for name in COME_AND_GONE},
         updated_arrays=_ascending(touched & known),
         updated_groups=_ascending(touched - known),
         updated_chunks=record.updated_chunks,
@@ -149,10 +139,7 @@ def from_log(log: TransactionLog, dialect: Dialect) -> LogRecord:
         raise FormatError("moves cannot be recorded in this generation", dialect=dialect.value)
     return LogRecord(
         dialect=dialect,
-        new_groups=log.new_groups,
-        new_arrays=log.new_arrays,
-        deleted_groups=log.deleted_groups,
-        deleted_arrays=log.deleted_arrays,
+        **{name: getattr(log, name) for name in COME_AND_GONE},
         updated_user_attributes=_ascending(
             {*log.updated_arrays, *log.updated_groups, *log.new_groups, *log.new_arrays}
         ),

@@ -21,10 +21,8 @@ from frazil.formats.legacy.messages import (
     MessageReader,
     array_header,
     map_header,
-    pack_bytes,
-    pack_int,
     pack_message,
-    pack_text,
+    pack_scalar,
     packed_struct,
 )
 from frazil.formats.legacy.names import WIDE, stored_names
@@ -67,8 +65,8 @@ def decode_manifest(blob: bytes, *, key: str, generation: LegacyGeneration) -> M
     wrapping, body = unwrap(blob, FileKind.MANIFEST, key=key)
     document = Document(key, generation)
     if body[:1] == b"{":
-        chunks = _json_chunks(document, body)
-        entries = _flat_json(document, chunks)
+        value = document.mapping(document.json(body), "a manifest")
+        entries = _flat_json(document, document.mapping(value.get("chunks"), "chunks"))
         return _Reader(document, wrapping.size).record(entries, Dialect.G2_JSON, None)
     if wrapping.header:
         refuse_flat(body, key=key)
@@ -261,14 +259,6 @@ def read_coords(document: Document, value: Value) -> Coordinates:
     return tuple(value)
 
 
-def _json_chunks(document: Document, body: bytes) -> Mapping[str, Value]:
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise document.fail(f"not JSON: {error}") from error
-    return document.mapping(document.mapping(value, "a manifest").get("chunks"), "chunks")
-
-
 def _flat_json(document: Document, chunks: Mapping[str, Value]) -> Iterator[Entry]:
     for name, payload in chunks.items():
         try:
@@ -371,26 +361,27 @@ class _Writer:
             )
         if self._layout.ids is IdForm.NUMBERS:
             return (pack_message(file_id(IdForm.NUMBERS, name)) for name in self._names(raw))
-        return map(pack_text, self._names(raw))
+        # Texts of ids are short, and spelled here quicker than one by one in the library.
+        return (bytes([0xA0 | len(name)]) + name.encode() for name in self._names(raw))
 
     def _between(self, variant: str, first: str) -> tuple[bytes, bytes, bytes]:
         """What is before each of the three fields of a reference."""
-        head = b"\x81" + pack_text(variant)
+        head = b"\x81" + pack_scalar(variant)
         if not self._layout.is_named:
             return head + b"\x93", b"", b""
-        return head + b"\x83" + pack_text(first), pack_text("offset"), pack_text("length")
+        return head + b"\x83" + pack_scalar(first), pack_scalar("offset"), pack_scalar("length")
 
     def _names(self, raw: npt.NDArray[np.uint8]) -> list[str]:
         return stored_names(self._record.dialect.generation, raw, self._record.names)
 
     def _other(self, ref: ChunkRef) -> bytes:
         if isinstance(ref, InlineRef):
-            return b"\x81\xa6Inline" + pack_bytes(ref.data)
+            return b"\x81\xa6Inline" + pack_scalar(ref.data)
         assert isinstance(ref, VirtualRef)
         return self._virtual(ref)
 
     def _virtual(self, ref: VirtualRef) -> bytes:
-        offset, length = pack_int(ref.offset), pack_int(ref.length)
+        offset, length = pack_scalar(ref.offset), pack_scalar(ref.length)
         if not self._layout.checksums:
             check_reference(self._record.dialect, ref)
             head, before_offset, before_length = self._between("Virtual", "location")
@@ -403,7 +394,7 @@ class _Writer:
             checksum = {"ETag": ref.checksum}
         elif ref.checksum is not None:
             checksum = {"LastModified": ref.checksum}
-        head = b"\x81\xa7Virtual\x94" + pack_text(ref.location)
+        head = b"\x81\xa7Virtual\x94" + pack_scalar(ref.location)
         return head + offset + length + pack_message(checksum)
 
     def json_entries(self) -> Iterator[tuple[str, Value]]:
@@ -434,5 +425,5 @@ class _Writer:
 def _packed_numbers(column: npt.NDArray[np.unsignedinteger]) -> list[bytes]:
     """The numbers of a column; each distinct one is spelled once."""
     distinct, places = np.unique(column, return_inverse=True)
-    spelled = [pack_int(number) for number in distinct.tolist()]
+    spelled = [pack_scalar(number) for number in distinct.tolist()]
     return [spelled[place] for place in places.tolist()]

@@ -11,6 +11,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+import msgpack
+
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.bounds import values_justified
 
@@ -19,8 +21,6 @@ Message: TypeAlias = Any
 
 MAX_DEPTH: Final = 128
 """Containers inside containers; JSON readers of that age stopped there too."""
-MAX_INT: Final = 2**64 - 1
-MIN_INT: Final = -(2**63)
 
 _F32: Final = struct.Struct(">f")
 _F64: Final = struct.Struct(">d")
@@ -87,23 +87,20 @@ class MessageReader:
 
     def array_header(self) -> int:
         """The number of items of a list that begins here; the items come next."""
-        code = self._byte()
-        if 0x90 <= code <= 0x9F:
-            return self._counted(code & 15, 1)
-        if code in (0xDC, 0xDD):
-            return self._counted(self._size(2 if code == 0xDC else 4), 1)
-        self.at -= 1
-        raise self.fail("a list was expected")
+        return self._count(0x90, 0xDC, 1, "a list was expected")
 
     def map_header(self) -> int:
         """The number of pairs of a map that begins here; keys and values come next."""
+        return self._count(0x80, 0xDE, 2, "a map was expected")
+
+    def _count(self, short: int, long: int, bytes_each: int, problem: str) -> int:
         code = self._byte()
-        if 0x80 <= code <= 0x8F:
-            return self._counted(code & 15, 2)
-        if code in (0xDE, 0xDF):
-            return self._counted(self._size(2 if code == 0xDE else 4), 2)
+        if short <= code < short + 16:
+            return self._counted(code & 15, bytes_each)
+        if code in (long, long + 1):
+            return self._counted(self._size(2 if code == long else 4), bytes_each)
         self.at -= 1
-        raise self.fail("a map was expected")
+        raise self.fail(problem)
 
     def is_map(self) -> bool:
         """Whether a map comes next."""
@@ -228,67 +225,45 @@ def pack_message(value: Message) -> bytes:
 
 def array_header(count: int) -> bytes:
     """The bytes before the items of a list."""
-    if count < 16:
-        return bytes([0x90 | count])
-    return b"\xdc" + count.to_bytes(2, "big") if count < 1 << 16 else _long(0xDD, count)
+    return _header(count, 0x90, 0xDC)
 
 
 def map_header(count: int) -> bytes:
     """The bytes before the pairs of a map."""
+    return _header(count, 0x80, 0xDE)
+
+
+def _header(count: int, short: int, code: int) -> bytes:
     if count < 16:
-        return bytes([0x80 | count])
-    return b"\xde" + count.to_bytes(2, "big") if count < 1 << 16 else _long(0xDF, count)
+        return bytes([short | count])
+    if count < 1 << 16:
+        return bytes([code]) + count.to_bytes(2, "big")
+    if count >= 1 << 32:
+        raise _cannot("more than 4 GiB in one piece")
+    return bytes([code + 1]) + count.to_bytes(4, "big")
 
 
 def packed_struct(names: Sequence[str], fields: Sequence[bytes], *, named: bool) -> bytes:
     """A struct whose fields are packed already: a map with their names, or a list."""
     if not named:
         return array_header(len(fields)) + b"".join(fields)
-    pairs = zip(map(pack_text, names), fields, strict=True)
+    pairs = zip(map(pack_scalar, names), fields, strict=True)
     return map_header(len(fields)) + b"".join(name + field for name, field in pairs)
 
 
-def pack_text(text: str) -> bytes:
-    """A text."""
+def pack_scalar(value: Message) -> bytes:
+    """A value that holds no others: a number, a text, a byte string, a truth value or None."""
+    if isinstance(value, Single):
+        return b"\xca" + _F32.pack(value)
     try:
-        raw = text.encode()
+        packed: bytes = msgpack.packb(value)
     except UnicodeEncodeError as error:
         raise _cannot("a text that is not Unicode") from error
-    size = len(raw)
-    if size < 32:
-        return bytes([0xA0 | size]) + raw
-    if size < 1 << 8:
-        return bytes([0xD9, size]) + raw
-    return (b"\xda" + size.to_bytes(2, "big") if size < 1 << 16 else _long(0xDB, size)) + raw
-
-
-def pack_bytes(raw: bytes) -> bytes:
-    """A byte string."""
-    size = len(raw)
-    if size < 1 << 8:
-        return bytes([0xC4, size]) + raw
-    return (b"\xc5" + size.to_bytes(2, "big") if size < 1 << 16 else _long(0xC6, size)) + raw
-
-
-def pack_int(number: int) -> bytes:
-    """A whole number."""
-    if 0 <= number < 128:
-        return bytes([number])
-    if not MIN_INT <= number <= MAX_INT:
-        raise _cannot(f"the number {number}, which has more than 64 bits")
-    if number < 0:
-        if number >= -32:
-            return bytes([number + 256])
-        width = next(width for width in (1, 2, 4, 8) if number >= -(1 << 8 * width - 1))
-        return bytes([0xCF + width.bit_length()]) + number.to_bytes(width, "big", signed=True)
-    width = next(width for width in (1, 2, 4, 8) if number < 1 << 8 * width)
-    return bytes([0xCB + width.bit_length()]) + number.to_bytes(width, "big")
-
-
-def _long(code: int, count: int) -> bytes:
-    if count >= 1 << 32:
-        raise _cannot("more than 4 GiB in one piece")
-    return bytes([code]) + count.to_bytes(4, "big")
+    except OverflowError as error:
+        raise _cannot(f"the number {value}, which has more than 64 bits") from error
+    except ValueError as error:
+        raise _cannot("more than 4 GiB in one piece") from error
+    return packed
 
 
 def _cannot(what: str) -> FormatError:
@@ -298,18 +273,8 @@ def _cannot(what: str) -> FormatError:
 def _pack(value: Message, put: Callable[[bytes], object], depth: int) -> None:
     if depth > MAX_DEPTH:
         raise _cannot("containers nested this deep")
-    if isinstance(value, str):
-        put(pack_text(value))
-    elif value is None or isinstance(value, bool):
-        put(b"\xc0" if value is None else b"\xc3" if value else b"\xc2")
-    elif isinstance(value, int):
-        put(pack_int(value))
-    elif isinstance(value, Single):
-        put(b"\xca" + _F32.pack(value))
-    elif isinstance(value, float):
-        put(b"\xcb" + _F64.pack(value))
-    elif isinstance(value, bytes):
-        put(pack_bytes(value))
+    if value is None or isinstance(value, str | int | float | bytes):
+        put(pack_scalar(value))
     elif isinstance(value, Mapping):
         put(map_header(len(value)))
         for name, item in value.items():

@@ -32,6 +32,8 @@ MAX_NODE_NUMBER: Final = 2**32 - 1
 MAX_SEQUENCE: Final = 2**40 - 1
 SEQUENCE_LENGTH: Final = 8
 OLD_SEQUENCE_LENGTH: Final = 13
+_SEQUENCE_WIDTHS: Final = {SEQUENCE_LENGTH: 5, OLD_SEQUENCE_LENGTH: 8}
+"""Bytes of a number by the digits of its text."""
 EXTENSIONS: Final = (".parquet", ".msgpack", ".json")
 FOLDERS: Final[Mapping[LegacyGeneration, Mapping[Kind, str]]] = {
     LegacyGeneration.G1: {"snapshots": "s/", "manifests": "i/", "attributes": "a/", "chunks": "c/"},
@@ -44,15 +46,7 @@ FOLDERS: Final[Mapping[LegacyGeneration, Mapping[Kind, str]]] = {
         "transactions": "transactions/",
     },
 }
-METADATA_FOLDERS: Final = tuple(
-    sorted(
-        {
-            FOLDERS[generation][kind]
-            for generation in (LegacyGeneration.G1, LegacyGeneration.G2)
-            for kind in ("snapshots", "manifests", "attributes")
-        }
-    )
-)
+METADATA_FOLDERS: Final = ("a/", "i/", "m/", "s/")
 """Folders of metadata that spec 1 has no use for; those of G3 have its names."""
 
 _CROCKFORD: Final = re.compile(f"[{ALPHABET}]+")
@@ -234,17 +228,12 @@ def sequence_name(number: int, *, length: int = SEQUENCE_LENGTH) -> str:
         raise FormatError(
             "a branch has no more room for commits", kind=ErrorKind.SERIALIZATION, number=number
         )
-    if length == SEQUENCE_LENGTH:
-        return crockford((MAX_SEQUENCE - number).to_bytes(5, "big"))
-    return crockford((2**64 - 1 - number).to_bytes(8, "big"))
+    width = _SEQUENCE_WIDTHS[length]
+    return crockford((256**width - 1 - number).to_bytes(width, "big"))
 
 
 def parse_sequence(stem: str) -> int | None:
     """The number of a step of a branch, or None where a file is not one."""
-    if len(stem) == SEQUENCE_LENGTH:
-        raw = from_crockford(stem, 5)
-        return None if raw is None else MAX_SEQUENCE - int.from_bytes(raw, "big")
-    if len(stem) == OLD_SEQUENCE_LENGTH:
-        raw = from_crockford(stem, 8)
-        return None if raw is None else 2**64 - 1 - int.from_bytes(raw, "big")
-    return None
+    width = _SEQUENCE_WIDTHS.get(len(stem), 0)
+    raw = from_crockford(stem, width) if width else None
+    return None if raw is None else 256**width - 1 - int.from_bytes(raw, "big")

@@ -16,18 +16,17 @@ from frazil.formats.legacy.zarr_fields import (
     ArrayFields,
     Named,
     NodeFields,
-    build_document,
+    build_node,
     parse_fields,
     stored_type,
     tagged_fill,
     untagged_fill,
 )
-from frazil.ids import NodeId, ObjectId, node_path
+from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId
 from frazil.model.nodes import (
     ArrayNode,
     Dimension,
     Extents,
-    GroupNode,
     ManifestRef,
     Node,
     path_order,
@@ -68,41 +67,23 @@ def _read_node(
     document: Document, path: Value, value: Value, refs: dict[str, AttributeRef]
 ) -> Node:
     raw_id, own_path, attributes, data = document.fields(value, NODE, "a node")
-    path = _read_path(document, path)
+    path = document.path(path, "path of a node")
     if own_path != path:
         raise document.fail(f"the node at {path} has the path {own_path!r}")
     node_id = document.node_id(raw_id)
     found = _read_attributes(document, attributes, path, refs)
     kind, content = document.variant(data, "node_data")
     if kind == "Group" and content is None:
-        return GroupNode(node_id, path, build_document(NodeFields(found, None)))
+        return build_node(node_id, path, NodeFields(found, None))
     if kind != "Array":
         raise document.fail(f"the node at {path} is neither a group nor an array")
     metadata, manifests = document.pair(content, ("zarr_metadata", "manifests"), "an array")
     fields = _read_array(document, metadata)
-    dimensions = fields.dimensions
-    names = fields.dimension_names
-    return ArrayNode(
-        node_id,
-        path,
-        build_document(NodeFields(found, fields)),
-        dimensions,
-        None if names is None else tuple(name or None for name in names),
-        tuple(
-            _read_manifest_ref(document, each, dimensions)
-            for each in document.items(manifests, "manifests")
-        ),
-    )
-
-
-def _read_path(document: Document, path: Value) -> str:
-    try:
-        checked = node_path(document.text(path, "path of a node"))
-    except InvalidInputError as error:
-        raise document.fail(str(error)) from error
-    if checked != path:
-        raise document.fail(f"invalid node path {path!r}")
-    return checked
+    refs_here = [
+        _read_manifest_ref(document, each, fields.dimensions)
+        for each in document.items(manifests, "manifests")
+    ]
+    return build_node(node_id, path, NodeFields(found, fields), refs_here)
 
 
 def _read_attributes(
@@ -133,10 +114,9 @@ def _read_array(document: Document, value: Value) -> ArrayFields:
         raise document.fail(f"unknown chunk key encoding {keys!r}")
     lengths = document.numbers(shape, "shape")
     chunks = document.numbers(chunk_shape, "chunk_shape")
-    if len(lengths) != len(chunks) or 0 in chunks:
+    if 0 in chunks:
         raise document.fail("chunk_shape does not go with shape")
-    if any(-(-n // chunk) > MAX_U32 for n, chunk in zip(lengths, chunks, strict=True)):
-        raise document.fail(f"an axis has more than {MAX_U32} chunks")
+    document.check_grid(lengths, chunks)
     try:
         fill_value = untagged_fill(known, fill)
     except UnfitError as error:
@@ -229,8 +209,14 @@ class NodeWriter:
             return dict(zip(names, values, strict=True))
         return list(values)
 
-    def object_id(self, id: ObjectId, name: str) -> Value:
-        """An object id, of which G2 stores the 16 bytes that its name spells."""
+    def snapshot_id(self, id: SnapshotId) -> Value:
+        """The id of a snapshot, of which G2 stores the 16 bytes that its name spells."""
+        name = stored_name(self._dialect.generation, "snapshots", id, self._names.snapshots)
+        return write_id(self._layout.ids, id, name)
+
+    def manifest_id(self, id: ManifestId) -> Value:
+        """The id of a manifest, likewise."""
+        name = stored_name(self._dialect.generation, "manifests", id, self._names.manifests)
         return write_id(self._layout.ids, id, name)
 
     def node_id(self, id: NodeId) -> Value:
@@ -285,8 +271,7 @@ class NodeWriter:
         return [self.struct(NAMED, (each.name, each.configuration)) for each in values]
 
     def _manifest_ref(self, ref: ManifestRef) -> Value:
-        name = stored_name(self._dialect.generation, "manifests", ref.id, self._names.manifests)
-        id = self.object_id(ref.id, name)
+        id = self.manifest_id(ref.id)
         extents: list[list[int]] = []
         if self._layout.has_extents:
             extents = [[low for low, _ in ref.extents], [high for _, high in ref.extents]]

@@ -19,6 +19,8 @@ MAX_DEPTH: Final = 32
 MAX_VARINT: Final = 10
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
+FIXED: Final = {TRUE: 0, FALSE: 0, BYTE: 1, DOUBLE: 8}
+"""Bytes of types that always have as many."""
 ROW_GROUPS: Final = 4
 """Field of a file's metadata."""
 COLUMNS: Final = 1
@@ -105,12 +107,10 @@ class _Compact:
         """Pass over a value."""
         if depth > MAX_DEPTH:
             raise _damaged(self._key)
-        if kind in (TRUE, FALSE):
-            return
-        if kind in (I16, I32, I64):
+        if kind in FIXED:
+            self._move(FIXED[kind])
+        elif kind in (I16, I32, I64):
             self._varint()
-        elif kind in (BYTE, DOUBLE):
-            self._move(1 if kind == BYTE else 8)
         elif kind == BINARY:
             self._move(self._varint())
         elif kind in (LIST, SET):

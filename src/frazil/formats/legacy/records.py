@@ -86,7 +86,7 @@ class Dialect(StrEnum):
     @property
     def has_numbered_nodes(self) -> bool:
         """Whether nodes have small numbers for ids instead of random bytes."""
-        return self in _NUMBERED
+        return self not in LOGGED  # random ids and logs came together
 
     @property
     def has_logs(self) -> bool:
@@ -101,20 +101,6 @@ class Dialect(StrEnum):
 
 _READ_ONLY: Final = frozenset(
     {Dialect.G1_LIBRARY, Dialect.G2_NODES, Dialect.G2_MIXED, Dialect.G3_MAPS}
-)
-_NUMBERED: Final = frozenset(
-    {
-        Dialect.G1,
-        Dialect.G1_LIBRARY,
-        Dialect.G2_JSON,
-        Dialect.G2_MSGPACK,
-        Dialect.G2_MAPS,
-        Dialect.G2_MAPS_TEXT,
-        Dialect.G2_MIXED,
-        Dialect.G2_NODES,
-        Dialect.G3_UNRELEASED,
-        Dialect.G3A,
-    }
 )
 LOGGED: Final = frozenset(
     dialect
@@ -141,14 +127,6 @@ class Names:
     snapshots: Mapping[SnapshotId, str] = field(default_factory=dict)
     manifests: Mapping[ManifestId, str] = field(default_factory=dict)
     chunks: Mapping[ChunkId, str] = field(default_factory=dict)
-
-    def __or__(self, other: Names) -> Names:
-        """The names of both."""
-        return Names(
-            {**self.snapshots, **other.snapshots},
-            {**self.manifests, **other.manifests},
-            {**self.chunks, **other.chunks},
-        )
 
 
 NO_NAMES: Final = Names()

@@ -1,19 +1,36 @@
-"""The content of branch and tag files of G2 and G3: JSON that names a snapshot."""
+"""Branches and tags of G2 and G3: the keys of their files, and their content.
+
+Three layouts exist. G2 as specified has `r/BRANCH/` and `r/TAG.json`; the libraries of that age
+put `branch:` and `tag:` before the names, and G3 came to `branch.` and `tag.`.
+"""
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
-from frazil.errors import ErrorKind, FormatError
+from frazil.errors import ErrorKind, InvalidInputError
 from frazil.formats.legacy.layouts import IdForm, layout_of
-from frazil.formats.legacy.names import stored_name
+from frazil.formats.legacy.names import (
+    OLD_SEQUENCE_LENGTH,
+    SEQUENCE_LENGTH,
+    parse_sequence,
+    sequence_name,
+    stored_name,
+)
 from frazil.formats.legacy.nodes import write_id
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, RefRecord
-from frazil.formats.legacy.structs import Document
-from frazil.formats.legacy.times import format_time
+from frazil.formats.legacy.structs import Document, format_time
 from frazil.formats.legacy.zarr_fields import dump
-from frazil.formats.ref_files import MAX_SIZE
+from frazil.formats.ref_files import (
+    FILE,
+    TOMBSTONE,
+    RefKind,
+    decode_segment,
+    encode_segment,
+    read_ref,
+)
 from frazil.ids import SnapshotId
 
 MOVED: Final = "moved_to"
@@ -27,18 +44,7 @@ def decode_ref(blob: bytes, *, key: str, generation: LegacyGeneration) -> RefRec
         FormatError: it does not name a snapshot.
     """
     document = Document(key, generation)
-    if len(blob) > MAX_SIZE:
-        raise FormatError("damaged ref: file is too large", key=key, size=len(blob))
-    try:
-        value = json.loads(blob)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(
-            f"damaged ref: {error}", kind=ErrorKind.DESERIALIZATION, key=key
-        ) from error
-    if not isinstance(value, dict) or "snapshot" not in value:
-        raise FormatError(
-            "damaged ref: no snapshot is named", kind=ErrorKind.DESERIALIZATION, key=key
-        )
+    value = read_ref(blob, key=key)
     snapshot = document.snapshot_id(value["snapshot"], "snapshot")
     when, properties, moved_to = (value.get(name) for name in ("timestamp", "properties", MOVED))
     return RefRecord(
@@ -66,3 +72,168 @@ def encode_ref(record: RefRecord, dialect: Dialect) -> bytes:
         value["properties"] = dict(record.properties)
         value["timestamp"] = format_time(record.timestamp or 0)
     return dump(dict(sorted(value.items())))
+
+
+# --- where they are ---
+
+JSON: Final = ".json"
+MOST_STEPS: Final = 2**32
+"""A file of a folder in G2 that has a higher number is no step of a branch."""
+ROOTS: Final = {LegacyGeneration.G2: "r/", LegacyGeneration.G3: "refs/"}
+MAIN: Final = "main"
+
+
+class RefPrefix(StrEnum):
+    """What stands between the kind of a ref and its name."""
+
+    NONE = ""
+    COLON = ":"
+    DOT = "."
+
+
+@dataclass(frozen=True, slots=True)
+class RefLayout:
+    """How a repository names the files of its refs."""
+
+    generation: LegacyGeneration
+    prefix: RefPrefix
+    sequence_length: int = SEQUENCE_LENGTH
+    encoded: bool = False
+    """names are percent-encoded, as generic object stores do"""
+
+    @property
+    def root(self) -> str:
+        """The folder of all refs."""
+        return ROOTS[self.generation]
+
+    def branch_folder(self, name: str) -> str:
+        """The prefix of the files of a branch, with its final slash.
+
+        Raises:
+            InvalidInputError: a branch cannot have this name.
+        """
+        check_ref_name("branch", name)
+        if self.prefix is RefPrefix.NONE and name.endswith(JSON):
+            raise InvalidInputError(
+                f"a branch cannot be named {name!r}: here names that end in .json are tags",
+                kind=ErrorKind.INVALID_REF_NAME,
+            )
+        return f"{self._folder('branch', name)}/"
+
+    def branch_key(self, name: str, number: int) -> str:
+        """The key of one step of a branch."""
+        sequence = sequence_name(number, length=self.sequence_length)
+        return f"{self.branch_folder(name)}{sequence}{JSON}"
+
+    def tag_key(self, name: str) -> str:
+        """The key of a tag.
+
+        Raises:
+            InvalidInputError: a tag cannot have this name.
+        """
+        if self.prefix is not RefPrefix.NONE:
+            check_ref_name("tag", name)
+            return f"{self._folder('tag', name)}/{FILE}"
+        # Only here nothing forbids slashes, as long as no step of a branch is called so.
+        for part in name.split("/"):
+            check_ref_name("tag", part)
+        key = "/".join(encode_segment(part) if self.encoded else part for part in name.split("/"))
+        found = parse_ref_key(self.generation, f"{self.root}{key}{JSON}", encoded=self.encoded)
+        if found is None or (found.kind, found.name) != ("tag", name):
+            raise InvalidInputError(
+                f"a tag cannot be named {name!r}: here that is a file of a branch",
+                kind=ErrorKind.INVALID_REF_NAME,
+            )
+        return f"{self.root}{key}{JSON}"
+
+    def tombstone_key(self, name: str) -> str:
+        """The key whose presence says that a tag is deleted.
+
+        Raises:
+            InvalidInputError: tags of this generation cannot be deleted.
+        """
+        if self.generation is not LegacyGeneration.G3:
+            raise InvalidInputError(
+                "tags of this generation cannot be deleted",
+                kind=ErrorKind.NOT_REPRESENTABLE,
+                generation=self.generation.name,
+                field="deleted tag",
+            )
+        check_ref_name("tag", name)
+        return f"{self._folder('tag', name)}/{TOMBSTONE}"
+
+    def _folder(self, kind: RefKind, name: str) -> str:
+        segment = f"{kind}{self.prefix}{name}" if self.prefix else name
+        return self.root + (encode_segment(segment) if self.encoded else segment)
+
+
+G2_SEED: Final = RefLayout(LegacyGeneration.G2, RefPrefix.NONE)
+G2_LIBRARY: Final = RefLayout(LegacyGeneration.G2, RefPrefix.COLON, OLD_SEQUENCE_LENGTH)
+G3_DOT: Final = RefLayout(LegacyGeneration.G3, RefPrefix.DOT)
+G3_COLON: Final = RefLayout(LegacyGeneration.G3, RefPrefix.COLON)
+G3_COLON_OLD: Final = RefLayout(LegacyGeneration.G3, RefPrefix.COLON, OLD_SEQUENCE_LENGTH)
+LAYOUTS: Final = (G3_DOT, G3_COLON, G3_COLON_OLD, G2_SEED, G2_LIBRARY)
+
+
+@dataclass(frozen=True, slots=True)
+class RefKey:
+    """What a key below the folder of refs is of."""
+
+    kind: RefKind
+    name: str
+    prefix: RefPrefix
+    number: int | None = None
+    """of a branch: the step"""
+    sequence_length: int = SEQUENCE_LENGTH
+    is_tombstone: bool = False
+
+
+def check_ref_name(kind: RefKind, name: str) -> None:
+    """Refuse names that no file can have.
+
+    Raises:
+        InvalidInputError: the name is empty, a dot, or has a slash or a control character.
+    """
+    if name in ("", ".", "..") or "/" in name or any(ord(c) < 32 or ord(c) == 127 for c in name):
+        raise InvalidInputError(
+            f"a {kind} cannot be named {name!r}", kind=ErrorKind.INVALID_REF_NAME
+        )
+
+
+def parse_ref_key(generation: LegacyGeneration, key: str, *, encoded: bool) -> RefKey | None:
+    """Tell from a key whose ref it belongs to; None for files that are no part of one."""
+    root = ROOTS[generation]
+    if not key.startswith(root):
+        return None
+    folder, slash, file = key.removeprefix(root).partition("/")
+    name = decode_segment(folder) if encoded else folder
+    for prefix in (RefPrefix.COLON, RefPrefix.DOT):
+        if slash and name.startswith(f"tag{prefix}"):
+            tag = name.removeprefix(f"tag{prefix}")
+            if file == FILE:
+                return RefKey("tag", tag, prefix)
+            if file == TOMBSTONE:
+                return RefKey("tag", tag, prefix, is_tombstone=True)
+        if slash and name.startswith(f"branch{prefix}"):
+            found = _step(name.removeprefix(f"branch{prefix}"), prefix, file)
+            if found is not None:
+                return found
+    if generation is not LegacyGeneration.G2:
+        return None
+    step = _step(name, RefPrefix.NONE, file) if slash else None
+    # Nobody has made so many commits: a tag may be called `releases/20240901`.
+    if step is not None and step.number is not None and step.number <= MOST_STEPS:
+        return step
+    whole = key.removeprefix(root)
+    text = "/".join(map(decode_segment, whole.split("/"))) if encoded else whole
+    tag = text.removesuffix(JSON)
+    is_tag = text.endswith(JSON) and all(tag.split("/"))
+    return RefKey("tag", tag, RefPrefix.NONE) if is_tag else None
+
+
+def _step(name: str, prefix: RefPrefix, file: str) -> RefKey | None:
+    stem = file.removesuffix(JSON)
+    number = parse_sequence(stem) if file.endswith(JSON) else None
+    if number is None or not name:
+        return None
+    return RefKey("branch", name, prefix, number, len(stem))

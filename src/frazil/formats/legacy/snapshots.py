@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -12,10 +11,11 @@ from frazil.formats.envelope import FileKind
 from frazil.formats.legacy.header import SHORT, Wrapping, refuse_flat, unwrap, wrap
 from frazil.formats.legacy.layouts import DialectLayout, layout_of
 from frazil.formats.legacy.messages import pack_message, unpack_message
-from frazil.formats.legacy.names import WIDE, stored_name
+from frazil.formats.legacy.names import WIDE, node_number
 from frazil.formats.legacy.nodes import NodeWriter, file_id, read_nodes
 from frazil.formats.legacy.records import (
     Ancestor,
+    AttributeRef,
     Dialect,
     LegacyGeneration,
     Nanos,
@@ -28,10 +28,10 @@ from frazil.formats.legacy.structs import (
     Document,
     Form,
     early_dialect,
+    format_time,
 )
-from frazil.formats.legacy.times import format_time
 from frazil.formats.legacy.zarr_fields import dump
-from frazil.ids import ManifestId, SnapshotId
+from frazil.ids import SnapshotId
 from frazil.model.history import ManifestFile, Snapshot
 from frazil.model.nodes import ArrayNode, Node
 
@@ -78,7 +78,7 @@ def decode_snapshot(
     document = Document(key, generation, has_true_extents=wrapping.is_ours)
     is_json = body[:1] == b"{"
     if is_json:
-        value = parse_json(document, body)
+        value = document.json(body)
     else:
         if wrapping.header:
             refuse_flat(body, key=key)
@@ -89,14 +89,6 @@ def decode_snapshot(
     record = _Reader(document, fields, count).record(id)
     dialect = Dialect.G2_JSON if is_json else _dialect(document, count, fields, wrapping)
     return replace(record, dialect=dialect, wrapping=wrapping.form)
-
-
-def parse_json(document: Document, body: bytes) -> Value:
-    """A JSON document."""
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise document.fail(f"not JSON: {error}") from error
 
 
 def _count(document: Document, value: Value) -> int:
@@ -278,8 +270,8 @@ class _Writer:
         if self._layout.snapshot_fields == _BY_PARENT:
             parent = snapshot.parent_id
             return fields | {
-                "id": self._id(own),
-                "parent_id": None if parent is None else self._id(parent),
+                "id": self._nodes.snapshot_id(own),
+                "parent_id": None if parent is None else self._nodes.snapshot_id(parent),
                 "flushed_at": format_time(written_at),
                 "message": snapshot.message,
                 "metadata": fields["properties"],
@@ -292,30 +284,73 @@ class _Writer:
         }
 
     def _entry(self, entry: Ancestor) -> Value:
-        values = self._id(entry.id), format_time(entry.written_at), entry.message
+        values = self._nodes.snapshot_id(entry.id), format_time(entry.written_at), entry.message
         return self.struct(ENTRY, values)
-
-    def _id(self, id: SnapshotId) -> Value:
-        generation = self._record.dialect.generation
-        name = stored_name(generation, "snapshots", id, self._record.names.snapshots)
-        return self._nodes.object_id(id, name)
 
     def _manifest_file(self, file: ManifestFile) -> Value:
         values = {
-            "id": self._manifest_id(file.id),
+            "id": self._nodes.manifest_id(file.id),
             "version": self._layout.version,
             "size": file.size_bytes,
             "rows": file.num_chunk_refs,
         }
         return [values[name] for name in self._layout.file_info]
 
-    def _manifest_id(self, id: ManifestId) -> Value:
-        generation = self._record.dialect.generation
-        name = stored_name(generation, "manifests", id, self._record.names.manifests)
-        return self._nodes.object_id(id, name)
-
     def _attribute_files(self) -> list[Value]:
         files = sorted({ref.file for ref in self._record.attributes.values()})
         has_version = "version" in self._layout.file_info
         tail = [self._layout.version] if has_version else []
         return [[file_id(self._layout.ids, file), *tail] for file in files]
+
+
+# --- the next snapshot of a history ---
+
+MAX_HISTORY: Final = 1000
+"""Ancestors that a snapshot lists; whoever wants more opens the oldest of them."""
+ROOT_MARK: Final = "__root"
+_PARENT_ONLY: Final = frozenset({Dialect.G3H, Dialect.G3I})
+
+
+def root_record(snapshot: Snapshot, dialect: Dialect) -> SnapshotRecord:
+    """The record of the first snapshot of a repository, marked as its dialect does."""
+    if dialect in _PARENT_ONLY:
+        snapshot = replace(snapshot, metadata={**snapshot.metadata, ROOT_MARK: True})
+    when = snapshot.flushed_at * 1000
+    return SnapshotRecord(snapshot, dialect, written_at=when, started_at=when)
+
+
+def successor(parent: SnapshotRecord, snapshot: Snapshot) -> SnapshotRecord:
+    """The record of a snapshot committed upon another, in the same dialect.
+
+    Nodes whose documents are those of the parent keep the references to their attributes.
+    """
+    base = parent.snapshot
+    entry = Ancestor(base.id, parent.written_at or base.flushed_at * 1000, base.message)
+    is_short = parent.dialect in _PARENT_ONLY
+    history = () if is_short else (entry, *parent.history)[:MAX_HISTORY]
+    when = snapshot.flushed_at * 1000
+    return SnapshotRecord(
+        snapshot=replace(snapshot, parent_id=base.id),
+        dialect=parent.dialect,
+        history=history,
+        total_parents=0 if is_short else parent.total_parents + 1,
+        written_at=when,
+        started_at=when,
+        attributes=_kept_attributes(parent, snapshot.nodes),
+    )
+
+
+def _kept_attributes(parent: SnapshotRecord, nodes: Iterable[Node]) -> dict[str, AttributeRef]:
+    if not parent.attributes:
+        return {}
+    before = {node.path: node.user_data for node in parent.snapshot.nodes}
+    return {
+        node.path: parent.attributes[node.path]
+        for node in nodes
+        if node.path in parent.attributes and before.get(node.path) == node.user_data
+    }
+
+
+def next_node_number(nodes: Iterable[Node]) -> int:
+    """The number that a new node gets: one more than the largest, from 1 on."""
+    return 1 + max((node_number(node.id) for node in nodes), default=0)

@@ -6,12 +6,15 @@ schemas ask for the other, and their readers took both.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, Final, TypeAlias, TypeVar
 
-from frazil.errors import ErrorKind, FormatError
+from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats.legacy.names import (
     MAX_NODE_NUMBER,
     WIDE,
@@ -24,8 +27,8 @@ from frazil.formats.legacy.names import (
     remember,
 )
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, Names, Nanos
-from frazil.formats.legacy.times import parse_time
-from frazil.ids import ChunkId, ManifestId, NodeId, ObjectId, SnapshotId, crockford
+from frazil.ids import ChunkId, ManifestId, NodeId, ObjectId, SnapshotId, crockford, node_path
+from frazil.model.history import MAX_MICROS, to_datetime
 from frazil.model.nodes import Dimension, Extents
 
 Value: TypeAlias = Any
@@ -160,6 +163,30 @@ class Document:
         elif isinstance(value, bytes):
             raise self.fail(f"{what} has bytes, which JSON cannot hold")
 
+    def json(self, raw: bytes | str, problem: str = "not JSON") -> Value:
+        """What a JSON text holds."""
+        try:
+            return json.loads(raw)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise self.fail(f"{problem}: {error}") from error
+
+    def path(self, value: Value, what: str) -> str:
+        """The path of a node."""
+        try:
+            path = node_path(self.text(value, what))
+        except InvalidInputError as error:
+            raise self.fail(str(error)) from error
+        if path != value:
+            raise self.fail(f"invalid node path {value!r}")
+        return path
+
+    def check_grid(self, shape: Sequence[int], chunks: Sequence[int]) -> None:
+        """Refuse lengths of chunks that do not go with a shape."""
+        if len(chunks) != len(shape):
+            raise self.fail("chunk_shape does not go with shape")
+        if any(chunk and -(-n // chunk) > MAX_U32 for n, chunk in zip(shape, chunks, strict=True)):
+            raise self.fail(f"an axis has more than {MAX_U32} chunks")
+
     def variant(self, value: Value, what: str) -> tuple[str, Value]:
         """The name and the content of an enum variant; content is None where it is a name only."""
         if isinstance(value, str):
@@ -210,24 +237,22 @@ class Document:
 
     def snapshot_id(self, value: Value, what: str = "snapshot id") -> SnapshotId:
         """The id of a snapshot; its name is remembered."""
-        raw = self.raw_id(value, what)
-        return self._known(SnapshotId(narrow(raw)), raw, self.snapshots, "snapshots")
+        return self._known(SnapshotId, self.raw_id(value, what), self.snapshots, "snapshots")
 
     def manifest_id(self, value: Value, what: str = "manifest id") -> ManifestId:
         """The id of a manifest; its name is remembered."""
-        raw = self.raw_id(value, what)
-        return self._known(ManifestId(narrow(raw)), raw, self.manifests, "manifests")
+        return self._known(ManifestId, self.raw_id(value, what), self.manifests, "manifests")
 
     def chunk_id(self, value: Value, what: str = "chunk id") -> ChunkId:
         """The id of a chunk object; its name is remembered."""
-        raw = self.raw_id(value, what)
-        return self._known(ChunkId(narrow(raw)), raw, self.chunks, "chunks")
+        return self._known(ChunkId, self.raw_id(value, what), self.chunks, "chunks")
 
     def file_name(self, value: Value, what: str) -> str:
         """The text of an object id, by which files of attributes are known."""
         return crockford(self.raw_id(value, what))
 
-    def _known(self, id: Id, raw: bytes, names: dict[Id, str], kind: Kind) -> Id:
+    def _known(self, cls: type[Id], raw: bytes, names: dict[Id, str], kind: Kind) -> Id:
+        id = cls(narrow(raw))
         if len(raw) == WIDE and (not is_ours(raw) or id in names):
             remember(names, LegacyGeneration.G2, kind, id, crockford(raw), self.key)
         return id
@@ -256,3 +281,34 @@ def early_dialect(document: Document) -> Dialect:
     if document.forms != {Form.MAP}:
         return Dialect.G2_MIXED
     return Dialect.G2_MAPS if document.has_number_ids else Dialect.G2_MAPS_TEXT
+
+
+# --- times ---
+
+_PATTERN: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_time(text: str) -> Nanos | None:
+    """The time that a text tells, or None where it tells none after 1970."""
+    found = _PATTERN.fullmatch(text)
+    if found is None:
+        return None
+    day, digits, zone = found.groups()
+    try:
+        when = datetime.fromisoformat(day.upper() + ("+00:00" if zone in "Zz" else zone))
+        seconds = (when - _EPOCH) // timedelta(seconds=1)
+    except (ValueError, OverflowError):
+        return None
+    nanos = seconds * 10**9 + int((digits or "").ljust(9, "0"))
+    return nanos if 0 <= nanos <= MAX_MICROS * 1000 else None
+
+
+def format_time(when: Nanos) -> str:
+    """A time in UTC with six digits, or nine where there is more to tell."""
+    micros, rest = divmod(when, 1000)
+    text = to_datetime(micros).strftime("%Y-%m-%dT%H:%M:%S.%f")
+    # strftime does not pad years on every platform.
+    return f"{text.zfill(26)}{rest:03}Z" if rest else f"{text.zfill(26)}Z"

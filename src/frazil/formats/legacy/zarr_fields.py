@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -24,12 +24,12 @@ from frazil.formats.legacy.fill_values import (
 )
 from frazil.formats.legacy.messages import pack_message
 from frazil.formats.legacy.records import LegacyGeneration
+from frazil.formats.zarr_meta import MAX_CHUNKS, checked_names, malformed, numbers
+from frazil.ids import NodeId
 from frazil.model.history import Metadata
-from frazil.model.nodes import Dimension
+from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef, Node
 
 JSON: TypeAlias = Any
-MAX_CHUNKS: Final = 2**32 - 1
-MAX_LENGTH: Final = 2**64 - 1
 REGULAR: Final = "regular"
 DEFAULT_KEYS: Final = "default"
 V2_KEYS: Final = "v2"
@@ -108,10 +108,6 @@ def cannot_hold(generation: LegacyGeneration, field: str, why: str) -> InvalidIn
     )
 
 
-def _bad(problem: str) -> InvalidInputError:
-    return InvalidInputError(f"bad zarr.json: {problem}", kind=ErrorKind.BAD_METADATA)
-
-
 # --- taking apart ---
 
 
@@ -124,16 +120,17 @@ def parse_fields(generation: LegacyGeneration, document: bytes) -> NodeFields:
     try:
         node = json.loads(document)
     except (ValueError, RecursionError) as error:
-        raise _bad(f"it is not JSON: {error}") from error
+        raise malformed(f"it is not JSON: {error}") from error
     if not isinstance(node, dict) or node.get("zarr_format", 3) != 3:
-        raise _bad("it is not an object of Zarr format 3")
+        raise malformed("it is not an object of Zarr format 3")
     kind = node.get("node_type")
     if kind not in ("group", "array"):
-        raise _bad(f"node_type must be 'array' or 'group', found {kind!r}")
+        raise malformed(f"node_type must be 'array' or 'group', found {kind!r}")
     _check_extra(generation, node, _ARRAY_KEYS if kind == "array" else _GROUP_KEYS)
     attributes = node.get("attributes")
     if attributes is not None:
-        _check_attributes(generation, attributes)
+        packs = generation is not LegacyGeneration.G1
+        _check_object(generation, attributes, "attributes", "attributes", packs=packs)
     return NodeFields(attributes, _parse_array(generation, node) if kind == "array" else None)
 
 
@@ -146,20 +143,28 @@ def _check_extra(
             raise cannot_hold(generation, name, "there is no place for further fields")
 
 
-def _check_attributes(generation: LegacyGeneration, attributes: JSON) -> None:
-    if not isinstance(attributes, dict):
-        raise _bad("attributes must be an object")
+def _check_object(
+    generation: LegacyGeneration, value: JSON, field: str, what: str, *, packs: bool = True
+) -> None:
+    """Refuse what is no object, or one that MessagePack cannot hold if it `packs`."""
+    if not isinstance(value, dict):
+        raise malformed(f"{what} must be an object")
     try:
-        if generation is not LegacyGeneration.G1:
-            pack_message(attributes)
+        if packs:
+            pack_message(value)
     except FormatError as error:
-        raise cannot_hold(generation, "attributes", str(error.args[0])) from error
+        raise cannot_hold(generation, field, str(error.args[0])) from error
 
 
 def _parse_array(generation: LegacyGeneration, node: dict[str, JSON]) -> ArrayFields:
-    shape = _numbers(node.get("shape"), "shape")
+    shape = numbers(node.get("shape"), "shape")
     data_type = _parse_data_type(generation, node.get("data_type"))
     key_encoding, separator = _parse_key_encoding(generation, node.get("chunk_key_encoding"))
+    transformers = _parse_named(
+        generation, node.get("storage_transformers"), "storage_transformers"
+    )
+    if generation is LegacyGeneration.G1 and transformers:
+        raise cannot_hold(generation, "storage_transformers", "there is no place for them")
     fields = ArrayFields(
         shape=shape,
         data_type=data_type,
@@ -168,19 +173,11 @@ def _parse_array(generation: LegacyGeneration, node: dict[str, JSON]) -> ArrayFi
         separator=separator,
         fill_value=node.get("fill_value"),
         codecs=_parse_named(generation, node.get("codecs"), "codecs") or (),
-        storage_transformers=_parse_transformers(generation, node.get("storage_transformers")),
-        dimension_names=_parse_names(node.get("dimension_names"), len(shape)),
+        storage_transformers=None if generation is LegacyGeneration.G1 else transformers,
+        dimension_names=checked_names(node.get("dimension_names"), len(shape)),
     )
     _check_fill(generation, fields)
     return fields
-
-
-def _numbers(values: JSON, name: str) -> tuple[int, ...]:
-    if not isinstance(values, list) or not all(
-        type(each) is int and 0 <= each <= MAX_LENGTH for each in values
-    ):
-        raise _bad(f"{name} must be a list of non-negative integers")
-    return tuple(values)
 
 
 def _parse_data_type(generation: LegacyGeneration, value: JSON) -> str:
@@ -189,7 +186,7 @@ def _parse_data_type(generation: LegacyGeneration, value: JSON) -> str:
     if not isinstance(value, str):
         if isinstance(value, dict):
             raise cannot_hold(generation, "data_type", f"the type {value.get('name')!r}")
-        raise _bad("data_type must be a text or an object")
+        raise malformed("data_type must be a text or an object")
     if generation is not LegacyGeneration.G1 and type_of(generation, value) is None:
         raise cannot_hold(generation, "data_type", f"the type {value!r}")
     return value
@@ -206,20 +203,20 @@ def _parse_grid(
     generation: LegacyGeneration, grid: JSON, shape: tuple[int, ...]
 ) -> tuple[int, ...]:
     if not isinstance(grid, dict) or not isinstance(grid.get("configuration"), dict):
-        raise _bad("chunk_grid must have a name and a configuration")
+        raise malformed("chunk_grid must have a name and a configuration")
     if grid.get("name") != REGULAR:
         raise cannot_hold(generation, "chunk_grid", f"the grid {grid.get('name')!r}")
     configuration = grid["configuration"]
     if grid.keys() - TWO_PARTS or configuration.keys() - {"chunk_shape"}:
         raise cannot_hold(generation, "chunk_grid", "a grid with further fields")
-    chunks = _numbers(configuration.get("chunk_shape"), "chunk_shape")
+    chunks = numbers(configuration.get("chunk_shape"), "chunk_shape")
     if len(chunks) != len(shape):
-        raise _bad(f"shape has {len(shape)} axes and the chunk grid has {len(chunks)}")
+        raise malformed(f"shape has {len(shape)} axes and the chunk grid has {len(chunks)}")
     if 0 in chunks and generation is not LegacyGeneration.G1:
         raise cannot_hold(generation, "chunk_grid", "chunks of length zero")
     for length, chunk in zip(shape, chunks, strict=True):
         if chunk and -(-length // chunk) > MAX_CHUNKS:
-            raise _bad(f"an axis has more than {MAX_CHUNKS} chunks")
+            raise malformed(f"an axis has more than {MAX_CHUNKS} chunks")
     return chunks
 
 
@@ -227,11 +224,11 @@ def _parse_key_encoding(generation: LegacyGeneration, value: JSON) -> tuple[str,
     if isinstance(value, str):
         value = {"name": value}
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
-        raise _bad("chunk_key_encoding must have a name")
+        raise malformed("chunk_key_encoding must have a name")
     name, configuration = value["name"], value.get("configuration")
     separator = configuration.get("separator") if isinstance(configuration, dict) else None
     if separator is not None and not isinstance(separator, str):
-        raise _bad("the separator of chunk keys must be a text")
+        raise malformed("the separator of chunk keys must be a text")
     if value.keys() - TWO_PARTS or (configuration or {}).keys() - {"separator"}:
         raise cannot_hold(generation, "chunk_key_encoding", "further fields")
     if generation is LegacyGeneration.G1:
@@ -250,47 +247,19 @@ def _parse_named(
     if values is None:
         return None
     if not isinstance(values, list):
-        raise _bad(f"{field} must be a list")
+        raise malformed(f"{field} must be a list")
     found = []
     for each in values:
         value = {"name": each} if isinstance(each, str) else each
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):
-            raise _bad(f"each of {field} must have a name")
+            raise malformed(f"each of {field} must have a name")
         configuration = value.get("configuration")
         if configuration is not None:
-            _check_configuration(generation, configuration, field)
+            _check_object(generation, configuration, field, f"a configuration in {field}")
         if value.keys() - TWO_PARTS:
             raise cannot_hold(generation, field, f"{value['name']!r} with further fields")
         found.append(Named(value["name"], configuration))
     return tuple(found)
-
-
-def _check_configuration(generation: LegacyGeneration, value: JSON, field: str) -> None:
-    if not isinstance(value, dict):
-        raise _bad(f"a configuration in {field} must be an object")
-    try:
-        pack_message(value)
-    except FormatError as error:
-        raise cannot_hold(generation, field, str(error.args[0])) from error
-
-
-def _parse_transformers(generation: LegacyGeneration, values: JSON) -> tuple[Named, ...] | None:
-    found = _parse_named(generation, values, "storage_transformers")
-    if generation is not LegacyGeneration.G1:
-        return found
-    if found:
-        raise cannot_hold(generation, "storage_transformers", "there is no place for them")
-    return None
-
-
-def _parse_names(names: JSON, rank: int) -> tuple[str | None, ...] | None:
-    if names is None:
-        return None
-    if not isinstance(names, list) or not all(n is None or isinstance(n, str) for n in names):
-        raise _bad("dimension_names must be a list of strings and nulls")
-    if len(names) != rank:
-        raise _bad(f"there are {len(names)} dimension_names for {rank} axes")
-    return tuple(names)
 
 
 def _check_fill(generation: LegacyGeneration, fields: ArrayFields) -> None:
@@ -355,11 +324,24 @@ def build_document(fields: NodeFields) -> bytes:
         "attributes": {} if fields.attributes is None else fields.attributes,
     }
     if fields.array is not None:
-        document |= _array_document(fields.array)
+        document |= array_document(fields.array)
     return _text(document)
 
 
-def _array_document(fields: ArrayFields) -> dict[str, JSON]:
+def build_node(
+    id: NodeId, path: str, fields: NodeFields, manifests: Iterable[ManifestRef] = ()
+) -> Node:
+    """The node that has these fields."""
+    document, array = build_document(fields), fields.array
+    if array is None:
+        return GroupNode(id, path, document)
+    names = array.dimension_names
+    named = None if names is None else tuple(name or None for name in names)
+    return ArrayNode(id, path, document, array.dimensions, named, tuple(manifests))
+
+
+def array_document(fields: ArrayFields) -> dict[str, JSON]:
+    """What `zarr.json` says of an array beyond what it says of a group."""
     is_object = fields.data_type.startswith("{")
     keys: dict[str, JSON] = {"name": fields.key_encoding}
     if fields.separator is not None:

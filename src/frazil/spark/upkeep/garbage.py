@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.formats.links import native_chunk_ids
+from frazil.formats.manifest import native_chunk_ids
 from frazil.ids import ALPHABET, crockford_many
 from frazil.maintenance.ages import safe_cutoff
 from frazil.maintenance.candidates import (

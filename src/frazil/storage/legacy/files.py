@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Final
+from typing import Final, cast
 
 from frazil.errors import ErrorKind, FormatError, InternalError, StorageError
 from frazil.formats.generation import Generation
+from frazil.formats.legacy.attributes import with_attributes
 from frazil.formats.legacy.names import (
     FOLDERS,
     Kind,
@@ -22,18 +23,80 @@ from frazil.formats.legacy.names import (
     plain_name,
     without_extension,
 )
-from frazil.formats.legacy.records import Dialect, LegacyGeneration
+from frazil.formats.legacy.records import Dialect, LegacyGeneration, Names, SnapshotRecord
+from frazil.formats.legacy.snapshots import root_record, successor
 from frazil.ids import ChunkId, ManifestId, NodeId, ObjectId, SnapshotId, crockford
 from frazil.model.chunks import ChunkTable, ChunkType, concat
 from frazil.model.derived_log import derived_log, moves_between
-from frazil.model.history import Snapshot, TransactionLog
+from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, overlap
+from frazil.storage.assets import Lru
 from frazil.storage.base import Attributes, Listed, Storage
-from frazil.storage.legacy.name_book import CLASSES, NameBook
 
 UNNAMED: Final = Attributes(is_unnamed=True)
+RECORDED_NODES: Final = 100_000
+"""Nodes of snapshots that are kept, because their successors need what the model does not hold."""
 MANY: Final = 64
 """So many names are found quicker by listing all than by asking for each."""
+
+
+CLASSES: Final[dict[Kind, type[ObjectId]]] = {
+    "snapshots": SnapshotId,
+    "manifests": ManifestId,
+    "chunks": ChunkId,
+    "transactions": SnapshotId,
+}
+
+
+class NameBook:
+    """Names of ids for which they do not follow from the id.
+
+    They are noted down as files that mention them are read, and what nobody mentioned is looked
+    for in a listing.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[Kind, dict[ObjectId, str]] = {kind: {} for kind in CLASSES}
+        self._files: dict[tuple[Kind, ObjectId], str] = {}
+
+    def name(self, kind: Kind, id: ObjectId) -> str | None:
+        """What files call an id, if that was noted down."""
+        return self._names[kind].get(id)
+
+    def file(self, kind: Kind, id: ObjectId) -> str | None:
+        """The file name that a listing had for an id, if it was an unexpected one."""
+        return self._files.get((kind, id))
+
+    def note(self, kind: Kind, id: ObjectId, name: str) -> None:
+        """Note what files call an id.
+
+        Raises:
+            FormatError: they call it otherwise too, so that two objects cannot be told apart.
+        """
+        known = self._names[kind].setdefault(id, name)
+        if known != name:
+            raise FormatError("two objects whose names lead to one id", names=(known, name))
+
+    def note_file(self, kind: Kind, id: ObjectId, file: str) -> None:
+        """Note under which file name an object was found."""
+        self._files[kind, id] = file
+
+    def note_all(self, names: Names) -> None:
+        """Note the names that a file mentions."""
+        for snapshot, name in names.snapshots.items():
+            self.note("snapshots", snapshot, name)
+        for manifest, name in names.manifests.items():
+            self.note("manifests", manifest, name)
+        for chunk, name in names.chunks.items():
+            self.note("chunks", chunk, name)
+
+    def names(self) -> Names:
+        """All names that were noted down."""
+        return Names(
+            cast("dict[SnapshotId, str]", self._names["snapshots"]),
+            cast("dict[ManifestId, str]", self._names["manifests"]),
+            cast("dict[ChunkId, str]", self._names["chunks"]),
+        )
 
 
 class LegacyFiles(ABC):
@@ -52,6 +115,9 @@ class LegacyFiles(ABC):
         }
         self.written: Final[set[ChunkId]] = set()
         """chunks whose names are known to be plain, because we wrote them"""
+        self._records: Lru[SnapshotId, SnapshotRecord] = Lru(
+            RECORDED_NODES, lambda record: len(record.snapshot.nodes)
+        )
         self._boxes: dict[ManifestId, Mapping[NodeId, Extents]] = {}
         """which chunks the manifests of arrays that have several of them hold"""
         self._whole: set[tuple[NodeId, tuple[ManifestId, ...]]] = set()
@@ -178,6 +244,24 @@ class LegacyFiles(ABC):
         """A snapshot, its attributes in place and its parent known; None for none."""
 
     @abstractmethod
+    def _attributes(self, file: str) -> Sequence[Metadata]:
+        """What an attribute file holds."""
+
+    def _completed(self, record: SnapshotRecord) -> SnapshotRecord:
+        """A record that was just read, with the attributes that are in other files."""
+        self.names.note_all(record.names)
+        files = {file: self._attributes(file) for file in record.attribute_files}
+        return with_attributes(record, files) if files else record
+
+    def _following(self, parent: SnapshotRecord | None, snapshot: Snapshot) -> SnapshotRecord:
+        """The record of a new snapshot."""
+        if parent is None:
+            made = root_record(snapshot, self.dialect)
+        else:
+            made = successor(replace(parent, dialect=self.dialect), snapshot)
+        return replace(made, names=self.names.names())
+
+    @abstractmethod
     def attribute_files_of(self, id: SnapshotId) -> set[str]:
         """The attribute files that a snapshot names, as far as they have names in the folder."""
 
@@ -190,6 +274,21 @@ class LegacyFiles(ABC):
         self, id: ManifestId, near: Storage | None = None
     ) -> Mapping[NodeId, ChunkTable] | None:
         """The references of a manifest; None for none."""
+
+    def required_manifest(self, id: ManifestId) -> Mapping[NodeId, ChunkTable]:
+        """The references of a manifest.
+
+        Raises:
+            StorageError: it is missing.
+        """
+        found = self.manifest(id)
+        if found is None:
+            raise StorageError(
+                "a manifest of this snapshot is missing",
+                kind=ErrorKind.OBJECT_NOT_FOUND,
+                key=self.key("manifests", id),
+            )
+        return found
 
     @abstractmethod
     def encode_manifest(self, id: ManifestId, tables: Mapping[NodeId, ChunkTable]) -> bytes:
@@ -284,14 +383,7 @@ class LegacyFiles(ABC):
         """
         tables = []
         for ref in node.manifests:
-            found = self.manifest(ref.id)
-            if found is None:
-                raise StorageError(
-                    "a manifest of this snapshot is missing",
-                    kind=ErrorKind.OBJECT_NOT_FOUND,
-                    key=self.key("manifests", ref.id),
-                )
-            table = found.get(node.id)
+            table = self.required_manifest(ref.id).get(node.id)
             if table is not None and table.ndim == len(node.shape):
                 tables.append(table.within(tuple((0, max(1, size)) for size in node.grid)))
         return concat(tables, len(node.shape))

@@ -11,18 +11,13 @@ from typing import Final
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.generation import Generation
-from frazil.formats.legacy.attributes import with_attributes
-from frazil.formats.legacy.g1 import (
+from frazil.formats.legacy.attributes import (
     decode_attribute_file,
-    decode_inventory,
-    decode_structure,
     encode_attribute_file,
-    encode_inventory,
-    encode_structure,
 )
-from frazil.formats.legacy.g1_inventory import Grid
+from frazil.formats.legacy.g1_inventory import Grid, decode_inventory, encode_inventory
 from frazil.formats.legacy.g1_state import StateSnapshot, new_item
-from frazil.formats.legacy.history import root_record, successor
+from frazil.formats.legacy.g1_structure import decode_structure, encode_structure
 from frazil.formats.legacy.names import Kind, plain_name
 from frazil.formats.legacy.records import (
     AttributeRef,
@@ -36,11 +31,8 @@ from frazil.model.chunks import ChunkTable
 from frazil.model.documents import document_of
 from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Node
-from frazil.storage.assets import Lru
 from frazil.storage.base import Storage, absent
-from frazil.storage.legacy.files import UNNAMED, LegacyFiles
-from frazil.storage.legacy.g2_g3 import RECORDED_NODES
-from frazil.storage.legacy.name_book import NameBook
+from frazil.storage.legacy.files import UNNAMED, LegacyFiles, NameBook
 from frazil.storage.legacy.state_file import StateFile
 
 INLINE_ATTRIBUTES: Final = 4096
@@ -60,9 +52,6 @@ class G1Files(LegacyFiles):
     ) -> None:
         super().__init__(storage, generation, names, root)
         self._state = state
-        self._records: Lru[SnapshotId, SnapshotRecord] = Lru(
-            RECORDED_NODES, lambda record: len(record.snapshot.nodes)
-        )
         self._noted: set[SnapshotId] = set()
         self._grids: dict[ManifestId, dict[NodeId, set[Grid]]] = {}
         """chunks along the axes of arrays, as the snapshots noted have them"""
@@ -111,9 +100,7 @@ class G1Files(LegacyFiles):
         record = self._decoded(item, key)
         if record is None:
             return None
-        self.names.note_all(record.names)
-        files = {file: self._attributes(file) for file in record.attribute_files}
-        record = with_attributes(record, files) if files else record
+        record = self._completed(record)
         if not record.has_true_extents:
             record = replace(record, snapshot=self.bounded(record.snapshot))
         self._records.put(id, record)
@@ -156,10 +143,7 @@ class G1Files(LegacyFiles):
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Write the structure file of a snapshot, and an attribute file where it needs one."""
         parent = None if snapshot.parent_id is None else self._read(snapshot.parent_id)
-        record = (
-            root_record(snapshot, self.dialect) if parent is None else successor(parent, snapshot)
-        )
-        record = replace(record, names=self.names.names())
+        record = self._following(parent, snapshot)
         spilled = self._spill([n for n in snapshot.nodes if n.path not in record.attributes])
         record = replace(record, attributes={**record.attributes, **spilled})
         self.put("snapshots", snapshot.id, encode_structure(record))

@@ -11,22 +11,11 @@ from typing import Final
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.envelope import FileKind
 from frazil.formats.generation import Generation
-from frazil.formats.legacy.attributes import with_attributes
-from frazil.formats.legacy.codec import (
-    decode_attributes,
-    decode_log,
-    decode_manifest,
-    decode_ref,
-    decode_snapshot,
-    encode_log,
-    encode_manifest,
-    encode_snapshot,
-    from_log,
-    to_log,
-)
+from frazil.formats.legacy.attributes import decode_attributes
 from frazil.formats.legacy.header import Wrapping, is_flat
-from frazil.formats.legacy.history import root_record, successor
 from frazil.formats.legacy.layouts import layout_of, refined
+from frazil.formats.legacy.logs import decode_log, encode_log, from_log, to_log
+from frazil.formats.legacy.manifests import decode_manifest, encode_manifest
 from frazil.formats.legacy.names import Kind
 from frazil.formats.legacy.records import (
     Dialect,
@@ -35,20 +24,17 @@ from frazil.formats.legacy.records import (
     Names,
     SnapshotRecord,
 )
-from frazil.formats.legacy.ref_names import MAIN, RefLayout
+from frazil.formats.legacy.refs import MAIN, RefLayout, decode_ref
+from frazil.formats.legacy.snapshots import decode_snapshot, encode_snapshot
 from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId
 from frazil.logs import warn_once
 from frazil.model.chunks import ChunkTable
 from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode
-from frazil.storage.assets import Lru
 from frazil.storage.base import Storage, absent
-from frazil.storage.legacy.files import LegacyFiles
-from frazil.storage.legacy.name_book import NameBook
+from frazil.storage.legacy.files import LegacyFiles, NameBook
 from frazil.storage.legacy.steps import layout_at, steps_of
 
-RECORDED_NODES: Final = 100_000
-"""Nodes of snapshots that are kept, because their successors need what the model does not hold."""
 MISPLACING: Final = frozenset({Dialect.G3_UNRELEASED, Dialect.G3A, Dialect.G3B})
 """Whose writers could put references of other arrays under a node, and misname the root."""
 UNDECIDED: Final = frozenset({Dialect.G2_MAPS, Dialect.G2_MAPS_TEXT, Dialect.G3B})
@@ -76,9 +62,6 @@ class G2G3Files(LegacyFiles):
     ) -> None:
         super().__init__(storage, generation, names)
         self._layout = layout
-        self._records: Lru[SnapshotId, SnapshotRecord] = Lru(
-            RECORDED_NODES, lambda record: len(record.snapshot.nodes)
-        )
         self._wrapping: Final = generation.wrapping
         self._ranks: dict[ManifestId, dict[NodeId, int]] = {}
         self._root: SnapshotId | None = None
@@ -145,9 +128,7 @@ class G2G3Files(LegacyFiles):
             return None
         key, blob = found
         record = self._rooted(decode_snapshot(blob, key=key, generation=self.age, id=id))
-        self.names.note_all(record.names)
-        files = {file: self._attributes(file) for file in record.attribute_files}
-        record = with_attributes(record, files) if files else record
+        record = self._completed(record)
         self._note_ranks(record.snapshot)
         self._records.put(id, record)
         return record
@@ -200,12 +181,7 @@ class G2G3Files(LegacyFiles):
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Write a new snapshot."""
         parent = None if snapshot.parent_id is None else self.record(snapshot.parent_id)
-        record = (
-            root_record(snapshot, self.dialect)
-            if parent is None
-            else successor(replace(parent, dialect=self.dialect), snapshot)
-        )
-        record = replace(record, names=self.names.names())
+        record = self._following(parent, snapshot)
         self.put("snapshots", snapshot.id, encode_snapshot(record, self._wrapping))
         self._records.put(snapshot.id, record)
 

@@ -8,17 +8,23 @@ Commit protocols use the storage below.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Self
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
+from frazil.formats.generation import Generation
 from frazil.formats.legacy.names import Kind
-from frazil.formats.manifest import decode_manifest, encode_manifest
+from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest
+from frazil.formats.metadata import codec_of
 from frazil.formats.snapshot import decode_snapshot, encode_snapshot
 from frazil.formats.txlog import decode_log, encode_log
-from frazil.ids import ChunkId, ManifestId, ObjectId, SnapshotId
-from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
+from frazil.ids import ChunkId, ManifestId, NodeId, ObjectId, SnapshotId
+from frazil.model.chunks import ChunkTable
+from frazil.model.config import RepositoryConfig
+from frazil.model.history import Snapshot, TransactionLog
+from frazil.model.nodes import path_order
+from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS, Assets
 from frazil.storage.base import (
     PLAIN,
     Attributes,
@@ -35,8 +41,8 @@ from frazil.storage.base import (
     Written,
     byte_span,
 )
-from frazil.storage.legacy.files import LegacyFiles
-from frazil.storage.legacy.name_book import CLASSES
+from frazil.storage.cached import with_disk_cache
+from frazil.storage.legacy.files import CLASSES, LegacyFiles
 from frazil.storage.wrapped import WrappedStorage
 
 KINDS: Final[dict[str, Kind]] = {
@@ -77,23 +83,14 @@ class LegacyObjects(WrappedStorage):
         except InvalidInputError:
             return None
 
-    def where(self, key: str) -> str:
-        """The key below which the storage has an object."""
-        if self.files.names_are_ids:
-            return key
-        parsed = self._parsed(key)
+    def where(self, key: str, *, new: bool = False) -> str:
+        """The key below which the storage has an object, or will have a new one."""
+        parsed = None if self.files.names_are_ids else self._parsed(key)
         if parsed is None or parsed[0] not in self.files.folders:
             return key
-        return self.files.key(*parsed)
-
-    def _noted(self, key: str) -> str:
-        """The same for a chunk that is about to be written here."""
-        if self.files.names_are_ids:
-            return key
-        parsed = self._parsed(key)
-        if parsed is not None and parsed[0] == "chunks":
+        if new and parsed[0] == "chunks":
             self.files.written.add(ChunkId(parsed[1]))
-        return self.where(key)
+        return self.files.key(*parsed)
 
     def _made(self, key: str) -> tuple[Kind, ObjectId] | None:
         """What a key names if its bytes are made here, not taken as they are."""
@@ -204,7 +201,7 @@ class LegacyObjects(WrappedStorage):
         """Write the object as a file of the legacy generation."""
         made = self._made(key)
         if made is None:
-            self.inner.put(self._noted(key), data, attributes)
+            self.inner.put(self.where(key, new=True), data, attributes)
             return
         kind, _ = made
         if kind == "snapshots":
@@ -218,11 +215,11 @@ class LegacyObjects(WrappedStorage):
 
     def put_many(self, items: Iterable[tuple[str, Bytes]], attributes: Attributes = PLAIN) -> None:
         """Many chunks at once."""
-        self.inner.put_many([(self._noted(key), data) for key, data in items], attributes)
+        self.inner.put_many([(self.where(key, new=True), data) for key, data in items], attributes)
 
     def put_parts(self, key: str, parts: Sequence[Bytes], attributes: Attributes = PLAIN) -> None:
         """Write a chunk that is these bytes, one after the other."""
-        self.inner.put_parts(self._noted(key), parts, attributes)
+        self.inner.put_parts(self.where(key, new=True), parts, attributes)
 
     def put_if(
         self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
@@ -276,3 +273,64 @@ def attribute_files_of(storage: Storage, snapshots: Iterable[SnapshotId]) -> set
         return set()
     folder = storage.files.folders["attributes"]
     return {folder + name for one in snapshots for name in storage.files.attribute_files_of(one)}
+
+
+# --- as records ---
+
+
+class LegacyAssets(Assets):
+    """Assets that are files of a generation before spec 1; chunks are found through `storage`."""
+
+    def __init__(
+        self, storage: Storage, generation: Generation, config: RepositoryConfig, files: LegacyFiles
+    ) -> None:
+        super().__init__(storage, generation, config)
+        self._files = files
+        self._near = with_disk_cache(files.storage, prefixes=(files.folders["manifests"],))
+
+    def keep(self, snapshot: Snapshot) -> None:
+        """Remember a snapshot that was just read."""
+        self._snapshots.put(snapshot.id, snapshot)
+
+    def _read_snapshot(self, snapshot_id: SnapshotId) -> Snapshot | None:
+        return self._files.snapshot(snapshot_id)
+
+    def _write_snapshot(self, snapshot: Snapshot) -> None:
+        self._files.save_snapshot(in_order(snapshot))
+
+    def _read_manifest(self, manifest_id: ManifestId, size_bytes: int) -> Manifest | None:
+        tables = self._files.manifest(manifest_id, self._near)
+        return None if tables is None else Manifest(manifest_id, self.generation.spec, tables)
+
+    def _encode_manifest(
+        self, manifest_id: ManifestId, arrays: Mapping[NodeId, ChunkTable]
+    ) -> bytes:
+        return self._files.encode_manifest(manifest_id, arrays)
+
+    def _write_manifest(self, manifest_id: ManifestId, blob: bytes) -> None:
+        self._files.put("manifests", manifest_id, blob)
+
+    def _read_log(self, snapshot_id: SnapshotId) -> TransactionLog | None:
+        return self._files.log(snapshot_id)
+
+    def _write_log(self, log: TransactionLog) -> None:
+        self._files.save_log(log)
+
+
+def in_order(snapshot: Snapshot) -> Snapshot:
+    """A snapshot with its nodes, manifests and metadata in the order in which files have them.
+
+    Raises:
+        InvalidInputError: the metadata has a value that no generation can hold.
+    """
+    codec = codec_of(1, "snapshot")
+    metadata = snapshot.metadata
+    return replace(
+        snapshot,
+        nodes=tuple(sorted(snapshot.nodes, key=lambda node: path_order(node.path))),
+        manifest_files=tuple(sorted(snapshot.manifest_files, key=lambda file: bytes(file.id))),
+        metadata={
+            name: codec.unpack(codec.pack(metadata[name]))
+            for name in sorted(metadata, key=str.encode)
+        },
+    )

@@ -9,18 +9,16 @@ from urllib.parse import quote, unquote
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats.generation import G1, LEGACY, Generation
-from frazil.formats.legacy.codec import decode_ref
 from frazil.formats.legacy.g1_state import STATE_FILES
 from frazil.formats.legacy.records import LegacyGeneration, SnapshotRecord
-from frazil.formats.legacy.ref_names import RefLayout
+from frazil.formats.legacy.refs import RefLayout, decode_ref
 from frazil.masking import bare_url
 from frazil.model.history import Snapshot
 from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url
-from frazil.storage.legacy.files import LegacyFiles, spread_arrays
+from frazil.storage.legacy.files import LegacyFiles, NameBook, spread_arrays
 from frazil.storage.legacy.g1 import G1Files
 from frazil.storage.legacy.g2_g3 import G2G3Files
-from frazil.storage.legacy.name_book import NameBook
 from frazil.storage.legacy.state_file import Held, StateFile
 from frazil.storage.legacy.steps import MainBranch, find_main
 from frazil.storage.wrapped import ReadOnlyStorage

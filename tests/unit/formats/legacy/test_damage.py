@@ -10,26 +10,19 @@ import pytest
 
 from frazil.errors import FormatError
 from frazil.formats.envelope import FileKind
-from frazil.formats.legacy.codec import (
-    decode_attributes,
-    decode_log,
-    decode_manifest,
-    decode_snapshot,
-    encode_log,
-    encode_manifest,
-    encode_snapshot,
-)
-from frazil.formats.legacy.g1 import (
+from frazil.formats.legacy.attributes import (
     decode_attribute_file,
-    decode_inventory,
-    decode_structure,
+    decode_attributes,
     encode_attribute_file,
-    encode_inventory,
-    encode_structure,
 )
+from frazil.formats.legacy.g1_inventory import decode_inventory, encode_inventory
 from frazil.formats.legacy.g1_state import StateSnapshot
+from frazil.formats.legacy.g1_structure import decode_structure, encode_structure
 from frazil.formats.legacy.header import unwrap, wrap
+from frazil.formats.legacy.logs import decode_log, encode_log
+from frazil.formats.legacy.manifests import decode_manifest, encode_manifest
 from frazil.formats.legacy.records import Dialect, LogRecord, ManifestRecord
+from frazil.formats.legacy.snapshots import decode_snapshot, encode_snapshot
 from frazil.ids import ChunkId, ManifestId
 from frazil.model.chunks import ChunkTable, InlineRef, NativeRef, VirtualRef
 from tests.unit.formats.legacy.samples import (

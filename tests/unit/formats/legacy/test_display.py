@@ -7,11 +7,15 @@ import json
 import pytest
 
 from frazil.errors import FormatError
-from frazil.formats.legacy.codec import encode_log, encode_manifest, encode_ref, encode_snapshot
 from frazil.formats.legacy.display import kind_of_key, legible
-from frazil.formats.legacy.g1 import encode_inventory, encode_structure
+from frazil.formats.legacy.g1_inventory import encode_inventory
 from frazil.formats.legacy.g1_schemas import COORD_KEY, arrow, inventory_schema, write_table
+from frazil.formats.legacy.g1_structure import encode_structure
+from frazil.formats.legacy.logs import encode_log
+from frazil.formats.legacy.manifests import encode_manifest
 from frazil.formats.legacy.records import Dialect, LogRecord, ManifestRecord, RefRecord
+from frazil.formats.legacy.refs import encode_ref
+from frazil.formats.legacy.snapshots import encode_snapshot
 from frazil.ids import ManifestId, SnapshotId
 from frazil.model.chunks import ChunkTable, InlineRef
 from tests.unit.formats.legacy.samples import (

@@ -18,22 +18,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
-from frazil.formats.legacy.attributes import with_attributes
-from frazil.formats.legacy.g1 import (
+from frazil.formats.legacy.attributes import (
     decode_attribute_file,
-    decode_inventory,
-    decode_structure,
     encode_attribute_file,
-    encode_inventory,
-    encode_structure,
+    with_attributes,
 )
 from frazil.formats.legacy.g1_coords import (
     BASES,
     decode_column,
     encode_column,
 )
+from frazil.formats.legacy.g1_inventory import decode_inventory, encode_inventory
 from frazil.formats.legacy.g1_schemas import inventory_schema, structure_schema
 from frazil.formats.legacy.g1_state import StateSnapshot
+from frazil.formats.legacy.g1_structure import decode_structure, encode_structure
 from frazil.formats.legacy.names import base64_name, numbered_node
 from frazil.formats.legacy.records import (
     AttributeRef,
@@ -642,7 +640,7 @@ def test_no_parquet_at_all(blob: bytes) -> None:
 
 
 def test_pyarrow_is_asked_for_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = "import sys; import frazil.formats.legacy.g1; print('pyarrow' in sys.modules)"
+    code = "import sys; import frazil.formats.legacy.g1_inventory; print('pyarrow' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
     monkeypatch.setitem(sys.modules, "pyarrow", None)

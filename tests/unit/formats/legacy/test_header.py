@@ -13,13 +13,14 @@ from frazil.formats.legacy.header import (
     BARE,
     LONG,
     SHORT,
+    Encoding,
     Wrapping,
     header_size,
     refuse_flat,
+    sniff,
     unwrap,
     wrap,
 )
-from frazil.formats.legacy.sniff import Encoding, sniff
 
 MAGIC = bytes.fromhex("494345f09fa78a4348554e4b")
 SEED_HEADER = MAGIC + bytes.fromhex("69632d312e302e3020202020 010101")
@@ -95,7 +96,7 @@ def test_newer_files_are_not_taken_for_old_ones() -> None:
     blob = seal(flat, FileKind.SNAPSHOT, spec=1)
     with pytest.raises(FormatError, match="newer generation"):
         refuse_flat(unwrap(blob, None, key="k")[1], key="k")
-    assert sniff(blob).encoding is Encoding.FLATBUFFERS
+    assert sniff(blob) is Encoding.FLATBUFFERS
 
 
 @pytest.mark.parametrize(
@@ -115,11 +116,11 @@ def test_newer_files_are_not_taken_for_old_ones() -> None:
     ],
 )
 def test_files_are_told_by_content(blob: bytes, encoding: Encoding) -> None:
-    assert sniff(blob).encoding is encoding
+    assert sniff(blob) is encoding
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_can_be_looked_at(tail: bytes) -> None:
     for blob in (tail, MAGIC + tail):
-        assert sniff(blob).encoding in Encoding
+        assert sniff(blob) in Encoding
         assert header_size(blob) in (0, SHORT, LONG)

@@ -11,18 +11,12 @@ import numpy as np
 import pytest
 
 from frazil.errors import FormatError
-from frazil.formats.legacy.codec import (
-    decode_log,
-    decode_ref,
-    encode_log,
-    encode_ref,
-    from_log,
-    to_log,
-)
+from frazil.formats.legacy.logs import decode_log, encode_log, from_log, to_log
 from frazil.formats.legacy.messages import pack_message
 from frazil.formats.legacy.names import numbered_node
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, LogRecord, RefRecord
-from frazil.formats.legacy.times import parse_time
+from frazil.formats.legacy.refs import decode_ref, encode_ref
+from frazil.formats.legacy.structs import parse_time
 from frazil.ids import NodeId, SnapshotId, crockford
 from frazil.model.history import Move, TransactionLog
 from tests.unit.formats.legacy.samples import LOG_DIALECTS, MESSAGE_DIALECTS, coords_of

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
-from frazil.formats.legacy.codec import check_reference, decode_manifest, encode_manifest
 from frazil.formats.legacy.header import unwrap
 from frazil.formats.legacy.layouts import refined
+from frazil.formats.legacy.manifests import check_reference, decode_manifest, encode_manifest
 from frazil.formats.legacy.messages import pack_message
 from frazil.formats.legacy.names import numbered_node
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, ManifestRecord

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
-from frazil.formats.legacy import ref_names
+from frazil.formats.legacy import refs
 from frazil.formats.legacy.names import (
     base64_name,
     from_base64_name,
@@ -24,7 +24,7 @@ from frazil.formats.legacy.names import (
     widen,
 )
 from frazil.formats.legacy.records import LegacyGeneration
-from frazil.formats.legacy.ref_names import RefKey, RefPrefix, parse_ref_key
+from frazil.formats.legacy.refs import RefKey, RefPrefix, parse_ref_key
 from frazil.ids import ChunkId, NodeId, SnapshotId, crockford
 
 G1, G2, G3 = LegacyGeneration
@@ -197,23 +197,23 @@ def test_keys_of_refs(generation: LegacyGeneration, key: str, expected: RefKey |
 
 
 @given(
-    st.sampled_from(ref_names.LAYOUTS),
+    st.sampled_from(refs.LAYOUTS),
     st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="/"), min_size=1),
     st.integers(0, 2**40 - 1),
     st.booleans(),
 )
 def test_keys_of_refs_lead_back(
-    layout: ref_names.RefLayout, name: str, number: int, encoded: bool
+    layout: refs.RefLayout, name: str, number: int, encoded: bool
 ) -> None:
     if name in (".", "..") or name.endswith(".json"):
         return
-    layout = ref_names.RefLayout(
+    layout = refs.RefLayout(
         layout.generation, layout.prefix, layout.sequence_length, encoded=encoded
     )
     if layout.prefix is RefPrefix.NONE and name.startswith(("branch", "tag")):
         return  # the two layouts of G2 share a folder
     if layout.prefix is RefPrefix.NONE:
-        number %= ref_names.MOST_STEPS  # larger ones could be the ends of tags
+        number %= refs.MOST_STEPS  # larger ones could be the ends of tags
     found = parse_ref_key(layout.generation, layout.branch_key(name, number), encoded=encoded)
     assert found == RefKey("branch", name, layout.prefix, number, layout.sequence_length)
     found = parse_ref_key(layout.generation, layout.tag_key(name), encoded=encoded)
@@ -223,17 +223,17 @@ def test_keys_of_refs_lead_back(
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\nb"])
 def test_names_no_ref_can_have(name: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
-        ref_names.G3_DOT.branch_folder(name)
+        refs.G3_DOT.branch_folder(name)
     assert caught.value.kind is ErrorKind.INVALID_REF_NAME
 
 
 def test_a_branch_cannot_look_like_a_tag() -> None:
     with pytest.raises(InvalidInputError, match="are tags"):
-        ref_names.G2_SEED.branch_folder("x.json")
+        refs.G2_SEED.branch_folder("x.json")
 
 
 def test_tags_of_g2_cannot_be_deleted() -> None:
     with pytest.raises(InvalidInputError) as caught:
-        ref_names.G2_SEED.tombstone_key("v1")
+        refs.G2_SEED.tombstone_key("v1")
     assert caught.value.kind is ErrorKind.NOT_REPRESENTABLE
-    assert ref_names.G3_DOT.tombstone_key("v1") == "refs/tag.v1/ref.json.deleted"
+    assert refs.G3_DOT.tombstone_key("v1") == "refs/tag.v1/ref.json.deleted"

@@ -13,19 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
-from frazil.formats.legacy.attributes import with_attributes
-from frazil.formats.legacy.codec import (
-    decode_attributes,
-    decode_snapshot,
-    encode_snapshot,
-)
+from frazil.formats.legacy.attributes import decode_attributes, with_attributes
 from frazil.formats.legacy.header import unwrap
-from frazil.formats.legacy.history import (
-    MAX_HISTORY,
-    next_node_number,
-    root_record,
-    successor,
-)
 from frazil.formats.legacy.messages import pack_message, unpack_message
 from frazil.formats.legacy.names import numbered_node
 from frazil.formats.legacy.records import (
@@ -34,7 +23,15 @@ from frazil.formats.legacy.records import (
     LegacyGeneration,
     SnapshotRecord,
 )
-from frazil.formats.legacy.times import format_time, parse_time
+from frazil.formats.legacy.snapshots import (
+    MAX_HISTORY,
+    decode_snapshot,
+    encode_snapshot,
+    next_node_number,
+    root_record,
+    successor,
+)
+from frazil.formats.legacy.structs import format_time, parse_time
 from frazil.ids import NodeId, SnapshotId, crockford
 from frazil.model.history import Snapshot
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef

@@ -7,7 +7,7 @@ import pytest
 from frazil.errors import InvalidInputError
 from frazil.ids import SnapshotId
 from frazil.repository import Repository
-from frazil.storage.legacy.assets import LegacyAssets
+from frazil.storage.legacy.objects import LegacyAssets
 from frazil.storage.memory import MemoryStorage
 from tests.support.generations import OLD, Spec
 from tests.support.nodes import group_document, write_keys
