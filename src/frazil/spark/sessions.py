@@ -87,18 +87,13 @@ def session(
     settings = {**SETTINGS, **{name: _text(value) for name, value in (config or {}).items()}}
     builder = SparkSession.builder.appName(app_name)
     if master is not None and master.startswith(REMOTE):
-        for name, value in settings.items():
-            builder = builder.config(name, value)
-        return builder.remote(master).getOrCreate()
+        return builder.config(map=settings).remote(master).getOrCreate()
     require_java()
     place = master or os.environ.get("MASTER") or "local[*]"
     if place.startswith(_LOCAL):
         settings = {**LOCAL_SETTINGS, **_embedded_settings(), **settings}
-    builder = builder.master(place)
-    for name, value in settings.items():
-        builder = builder.config(name, value)
     with _environment(place), _without_notice(place):
-        return builder.getOrCreate()
+        return builder.config(map=settings).master(place).getOrCreate()
 
 
 def require_pyspark() -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from frazil.run import by_size, run_told
+from frazil.errors import invalid_option
+from frazil.run import Progress, by_size, run_told
 from frazil.spark import tasks
-from frazil.spark.location import Location, unreachable_from_tasks
-from frazil.spark.options.parsing import invalid_option
+from frazil.spark.location import Location
 from frazil.spark.runner import SparkRunner
-from frazil.spark.tasks import Options, Progress
+from frazil.spark.tasks import Options
 from frazil.upgrading.chunks import Move, Transfer, move_chunks, mover
 from frazil.upgrading.records import ChunkMode, UpgradeReport
 from frazil.upgrading.source import Source
@@ -56,9 +57,6 @@ def upgrade_older(
     if target.ref is not None:
         raise invalid_option("a repository is upgraded as a whole: leave the version out")
     location = target.location
-    why = unreachable_from_tasks(location)
-    if why is not None:
-        raise why
 
     def make_move(source: Source, how: ChunkMode) -> Move:
         if source.files.storage is not source.place:
@@ -70,16 +68,10 @@ def upgrade_older(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Moved:
-    """Links or copies some chunk objects, in a task."""
-
-    location: Location
-    mode: ChunkMode
-
-    def __call__(self, transfers: Sequence[Transfer]) -> None:
-        storage = self.location.storage()
-        move_chunks(storage, storage, self.mode, transfers)
+def _move(location: Location, mode: ChunkMode, transfers: Sequence[Transfer]) -> None:
+    """Link or copy some chunk objects, in a task."""
+    storage = location.storage()
+    move_chunks(storage, storage, mode, transfers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +90,6 @@ class _Moving:
             for part in by_size(sizes, TASK_BYTES, TASK_CHUNKS)
         ]
         counts = [len(item) for item in items]
-        work = _Moved(self.location, self.mode)
+        work = partial(_move, self.location, self.mode)
         for _ in run_told(self.runner, work, items, self.progress, "chunks", counts=counts):
             pass

@@ -5,6 +5,7 @@ Unsigned numbers are widened, complex ones become a struct of two, texts and byt
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -17,19 +18,23 @@ from frazil.errors import unsuitable
 
 LONG: Final = t.LongType()
 
-_NUMBERS: Final[dict[str, t.DataType]] = {
-    "?": t.BooleanType(),
+_SPARK: Final[dict[str, t.DataType]] = {
+    "b1": t.BooleanType(),
     "i1": t.ByteType(),
     "i2": t.ShortType(),
     "i4": t.IntegerType(),
-    "i8": t.LongType(),
+    "i8": LONG,
     "u1": t.ShortType(),
     "u2": t.IntegerType(),
-    "u4": t.LongType(),
+    "u4": LONG,
     "u8": t.DecimalType(20, 0),
     "f4": t.FloatType(),
     "f8": t.DoubleType(),
+    "T": t.StringType(),
+    **dict.fromkeys("SVO", t.BinaryType()),
+    "m": t.DayTimeIntervalType(),
 }
+"""Spark types by the code of a decoded type, or by its kind"""
 _FIXED: Final = {
     "b1": pa.bool_(),
     **{f"i{n}": getattr(pa, f"int{8 * n}")() for n in (1, 2, 4, 8)},
@@ -39,27 +44,18 @@ _FIXED: Final = {
     "m8": pa.duration("us"),
 }
 """Arrow types of decoded values that lie in memory as Arrow has them"""
-_WIDER: Final = {"u1": "i2", "u2": "i4", "u4": "i8"}
 
 
 def spark_type(dtype: np.dtype[Any], *, instants: bool = False) -> t.DataType:
     """The Spark type of decoded values; `instants` asks for timestamps in UTC."""
     match dtype.kind:
-        case "T":
-            return t.StringType()
-        case "S" | "V" | "O":
-            return t.BinaryType()
         case "M":
             return t.TimestampType() if instants else t.TimestampNTZType()
-        case "m":
-            return t.DayTimeIntervalType()
         case "c":
             part = t.FloatType() if dtype.itemsize == 8 else t.DoubleType()
             return t.StructType([t.StructField("re", part), t.StructField("im", part)])
-        case "b":
-            return t.BooleanType()
-        case _:
-            return _NUMBERS[_code(dtype)]
+        case kind:
+            return _SPARK[kind if kind in _SPARK else _code(dtype)]
 
 
 def arrow_type(kind: t.DataType) -> pa.DataType:
@@ -68,9 +64,8 @@ def arrow_type(kind: t.DataType) -> pa.DataType:
     Raises:
         InvalidInputError: no source of ours fills such a column.
     """
-    for known, made in _ARROW.items():
-        if type(kind) is known:
-            return made
+    if type(kind) in _ARROW:
+        return _ARROW[type(kind)]
     match kind:
         case t.DecimalType():
             return pa.decimal128(kind.precision, kind.scale)
@@ -86,9 +81,7 @@ def arrow_type(kind: t.DataType) -> pa.DataType:
             value = pa.field("value", arrow_type(kind.valueType), kind.valueContainsNull)
             return pa.map_(key, value)
         case t.StructType():
-            return pa.struct(
-                [pa.field(f.name, arrow_type(f.dataType), f.nullable) for f in kind.fields]
-            )
+            return pa.struct(list(arrow_schema(kind)))
         case _:
             raise unsuitable(f"a column cannot be {kind.simpleString()} here")
 
@@ -108,6 +101,25 @@ _ARROW: Final[dict[type[t.DataType], pa.DataType]] = {
 }
 
 
+_WORDS: Final[dict[str, t.DataType]] = {
+    "boolean": t.BooleanType(),
+    "int": t.IntegerType(),
+    "long": LONG,
+    "double": t.DoubleType(),
+    "string": t.StringType(),
+    "timestamp": t.TimestampType(),
+    "array<long>": t.ArrayType(LONG),
+    "array<string>": t.ArrayType(t.StringType()),
+    "map<string,string>": t.MapType(t.StringType(), t.StringType()),
+}
+
+
+def struct(columns: str) -> t.StructType:
+    """The schema for columns as Spark's SQL writes them, where no JVM can be asked."""
+    pairs = (column.split() for column in columns.split(", "))
+    return t.StructType([t.StructField(name, _WORDS[kind]) for name, kind in pairs])
+
+
 def arrow_schema(schema: t.StructType) -> pa.Schema:
     """The Arrow schema that Spark expects for one of its own, nullability included."""
     return pa.schema(
@@ -115,21 +127,30 @@ def arrow_schema(schema: t.StructType) -> pa.Schema:
     )
 
 
+def row_batch(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows, of which there is one at least, as a batch."""
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
 def to_arrow(decoded: Decoded) -> pa.Array:
     """One-dimensional decoded values as an Arrow array of their own type."""
     values, missing = decoded.values, decoded.missing
     match values.dtype.kind:
-        case "T" | "O":
+        case "T" | "O" | "S":
             kind = pa.string() if values.dtype == TEXT else pa.binary()
             return pa.array(values.tolist(), kind, mask=missing)
-        case "S":
-            return pa.array(values.tolist(), pa.binary(), mask=missing)
         case "V":
             return pa.array([bytes(value) for value in values], pa.binary(), mask=missing)
         case "c":
-            return _struct(values, missing)
+            parts = [_fixed(part, None) for part in (values.real, values.imag)]
+            mask = None if missing is None else _fixed(missing, None)
+            return pa.StructArray.from_arrays(parts, names=["re", "im"], mask=mask)
+        case "u" if values.dtype.itemsize == 8:
+            return pa.array(values, mask=missing).cast(pa.decimal128(20, 0))
         case "u":
-            return _unsigned(values, missing)
+            return _fixed(values.astype(f"i{2 * values.dtype.itemsize}"), missing)
         case _:
             return _fixed(values, missing)
 
@@ -145,19 +166,6 @@ def _fixed(values: Values, missing: Mask | None) -> pa.Array:
 
 def _bits(values: Values) -> npt.NDArray[np.uint8]:
     return np.packbits(values, bitorder="little")
-
-
-def _unsigned(values: Values, missing: Mask | None) -> pa.Array:
-    code = _code(values.dtype)
-    if code in _WIDER:
-        return _fixed(values.astype(_WIDER[code]), missing)
-    return pa.array(values, mask=missing).cast(pa.decimal128(20, 0))
-
-
-def _struct(values: Values, missing: Mask | None) -> pa.Array:
-    parts = [_fixed(np.ascontiguousarray(part), None) for part in (values.real, values.imag)]
-    mask = None if missing is None else _fixed(missing, None)
-    return pa.StructArray.from_arrays(parts, names=["re", "im"], mask=mask)
 
 
 def is_fixed_width(dtype: np.dtype[Any]) -> bool:

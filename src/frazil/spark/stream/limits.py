@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.changes import Numbers
+from frazil.spark.reading.chunk_rows import ChunkScan
 from frazil.spark.reading.partitions import BlockGrid
 from frazil.spark.reading.scan import Scan
 
@@ -25,10 +26,7 @@ try:
         ReadMaxRows,
         SupportsTriggerAvailableNow,
     )
-
-    HAS_LIMITS = True
 except ImportError:  # Spark 4.1 reads all there is
-    HAS_LIMITS = False
 
     class ReadLimit:  # type: ignore[no-redef]
         """What newer Sparks have."""
@@ -59,8 +57,8 @@ class Layer:
     scan: Scan
     grid: BlockGrid
     numbers: Numbers | range
-    is_whole: bool
-    """whether micro-batches may be cut only between steps of the first dimension"""
+    chunks: ChunkScan | None
+    """what has the scan, when rows are chunks"""
 
     @property
     def block_bytes(self) -> int:
@@ -72,17 +70,14 @@ class Layer:
         least = start + int(at_least_one)
         if stop >= len(self.numbers):
             return len(self.numbers)
-        if not self.is_whole:
-            return max(stop, least)
+        if self.chunks is not None:
+            return max(stop, least)  # only cells must be cut between steps
         step = max(math.prod(self.grid.counts[1:]), 1)
-        before = self._begin(self.numbers[stop] // step * step)
+        before = bisect_left(self.numbers, self.numbers[stop] // step * step)
         if before >= least:
             return before
-        return self._begin((self.numbers[start] // step + 1) * step) if at_least_one else start
-
-    def _begin(self, number: int) -> int:
-        """The place of the first block with this number or a later one."""
-        return bisect_left(self.numbers, number)
+        after = (self.numbers[start] // step + 1) * step
+        return bisect_left(self.numbers, after) if at_least_one else start
 
 
 class Budget:
@@ -96,12 +91,9 @@ class Budget:
     @classmethod
     def of(cls, limit: object) -> Budget:
         """The budget that Spark's limit means."""
-        if HAS_LIMITS and isinstance(limit, ReadMaxFiles):
-            return cls("blocks", limit.max_files)
-        if HAS_LIMITS and isinstance(limit, ReadMaxRows):
-            return cls("rows", limit.max_rows)
-        if HAS_LIMITS and isinstance(limit, ReadMaxBytes):
-            return cls("bytes", limit.max_bytes)
+        for kind, name in (("blocks", "max_files"), ("rows", "max_rows"), ("bytes", "max_bytes")):
+            if (most := getattr(limit, name, None)) is not None:
+                return cls(kind, most)
         return cls(None, 0)
 
     def take(self, layers: list[Layer], first: int) -> int:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from frazil.errors import NotFoundError, invalid_option, unsuitable
@@ -99,9 +99,9 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         repository = self._open()
         last = self._last or self._tip(repository)
         begin = dict(BEGINNING) if start is None else start
-        if begin["snapshot"] == "" and self._starts_full():
+        if begin["snapshot"] == "" and beginning(self.request) is None:
             begin = {"snapshot": last, "pos": 0, "full": True}
-        elif begin["snapshot"] == "" and self._starts_at_the_end():
+        elif begin["snapshot"] == "" and starts_latest(self.request):
             return {"snapshot": last, "pos": ALL, "full": False}
         budget = Budget.of(limit)
         reached = begin
@@ -123,7 +123,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = start["pos"] if start["snapshot"] else 0
             unit = Unit(end["snapshot"], None, True)
             return self._pieces(unit, first, end["pos"]) if first != ALL else []
-        if start["snapshot"] == "" and self._starts_at_the_end():
+        if start["snapshot"] == "" and starts_latest(self.request):
             return []
         found: list[InputPartition] = []
         for unit, first in self._units(repository, start, end["snapshot"]):
@@ -142,12 +142,6 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _tip(self, repository: Repository) -> str:
         return repository.lookup_branch(self.target.branch)
-
-    def _starts_full(self) -> bool:
-        return beginning(self.request) is None
-
-    def _starts_at_the_end(self) -> bool:
-        return starts_latest(self.request)
 
     def _units(self, repository: Repository, start: Offset, last: str) -> list[tuple[Unit, int]]:
         """What lies between an offset and a snapshot, oldest first, with the blocks read of it."""
@@ -192,13 +186,14 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The blocks to read of a unit; none where the table is not there."""
         pinned = Pinned(self.target.location, unit.snapshot)
         owner = session(pinned)
+        given = owner, self.target, pinned, self.request, self.schema
+        chunks: ChunkScan | None = None
         try:
-            is_chunks = self.request.layout == CHUNKS
-            if is_chunks:
-                chunks = make_chunk_scan(owner, self.target, pinned, self.request, self.schema)
+            if self.request.layout == CHUNKS:
+                chunks = make_chunk_scan(*given)
                 pairs = list(zip(chunks.scans, chunks.grids, strict=True))
             else:
-                scan = make_scan(owner, self.target, pinned, self.request, self.schema)
+                scan = make_scan(*given)
                 pairs = [(scan, plan_blocks(scan, scan.data_columns()))]
         except NotFoundError:
             return []
@@ -207,7 +202,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 scan,
                 grid,
                 range(grid.total) if unit.is_full else changed_blocks(owner, scan, grid),
-                is_whole=not is_chunks,
+                chunks,
             )
             for scan, grid in pairs
         ]
@@ -221,53 +216,38 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         unit = piece.unit
         layer = self._layers(unit)[piece.which]
-        chosen = layer.numbers[piece.start : piece.stop]
-        if self.request.layout == CHUNKS:
-            pinned = Pinned(self.target.location, unit.snapshot)
-            scan: ChunkScan = make_chunk_scan(
-                session(pinned), self.target, pinned, self.request, self.schema
-            )
-            for number in np.asarray(chosen).tolist():
-                yield from read_chunks(scan, piece.which, number, number + 1)
-            return
         keep = None
         if not unit.is_full and unit.parent is not None:
             before = Pinned(self.target.location, unit.parent)
             keep = Differing(layer.scan, before, self.request.skip_changes)
-        for number in np.asarray(chosen).tolist():
+        for number in np.asarray(layer.numbers[piece.start : piece.stop]).tolist():
+            if layer.chunks is not None:
+                yield from read_chunks(layer.chunks, piece.which, number, number + 1)
+                continue
             for region in layer.grid.regions(number, number + 1):
                 yield from read_cells(layer.scan, region, keep)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangeScan:
-    """What changed up to a snapshot, to be read once."""
+    """What commits up to a snapshot changed, to be read once: a row for each change of a cell."""
 
     target: Target
     request: ReadRequest
-    last: str
     schema: StructType
+    last: str
 
-    def reader(self) -> ChangedRows:
-        """The reader of the changes."""
-        return ChangedRows(ChangeReader(self.target, self.request, self.schema), self.last)
+    def _reader(self) -> ChangeReader:
+        return ChangeReader(self.target, self.request, self.schema)
 
-
-class ChangedRows(DataSourceReader):
-    """Reads what the commits up to one changed, once: a row for each change of a cell."""
-
-    def __init__(self, changes: ChangeReader, last: str) -> None:
-        self.changes = changes
-        self.last = last
-
-    def partitions(self) -> list[InputPartition]:
+    def parts(self) -> list[Piece]:
         """The blocks that commits changed."""
         end = {"snapshot": self.last, "pos": ALL, "full": False}
-        return self.changes.partitions(dict(BEGINNING), end)
+        return [each.value for each in self._reader().partitions(dict(BEGINNING), end)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, part: Piece) -> Iterator[pa.RecordBatch]:
         """The rows of some blocks."""
-        return self.changes.read(partition)
+        return self._reader().read(InputPartition(part))
 
 
 def stream_reader(request: ReadRequest, schema: StructType) -> ChangeReader:
