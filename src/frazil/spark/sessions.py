@@ -84,7 +84,10 @@ def session(
         return active
     if active is not None and not str(master).startswith(REMOTE):
         _require_same(active, str(master))
-    settings = {**SETTINGS, **{name: _text(value) for name, value in (config or {}).items()}}
+    settings: dict[str, Any] = {
+        **SETTINGS,
+        **{name: _text(value) for name, value in (config or {}).items()},
+    }
     builder = SparkSession.builder.appName(app_name)
     if master is not None and master.startswith(REMOTE):
         return builder.config(map=settings).remote(master).getOrCreate()

@@ -43,7 +43,7 @@ class Parts(Protocol):
         """The rows of one of them."""
 
 
-class Plan(Parts, Protocol):
+class ReadPlan(Parts, Protocol):
     """What a read means."""
 
     @property
@@ -56,7 +56,7 @@ class FrazilSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self._plan: Scan | Plan | None = None
+        self._plan: Scan | ReadPlan | None = None
         self._asked: ReadRequest | None = None
 
     @classmethod
@@ -116,7 +116,7 @@ class FrazilSource(DataSource):
             self._asked = parse_request(ReadRequest, self.options, Use.READ | Use.STREAM_READ)
         return self._asked
 
-    def _planned(self, asked: StructType | None) -> Scan | Plan:
+    def _planned(self, asked: StructType | None) -> Scan | ReadPlan:
         from frazil.errors import invalid_option
         from frazil.spark.location import reachable_target
 
@@ -144,7 +144,9 @@ def _keep_imports() -> None:
     keep()
 
 
-def plan_read(target: Target, request: ReadRequest, asked: StructType | None = None) -> Scan | Plan:
+def plan_read(
+    target: Target, request: ReadRequest, asked: StructType | None = None
+) -> Scan | ReadPlan:
     """Work out what a read means, opening the repository to see what is there now."""
     from frazil.spark.location import open_pinned
     from frazil.spark.reading.changes import beginning
@@ -160,7 +162,7 @@ def plan_read(target: Target, request: ReadRequest, asked: StructType | None = N
     from frazil.spark.reading.scan import CHUNKS, make_scan
 
     session = open_pinned(pinned, repository)
-    scan: Scan | Plan
+    scan: Scan | ReadPlan
     if request.layout == CHUNKS:
         from frazil.spark.reading.chunk_rows import make_chunk_scan
 
@@ -178,7 +180,7 @@ def plan_read(target: Target, request: ReadRequest, asked: StructType | None = N
     return ChangeScan(target, request, scan.schema, pinned.snapshot_id)
 
 
-def reader_of(plan: Scan | Plan) -> DataSourceReader:
+def reader_of(plan: Scan | ReadPlan) -> DataSourceReader:
     """The reader for a plan."""
     from frazil.spark.reading.scan import Scan
 

@@ -132,16 +132,12 @@ def ends_of(
     into = goal.branch if branch is None else branch
     repository = source.location.open()
     tip = repository.tip(into) if target is None else None
-    is_same = tip is not None and (
-        source.is_tip_of(into) or (follows_branch and source.ref is None)
-    )
+    is_same = source.is_tip_of(into) or (follows_branch and source.ref is None)
+    if tip is None or not is_same:
+        return Ends(source, source.pin(repository), goal.location, into, tip, False)
     # What is changed must be what was read, also when somebody commits just now.
-    pinned = (
-        Pinned(source.location, tip.snapshot_id)
-        if tip is not None and is_same
-        else source.pin(repository)
-    )
-    return Ends(source, pinned, goal.location, into, tip, is_same)
+    pinned = Pinned(source.location, tip.snapshot_id)
+    return Ends(source, pinned, goal.location, into, tip, True)
 
 
 # --- tasks ---

@@ -66,21 +66,16 @@ class Plan:
 
     def box(self, number: int) -> Box:
         """The elements of a block."""
-        return box_of(number, self.blocks, self.block, self.shape)
+        at = np.unravel_index(number, self.blocks) if self.blocks else ()
+        return tuple(
+            slice(int(i) * part, min((int(i) + 1) * part, n))
+            for i, part, n in zip(at, self.block, self.shape, strict=True)
+        )
 
 
 def counts(shape: Shape, parts: Shape) -> Shape:
     """Number of parts along each axis."""
     return tuple(-(-n // part) for n, part in zip(shape, parts, strict=True))
-
-
-def box_of(number: int, grid: Shape, parts: Shape, shape: Shape) -> Box:
-    """The elements of a part, of which there are `grid`."""
-    at = np.unravel_index(number, grid) if grid else ()
-    return tuple(
-        slice(int(i) * part, min((int(i) + 1) * part, n))
-        for i, part, n in zip(at, parts, shape, strict=True)
-    )
 
 
 def plan_array(

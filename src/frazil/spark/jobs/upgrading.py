@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -61,7 +60,17 @@ def upgrade_older(
     def make_move(source: Source, how: ChunkMode) -> Move:
         if source.files.storage is not source.place:
             return mover(source, how)  # the other storage is known to the state file alone
-        return _Moving(SparkRunner(spark), location, how, progress)
+        runner, work = SparkRunner(spark), partial(_move, location, how)
+
+        def move(transfers: Sequence[Transfer]) -> None:
+            sizes = [1 if how is ChunkMode.LINK else each.size_bytes for each in transfers]
+            parts = by_size(sizes, TASK_BYTES, TASK_CHUNKS)
+            items = [[transfers[number] for number in part] for part in parts]
+            counts = [len(item) for item in items]
+            for _ in run_told(runner, work, items, progress, "chunks", counts=counts):
+                pass
+
+        return move
 
     return run_upgrade(
         location.open().context, to=to, mode=mode, dry_run=dry_run, make_move=make_move
@@ -72,24 +81,3 @@ def _move(location: Location, mode: ChunkMode, transfers: Sequence[Transfer]) ->
     """Link or copy some chunk objects, in a task."""
     storage = location.storage()
     move_chunks(storage, storage, mode, transfers)
-
-
-@dataclass(frozen=True, slots=True)
-class _Moving:
-    """Has tasks link or copy chunk objects, and tells how far they are."""
-
-    runner: SparkRunner
-    location: Location
-    mode: ChunkMode
-    progress: Progress | None
-
-    def __call__(self, transfers: Sequence[Transfer]) -> None:
-        sizes = [1 if self.mode is ChunkMode.LINK else each.size_bytes for each in transfers]
-        items = [
-            [transfers[number] for number in part]
-            for part in by_size(sizes, TASK_BYTES, TASK_CHUNKS)
-        ]
-        counts = [len(item) for item in items]
-        work = partial(_move, self.location, self.mode)
-        for _ in run_told(self.runner, work, items, self.progress, "chunks", counts=counts):
-            pass

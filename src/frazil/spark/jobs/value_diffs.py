@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from pyspark.sql import types as t
 
 from frazil.bulk.layout import grid_of
@@ -57,12 +56,7 @@ class Work:
     pair: int
     old_path: str
     new_path: str
-    chunks: npt.NDArray[np.int64] | None
-    box: Box
-
-    def portion(self) -> Portion:
-        """What to compare."""
-        return Portion(self.chunks, self.box)
+    portion: Portion
 
     def nodes(self, old: Session, new: Session) -> Pair:
         """The two arrays."""
@@ -118,7 +112,7 @@ def _works(pairs: Sequence[Pair], old: Session, new: Session) -> Iterator[Work]:
         if pair.old is None or pair.new is None:
             continue
         for portion in portions(pair, old.state, new.state):
-            yield Work(number, pair.old.path, pair.new.path, portion.chunks, portion.box)
+            yield Work(number, pair.old.path, pair.new.path, portion)
 
 
 # --- by array ---
@@ -127,7 +121,7 @@ def _works(pairs: Sequence[Pair], old: Session, new: Session) -> Iterator[Work]:
 def _tally(pinned: tuple[Pinned, Pinned], max_samples: int, item: Work) -> Tally:
     """How the values of a portion differ, in a task."""
     old, new = map(worker.session, pinned)
-    return compare_portion(old, new, item.nodes(old, new), item.portion(), max_samples)
+    return compare_portion(old, new, item.nodes(old, new), item.portion, max_samples)
 
 
 def _by_array(
@@ -142,7 +136,7 @@ def _by_array(
     for number, tally in SparkRunner(spark).run(work, works):
         item = works[number]
         tallies[item.pair] = tallies[item.pair].merged(tally, max_samples)
-        counts[item.pair] += 1 if item.chunks is None else len(item.chunks)
+        counts[item.pair] += 1 if item.portion.chunks is None else len(item.portion.chunks)
     told = (
         described(pair, tally, count)
         for pair, tally, count in zip(pairs, tallies, counts, strict=True)
@@ -180,14 +174,15 @@ def _edges(box: Box | None) -> tuple[list[int] | None, list[int] | None]:
 
 def _singly(item: Work, pair: Pair) -> Iterator[tuple[Portion, Box]]:
     """The portions of a portion that are one chunk, or one region, with their cells."""
-    if item.chunks is None:
-        yield item.portion(), item.box
+    chunks = item.portion.chunks
+    if chunks is None:
+        yield item.portion, item.portion.box
         return
     assert pair.new is not None
     assert pair.common is not None
     grid = grid_of(pair.new)
-    for row in range(len(item.chunks)):
-        one = item.chunks[row : row + 1]
+    for row in range(len(chunks)):
+        one = chunks[row : row + 1]
         box = []
         for axis, length in enumerate(pair.common):
             start = int(grid[axis].start_of(one[:, axis])[0])

@@ -18,44 +18,51 @@ from frazil.errors import unsuitable
 
 LONG: Final = t.LongType()
 
+NUMBERS: Final[tuple[tuple[str, t.DataType, pa.DataType], ...]] = (
+    ("b1", t.BooleanType(), pa.bool_()),
+    ("i1", t.ByteType(), pa.int8()),
+    ("i2", t.ShortType(), pa.int16()),
+    ("i4", t.IntegerType(), pa.int32()),
+    ("i8", LONG, pa.int64()),
+    ("f4", t.FloatType(), pa.float32()),
+    ("f8", t.DoubleType(), pa.float64()),
+)
+"""What numpy, by its code, Spark and Arrow all have"""
+_WIDER: Final = {"u1": "i2", "u2": "i4", "u4": "i8"}
 _SPARK: Final[dict[str, t.DataType]] = {
-    "b1": t.BooleanType(),
-    "i1": t.ByteType(),
-    "i2": t.ShortType(),
-    "i4": t.IntegerType(),
-    "i8": LONG,
-    "u1": t.ShortType(),
-    "u2": t.IntegerType(),
-    "u4": LONG,
+    **{code: spark for code, spark, _ in NUMBERS},
     "u8": t.DecimalType(20, 0),
-    "f4": t.FloatType(),
-    "f8": t.DoubleType(),
-    "T": t.StringType(),
-    **dict.fromkeys("SVO", t.BinaryType()),
-    "m": t.DayTimeIntervalType(),
+    "m8": t.DayTimeIntervalType(),
 }
-"""Spark types by the code of a decoded type, or by its kind"""
 _FIXED: Final = {
-    "b1": pa.bool_(),
-    **{f"i{n}": getattr(pa, f"int{8 * n}")() for n in (1, 2, 4, 8)},
-    "f4": pa.float32(),
-    "f8": pa.float64(),
+    **{code: arrow for code, _, arrow in NUMBERS},
     "M8": pa.timestamp("us"),
     "m8": pa.duration("us"),
 }
 """Arrow types of decoded values that lie in memory as Arrow has them"""
+_ARROW: Final[dict[type[t.DataType], pa.DataType]] = {
+    **{type(spark): arrow for _, spark, arrow in NUMBERS},
+    t.BinaryType: pa.binary(),
+    t.DateType: pa.date32(),
+    t.TimestampType: pa.timestamp("us", tz="UTC"),
+    t.TimestampNTZType: pa.timestamp("us"),
+}
 
 
 def spark_type(dtype: np.dtype[Any], *, instants: bool = False) -> t.DataType:
     """The Spark type of decoded values; `instants` asks for timestamps in UTC."""
     match dtype.kind:
+        case "T":
+            return t.StringType()
+        case "S" | "V" | "O":
+            return t.BinaryType()
         case "M":
             return t.TimestampType() if instants else t.TimestampNTZType()
         case "c":
             part = t.FloatType() if dtype.itemsize == 8 else t.DoubleType()
             return t.StructType([t.StructField("re", part), t.StructField("im", part)])
-        case kind:
-            return _SPARK[kind if kind in _SPARK else _code(dtype)]
+        case _:
+            return _SPARK[_WIDER.get(_code(dtype), _code(dtype))]
 
 
 def arrow_type(kind: t.DataType) -> pa.DataType:
@@ -84,21 +91,6 @@ def arrow_type(kind: t.DataType) -> pa.DataType:
             return pa.struct(list(arrow_schema(kind)))
         case _:
             raise unsuitable(f"a column cannot be {kind.simpleString()} here")
-
-
-_ARROW: Final[dict[type[t.DataType], pa.DataType]] = {
-    t.BooleanType: pa.bool_(),
-    t.ByteType: pa.int8(),
-    t.ShortType: pa.int16(),
-    t.IntegerType: pa.int32(),
-    t.LongType: pa.int64(),
-    t.FloatType: pa.float32(),
-    t.DoubleType: pa.float64(),
-    t.BinaryType: pa.binary(),
-    t.DateType: pa.date32(),
-    t.TimestampType: pa.timestamp("us", tz="UTC"),
-    t.TimestampNTZType: pa.timestamp("us"),
-}
 
 
 _WORDS: Final[dict[str, t.DataType]] = {
@@ -147,10 +139,10 @@ def to_arrow(decoded: Decoded) -> pa.Array:
             parts = [_fixed(part, None) for part in (values.real, values.imag)]
             mask = None if missing is None else _fixed(missing, None)
             return pa.StructArray.from_arrays(parts, names=["re", "im"], mask=mask)
-        case "u" if values.dtype.itemsize == 8:
-            return pa.array(values, mask=missing).cast(pa.decimal128(20, 0))
+        case "u" if _code(values.dtype) in _WIDER:
+            return _fixed(values.astype(_WIDER[_code(values.dtype)]), missing)
         case "u":
-            return _fixed(values.astype(f"i{2 * values.dtype.itemsize}"), missing)
+            return pa.array(values, mask=missing).cast(pa.decimal128(20, 0))
         case _:
             return _fixed(values, missing)
 

@@ -59,7 +59,7 @@ class RowTable:
     schema: t.StructType
     rows: Callable[[Repository, TableScan], Iterable[tuple[Any, ...]]]
 
-    def batches_of(self, scan: TableScan, _: tuple[Part, ...]) -> Iterator[pa.RecordBatch]:
+    def batches_of(self, scan: TableScan, _: tuple[ManifestPart, ...]) -> Iterator[pa.RecordBatch]:
         """All rows."""
         rows = iter(self.rows(scan.target.location.open(), scan))
         while held := list(islice(rows, ROWS)):
@@ -71,10 +71,12 @@ class PartTable:
     """A table whose parts are made as columns by many tasks."""
 
     schema: t.StructType
-    find: Callable[[Repository, Session], list[Part]]
-    batches: Callable[[Session, Part], Iterator[pa.RecordBatch]]
+    find: Callable[[Repository, Session], list[ManifestPart]]
+    batches: Callable[[Session, ManifestPart], Iterator[pa.RecordBatch]]
 
-    def batches_of(self, scan: TableScan, parts: tuple[Part, ...]) -> Iterator[pa.RecordBatch]:
+    def batches_of(
+        self, scan: TableScan, parts: tuple[ManifestPart, ...]
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of some parts."""
         for each in parts:
             yield from self.batches(session_at(scan.pinned), each)
@@ -89,15 +91,15 @@ class TableScan:
     pinned: Pinned
     start: str | None
     end: str
-    grouped: tuple[tuple[Part, ...], ...]
+    grouped: tuple[tuple[ManifestPart, ...], ...]
     schema: t.StructType
     """the chosen columns"""
 
-    def parts(self) -> tuple[tuple[Part, ...], ...]:
+    def parts(self) -> tuple[tuple[ManifestPart, ...], ...]:
         """What tasks read; one empty part where one task makes all rows."""
         return self.grouped
 
-    def read(self, part: tuple[Part, ...]) -> Iterator[pa.RecordBatch]:
+    def read(self, part: tuple[ManifestPart, ...]) -> Iterator[pa.RecordBatch]:
         """The rows of a part."""
         table = TABLES[self.name]
         chosen = arrow_schema(self.schema)
@@ -110,7 +112,7 @@ class TableScan:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ManifestPart:
     """The references of one array in one manifest."""
 
     path: str
@@ -119,30 +121,30 @@ class Part:
     size_bytes: int
 
 
-def parts_of_snapshot(_: Repository, session: Session) -> list[Part]:
+def parts_of_snapshot(_: Repository, session: Session) -> list[ManifestPart]:
     """The parts that a snapshot is made of."""
     files = session.state.manifest_files
     return [
-        Part(node.path, node.id, ref.id, files[ref.id].size_bytes if ref.id in files else 0)
+        ManifestPart(node.path, node.id, ref.id, files[ref.id].size_bytes if ref.id in files else 0)
         for node in session.state.arrays()
         for ref in node.manifests
     ]
 
 
-def parts_of_history(repository: Repository, _: Session) -> list[Part]:
+def parts_of_history(repository: Repository, _: Session) -> list[ManifestPart]:
     """The parts of everything that a branch or a tag leads to, each once."""
-    found: dict[tuple[NodeId, ManifestId], Part] = {}
+    found: dict[tuple[NodeId, ManifestId], ManifestPart] = {}
     for info in reachable(repository):
         snapshot = repository.context.assets.snapshot(SnapshotId.parse(info.id))
         sizes = {file.id: file.size_bytes for file in snapshot.manifest_files}
         for node in snapshot.nodes:
             for ref in node.manifests if isinstance(node, ArrayNode) else ():
-                part = Part(node.path, node.id, ref.id, sizes.get(ref.id, 0))
+                part = ManifestPart(node.path, node.id, ref.id, sizes.get(ref.id, 0))
                 found.setdefault((node.id, ref.id), part)
     return list(found.values())
 
 
-def in_partitions(parts: list[Part]) -> list[tuple[Part, ...]]:
+def in_partitions(parts: list[ManifestPart]) -> list[tuple[ManifestPart, ...]]:
     """Parts put together into not too many partitions; those of one manifest stay neighbours."""
     if not parts:
         return []
@@ -151,14 +153,14 @@ def in_partitions(parts: list[Part]) -> list[tuple[Part, ...]]:
     return [tuple(ordered[at : at + per]) for at in range(0, len(ordered), per)]
 
 
-def load(session: Session, part: Part) -> ChunkTable | None:
+def load(session: Session, part: ManifestPart) -> ChunkTable | None:
     """The references of a part."""
     return session.state.context.assets.manifest(part.manifest_id, part.size_bytes).table(
         part.node_id
     )
 
 
-def chunk_batches(session: Session, part: Part) -> Iterator[pa.RecordBatch]:
+def chunk_batches(session: Session, part: ManifestPart) -> Iterator[pa.RecordBatch]:
     """The chunks of a part."""
     table = load(session, part)
     if table is None:
@@ -171,7 +173,7 @@ def chunk_batches(session: Session, part: Part) -> Iterator[pa.RecordBatch]:
 
 
 def _chunk_batch(
-    table: ChunkTable, part: Part, locations: pa.Array, etags: pa.Array
+    table: ChunkTable, part: ManifestPart, locations: pa.Array, etags: pa.Array
 ) -> pa.RecordBatch:
     n = len(table)
     schema = arrow_schema(CHUNKS)
@@ -216,7 +218,7 @@ def _index_lists(coords: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, flat, type=kind)
 
 
-def manifest_batches(session: Session, part: Part) -> Iterator[pa.RecordBatch]:
+def manifest_batches(session: Session, part: ManifestPart) -> Iterator[pa.RecordBatch]:
     """One row for a part."""
     table = load(session, part)
     if table is None:
@@ -280,7 +282,7 @@ def make_table_scan(
     end = pinned.snapshot_id
     if request.end_snapshot is not None:
         end = repository.resolve(request.end_snapshot)
-    grouped: tuple[tuple[Part, ...], ...] = ((),)
+    grouped: tuple[tuple[ManifestPart, ...], ...] = ((),)
     if isinstance(table, PartTable):
         found = table.find(repository, open_pinned(pinned, repository))
         grouped = tuple(in_partitions(found))

@@ -20,6 +20,7 @@ from frazil.formats.zarr_meta import with_checksum
 from frazil.model.nodes import ArrayNode
 from frazil.spark.location import location_of, open_pinned
 from frazil.spark.options.table import STORAGE, WriteRequest
+from frazil.spark.reading.columns import NUMBERS
 from frazil.spark.reading.variables import NOTE, load_group
 from frazil.texts import Compressor
 
@@ -32,13 +33,7 @@ _TIME: Final = {"units": f"microseconds {_EPOCH}", "calendar": "proleptic_gregor
 _DATE: Final = {"units": f"days {_EPOCH}", "calendar": "proleptic_gregorian"}
 _EARLIEST: Final = -(2**63)
 _TYPES: Final[dict[type[t.DataType], str]] = {
-    t.BooleanType: "bool",
-    t.ByteType: "int8",
-    t.ShortType: "int16",
-    t.IntegerType: "int32",
-    t.LongType: "int64",
-    t.FloatType: "float32",
-    t.DoubleType: "float64",
+    **{type(spark): np.dtype(code).name for code, spark, _ in NUMBERS},
     t.BinaryType: "variable_length_bytes",
     t.DateType: "int64",
     t.TimestampType: "int64",
