@@ -16,8 +16,8 @@ from pyspark.sql import types as t
 import frazil
 from frazil.errors import InvalidInputError, NodeNotFoundError, NotFoundError
 from frazil.spark.reading import cells
-from frazil.spark.reading.cells import Kept, read_cells, slabs
-from frazil.spark.source import FrazilSource, RegionReader
+from frazil.spark.reading.cells import Kept, Regions, read_cells, slabs
+from frazil.spark.source import FrazilSource, PlanReader
 from frazil.xarray.engine import FrazilBackend
 from tests.support.spark import frame, make_repository, partitions_of, read_here, weather
 
@@ -376,11 +376,12 @@ def test_raw_values_without_decoding(weather_repo: Path) -> None:
     assert -32768 in found["t2m"].to_pylist()
 
 
-def region_reader(path: Path, **options: str) -> RegionReader:
+def region_reader(path: Path, **options: str) -> Regions:
     source = FrazilSource({"path": str(path), **options})
     reader = source.reader(source.schema())
-    assert isinstance(reader, RegionReader)
-    return reader
+    assert isinstance(reader, PlanReader)
+    assert isinstance(reader.plan, Regions)
+    return reader.plan
 
 
 @pytest.mark.parametrize("cells_at_once", [1 << 20, 7])
@@ -426,7 +427,7 @@ def test_batches_of_lines_hold_no_more_cells_than_those_of_cells(
 ) -> None:
     reader = region_reader(weather_repo, layout="lines", variables="wind", **{"split-size": "1g"})
     monkeypatch.setattr(cells, "BATCH_ROWS", most)
-    sizes = [batch.num_rows for part in reader.partitions() for batch in reader.read(part)]
+    sizes = [batch.num_rows for part in reader.parts() for batch in reader.read(part)]
     assert sizes[0] == max(sizes) == lines
     assert sum(sizes) == 70
 

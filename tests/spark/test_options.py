@@ -146,6 +146,9 @@ def test_storage_options_reach_the_storage() -> None:
         location_of("s3://b/p", {"storage.regin": "x"}).location.storage()
     with pytest.raises(InvalidInputError, match="true or false"):
         location_of("s3://b/p", {"storage.anonymous": "maybe"}).location.storage()
+    timeout = {"storage.network_stream_timeout_seconds": "soon"}
+    with pytest.raises(InvalidInputError, match=r"timeout_seconds' is 'soon': .*whole number"):
+        location_of("s3://b/p", timeout).location.storage()
 
 
 def test_paths_mean_the_same_in_every_process(

@@ -14,8 +14,9 @@ import zarr
 
 import frazil
 from frazil.errors import ConflictError, ErrorKind, RebaseFailedError
+from frazil.run import JobReport
 from frazil.spark.writing import commit
-from frazil.spark.writing.commit import WriteReport, commit_write
+from frazil.spark.writing.commit import commit_write
 from frazil.spark.writing.sink import commit_tasks
 from frazil.storage.local import LocalStorage
 from frazil.transaction.keyspace import KeySpace
@@ -38,7 +39,7 @@ def repo(tmp_path: Path) -> Path:
     return tmp_path / "repo"
 
 
-def committed(repo: Path, rows: pa.Table, **options: Any) -> WriteReport:  # noqa: ANN401
+def committed(repo: Path, rows: pa.Table, **options: Any) -> JobReport:  # noqa: ANN401
     """The report of a write."""
     writer = sink_here(repo, rows.schema, **options)
     return commit_tasks(writer.plan, [writer.write(iter(rows.to_batches()))], writer.txn)
@@ -55,7 +56,7 @@ def test_the_report_tells_commit_arrays_chunks_and_bytes(repo: Path) -> None:
     report = committed(repo, rows_of(weather().isel(time=slice(0, 4)) * 2))
     stored = KeySpace(frazil.Repository.open(repo).readonly_session("main").state)
     keys = [f"{name}/c/0/{y}/{x}" for name in ("t2m", "wind") for y in range(3) for x in range(3)]
-    assert report == WriteReport(tip(repo).id, ("/t2m", "/wind"), 18, report.bytes)
+    assert report == JobReport(tip(repo).id, ("/t2m", "/wind"), 18, report.bytes)
     assert report.bytes == sum(len(stored.get(key) or b"") for key in keys)
     assert (tip(repo).metadata["chunks"], tip(repo).metadata["bytes"]) == (18, report.bytes)
     assert tip(repo).metadata["frazil.job"] == "write"
@@ -64,11 +65,11 @@ def test_the_report_tells_commit_arrays_chunks_and_bytes(repo: Path) -> None:
 
 def test_rows_that_are_none_make_no_commit(repo: Path) -> None:
     report = committed(repo, rows_of(weather()).slice(0, 0))
-    assert report == WriteReport(None, ("/t2m", "/wind"), 0, 0)
+    assert report == JobReport(None, ("/t2m", "/wind"), 0, 0)
     assert messages_of(repo) == ["made"]
     new = repo.parent / "new"
     report = committed(new, pa.table({"x": [1], "v": [0.5]}).slice(0, 0), dims=["x"])
-    assert report == WriteReport(None, ("/v",), 0, 0)
+    assert report == JobReport(None, ("/v",), 0, 0)
     assert messages_of(new) == []
 
 
@@ -83,7 +84,7 @@ def test_a_write_that_was_done_before_reports_that_it_did_nothing(repo: Path) ->
     rows = rows_of(weather().isel(time=slice(0, 4)))
     series: dict[str, Any] = {"txnAppId": "job", "txnVersion": 3}
     assert committed(repo, rows, **series).snapshot_id == tip(repo).id
-    assert committed(repo, rows, **series) == WriteReport(None, ("/t2m", "/wind"), 0, 0)
+    assert committed(repo, rows, **series) == JobReport(None, ("/t2m", "/wind"), 0, 0)
 
 
 def test_where_the_work_was_done_is_told_by_the_commit(repo: Path) -> None:
@@ -125,7 +126,7 @@ def test_the_same_write_by_somebody_quicker_is_the_one_that_counts(
     just_before(lambda: write_here(repo, theirs, message="theirs", **series))
     ours = rows_of(weather().isel(time=slice(0, 4)) * 2)
     report = committed(repo, ours, rebase=policy, **series)
-    assert report == WriteReport(None, ("/t2m", "/wind"), 0, 0)
+    assert report == JobReport(None, ("/t2m", "/wind"), 0, 0)
     assert messages_of(repo) == ["made", "theirs"]
     np.testing.assert_array_equal(opened(repo).wind[:4], weather().wind[:4] * 3)
 

@@ -35,66 +35,35 @@ if TYPE_CHECKING:
     from frazil.spark.upkeep.space import storage as storage
     from frazil.spark.writing.write import write as write
 
-_HOME: Final = {
-    "diff_values": "frazil.spark.jobs.value_diffs",
-    "sql_check": "frazil.spark.upkeep.auditing",
-    "staged": "frazil.spark.upkeep.auditing",
-    "reduce_blocks": "frazil.spark.jobs.blocks",
-    "map_blocks": "frazil.spark.jobs.blocks",
-    "register_views": "frazil.spark.query.run_query",
-    "run_query": "frazil.spark.query.run_query",
-    "compact_chunks": "frazil.spark.upkeep.compaction",
-    "storage": "frazil.spark.upkeep.space",
-    "verify": "frazil.spark.upkeep.fsck",
-    "find_garbage": "frazil.spark.upkeep.garbage",
-    "fsck": "frazil.spark.upkeep.fsck",
-    "collect_garbage": "frazil.spark.upkeep.garbage",
-    "import_zarr": "frazil.spark.jobs.copying",
-    "export": "frazil.spark.jobs.copying",
-    "clone": "frazil.spark.jobs.copying",
-    "upgrade_older": "frazil.spark.jobs.upgrading",
-    "FrazilTable": "frazil.spark.table",
-    "ingest": "frazil.spark.jobs.ingesting",
-    "read": "frazil.spark.reading.read",
-    "rechunk": "frazil.spark.jobs.rechunking",
-    "register": "frazil.spark.upkeep.calls",
-    "session": "frazil.spark.sessions",
-    "write": "frazil.spark.writing.write",
+_NAMES: Final = {
+    "jobs.blocks": "map_blocks reduce_blocks",
+    "jobs.copying": "clone export import_zarr",
+    "jobs.ingesting": "ingest",
+    "jobs.rechunking": "rechunk",
+    "jobs.upgrading": "upgrade_older",
+    "jobs.value_diffs": "diff_values",
+    "query.run_query": "register_views run_query",
+    "reading.read": "read",
+    "sessions": "session",
+    "table": "FrazilTable",
+    "upkeep.auditing": "sql_check staged",
+    "upkeep.calls": "register",
+    "upkeep.compaction": "compact_chunks",
+    "upkeep.fsck": "fsck verify",
+    "upkeep.garbage": "collect_garbage find_garbage",
+    "upkeep.space": "storage",
+    "writing.write": "write",
 }
 """public names by the module they live in"""
+_HOME: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = [
-    "FrazilTable",
-    "clone",
-    "collect_garbage",
-    "compact_chunks",
-    "diff_values",
-    "export",
-    "find_garbage",
-    "fsck",
-    "import_zarr",
-    "ingest",
-    "map_blocks",
-    "read",
-    "rechunk",
-    "reduce_blocks",
-    "register",
-    "register_views",
-    "run_query",
-    "session",
-    "sql_check",
-    "staged",
-    "storage",
-    "upgrade_older",
-    "verify",
-    "write",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'frazil.spark' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_HOME[name]), name)
+    found = globals()[name] = getattr(import_module(f"frazil.spark.{_HOME[name]}"), name)
     return found
 
 

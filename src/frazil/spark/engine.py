@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from frazil.errors import ErrorKind, InvalidInputError, SessionStateError
+from frazil.errors import SessionStateError, invalid_option
 from frazil.run import Here, Runner
 from frazil.spark.sessions import require_java, require_pyspark
 from frazil.spelling import nearest
@@ -34,16 +34,12 @@ def runner_for(engine: str = AUTO, master: str | None = None) -> Runner:
         InvalidInputError: there is no such engine, or it takes no master.
     """
     if engine not in ENGINES:
-        raise InvalidInputError(
-            f"engine is {engine!r}, and can be {', '.join(ENGINES)}{nearest(engine, ENGINES)}",
-            kind=ErrorKind.INVALID_OPTION,
+        raise invalid_option(
+            f"engine is {engine!r}, and can be {', '.join(ENGINES)}{nearest(engine, ENGINES)}"
         )
     if engine == LOCAL:
         if master is not None:
-            raise InvalidInputError(
-                "the local engine runs in this process: leave out the master",
-                kind=ErrorKind.INVALID_OPTION,
-            )
+            raise invalid_option("the local engine runs in this process: leave out the master")
         return Here()
     return _on_spark(master) if engine == SPARK or master is not None else AutoRunner()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -21,17 +21,23 @@ from frazil.session import Session
 from frazil.spark.options.parsing import parse_request
 from frazil.spark.options.table import Request, Use
 from frazil.spelling import nearest
-from frazil.storage import constructors
 from frazil.storage.base import Storage
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.constructors import (
+    azure_storage,
+    gcs_storage,
+    hf_storage,
+    r2_storage,
+    s3_storage,
+    storage_from_url,
+    tigris_storage,
+)
 from frazil.storage.credentials import (
     MAKERS,
     AnyContainerCredential,
-    AnyCredential,
     containers_credentials,
 )
 from frazil.storage.trust import ANONYMOUS, split_word
-from frazil.texts import flag, number
+from frazil.texts import flag, number, read
 from frazil.urls import MAIN, AsOf, Named, RepoUrl, VersionRef, parse_url, resolve
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
@@ -53,22 +59,19 @@ class Location:
 
     def storage(self) -> Storage:
         """The storage at this place."""
-        return storage_from_url(self.url, **_typed(dict(self.storage_options)))
+        given: dict[str, Any] = {name: _typed(name, text) for name, text in self.storage_options}
+        return storage_from_url(self.url, **given)
 
     def open(self) -> Repository:
         """Open the repository, reading what is there now."""
         words = [split_word(each) for each in self.authorized]
+        given = dict(self.virtual_options)
+        access = {prefix: _credential(prefix, word, given) for prefix, word in words}
         return Repository.open(
             self.storage(),
-            authorize_virtual_chunk_access=self._access(words) or None,
+            authorize_virtual_chunk_access=containers_credentials(access) or None,
             store_root=self.store_root,
             endpoints=[word for _, word in words if "://" in word],
-        )
-
-    def _access(self, words: Iterable[tuple[str, str]]) -> dict[str, AnyCredential | None]:
-        given = dict(self.virtual_options)
-        return containers_credentials(
-            {prefix: _credential(prefix, word, given) for prefix, word in words}
         )
 
     def __repr__(self) -> str:
@@ -126,16 +129,6 @@ class Target:
             case ref:
                 return resolve(ref, repository)
 
-    def is_tip_of(self, branch: str) -> bool:
-        """Whether the version that is meant is where a branch, which exists, is now."""
-        match self.ref:
-            case None:
-                return branch == MAIN
-            case BranchTip(name) | Named(name):
-                return name == branch
-            case _:
-                return False
-
     @property
     def branch(self) -> str:
         """The branch that is meant, for what changes it.
@@ -150,6 +143,11 @@ class Target:
                 return name
             case _:
                 raise invalid_option(f"only a branch can be changed, and {self.ref} is none")
+
+    def is_tip_of(self, branch: str) -> bool:
+        """Whether the version that is meant is where a branch, which exists, is now."""
+        may_change = self.ref is None or isinstance(self.ref, BranchTip | Named)
+        return may_change and self.branch == branch
 
 
 def parse_target(request: Request) -> Target:
@@ -193,14 +191,24 @@ def reachable_target(request: Request) -> Target:
         InvalidInputError: they could not open it.
     """
     target = parse_target(request)
-    if (refusal := unreachable_from_tasks(target.location)) is not None:
-        raise refusal
+    if target.location.url.startswith("memory:"):
+        raise InvalidInputError(
+            "a repository in memory is seen by one process only, and Spark runs its tasks in "
+            "others; use a directory or an object store",
+            kind=ErrorKind.STORAGE_CONFIG,
+            url=target.location.url,
+        )
     return target
 
 
 def location_of(url: str, options: Mapping[str, str] | None = None) -> Target:
     """The target that a URL and storage options name, outside of a data source."""
-    return parse_target(parse_request(Request, {"path": url, **(options or {})}, Use.ANY))
+    return parse_target(named_request(url, options))
+
+
+def named_request(url: str, options: Mapping[str, str] | None) -> Request:
+    """The request for a URL and storage options."""
+    return parse_request(Request, {"path": url, **(options or {})}, Use.ANY)
 
 
 def _split_fragment(url: str) -> tuple[RepoUrl, str | None, str | None]:
@@ -248,39 +256,20 @@ def _version(request: Request, place: RepoUrl) -> Ref | None:
     return place.ref if snapshot is None else Named(snapshot)
 
 
-def _typed(given: Mapping[str, str]) -> dict[str, Any]:
-    """Texts as the types that the functions which make storages ask for."""
-    return {name: _value(name, text) for name, text in given.items()}
-
-
-def _value(name: str, text: str) -> object:
+def _typed(name: str, text: str) -> object:
+    """A text as the type that the functions which make storages ask for."""
     wanted = _ARGUMENTS.get(name, "str")
-    if "bool" in wanted:
-        try:
-            return flag(text)
-        except ValueError as error:
-            raise invalid_option(f"option 'storage.{name}' is {text!r}: {error}") from None
-    if "int" in wanted:
-        return number(text)
+    for word, parse in (("bool", flag), ("int", number)):
+        if word in wanted:
+            return read(f"option 'storage.{name}'", parse, text)
     if "str" not in wanted:
         raise invalid_option(f"option 'storage.{name}' cannot be given as text")
     return text
 
 
-_MAKERS: Final[tuple[Callable[..., Storage], ...]] = tuple(
-    getattr(constructors, name)
-    for name in (
-        "s3_storage",
-        "tigris_storage",
-        "r2_storage",
-        "hf_storage",
-        "gcs_storage",
-        "azure_storage",
-    )
-)
 _ARGUMENTS: Final = {
     name: str(parameter.annotation)
-    for maker in _MAKERS
+    for maker in (s3_storage, tigris_storage, r2_storage, hf_storage, gcs_storage, azure_storage)
     for name, parameter in inspect.signature(maker).parameters.items()
 }
 
@@ -317,15 +306,3 @@ def _texts(scheme: str, given: Mapping[str, str]) -> Mapping[str, str]:
 def open_pinned(pinned: Pinned, repository: Repository) -> Session:
     """A session at a pinned snapshot, without asking again what the refs are."""
     return Session(repository.context, SnapshotId.parse(pinned.snapshot_id))
-
-
-def unreachable_from_tasks(location: Location) -> InvalidInputError | None:
-    """Why tasks in other processes could not open a place; None when they can."""
-    if not location.url.startswith("memory:"):
-        return None
-    return InvalidInputError(
-        "a repository in memory is seen by one process only, and Spark runs its tasks in others;"
-        " use a directory or an object store",
-        kind=ErrorKind.STORAGE_CONFIG,
-        url=location.url,
-    )

@@ -84,21 +84,19 @@ def session(
         return active
     if active is not None and not str(master).startswith(REMOTE):
         _require_same(active, str(master))
-    settings = {**SETTINGS, **{name: _text(value) for name, value in (config or {}).items()}}
+    settings: dict[str, Any] = {
+        **SETTINGS,
+        **{name: _text(value) for name, value in (config or {}).items()},
+    }
     builder = SparkSession.builder.appName(app_name)
     if master is not None and master.startswith(REMOTE):
-        for name, value in settings.items():
-            builder = builder.config(name, value)
-        return builder.remote(master).getOrCreate()
+        return builder.config(map=settings).remote(master).getOrCreate()
     require_java()
     place = master or os.environ.get("MASTER") or "local[*]"
     if place.startswith(_LOCAL):
         settings = {**LOCAL_SETTINGS, **_embedded_settings(), **settings}
-    builder = builder.master(place)
-    for name, value in settings.items():
-        builder = builder.config(name, value)
     with _environment(place), _without_notice(place):
-        return builder.getOrCreate()
+        return builder.config(map=settings).master(place).getOrCreate()
 
 
 def require_pyspark() -> None:

@@ -7,9 +7,9 @@ Spark would share the filters of one query with every other query on the same Da
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -28,14 +28,27 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from frazil.session import Session
-    from frazil.spark.location import Pinned, Target
+    from frazil.spark.location import Target
     from frazil.spark.options.table import ReadRequest
-    from frazil.spark.reading.chunk_rows import ChunkScan
-    from frazil.spark.reading.partitions import BlockGrid
     from frazil.spark.reading.scan import Scan
-    from frazil.spark.stream.source import ChangeScan
-    from frazil.spark.tables.metadata import TableScan
+
+
+class Parts(Protocol):
+    """A table that is read in parts; both go to tasks by pickling."""
+
+    def parts(self) -> Sequence[Any]:
+        """What partitions are made of."""
+
+    def read(self, part: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401  (one of its own)
+        """The rows of one of them."""
+
+
+class ReadPlan(Parts, Protocol):
+    """What a read means."""
+
+    @property
+    def schema(self) -> StructType:
+        """Its columns."""
 
 
 class FrazilSource(DataSource):
@@ -43,7 +56,7 @@ class FrazilSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self._plan: Scan | ChunkScan | ChangeScan | TableScan | None = None
+        self._plan: Scan | ReadPlan | None = None
         self._asked: ReadRequest | None = None
 
     @classmethod
@@ -73,17 +86,17 @@ class FrazilSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of a DataFrame."""
-        from frazil.spark.writing.sink import batch_sink
+        from frazil.spark.writing.sink import BatchSink
 
         with noted():
-            return batch_sink(dict(self.options), schema, overwrite=overwrite)
+            return BatchSink(dict(self.options), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """A writer of micro-batches."""
-        from frazil.spark.writing.sink import stream_sink
+        from frazil.spark.writing.sink import StreamSink
 
         with noted():
-            return stream_sink(dict(self.options), schema, overwrite=overwrite)
+            return StreamSink(dict(self.options), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader of what changes."""
@@ -103,7 +116,7 @@ class FrazilSource(DataSource):
             self._asked = parse_request(ReadRequest, self.options, Use.READ | Use.STREAM_READ)
         return self._asked
 
-    def _planned(self, asked: StructType | None) -> Scan | ChunkScan | ChangeScan | TableScan:
+    def _planned(self, asked: StructType | None) -> Scan | ReadPlan:
         from frazil.errors import invalid_option
         from frazil.spark.location import reachable_target
 
@@ -133,7 +146,7 @@ def _keep_imports() -> None:
 
 def plan_read(
     target: Target, request: ReadRequest, asked: StructType | None = None
-) -> Scan | ChunkScan | ChangeScan | TableScan:
+) -> Scan | ReadPlan:
     """Work out what a read means, opening the repository to see what is there now."""
     from frazil.spark.location import open_pinned
     from frazil.spark.reading.changes import beginning
@@ -146,116 +159,54 @@ def plan_read(
     pinned = target.pin(repository)
     if request.end_snapshot is not None:
         pinned = replace(pinned, snapshot_id=repository.resolve(request.end_snapshot))
-    scan = _plan_scan(open_pinned(pinned, repository), target, pinned, request, asked)
+    from frazil.spark.reading.scan import CHUNKS, make_scan
+
+    session = open_pinned(pinned, repository)
+    scan: Scan | ReadPlan
+    if request.layout == CHUNKS:
+        from frazil.spark.reading.chunk_rows import make_chunk_scan
+
+        scan = make_chunk_scan(session, target, pinned, request, asked)
+    else:
+        from frazil.spark.reading.partitions import require_labels
+
+        scan = make_scan(session, target, pinned, request, asked)
+        require_labels(scan)
     if beginning(request) is None:
         return scan
     from frazil.spark.stream.source import ChangeScan, require_rows_of_changes
 
     require_rows_of_changes(request)
-    return ChangeScan(target, request, pinned.snapshot_id, scan.schema)
+    return ChangeScan(target, request, scan.schema, pinned.snapshot_id)
 
 
-def _plan_scan(
-    session: Session, target: Target, pinned: Pinned, request: ReadRequest, asked: StructType | None
-) -> Scan | ChunkScan:
-    from frazil.spark.reading.scan import CHUNKS, make_scan
-
-    if request.layout == CHUNKS:
-        from frazil.spark.reading.chunk_rows import make_chunk_scan
-
-        return make_chunk_scan(session, target, pinned, request, asked)
-    from frazil.spark.reading.partitions import require_labels
-
-    scan = make_scan(session, target, pinned, request, asked)
-    require_labels(scan)
-    return scan
-
-
-def reader_of(plan: Scan | ChunkScan | ChangeScan | TableScan) -> DataSourceReader:
+def reader_of(plan: Scan | ReadPlan) -> DataSourceReader:
     """The reader for a plan."""
-    from frazil.spark.reading.partitions import plan_blocks
     from frazil.spark.reading.scan import Scan
 
-    if isinstance(plan, Scan):
-        return RegionReader(plan, plan_blocks(plan, plan.data_columns()))
-    from frazil.spark.reading.chunk_rows import ChunkScan
-    from frazil.spark.tables.metadata import TableScan
+    if not isinstance(plan, Scan):
+        return PlanReader(plan)
+    from frazil.spark.reading.cells import Regions
+    from frazil.spark.reading.partitions import plan_blocks
 
-    if isinstance(plan, ChunkScan):
-        return ChunkReader(plan)
-    return TableReader(plan) if isinstance(plan, TableScan) else plan.reader()
+    return PlanReader(Regions(plan, plan_blocks(plan, plan.data_columns())))
 
 
-class RegionReader(DataSourceReader):
-    """Reads the cells or lines of a scan."""
+class PlanReader(DataSourceReader):
+    """Reads what a plan says, part by part."""
 
-    def __init__(self, scan: Scan, grid: BlockGrid) -> None:
-        self.scan = scan  # plain records with the snapshot's id: they pickle, and pin one state
-        self.grid = grid
+    def __init__(self, plan: Parts) -> None:
+        self.plan = plan  # plain records with the snapshot's id: they pickle, and pin one state
 
     def partitions(self) -> list[InputPartition]:
-        """Ranges of blocks."""
-        from frazil.spark.reading.partitions import plan_ranges
-
+        """The parts of the table."""
         with noted():
-            ranges = plan_ranges(self.scan, self.grid, self.scan.cell_bytes)
+            parts = self.plan.parts()
         _keep_imports()
-        return [InputPartition(each) for each in ranges]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a range of blocks."""
-        from frazil.spark.reading.cells import Kept, read_cells, read_lines
-        from frazil.spark.reading.partitions import REGION_CELLS
-        from frazil.spark.reading.scan import LINES
-
-        if partition.value is None:  # Spark makes one of these when there are no partitions
-            return
-        kept = Kept()
-        # Blocks that a condition across axes leaves nothing of are seen one by one.
-        limit = REGION_CELLS if self.scan.is_separable else 1
-        start, stop = partition.value
-        with noted():
-            for region in self.grid.regions(start, stop, limit):
-                if self.scan.layout == LINES:
-                    yield from read_lines(self.scan, region)
-                else:
-                    yield from read_cells(self.scan, region, kept=kept)
-
-
-class ChunkReader(DataSourceReader):
-    """Reads chunks, a row each."""
-
-    def __init__(self, scan: ChunkScan) -> None:
-        self.scan = scan
-
-    def partitions(self) -> list[InputPartition]:
-        """Ranges of chunks of one variable."""
-        with noted():
-            return [InputPartition(each) for each in self.scan.ranges()]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a range of chunks."""
-        from frazil.spark.reading.chunk_rows import read_chunks
-
-        if partition.value is not None:
-            with noted():
-                yield from read_chunks(self.scan, *partition.value)
-
-
-class TableReader(DataSourceReader):
-    """Reads a metadata table."""
-
-    def __init__(self, scan: TableScan) -> None:
-        self.scan = scan
-
-    def partitions(self) -> list[InputPartition]:
-        """Parts of the table."""
-        return [InputPartition(part) for part in self.scan.parts]
+        return [InputPartition(each) for each in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a part."""
-        from frazil.spark.tables.metadata import read_table
-
-        if partition.value is not None:
+        if partition.value is not None:  # Spark makes one of these when there are no partitions
             with noted():
-                yield from read_table(self.scan, partition.value)
+                yield from self.plan.read(partition.value)

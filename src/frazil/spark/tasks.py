@@ -6,24 +6,21 @@ import contextlib
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
+import zstandard
 
 import frazil
-from frazil import run
+from frazil.errors import invalid_option
 from frazil.model.chunks import ChunkTable, concat
 from frazil.repository import Repository
-from frazil.run import Progress as Progress
-from frazil.run import by_size as by_size
-from frazil.run import copy_groups as copy_groups
 from frazil.run import path_of as path_of
-from frazil.run import scratch_array as scratch_array
 from frazil.session import Session
 from frazil.spark.errors import noted, told
-from frazil.spark.location import Location, Target, location_of, unreachable_from_tasks
-from frazil.spark.options.parsing import invalid_option
-from frazil.spark.reading.read import as_text
+from frazil.spark.location import Location, Pinned, Target, named_request, reachable_target
+from frazil.texts import as_text
+from frazil.tip import Tip
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,8 +33,12 @@ Options: TypeAlias = Mapping[str, Any]
 LEAST_TASKS: Final = 16
 MOST_TASKS: Final = 10_000
 BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
-_PARTS: Final = "parts binary"
-_PART_SCHEMA: Final = pa.schema([("parts", pa.binary())])
+ANSWER_BYTES: Final = 32 << 20
+"""Answers that a task returns together."""
+_ANSWER: Final = "answer binary"
+_ANSWER_SCHEMA: Final = pa.schema([("answer", pa.binary())])
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,9 +80,7 @@ def target_of(url: str, options: Options | None = None) -> Target:
         InvalidInputError: tasks could not open it, or it names a metadata table.
     """
     given = {name: as_text(value) for name, value in (options or {}).items()}
-    found = location_of(url, given)
-    if (refusal := unreachable_from_tasks(found.location)) is not None:
-        raise refusal
+    found = reachable_target(named_request(url, given))
     if found.table is not None:
         raise invalid_option(f"a repository is needed, and {found.table!r} is a metadata table")
     return found
@@ -95,6 +94,52 @@ def open_or_create(location: Location) -> Repository:
     return location.open()
 
 
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What a job reads, and where it commits."""
+
+    source: Target
+    pinned: Pinned
+    """the snapshot that is read"""
+    goal: Location
+    branch: str
+    tip: Tip | None
+    """what is changed; None for another repository, which may have to be made"""
+    is_same: bool
+    """whether what is read is what is changed"""
+
+    def writable_session(self) -> Session:
+        """A session on the branch, as it was when this was made."""
+        tip = self.tip or open_or_create(self.goal).tip(self.branch)
+        return tip.writable_session()
+
+
+def ends_of(
+    url: str,
+    options: Options | None,
+    target: str | None,
+    target_options: Options | None,
+    branch: str | None,
+    *,
+    follows_branch: bool = False,
+) -> Ends:
+    """The ends of a job that writes to another repository, or where it reads.
+
+    `follows_branch`: a URL without a version means the branch that is written.
+    """
+    source = target_of(url, options)
+    goal = source if target is None else target_of(target, target_options)
+    into = goal.branch if branch is None else branch
+    repository = source.location.open()
+    tip = repository.tip(into) if target is None else None
+    is_same = source.is_tip_of(into) or (follows_branch and source.ref is None)
+    if tip is None or not is_same:
+        return Ends(source, source.pin(repository), goal.location, into, tip, False)
+    # What is changed must be what was read, also when somebody commits just now.
+    pinned = Pinned(source.location, tip.snapshot_id)
+    return Ends(source, pinned, goal.location, into, tip, True)
+
+
 # --- tasks ---
 
 
@@ -104,16 +149,37 @@ def task_count(items: int, size_bytes: int, per_task: int) -> int:
     return max(1, min(items, wanted))
 
 
-def parts_of(frame: DataFrame, work: Callable[[Batches], Iterable[Part]]) -> Iterator[Part]:
-    """What tasks return for partitions of rows, on the driver."""
+def packed(value: object) -> bytes:
+    """A value as bytes for a column."""
+    return zstandard.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), 1)
+
+
+def unpacked(data: bytes) -> Any:  # noqa: ANN401  (what was packed)
+    """A value that the driver, or a task, of ours has packed."""
+    return pickle.loads(zstandard.decompress(data))
+
+
+def answers_of(frame: DataFrame, work: Callable[[Batches], Iterable[R]]) -> Iterator[R]:
+    """What tasks return for partitions of rows, on the driver.
+
+    Raises:
+        FrazilError: what a task failed with.
+    """
 
     def each(batches: Batches) -> Batches:
-        for part in work(batches):
-            packed = pickle.dumps(part, pickle.HIGHEST_PROTOCOL)
-            yield pa.RecordBatch.from_pydict({"parts": [packed]}, schema=_PART_SCHEMA)
+        held: list[bytes] = []
+        size = 0
+        for answer in work(batches):
+            held.append(packed(answer))
+            size += len(held[-1])
+            if size > ANSWER_BYTES:
+                yield pa.RecordBatch.from_pydict({"answer": held}, schema=_ANSWER_SCHEMA)
+                held, size = [], 0
+        if held:
+            yield pa.RecordBatch.from_pydict({"answer": held}, schema=_ANSWER_SCHEMA)
 
-    for packed in collect(map_batches(frame, each, _PARTS)).column(0):
-        yield pickle.loads(packed.as_py())  # our own tasks'
+    for answer in collect(map_batches(frame, each, _ANSWER)).column(0):
+        yield unpacked(answer.as_py())
 
 
 def map_batches(
@@ -157,17 +223,7 @@ def small_batches(spark: SparkSession, size_bytes: int) -> Iterator[None]:
             spark.conf.set(BATCH_BYTES, before)
 
 
-# --- the commit ---
-
-
 def application(spark: SparkSession) -> dict[str, object]:
     """The application, for the commit."""
     app_id = spark.conf.get("spark.app.id", None)
     return {} if app_id is None else {"spark.app.id": app_id}
-
-
-def commit_job(
-    spark: SparkSession, session: Session, job: str, message: str, counts: Mapping[str, Any]
-) -> str:
-    """Commit what a job did, with what it was; other commits meanwhile are rebased upon."""
-    return run.commit_job(session, job, message, {**counts, **application(spark)})

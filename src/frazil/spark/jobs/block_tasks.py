@@ -1,29 +1,33 @@
-"""What tasks do with blocks of variables: read, apply, combine, and write them."""
+"""Blocks of variables: what tasks do with them, and the arrays that come of it."""
 
 from __future__ import annotations
 
+import json
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
+from itertools import groupby
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from operator import itemgetter
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import xarray as xr
+import zarr
 
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.bulk.codecs import Shape
+from frazil.bulk.write import write_region
+from frazil.errors import invalid_option, unsuitable
 from frazil.run import path_of
-from frazil.session import ForkSession
+from frazil.session import ForkSession, Session
 from frazil.spark import worker
-from frazil.spark.jobs.block_outputs import Output
 from frazil.spark.location import Pinned
+from frazil.spark.reading.columns import row_batch
 from frazil.spark.tasks import Batches, Part
-from frazil.spelling import listed, nearest
-
-if TYPE_CHECKING:
-    pass
+from frazil.spelling import unknown
+from frazil.transaction.keys import METADATA
 
 Function: TypeAlias = Callable[..., Any]
 Made: TypeAlias = xr.Dataset
@@ -32,6 +36,147 @@ PARTIALS: Final = "place long, number long, partial binary"
 _PARTIAL_SCHEMA: Final = pa.schema(
     [("place", pa.int64()), ("number", pa.int64()), ("partial", pa.binary())]
 )
+
+_KEPT_ENCODING: Final = ("units", "calendar")
+"""What blocks of times in other calendars must have in common."""
+
+
+# --- outputs ---
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An array to make, a chunk for each block."""
+
+    name: str
+    dims: tuple[str, ...]
+    shape: Shape
+    chunks: Shape
+    split: tuple[str, ...]
+    """dimensions along which blocks follow each other"""
+    is_coordinate: bool
+    document: bytes
+    """its `zarr.json`"""
+    values: Any = None
+    """encoded values of an array that all blocks share"""
+
+    def region(self, made: xr.Dataset, at: Mapping[str, int]) -> dict[str, slice]:
+        """Where a block of the array goes.
+
+        Raises:
+            InvalidInputError: the block has other dimensions or another length than the first.
+        """
+        found = made.get(self.name, made.coords.get(self.name))
+        if found is None or tuple(found.dims) != self.dims:
+            dims = None if found is None else tuple(found.dims)
+            raise unsuitable(
+                f"a block gave {self.name!r} with dimensions {dims}, the first {self.dims}"
+            )
+        region = {}
+        for dim, n, chunk in zip(self.dims, self.shape, self.chunks, strict=True):
+            start = at[dim] * chunk if dim in self.split else 0
+            expected = min(start + chunk, n) - start if dim in self.split else n
+            if found.sizes[dim] != expected:
+                raise unsuitable(
+                    f"a block gave {found.sizes[dim]} cells of {self.name!r} along {dim!r}, and "
+                    f"{expected} were expected: all blocks but the last must give the same"
+                )
+            region[dim] = slice(start, start + expected)
+        return region
+
+
+def plan_outputs(
+    first: xr.Dataset,
+    last: xr.Dataset | None,
+    counts: Mapping[str, int],
+    *,
+    is_reduction: bool = False,
+) -> list[Output]:
+    """The arrays to make, from what came of the first and the last block.
+
+    Of a reduction the first block gives the form of the result only, not its values.
+
+    Raises:
+        InvalidInputError: an array does not have a dimension that is cut into blocks.
+    """
+    end = first if last is None else last
+    cut = {dim for dim, count in counts.items() if count > 1}
+    template = _template(first)
+    documents, raw = _encoded(template)
+    names = [str(name) for name in first.data_vars]
+    if not names:
+        raise unsuitable("the function gave no variables")
+    used = {str(dim) for name in names for dim in first[name].dims}
+    coordinates = [dim for dim in sorted(used) if dim in first.coords]
+    found = []
+    for name in (*names, *coordinates):
+        dims = tuple(str(dim) for dim in first[name].dims)
+        is_coordinate = name in coordinates
+        missing = cut - set(dims)
+        if missing and not is_coordinate:
+            raise unsuitable(
+                f"{name!r} has no dimension {sorted(missing)[0]!r}, which is cut into blocks: take "
+                "all of it at once, blocks={...: -1}, or use reduce_blocks"
+            )
+        if name not in end.variables or tuple(end[name].dims) != dims:
+            raise unsuitable(f"the last block gave {name!r} with other dimensions than the first")
+        split = tuple(dim for dim in dims if dim in cut)
+        parts = tuple(int(first.sizes[dim]) for dim in dims)
+        shape = tuple(
+            (counts[dim] - 1) * part + int(end.sizes[dim]) if dim in cut else part
+            for dim, part in zip(dims, parts, strict=True)
+        )
+        chunks = tuple(max(1, part) for part in parts)
+        is_shared = not split and (is_coordinate or not is_reduction)
+        values = raw[name] if is_shared else None
+        document = _resized(documents[name], shape, chunks)
+        found.append(Output(name, dims, shape, chunks, split, is_coordinate, document, values))
+    return found
+
+
+def _template(first: xr.Dataset) -> xr.Dataset:
+    """The first block with encodings that all blocks can share."""
+    made = first.drop_vars([name for name in first.coords if name not in first.dims])
+    for name, variable in made.variables.items():
+        kept = {key: variable.encoding[key] for key in _KEPT_ENCODING if key in variable.encoding}
+        if variable.dtype.kind == "M":
+            # Units of the source may be too coarse for means of times.
+            times = variable.values.astype("M8[ns]").astype(np.int64)
+            unit = "nanoseconds" if (times % 1_000_000_000).any() else "seconds"
+            kept = {"units": f"{unit} since 1970-01-01", "dtype": "int64"}
+        made[name].encoding = kept
+    return made
+
+
+def _encoded(template: xr.Dataset) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """Metadata and values as xarray writes them."""
+    held: dict[str, Any] = {}
+    store = zarr.storage.MemoryStore(held)
+    template.to_zarr(store, mode="w", consolidated=False, zarr_format=3)
+    documents = {
+        key.rpartition("/")[0]: json.loads(data.to_bytes())
+        for key, data in held.items()
+        if key.endswith(f"/{METADATA}")
+    }
+    raw = {name: np.asarray(zarr.open_array(store, path=name)[...]) for name in documents}
+    return documents, raw
+
+
+def _resized(document: Mapping[str, Any], shape: Shape, chunks: Shape) -> bytes:
+    grid = {"name": "regular", "configuration": {"chunk_shape": list(chunks)}}
+    return json.dumps({**document, "shape": list(shape), "chunk_grid": grid}).encode()
+
+
+def make_arrays(writing: Session, place: str, outputs: Sequence[Output]) -> None:
+    """Put the arrays into a session, with the values of those that all blocks share."""
+    for output in outputs:
+        path = path_of(place, output.name)
+        writing.state.set_metadata(path, output.document)
+        if output.values is not None:
+            write_region(writing, path, ..., output.values)
+
+
+# --- tasks ---
 
 
 @lru_cache(maxsize=4)
@@ -73,9 +218,7 @@ class Blocks:
         known = dict(self.dims)
         for dim in over:
             if dim not in known:
-                raise bad_blocks(
-                    f"no dimension {dim!r}{nearest(dim, known)} (there are {listed(known)})"
-                )
+                raise invalid_option(unknown("dimension", dim, known))
         by_dim = dict(zip(known, self.lengths, strict=True))
         order = [*(dim for dim in known if dim not in over), *over]
         return replace(
@@ -119,14 +262,14 @@ class Blocks:
         made = self.fn(*(block[name].values for name in self.inputs))
         arrays = made if isinstance(made, tuple | list) else (made,)
         if len(arrays) != len(self.names):
-            raise bad_blocks(
+            raise invalid_option(
                 f"the function gave {len(arrays)} arrays for {len(self.names)} outputs"
             )
         dims = block[self.inputs[0]].dims
         found = xr.Dataset()
         for name, values in zip(self.names, arrays, strict=True):
             if np.ndim(values) != len(dims):
-                raise bad_blocks(
+                raise invalid_option(
                     f"the function gave {np.ndim(values)} axes, the inputs have {len(dims)}"
                 )
             found[name] = (dims, np.asarray(values))
@@ -137,10 +280,12 @@ class Blocks:
         if isinstance(made, xr.DataArray):
             name = self.names[0] if self.names else made.name
             if name is None:
-                raise bad_blocks("the function gave an array without a name: give outputs")
+                raise invalid_option("the function gave an array without a name: give outputs")
             return made.to_dataset(name=name)
         if not isinstance(made, xr.Dataset):
-            raise bad_blocks(f"the function gave {type(made).__name__}, not a Dataset or DataArray")
+            raise invalid_option(
+                f"the function gave {type(made).__name__}, not a Dataset or DataArray"
+            )
         if self.names and len(self.names) == len(made.data_vars):
             return made.rename(dict(zip(made.data_vars, self.names, strict=True)))
         return made
@@ -181,50 +326,29 @@ class Blocks:
         state.changes = nodes
         state.move_base(state.base_id)
 
+    @property
+    def _per_place(self) -> int:
+        """Blocks that are combined into one, which follow each other."""
+        return prod(self.counts[dim] for dim in self.over)
+
     def partials(self, batches: Batches) -> Batches:
         """What the function gives for blocks, with neighbours combined."""
-        per_place = prod(self.counts[dim] for dim in self.over)
-        held: tuple[int, int, Made] | None = None
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                made, place = self.apply(number), number // per_place
-                if held is not None and held[0] == place:
-                    held = place, held[1], self._united(held[2], made)
-                    continue
-                if held is not None:
-                    yield _partial(*held)
-                held = place, number, made
-        if held is not None:
-            yield _partial(*held)
+        per_place = self._per_place
+        numbers = (n for batch in batches for n in batch.column(0).to_pylist())
+        for place, blocks in groupby(numbers, lambda number: number // per_place):
+            own = [*blocks]
+            made = reduce(self._united, map(self.apply, own))
+            packed = pickle.dumps(made.load(), pickle.HIGHEST_PROTOCOL)
+            yield row_batch([(place, own[0], packed)], _PARTIAL_SCHEMA)
 
     def combined(self, batches: Batches) -> Iterator[Part]:
         """Combine what came of the blocks of a place, which come in order, and store it."""
-        per_place = prod(self.counts[dim] for dim in self.over)
-        held: tuple[int, Made] | None = None
-        for batch in batches:
-            for row in batch.to_pylist():
-                made = pickle.loads(row["partial"])  # of our own tasks
-                if held is not None and held[0] == row["place"]:
-                    held = held[0], self._united(held[1], made)
-                    continue
-                if held is not None:
-                    yield from self.stored(held[0] * per_place, self.finished(held[1]))
-                held = row["place"], made
-        if held is not None:
-            yield from self.stored(held[0] * per_place, self.finished(held[1]))
+        rows = (row for batch in batches for row in batch.to_pylist())
+        for place, same in groupby(rows, itemgetter("place")):
+            parts = (pickle.loads(row["partial"]) for row in same)  # of our own tasks
+            yield from self.stored(
+                place * self._per_place, self.finished(reduce(self._united, parts))
+            )
 
     def _united(self, one: Made, other: Made) -> Made:
         return one + other if self.combine is None else self.combine(one, other)
-
-
-def _partial(place: int, number: int, made: Made) -> pa.RecordBatch:
-    packed = pickle.dumps(made.load(), pickle.HIGHEST_PROTOCOL)
-    arrays = [
-        pa.array([v], f.type) for v, f in zip((place, number, packed), _PARTIAL_SCHEMA, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=_PARTIAL_SCHEMA)
-
-
-def bad_blocks(message: str) -> InvalidInputError:
-    """The error for a function or blocks that do not fit."""
-    return InvalidInputError(message, kind=ErrorKind.INVALID_OPTION)

@@ -13,16 +13,23 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import xarray as xr
 
-from frazil.errors import AlreadyExistsError, ErrorKind
+from frazil.errors import AlreadyExistsError, ErrorKind, invalid_option
 from frazil.run import JobReport, Progress, commit_job, copy_groups, path_of, run_told
 from frazil.session import ForkSession, Session
 from frazil.spark import tasks
-from frazil.spark.jobs.block_outputs import Output, make_arrays, plan_outputs
-from frazil.spark.jobs.block_tasks import PARTIALS, Blocks, Function, Made, bad_blocks, opened
-from frazil.spark.location import Pinned
+from frazil.spark.jobs.block_tasks import (
+    PARTIALS,
+    Blocks,
+    Function,
+    Made,
+    Output,
+    make_arrays,
+    opened,
+    plan_outputs,
+)
 from frazil.spark.runner import SparkRunner
 from frazil.spark.tasks import Gathered, Options
-from frazil.spelling import listed, nearest, require_known
+from frazil.spelling import require_known, unknown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -140,22 +147,15 @@ class _Run:
         require_known(job, Job)
         self._job = job
         self._runner = SparkRunner(job.get("spark"))
-        source = tasks.target_of(url, job.get("options"))
-        target, group, place = job.get("target"), job.get("group"), job.get("output_group")
-        self._goal = (
-            source if target is None else tasks.target_of(target, job.get("target_options"))
+        self._ends = tasks.ends_of(
+            url,
+            job.get("options"),
+            job.get("target"),
+            job.get("target_options"),
+            job.get("branch"),
         )
-        self._is_elsewhere = target is not None
-        branch = job.get("branch")
-        self._branch = self._goal.branch if branch is None else branch
-        repository = source.location.open()
-        self._tip = None if self._is_elsewhere else repository.tip(self._branch)
-        self._is_same = self._tip is not None and source.is_tip_of(self._branch)
-        if self._tip is not None and self._is_same:
-            self._pinned = Pinned(source.location, self._tip.snapshot_id)
-        else:
-            self._pinned = source.pin(repository)
-        self._group = path_of(group if group is not None else source.node, "")
+        group, place = job.get("group"), job.get("output_group")
+        self._group = path_of(group if group is not None else self._ends.source.node, "")
         self._place = path_of(self._group if place is None else place, "")
         self._read: tuple[str, ...] = ()
 
@@ -171,28 +171,24 @@ class _Run:
         names = (inputs,) if isinstance(inputs, str) else tuple(inputs)
         made = (outputs,) if isinstance(outputs, str) else tuple(outputs or ())
         if as_numpy and not made:
-            raise bad_blocks("numpy arrays have no names: give outputs")
-        view = opened(self._pinned, self._group)
+            raise invalid_option("numpy arrays have no names: give outputs")
+        view = opened(self._ends.pinned, self._group)
         for name in names:
             if name not in view.variables:
-                known = [str(each) for each in view.variables]
-                raise bad_blocks(
-                    f"no variable {name!r}{nearest(name, known)} (there are {listed(known)})"
-                )
+                raise invalid_option(unknown("variable", name, map(str, view.variables)))
         chosen = view[list(names)]
         self._read = tuple(path_of(self._group, str(name)) for name in chosen.variables)
         sizes = {str(dim): int(n) for dim, n in chosen.sizes.items()}
         lengths = _lengths(chosen, names, sizes, self._job.get("blocks") or {})
         return Blocks(
-            fn, self._pinned, self._group, names, made, as_numpy, tuple(sizes.items()), lengths
+            fn, self._ends.pinned, self._group, names, made, as_numpy, tuple(sizes.items()), lengths
         )
 
     def write(self, work: Blocks, plan: Sequence[Output], name: str, message: str) -> JobReport:
         """Make the arrays, let tasks fill them, and commit."""
-        runner, goal, progress = self._runner, self._goal, self._job.get("progress")
-        tip = self._tip or tasks.open_or_create(goal.location).tip(self._branch)
-        writing = tip.writable_session()
-        if self._is_same:  # else a version was chosen, whatever becomes of the branch
+        runner, progress = self._runner, self._job.get("progress")
+        writing = self._ends.writable_session()
+        if self._ends.is_same:  # else a version was chosen, whatever becomes of the branch
             writing.rely_on(*self._read)
         copy_groups(writing.state, writing.state, self._place)
         kept = _kept(writing, self._place, plan, self._job.get("overwrite", False))
@@ -224,9 +220,7 @@ def _lengths(
     """Block lengths by dimension: as asked, else those of the chunks."""
     for dim in blocks:
         if dim not in sizes:
-            raise bad_blocks(
-                f"no dimension {dim!r}{nearest(dim, sizes)} (there are {listed(sizes)})"
-            )
+            raise invalid_option(unknown("dimension", dim, sizes))
     chunked = {
         str(dim): int(n)
         for name in reversed(names)
@@ -247,7 +241,7 @@ def _kept(writing: Session, place: str, plan: Sequence[Output], overwrite: bool)
         elif output.is_coordinate:
             shape = tuple(dim.array_length for dim in getattr(old, "shape", ()))
             if shape != output.shape:
-                raise bad_blocks(
+                raise invalid_option(
                     f"{path!r} has the shape {shape} and the result needs {output.shape}: choose "
                     "another output_group"
                 )
@@ -272,6 +266,6 @@ def _reduce(spark: SparkSession, work: Blocks, progress: Progress | None) -> Gat
     ordered = ordered.sortWithinPartitions("place", "number")
     found = Gathered()
     with tasks.small_batches(spark, BLOCK_BYTES):
-        found.add(tasks.parts_of(ordered, work.combined))
+        found.add(tasks.answers_of(ordered, work.combined))
     tell("blocks", work.count, work.count)
     return found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from frazil.errors import invalid_option
 from frazil.run import JobReport, Progress
 from frazil.spark.location import open_pinned
-from frazil.spark.options.parsing import invalid_option
 from frazil.spark.runner import SparkRunner
 from frazil.spark.tasks import Options, target_of
 from frazil.transfer import cloning, zarr_export, zarr_import

@@ -13,7 +13,7 @@ import numpy as np
 from frazil.bulk.codecs import Shape
 from frazil.bulk.grid import Grid, GridAxis, regular_grid
 from frazil.bulk.layout import Layout, array_layout
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import invalid_option, unsuitable
 from frazil.formats.zarr_meta import with_checksum
 from frazil.ingestion.encoding import native_codecs
 from frazil.model.documents import document_of
@@ -66,21 +66,16 @@ class Plan:
 
     def box(self, number: int) -> Box:
         """The elements of a block."""
-        return box_of(number, self.blocks, self.block, self.shape)
+        at = np.unravel_index(number, self.blocks) if self.blocks else ()
+        return tuple(
+            slice(int(i) * part, min((int(i) + 1) * part, n))
+            for i, part, n in zip(at, self.block, self.shape, strict=True)
+        )
 
 
 def counts(shape: Shape, parts: Shape) -> Shape:
     """Number of parts along each axis."""
     return tuple(-(-n // part) for n, part in zip(shape, parts, strict=True))
-
-
-def box_of(number: int, grid: Shape, parts: Shape, shape: Shape) -> Box:
-    """The elements of a part, of which there are `grid`."""
-    at = np.unravel_index(number, grid) if grid else ()
-    return tuple(
-        slice(int(i) * part, min((int(i) + 1) * part, n))
-        for i, part, n in zip(at, parts, shape, strict=True)
-    )
 
 
 def plan_array(
@@ -98,14 +93,11 @@ def plan_array(
     """
     layout = array_layout(node)
     if layout is None:
-        raise InvalidInputError(
-            f"array {node.path!r} has codecs or a data type that only zarr knows",
-            kind=ErrorKind.UNSUITABLE_DATA,
-        )
+        raise unsuitable(f"array {node.path!r} has codecs or a data type that only zarr knows")
     wanted = _wanted(layout, node.path, chunks)
     item = max(1, layout.chain.dtype.itemsize)
     if prod(wanted) * item * SHARE > limit:
-        raise _bad(
+        raise invalid_option(
             f"chunks of {wanted} of {node.path!r} have {prod(wanted) * item:,} bytes, a task needs "
             f"{SHARE} times that, and max_memory is {limit:,}"
         )
@@ -180,7 +172,7 @@ def _wanted(layout: Layout, path: str, chunks: Chunks) -> Shape:
         for dim, length in chunks.items():
             found = meant(dim, known)
             if found is None:
-                raise _bad(
+                raise invalid_option(
                     f"array {path!r} has no dimension {dim!r}{nearest(dim, known)} "
                     f"(it has {listed(known)})"
                 )
@@ -190,9 +182,13 @@ def _wanted(layout: Layout, path: str, chunks: Chunks) -> Shape:
     else:
         lengths = list(chunks)
     if len(lengths) != len(shape):
-        raise _bad(f"chunks have {len(lengths)} axes, and array {path!r} has {len(shape)}")
+        raise invalid_option(
+            f"chunks have {len(lengths)} axes, and array {path!r} has {len(shape)}"
+        )
     if any(length == 0 or length < -1 for length in lengths):
-        raise _bad(f"chunks must be positive, or -1 for a whole axis, not {tuple(lengths)}")
+        raise invalid_option(
+            f"chunks must be positive, or -1 for a whole axis, not {tuple(lengths)}"
+        )
     return tuple(
         max(1, n) if length == -1 else int(length) for length, n in zip(lengths, shape, strict=True)
     )
@@ -211,10 +207,6 @@ def _document(
         try:
             codecs = native_codecs(layout.chain.dtype, compressor)
         except ValueError as error:
-            raise _bad(f"unknown compressor {compressor!r}: {error}") from None
+            raise invalid_option(f"unknown compressor {compressor!r}: {error}") from None
     document["codecs"] = with_checksum(codecs) if checksum else codecs
     return json.dumps(document).encode()
-
-
-def _bad(message: str) -> InvalidInputError:
-    return InvalidInputError(message, kind=ErrorKind.INVALID_OPTION)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +25,7 @@ from frazil.bulk.pack import write_encoded
 from frazil.bulk.plan import box_plan
 from frazil.bulk.read import read_region
 from frazil.bulk.write import write_chunks, write_region
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import invalid_option
 from frazil.ids import parent_path
 from frazil.model.chunks import ChunkTable
 from frazil.model.nodes import ArrayNode
@@ -40,10 +41,11 @@ from frazil.run import (
 from frazil.session import Session
 from frazil.spark import tasks, worker
 from frazil.spark.jobs.rechunk_plan import SHARE, Box, Chunks, Plan, plan_array
-from frazil.spark.location import Location, Pinned, open_pinned
+from frazil.spark.location import Location, Pinned
+from frazil.spark.reading.columns import row_batch
 from frazil.spark.runner import SparkRunner
 from frazil.spark.tasks import Batches, Gathered, Options, Part
-from frazil.spelling import listed, nearest
+from frazil.spelling import listed, unknown
 from frazil.texts import size
 from frazil.transaction.working import WorkingState
 
@@ -106,33 +108,20 @@ def rechunk(
     """
     runner = SparkRunner(spark)
     limit = size(max_memory) if isinstance(max_memory, str) else max_memory
-    source = tasks.target_of(url, options)
-    goal = source if target is None else tasks.target_of(target, target_options)
-    into = goal.branch if branch is None else branch
-    read_from = source.location.open()
-    repository = read_from if target is None else tasks.open_or_create(goal.location)
-    tip = repository.tip(into)
-    if target is None and (source.ref is None or source.is_tip_of(into)):
-        # What is replaced must be what was read, also when somebody commits just now.
-        pinned = Pinned(source.location, tip.snapshot_id)
-    else:
-        pinned = source.pin(read_from)
-    session = open_pinned(pinned, read_from)
-    top = group if group is not None else source.node
+    ends = tasks.ends_of(url, options, target, target_options, branch, follows_branch=True)
+    pinned = ends.pinned
+    session = worker.session(pinned)
+    top = group if group is not None else ends.source.node
     plans = [
         plan_array(
-            _array(session, path_of(top, name)),
-            chunks,
-            compressor,
-            limit,
-            checksum=checksum,
+            _array(session, path_of(top, name)), chunks, compressor, limit, checksum=checksum
         )
         for name in _names(session, top, variables, chunks)
     ]
-    writing = tip.writable_session()
+    writing = ends.writable_session()
     gathered, readers = Gathered(), 0
     for number, plan in enumerate(plans):
-        work = Rechunked(number, pinned, goal.location, plan, limit)
+        work = Rechunked(number, pinned, ends.goal, plan, limit)
         readers += _run(runner, work, gathered, progress)
     for number, plan in enumerate(plans):
         table = gathered.table(number, len(plan.shape))
@@ -169,9 +158,8 @@ def _names(
         if own != [name] and (dims is None or dims & {dim.casefold() for dim in own}):
             found.append(name)
     if not found:
-        raise InvalidInputError(
-            f"no variable of group {top!r} has a dimension of {listed(map(str, chunks))}",
-            kind=ErrorKind.INVALID_OPTION,
+        raise invalid_option(
+            f"no variable of group {top!r} has a dimension of {listed(map(str, chunks))}"
         )
     return found
 
@@ -179,10 +167,7 @@ def _names(
 def _array(session: Session, path: str) -> ArrayNode:
     paths = [node.path for node in session.state.arrays()]
     if path not in paths:
-        raise InvalidInputError(
-            f"there is no array {path!r}{nearest(path, paths)} (there are {listed(paths)})",
-            kind=ErrorKind.INVALID_OPTION,
-        )
+        raise invalid_option(unknown("array", path, paths))
     return session.state.array(path)
 
 
@@ -241,7 +226,7 @@ def _run(
         )
         sorted_pieces = pieces.repartition(min(parts, tasks.MOST_TASKS), "part")
         sorted_pieces = sorted_pieces.sortWithinPartitions("chunk")
-        gathered.add(tasks.parts_of(sorted_pieces, work.assembled))
+        gathered.add(tasks.answers_of(sorted_pieces, work.assembled))
     tell(plan.path, count, count)
     return readers
 
@@ -262,7 +247,7 @@ class Rechunked:
         cells = self._read(box)
         state, node = self._scratch()
         cut = box_plan(self._layout().grid, box)
-        target = Target(state, node, self._chain(), keeps_empty=False)
+        target = Target(state, node, self._layout().chain, keeps_empty=False)
         write_chunks(target, cut, cells.reshape(cut.full_shape), max_in_flight=self._room())
         changes = state.changes.chunks.get(node.id)
         table = ChunkTable.empty(len(node.shape)) if changes is None else changes.columns()[0]
@@ -270,7 +255,7 @@ class Rechunked:
 
     def pieces(self, batches: Batches, per_part: int) -> Batches:
         """Decode blocks and cut them along the target chunks."""
-        chain = self._chain()
+        chain = self._layout().chain
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 box = self.plan.box(number)
@@ -285,16 +270,13 @@ class Rechunked:
                         continue
                     bounds = [[part.start, part.stop] for part in in_chunk]
                     where = np.array(bounds, np.int64).tobytes()
-                    values = [chunk // per_part, chunk, where, _packed(piece)]
-                    arrays = [
-                        pa.array([v], f.type) for v, f in zip(values, _PIECE_SCHEMA, strict=True)
-                    ]
-                    yield pa.RecordBatch.from_arrays(arrays, schema=_PIECE_SCHEMA)
+                    made = (chunk // per_part, chunk, where, _packed(piece))
+                    yield row_batch([made], _PIECE_SCHEMA)
 
     def assembled(self, batches: Batches) -> Iterator[Part]:
         """Put pieces, which come chunk by chunk, together and store the chunks."""
         state, node = self._scratch()
-        chain = self._chain()
+        chain = self._layout().chain
         held: list[tuple[int, Any]] = []
         size_held = 0
         for chunk, cells in self._chunks(batches, chain):
@@ -310,21 +292,16 @@ class Rechunked:
             yield self._stored(state, node, held)
 
     def _chunks(self, batches: Batches, chain: Chain) -> Iterator[tuple[int, Array]]:
-        now, cells = -1, np.empty(0, chain.dtype)
-        for batch in batches:
-            for row in range(batch.num_rows):
-                chunk = batch.column(1)[row].as_py()
-                if chunk != now:
-                    if now >= 0:
-                        yield now, cells
-                    now, cells = chunk, np.empty(self.plan.chunks, chain.dtype)
-                    cells[...] = chain.fill_value
+        rows = ((batch, row) for batch in batches for row in range(batch.num_rows))
+        for chunk, pieces in groupby(rows, lambda at: at[0].column(1)[at[1]].as_py()):
+            cells = np.empty(self.plan.chunks, chain.dtype)
+            cells[...] = chain.fill_value
+            for batch, row in pieces:
                 bounds = np.frombuffer(batch.column(2)[row].as_buffer(), np.int64).reshape(-1, 2)
                 place = tuple(slice(a, b) for a, b in bounds.tolist())
                 shape = tuple(b - a for a, b in bounds.tolist())
                 cells[place] = _unpacked(batch.column(3)[row].as_buffer(), chain, shape)
-        if now >= 0:
-            yield now, cells
+            yield chunk, cells
 
     def _stored(self, state: WorkingState, node: ArrayNode, held: list[tuple[int, bytes]]) -> Part:
         numbers = [chunk for chunk, _ in held]
@@ -347,9 +324,6 @@ class Rechunked:
         found = layout_of(self.plan.document)
         assert found is not None
         return found
-
-    def _chain(self) -> Chain:
-        return self._layout().chain
 
 
 def _packed(cells: Array) -> bytes:

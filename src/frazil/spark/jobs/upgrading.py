@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from frazil.run import by_size, run_told
+from frazil.errors import invalid_option
+from frazil.run import Progress, by_size, run_told
 from frazil.spark import tasks
-from frazil.spark.location import Location, unreachable_from_tasks
-from frazil.spark.options.parsing import invalid_option
+from frazil.spark.location import Location
 from frazil.spark.runner import SparkRunner
-from frazil.spark.tasks import Options, Progress
+from frazil.spark.tasks import Options
 from frazil.upgrading.chunks import Move, Transfer, move_chunks, mover
 from frazil.upgrading.records import ChunkMode, UpgradeReport
 from frazil.upgrading.source import Source
@@ -56,48 +56,28 @@ def upgrade_older(
     if target.ref is not None:
         raise invalid_option("a repository is upgraded as a whole: leave the version out")
     location = target.location
-    why = unreachable_from_tasks(location)
-    if why is not None:
-        raise why
 
     def make_move(source: Source, how: ChunkMode) -> Move:
         if source.files.storage is not source.place:
             return mover(source, how)  # the other storage is known to the state file alone
-        return _Moving(SparkRunner(spark), location, how, progress)
+        runner, work = SparkRunner(spark), partial(_move, location, how)
+
+        def move(transfers: Sequence[Transfer]) -> None:
+            sizes = [1 if how is ChunkMode.LINK else each.size_bytes for each in transfers]
+            parts = by_size(sizes, TASK_BYTES, TASK_CHUNKS)
+            items = [[transfers[number] for number in part] for part in parts]
+            counts = [len(item) for item in items]
+            for _ in run_told(runner, work, items, progress, "chunks", counts=counts):
+                pass
+
+        return move
 
     return run_upgrade(
         location.open().context, to=to, mode=mode, dry_run=dry_run, make_move=make_move
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Moved:
-    """Links or copies some chunk objects, in a task."""
-
-    location: Location
-    mode: ChunkMode
-
-    def __call__(self, transfers: Sequence[Transfer]) -> None:
-        storage = self.location.storage()
-        move_chunks(storage, storage, self.mode, transfers)
-
-
-@dataclass(frozen=True, slots=True)
-class _Moving:
-    """Has tasks link or copy chunk objects, and tells how far they are."""
-
-    runner: SparkRunner
-    location: Location
-    mode: ChunkMode
-    progress: Progress | None
-
-    def __call__(self, transfers: Sequence[Transfer]) -> None:
-        sizes = [1 if self.mode is ChunkMode.LINK else each.size_bytes for each in transfers]
-        items = [
-            [transfers[number] for number in part]
-            for part in by_size(sizes, TASK_BYTES, TASK_CHUNKS)
-        ]
-        counts = [len(item) for item in items]
-        work = _Moved(self.location, self.mode)
-        for _ in run_told(self.runner, work, items, self.progress, "chunks", counts=counts):
-            pass
+def _move(location: Location, mode: ChunkMode, transfers: Sequence[Transfer]) -> None:
+    """Link or copy some chunk objects, in a task."""
+    storage = location.storage()
+    move_chunks(storage, storage, mode, transfers)

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 from pyspark.sql import types as t
 
 from frazil.bulk.layout import grid_of
 from frazil.comparing.pairing import Pair, Portion, lengths, plan_pairs, portions
 from frazil.comparing.records import ArrayDiff, Box, FoundBy, Sample, Tally
 from frazil.comparing.values import MAX_SAMPLES, compare_portion, described
+from frazil.errors import invalid_option
 from frazil.ids import SnapshotId
 from frazil.session import Session
 from frazil.spark import tasks, worker
 from frazil.spark.location import Pinned
-from frazil.spark.options.parsing import invalid_option
+from frazil.spark.reading.columns import arrow_schema, row_batch, struct
 from frazil.spark.runner import SparkRunner
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
-from frazil.spark.upkeep.garbage import batch_of, items_frame, over_items
+from frazil.spark.upkeep.garbage import items_frame, over_items
 from frazil.spark.upkeep.procedure import Place, Row, procedure
 
 if TYPE_CHECKING:
@@ -31,48 +31,21 @@ if TYPE_CHECKING:
 
 By: TypeAlias = Literal["array", "chunk", "cell"]
 BY: Final = ("array", "chunk", "cell")
-_TEXT, _LONG, _DOUBLE = t.StringType(), t.LongType(), t.DoubleType()
-_PLACE: Final = t.ArrayType(_LONG)
+_PLACE, _TEXT = t.ArrayType(t.LongType()), t.StringType()
 _SAMPLE: Final = t.StructType().add("cell", _PLACE).add("old", _TEXT).add("new", _TEXT)
-_COLUMNS: Final[dict[str, t.DataType]] = {
-    **dict.fromkeys(("node_path", "change", "found_by", "old_path"), _TEXT),
-    **dict.fromkeys(("cells_compared", "cells_changed", "cells_added", "cells_removed"), _LONG),
-    **dict.fromkeys(("min_difference", "max_difference", "mean_difference"), _DOUBLE),
-    **dict.fromkeys(("box_start", "box_stop"), _PLACE),
-    "samples": t.ArrayType(_SAMPLE),
-}
-ARRAYS: Final = t.StructType([t.StructField(name, kind) for name, kind in _COLUMNS.items()])
+ARRAYS: Final = struct(
+    "node_path string, change string, found_by string, old_path string, cells_compared long, "
+    "cells_changed long, cells_added long, cells_removed long, min_difference double, "
+    "max_difference double, mean_difference double, box_start array<long>, box_stop array<long>"
+).add("samples", t.ArrayType(_SAMPLE))
 """columns of a row for each array"""
-_CHUNKS: Final = (
+_CHUNKS: Final = struct(
     "node_path string, cell_start array<long>, cell_stop array<long>, cells_compared long, "
     "cells_changed long, differences long, min_difference double, max_difference double, "
     "sum_difference double, box_start array<long>, box_stop array<long>"
 )
-_LONGS: Final = pa.list_(pa.int64())
-_CHUNK_SCHEMA: Final = pa.schema(
-    [
-        ("node_path", pa.string()),
-        ("cell_start", _LONGS),
-        ("cell_stop", _LONGS),
-        ("cells_compared", pa.int64()),
-        ("cells_changed", pa.int64()),
-        ("differences", pa.int64()),
-        ("min_difference", pa.float64()),
-        ("max_difference", pa.float64()),
-        ("sum_difference", pa.float64()),
-        ("box_start", _LONGS),
-        ("box_stop", _LONGS),
-    ]
-)
-_CELLS: Final = "node_path string, cell array<long>, old string, new string, difference double"
-_CELL_SCHEMA: Final = pa.schema(
-    [
-        ("node_path", pa.string()),
-        ("cell", _LONGS),
-        ("old", pa.string()),
-        ("new", pa.string()),
-        ("difference", pa.float64()),
-    ]
+_CELLS: Final = struct(
+    "node_path string, cell array<long>, old string, new string, difference double"
 )
 
 
@@ -83,12 +56,7 @@ class Work:
     pair: int
     old_path: str
     new_path: str
-    chunks: npt.NDArray[np.int64] | None
-    box: Box
-
-    def portion(self) -> Portion:
-        """What to compare."""
-        return Portion(self.chunks, self.box)
+    portion: Portion
 
     def nodes(self, old: Session, new: Session) -> Pair:
         """The two arrays."""
@@ -144,27 +112,16 @@ def _works(pairs: Sequence[Pair], old: Session, new: Session) -> Iterator[Work]:
         if pair.old is None or pair.new is None:
             continue
         for portion in portions(pair, old.state, new.state):
-            yield Work(number, pair.old.path, pair.new.path, portion.chunks, portion.box)
-
-
-def _ends(pinned: tuple[Pinned, Pinned]) -> tuple[Session, Session]:
-    return worker.session(pinned[0]), worker.session(pinned[1])
+            yield Work(number, pair.old.path, pair.new.path, portion)
 
 
 # --- by array ---
 
 
-@dataclass(frozen=True, slots=True)
-class ComparePortion:
-    """Compares a portion of two arrays, in a task."""
-
-    ends: tuple[Pinned, Pinned]
-    max_samples: int
-
-    def __call__(self, item: Work) -> Tally:
-        """How its values differ."""
-        old, new = _ends(self.ends)
-        return compare_portion(old, new, item.nodes(old, new), item.portion(), self.max_samples)
+def _tally(pinned: tuple[Pinned, Pinned], max_samples: int, item: Work) -> Tally:
+    """How the values of a portion differ, in a task."""
+    old, new = map(worker.session, pinned)
+    return compare_portion(old, new, item.nodes(old, new), item.portion, max_samples)
 
 
 def _by_array(
@@ -174,11 +131,12 @@ def _by_array(
     pinned: tuple[Pinned, Pinned],
     max_samples: int,
 ) -> DataFrame:
+    work = partial(_tally, pinned, max_samples)
     tallies, counts = [Tally()] * len(pairs), [0] * len(pairs)
-    for number, tally in SparkRunner(spark).run(ComparePortion(pinned, max_samples), works):
+    for number, tally in SparkRunner(spark).run(work, works):
         item = works[number]
         tallies[item.pair] = tallies[item.pair].merged(tally, max_samples)
-        counts[item.pair] += 1 if item.chunks is None else len(item.chunks)
+        counts[item.pair] += 1 if item.portion.chunks is None else len(item.portion.chunks)
     told = (
         described(pair, tally, count)
         for pair, tally, count in zip(pairs, tallies, counts, strict=True)
@@ -216,14 +174,15 @@ def _edges(box: Box | None) -> tuple[list[int] | None, list[int] | None]:
 
 def _singly(item: Work, pair: Pair) -> Iterator[tuple[Portion, Box]]:
     """The portions of a portion that are one chunk, or one region, with their cells."""
-    if item.chunks is None:
-        yield item.portion(), item.box
+    chunks = item.portion.chunks
+    if chunks is None:
+        yield item.portion, item.portion.box
         return
     assert pair.new is not None
     assert pair.common is not None
     grid = grid_of(pair.new)
-    for row in range(len(item.chunks)):
-        one = item.chunks[row : row + 1]
+    for row in range(len(chunks)):
+        one = chunks[row : row + 1]
         box = []
         for axis, length in enumerate(pair.common):
             start = int(grid[axis].start_of(one[:, axis])[0])
@@ -232,7 +191,7 @@ def _singly(item: Work, pair: Pair) -> Iterator[tuple[Portion, Box]]:
 
 
 def _chunk_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
-    old, new = _ends(pinned)
+    old, new = map(worker.session, pinned)
     for item in over_items(batches):
         pair = item.nodes(old, new)
         rows: list[Row] = []
@@ -243,11 +202,11 @@ def _chunk_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
                 spread = (tally.least, tally.most, tally.total)
                 rows.append((item.new_path, *_edges(box), *numbers, *spread, *_edges(tally.box)))
         if rows:
-            yield batch_of([*zip(*rows, strict=True)], _CHUNK_SCHEMA)
+            yield row_batch(rows, arrow_schema(_CHUNKS))
 
 
 def _cell_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
-    old, new = _ends(pinned)
+    old, new = map(worker.session, pinned)
     for item in over_items(batches):
         pair = item.nodes(old, new)
         assert pair.common is not None
@@ -256,7 +215,7 @@ def _cell_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
             tally = compare_portion(old, new, pair, portion, max_samples=max(1, cells))
             rows = [(item.new_path, *_cell(each)) for each in tally.samples]
             if rows:
-                yield batch_of([*zip(*rows, strict=True)], _CELL_SCHEMA)
+                yield row_batch(rows, arrow_schema(_CELLS))
 
 
 def _cell(sample: Sample) -> Row:

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final, TypeVar
 
-from frazil.errors import InvalidInputError
-from frazil.errors import invalid_option as invalid_option
+from frazil.errors import InvalidInputError, invalid_option
 from frazil.masking import shown_option
 from frazil.spark.options.table import FAMILIES, OPTIONS, PROPERTY, Option, Request, Use
 from frazil.spelling import nearest

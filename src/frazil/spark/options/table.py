@@ -1,6 +1,6 @@
 """What a read or a write asks for: one record each, whose fields are the options of the source.
 
-A field says how its option is written, how the text is read and what it means. Both Iceberg's
+A field says what its option means; its name and type say how it is written and read. Both Iceberg's
 and Delta's spellings are there. Three families have free names: `storage.*` (arguments of the
 storage), `virtual.*` (credentials of virtual chunk containers) and `snapshot-property.*`
 (metadata of a commit).
@@ -10,7 +10,7 @@ storage), `virtual.*` (credentials of virtual chunk containers) and `snapshot-pr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields
 from datetime import datetime
 from enum import Flag, auto
 from functools import partial
@@ -55,8 +55,8 @@ class Option:
     parse: Callable[[str], Any]
     meaning: str
     use: Use
-    aliases: tuple[str, ...] = ()
-    field: str = ""
+    aliases: tuple[str, ...]
+    field: str
     """of the records that hold it"""
 
     @property
@@ -65,16 +65,42 @@ class Option:
         return (self.name, *self.aliases)
 
 
+_PARSERS: Final[dict[str, Callable[[str], Any]]] = {
+    "str": texts.text,
+    "bool": texts.flag,
+    "int": texts.count,
+    "datetime": texts.moment,
+    "tuple[str, ...]": texts.names,
+    "Mapping[str, int]": texts.lengths,
+    "Mapping[str, str]": texts.settings,
+    "Mapping[str, Any]": texts.documents,
+    "Any": texts.document,
+    "Compressor": texts.compressor,
+    "Predicate": parse_predicate,
+    "Sel": parse_sel,
+    "Isel": parse_isel,
+}
+"""How texts are read, by what the annotation of a field says."""
+
+
 def option(
-    name: str,
-    parse: Callable[[str], Any],
     meaning: str,
+    *,
+    name: str | None = None,
+    parse: Callable[[str], Any] | None = None,
+    choices: tuple[str, ...] = (),
     use: Use = Use.ANY,
     aliases: tuple[str, ...] = (),
     default: object = None,
 ) -> Any:  # noqa: ANN401  (a field of the type that its annotation says)
-    """A field that is an option."""
-    return field(default=default, metadata={"option": Option(name, parse, meaning, use, aliases)})
+    """A field that is an option: by default of the field's name, read as its type says.
+
+    Of some `choices` the first is the default.
+    """
+    if choices:
+        parse, default = texts.one_of(*choices), choices[0]
+    about = {"name": name, "parse": parse, "meaning": meaning, "use": use, "aliases": aliases}
+    return field(default=default, metadata=about)
 
 
 _reads: Final = partial(option, use=_READING)
@@ -85,56 +111,41 @@ _writes: Final = partial(option, use=_WRITING)
 class Request(MaskedRecord):
     """Which repository and version, and with what access."""
 
-    path: str = option(
-        "path", texts.text, "where the repository is; what `load` and `save` are given", default=""
-    )
-    group: str | None = option(
-        "group", texts.text, "path of the group to read or write; the root by default"
-    )
-    branch: str | None = option("branch", texts.text, "the branch to read, or to commit to")
-    tag: str | None = _reads("tag", texts.text, "the tag to read")
+    path: str = option("where the repository is; what `load` and `save` are given", default="")
+    group: str | None = option("path of the group to read or write; the root by default")
+    branch: str | None = option("the branch to read, or to commit to")
+    tag: str | None = _reads("the tag to read")
     snapshot_id: str | None = _reads(
-        "snapshot-id",
-        texts.text,
-        "the snapshot to read; the beginning of an id will do",
-        aliases=("versionAsOf",),
+        "the snapshot to read; the beginning of an id will do", aliases=("versionAsOf",)
     )
     as_of: datetime | None = _reads(
-        "as-of-timestamp",
-        texts.moment,
         "read what the branch was at this time: text (UTC) or milliseconds since 1970",
+        name="as-of-timestamp",
         aliases=("timestampAsOf",),
     )
     decode_cf: bool = option(
-        "decode_cf",
-        texts.flag,
         "whether to apply CF conventions: times, scale and offset, fill values (default true)",
+        name="decode_cf",
         default=True,
     )
     authorize: tuple[str, ...] = option(
-        "authorize-virtual-chunk-access",
-        texts.names,
         "prefixes of virtual chunk containers that may be read, with commas between them; "
         "`=anonymous` after one asks without credentials, `=https://host` allows to send them to "
         "that address, where the repository's own configuration names it",
+        name="authorize-virtual-chunk-access",
         aliases=("authorize",),
         default=(),
     )
     store_root: str | None = _reads(
-        "store-root",
-        texts.text,
         "where the files of a repository of generation g1 are, if its state file puts them "
-        "elsewhere; must be the same place, and is read without credentials",
+        "elsewhere; must be the same place, and is read without credentials"
     )
     checkpoint: str | None = option(
-        "checkpointLocation",
-        texts.text,
         "where Spark keeps the state of a stream; it names the series of writes by default",
+        name="checkpointLocation",
         use=_STREAMS,
     )
-    query_name: str | None = option(
-        "queryName", texts.text, "name of the stream for Spark", use=_STREAMS
-    )
+    query_name: str | None = option("name of the stream for Spark", name="queryName", use=_STREAMS)
     storage: Mapping[str, str] = field(default_factory=dict)
     virtual: Mapping[str, str] = field(default_factory=dict)
 
@@ -143,131 +154,96 @@ class Request(MaskedRecord):
 class ReadRequest(Request):
     """What to read."""
 
-    variables: tuple[str, ...] | None = _reads(
-        "variables", texts.names, "data variables to read; they share dimensions"
-    )
-    columns: tuple[str, ...] | None = _reads(
-        "columns", texts.names, "columns to read, in this order"
-    )
+    variables: tuple[str, ...] | None = _reads("data variables to read; they share dimensions")
+    columns: tuple[str, ...] | None = _reads("columns to read, in this order")
     where: Predicate | None = _reads(
-        "where",
-        parse_predicate,
-        "condition on coordinates in SQL; chunks outside it are not fetched",
+        "condition on coordinates in SQL; chunks outside it are not fetched"
     )
-    sel: Sel | None = _reads(
-        "sel", parse_sel, "labels to read: `time=2024-05, lat=10:20`; both ends count"
-    )
-    isel: Isel | None = _reads(
-        "isel", parse_isel, "positions to read: `time=0:10, lat=[3, 5], lon=-1`"
-    )
+    sel: Sel | None = _reads("labels to read: `time=2024-05, lat=10:20`; both ends count")
+    isel: Isel | None = _reads("positions to read: `time=0:10, lat=[3, 5], lon=-1`")
     layout: str = _reads(
-        "layout",
-        texts.one_of("cells", "chunks", "lines"),
         "`cells`: a row per cell; `lines`: a row per line along the last dimension, with arrays; "
         "`chunks`: a row per chunk",
-        default="cells",
+        choices=("cells", "chunks", "lines"),
     )
     values: str = _reads(
-        "values",
-        texts.one_of("array", "binary"),
         "with `layout=chunks`: values as an array (default) or as little-endian bytes",
-        default="array",
+        choices=("array", "binary"),
     )
     with_coordinates: bool = _reads(
-        "with-coordinates",
-        texts.flag,
         "whether auxiliary coordinates, such as latitudes of two dimensions, are columns too "
         "(default false); `columns` and `where` may name them in any case",
         default=False,
     )
     decode_times: bool = _reads(
-        "decode_times",
-        texts.flag,
         "whether numbers with units of times become times (default true); masks are applied anyway",
+        name="decode_times",
         default=True,
     )
     other_calendars: str = _reads(
-        "other-calendars",
-        texts.one_of("error", "string"),
         "times in calendars without timestamps, and those counted from a date before 1582-10-15 in"
         " the standard calendar or before year 1: refuse what does not fit (default) or give all of"
         " them as text",
-        default="error",
+        choices=("error", "string"),
     )
     timestamps: str = _reads(
-        "timestamps",
-        texts.one_of("ntz", "utc"),
         "times as TIMESTAMP_NTZ, the same everywhere (default), or as TIMESTAMP, instants in UTC",
-        default="ntz",
+        choices=("ntz", "utc"),
     )
     split_size: int | None = _reads(
-        "split-size", texts.size, "decoded bytes for each partition, as in 64m (default 64 MiB)"
+        "decoded bytes for each partition, as in 64m (default 64 MiB)", parse=texts.size
     )
-    chunks_per_partition: int | None = _reads(
-        "chunks-per-partition", texts.count, "chunks for each partition, instead of `split-size`"
-    )
-    max_partitions: int = _reads(
-        "max-partitions",
-        texts.count,
-        "largest number of partitions (default 10000)",
-        default=10_000,
-    )
+    chunks_per_partition: int | None = _reads("chunks for each partition, instead of `split-size`")
+    max_partitions: int = _reads("largest number of partitions (default 10000)", default=10_000)
     start_snapshot: str | None = _reads(
-        "start-snapshot-id",
-        texts.text,
         "give what changed: the snapshot after which changes count; streams take `latest`",
+        name="start-snapshot-id",
     )
     starting_version: str | None = _reads(
-        "startingVersion",
-        texts.text,
         "give what changed: the first snapshot whose changes count; streams take `latest`",
+        name="startingVersion",
     )
     end_snapshot: str | None = _reads(
-        "end-snapshot-id",
-        texts.text,
         "with a beginning: the last snapshot whose changes count",
+        name="end-snapshot-id",
         use=Use.READ,
         aliases=("endingVersion",),
     )
     stream_from: datetime | None = _reads(
-        "stream-from-timestamp",
-        texts.moment,
         "changes count that were committed at this time or later",
+        name="stream-from-timestamp",
         aliases=("startingTimestamp",),
     )
     skip_changes: bool = _reads(
-        "skipChangeCommits",
-        texts.flag,
         "whether only cells come that were not there before, and none that commits have changed "
         "(default false)",
+        name="skipChangeCommits",
         aliases=("streaming-skip-overwrite-snapshots",),
         default=False,
     )
     ignore_deletes: bool = _reads(
-        "ignoreDeletes",
-        texts.always,
         "may be true only: cells and arrays that are gone give no rows, and no error",
+        parse=texts.always,
+        name="ignoreDeletes",
         aliases=("streaming-skip-delete-snapshots",),
         default=False,
     )
     max_chunks: int | None = _reads(
-        "streaming-max-files-per-micro-batch",
-        texts.count,
         "chunks, or blocks of chunks, for each micro-batch; a step at least is read",
+        name="streaming-max-files-per-micro-batch",
         use=Use.STREAM_READ,
         aliases=("maxFilesPerTrigger",),
     )
     max_rows: int | None = _reads(
-        "streaming-max-rows-per-micro-batch",
-        texts.count,
         "cells of changed chunks for each micro-batch; a step at least is read",
+        name="streaming-max-rows-per-micro-batch",
         use=Use.STREAM_READ,
         aliases=("maxRowsPerTrigger",),
     )
     max_bytes: int | None = _reads(
-        "streaming-max-bytes-per-micro-batch",
-        texts.size,
         "decoded bytes of changed chunks for each micro-batch; a step at least is read",
+        parse=texts.size,
+        name="streaming-max-bytes-per-micro-batch",
         use=Use.STREAM_READ,
         aliases=("maxBytesPerTrigger",),
     )
@@ -277,128 +253,88 @@ class ReadRequest(Request):
 class WriteRequest(Request):
     """What to write, and how."""
 
-    dims: tuple[str, ...] | None = _writes(
-        "dims", texts.names, "columns that are dimensions of new arrays, in order"
-    )
+    dims: tuple[str, ...] | None = _writes("columns that are dimensions of new arrays, in order")
     append_dim: str | None = _writes(
-        "append-dim",
-        texts.text,
-        "the dimension that new labels may extend; elsewhere rows must have labels that are there",
+        "the dimension that new labels may extend; elsewhere rows must have labels that are there"
     )
     region: Isel | None = _writes(
-        "region",
-        parse_isel,
-        "with mode overwrite: positions to replace, as for `isel`",
-        use=Use.WRITE,
+        "with mode overwrite: positions to replace, as for `isel`", use=Use.WRITE
     )
     replace_where: Predicate | None = _writes(
-        "replaceWhere",
-        parse_predicate,
         "with mode overwrite: which cells to replace, as conditions on coordinates of one "
         "dimension each, joined by AND",
+        name="replaceWhere",
         use=Use.WRITE,
     )
     duplicates: str = _writes(
-        "duplicates",
-        texts.one_of("error", "first", "last"),
         "several rows for one cell: refuse (default), or take the first or last of the DataFrame",
-        default="error",
+        choices=("error", "first", "last"),
     )
     chunks: Mapping[str, int] | None = _writes(
-        "chunks",
-        texts.lengths,
-        "chunk lengths of new arrays: `time=24, lat=-1` (-1 for all of it), or one for all",
+        "chunk lengths of new arrays: `time=24, lat=-1` (-1 for all of it), or one for all"
     )
     shards: Mapping[str, int] | None = _writes(
-        "shards", texts.counts, "shard lengths of new arrays, multiples of those of chunks"
+        "shard lengths of new arrays, multiples of those of chunks", parse=texts.counts
     )
-    dtype: Mapping[str, str] | None = _writes(
-        "dtype", texts.settings, "types of new arrays: `t2m=float32`, or one for all"
-    )
+    dtype: Mapping[str, str] | None = _writes("types of new arrays: `t2m=float32`, or one for all")
     fill_value: Mapping[str, str] | None = _writes(
-        "fill-value", texts.settings, "what stands for NULL in new arrays: `n=-1`, or one for all"
+        "what stands for NULL in new arrays: `n=-1`, or one for all"
     )
     compressor: Compressor | None = _writes(
-        "compressor",
-        texts.compressor,
-        "of new arrays: zstd (default), `zstd:9`, `gzip:5`, `blosc:lz4:5` or none",
+        "of new arrays: zstd (default), `zstd:9`, `gzip:5`, `blosc:lz4:5` or none"
     )
     checksum: bool = _writes(
-        "checksum",
-        texts.flag,
-        "whether chunks of new arrays end in a CRC-32C (default false)",
-        default=False,
+        "whether chunks of new arrays end in a CRC-32C (default false)", default=False
     )
-    codecs: Any = _writes("codecs", texts.document, "codecs of new arrays, as Zarr's JSON list")
+    codecs: Any = _writes("codecs of new arrays, as Zarr's JSON list")
     attributes: Mapping[str, Any] | None = _writes(
-        "attributes",
-        texts.documents,
-        "attributes of new arrays as JSON by name; CF encoding follows them",
+        "attributes of new arrays as JSON by name; CF encoding follows them"
     )
     like: str | None = _writes(
-        "like",
-        texts.text,
         "a repository, group or array (`URL[@version][#/group]`): new arrays get the types, "
-        "attributes, fill values and chunks of those of the same names there, coordinates included",
+        "attributes, fill values and chunks of those of the same names there, coordinates included"
     )
     coords: Mapping[str, Any] | None = _writes(
-        "coords",
-        texts.documents,
-        "labels of new dimensions as JSON lists by name; else those of the rows, in order",
+        "labels of new dimensions as JSON lists by name; else those of the rows, in order"
     )
     merge_schema: bool = _writes(
-        "merge-schema",
-        texts.flag,
-        "whether unknown columns become new arrays (default false)",
-        default=False,
+        "whether unknown columns become new arrays (default false)", default=False
     )
-    message: str | None = _writes(
-        "message", texts.text, "message of the commit", aliases=("userMetadata",)
-    )
+    message: str | None = _writes("message of the commit", aliases=("userMetadata",))
     txn_app: str | None = _writes(
-        "txnAppId",
-        texts.text,
         "name of a series of writes; with `txnVersion` one is ignored that was committed before",
+        name="txnAppId",
     )
     txn_version: int | None = _writes(
-        "txnVersion",
-        texts.number,
         "number of a write in the series `txnAppId`; it must grow",
+        parse=texts.number,
+        name="txnVersion",
         use=Use.WRITE,
     )
     rebase: str = _writes(
-        "rebase",
-        texts.one_of("detect", "none", "ours", "theirs"),
         "when others committed meanwhile: go on top unless both changed the same (detect, "
         "default), give up (none), or for chunks that both wrote keep ours or theirs",
-        default="detect",
+        choices=("detect", "none", "ours", "theirs"),
     )
     if_exists: str = _writes(
-        "ifExists",
-        texts.one_of("write", "error", "ignore"),
         "when the variables are there already: write (default), refuse, or do nothing",
+        choices=("write", "error", "ignore"),
+        name="ifExists",
         use=Use.WRITE,
-        default="write",
     )
     write_partitions: int | None = _writes(
-        "write-partitions",
-        texts.count,
-        "tasks that `frazil.spark.write` puts chunks together with",
-        use=Use.WRITE,
+        "tasks that `frazil.spark.write` puts chunks together with", use=Use.WRITE
     )
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
-def options_of(*kinds: type[Request]) -> tuple[Option, ...]:
-    """The options of some kinds of requests, each once."""
-    found = {
-        each.name: replace(each.metadata["option"], field=each.name)
-        for kind in kinds
-        for each in fields(kind)
-        if "option" in each.metadata
-    }
-    return tuple(found.values())
+def _option_of(each: Field[Any]) -> Option:
+    about = dict(each.metadata)
+    name = about.pop("name") or each.name.replace("_", "-")
+    parse = about.pop("parse") or _PARSERS[str(each.type).removesuffix(" | None")]
+    return Option(name, parse, field=each.name, **about)
 
 
-OPTIONS: Final = options_of(ReadRequest, WriteRequest)
+_FIELDS: Final = {each.name: each for kind in (ReadRequest, WriteRequest) for each in fields(kind)}
+OPTIONS: Final = tuple(_option_of(each) for each in _FIELDS.values() if each.metadata)
 """every option with a fixed name"""

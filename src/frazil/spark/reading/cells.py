@@ -17,9 +17,15 @@ import pyarrow as pa
 
 from frazil.cf.decoding import Decoded, Mask
 from frazil.spark.reading.columns import cast, is_fixed_width, to_arrow
-from frazil.spark.reading.partitions import REGION_CELLS, Region, axis_values
-from frazil.spark.reading.scan import Column, Scan
-from frazil.spark.reading.selecting import Look, Numbers, axis_mask, matches
+from frazil.spark.reading.partitions import (
+    REGION_CELLS,
+    BlockGrid,
+    Region,
+    mask_along,
+    plan_ranges,
+)
+from frazil.spark.reading.scan import LINES, Column, Scan
+from frazil.spark.reading.selecting import Look, Numbers, matches
 from frazil.spark.reading.stored import (
     chosen_of,
     length_of,
@@ -27,7 +33,7 @@ from frazil.spark.reading.stored import (
     read_coordinate,
     read_variable,
 )
-from frazil.spark.reading.where import Condition, conjuncts
+from frazil.spark.reading.where import conjuncts
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 """Numbers of cells in row order."""
@@ -58,7 +64,7 @@ def narrow(scan: Scan, region: Region) -> Cut | None:
         if not scan.known.is_along_one(part):
             rest.append(part)
         for axis in scan.known.axes_of(part):
-            mask = _axis_mask(scan, part, axis, region)
+            mask = mask_along(scan, part, axis, region[axis])
             if mask is not None:
                 places = chosen_of(region[axis], mask)
                 region = (*region[:axis], places, *region[axis + 1 :])
@@ -73,18 +79,6 @@ def narrow(scan: Scan, region: Region) -> Cut | None:
     if not mask.any():
         return None
     return Cut(region, None if mask.all() else mask)
-
-
-def _axis_mask(scan: Scan, part: Condition, axis: int, region: Region) -> Mask | None:
-    places = region[axis]
-
-    def look(name: str) -> Decoded:
-        return axis_values(scan, scan.coordinates[name], places)
-
-    def numbers(_: str) -> npt.NDArray[np.int64]:
-        return numbers_of(places)
-
-    return axis_mask(part, axis, scan.known, look, numbers)
 
 
 def _spread_look(scan: Scan, region: Region) -> Look:
@@ -299,3 +293,29 @@ def _line_batches(
     whole = pa.RecordBatch.from_arrays(arrays, schema=scan.arrow_schema)
     for start in range(0, len(counts), rows_each):
         yield whole.slice(start, rows_each)
+
+
+# --- what tasks read ---
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Regions:
+    """The cells or lines of a scan, in ranges of blocks."""
+
+    scan: Scan
+    grid: BlockGrid
+
+    def parts(self) -> list[tuple[int, int]]:
+        """Ranges of blocks, one for each partition."""
+        return plan_ranges(self.scan, self.grid)
+
+    def read(self, part: tuple[int, int]) -> Iterator[pa.RecordBatch]:
+        """The rows of a range of blocks."""
+        kept = Kept()
+        # Blocks that a condition across axes leaves nothing of are seen one by one.
+        limit = () if self.scan.is_separable else (1,)
+        for region in self.grid.regions(*part, *limit):
+            if self.scan.layout == LINES:
+                yield from read_lines(self.scan, region)
+            else:
+                yield from read_cells(self.scan, region, kept=kept)

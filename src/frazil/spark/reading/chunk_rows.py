@@ -20,15 +20,17 @@ from frazil.session import Session
 from frazil.spark.location import Pinned, Target
 from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.cells import Cut, narrow
-from frazil.spark.reading.columns import arrow_schema, spark_type, to_arrow
+from frazil.spark.reading.columns import arrow_schema, spark_type, struct, to_arrow
 from frazil.spark.reading.partitions import BlockGrid, plan_blocks, plan_ranges
 from frazil.spark.reading.scan import Scan, make_scan
 from frazil.spark.reading.stored import length_of, numbers_of, read_stored
 from frazil.spark.reading.variables import load_group
 from frazil.spelling import meant, unknown
 
-LONGS: Final = t.ArrayType(t.LongType())
-FIELDS: Final = ("variable", "chunk_index", "offset", "shape", "dtype", "values")
+PLACE: Final = struct(
+    "variable string, chunk_index array<long>, offset array<long>, shape array<long>, dtype string"
+)
+FIELDS: Final = (*PLACE.names, "values")
 BATCH_BYTES: Final = 8 << 20
 BATCH_ROWS: Final = 1024
 
@@ -42,13 +44,17 @@ class ChunkScan:
     as_bytes: bool
     schema: t.StructType
 
-    def ranges(self) -> list[tuple[int, int, int]]:
+    def parts(self) -> list[tuple[int, int, int]]:
         """Ranges of chunks with the number of their variable, one for each partition."""
         return [
             (which, start, stop)
             for which, (scan, grid) in enumerate(zip(self.scans, self.grids, strict=True))
-            for start, stop in plan_ranges(scan, grid, scan.cell_bytes)
+            for start, stop in plan_ranges(scan, grid)
         ]
+
+    def read(self, part: tuple[int, int, int]) -> Iterator[pa.RecordBatch]:
+        """The rows of a range of chunks."""
+        return read_chunks(self, *part)
 
 
 def make_chunk_scan(
@@ -78,13 +84,7 @@ def make_chunk_scan(
 def _schema(
     scans: list[Scan], names: tuple[str, ...], request: ReadRequest, *, as_bytes: bool
 ) -> t.StructType:
-    kinds: dict[str, t.DataType] = {
-        "variable": t.StringType(),
-        "chunk_index": LONGS,
-        "offset": LONGS,
-        "shape": LONGS,
-        "dtype": t.StringType(),
-    }
+    kinds = {field.name: field.dataType for field in PLACE}
     if "values" in names:
         kinds["values"] = t.BinaryType() if as_bytes else _element(scans, request)
     for name in names:
@@ -95,7 +95,8 @@ def _schema(
 
 def _element(scans: list[Scan], request: ReadRequest) -> t.DataType:
     instants = request.timestamps == "utc"
-    kinds = {_data(scan).name: spark_type(_data(scan).dtype, instants=instants) for scan in scans}
+    columns = [scan.columns[-1] for scan in scans]
+    kinds = {each.name: spark_type(each.dtype, instants=instants) for each in columns}
     if len({kind.simpleString() for kind in kinds.values()}) > 1:
         told = ", ".join(f"{name}: {kind.simpleString()}" for name, kind in kinds.items())
         raise unsuitable(
@@ -103,11 +104,6 @@ def _element(scans: list[Scan], request: ReadRequest) -> t.DataType:
             "'variables', or read bytes with values=binary"
         )
     return t.ArrayType(next(iter(kinds.values()), t.DoubleType()))
-
-
-def _data(scan: Scan) -> Any:  # noqa: ANN401  (a Column)
-    """The one column that holds the variable's values."""
-    return scan.columns[-1]
 
 
 def read_chunks(
@@ -122,9 +118,8 @@ def read_chunks(
         cut = narrow(scan, region)
         if cut is None or 0 in cut.shape:
             continue
-        row = _row(chunk_scan, scan, grid, cut)
+        rows.append(_row(chunk_scan, scan, grid, cut))
         held += int(np.prod(cut.shape, dtype=np.int64)) * scan.cell_bytes
-        rows.append(row)
         if held >= BATCH_BYTES or len(rows) >= BATCH_ROWS:
             yield _batch(rows, schema)
             rows, held = [], 0
@@ -133,7 +128,9 @@ def read_chunks(
 
 
 def _row(chunk_scan: ChunkScan, scan: Scan, grid: BlockGrid, cut: Cut) -> dict[str, Any]:
-    column = _data(scan)
+    column = scan.columns[-1]  # the variable's; those before it are labels
+    assert column.variable is not None
+    assert column.decoder is not None
     numbers = [numbers_of(places) for places in cut.region]
     first = [int(each[0]) for each in numbers]
     box = tuple(slice(int(each[0]), int(each[-1]) + 1) for each in numbers)
@@ -168,13 +165,12 @@ def _bytes(stored: Any, cut: Cut, name: str) -> pa.Array:  # noqa: ANN401  (nump
 
 def _array(decoded: Decoded, cut: Cut, numbers: list[Any]) -> pa.Array:
     missing = decoded.missing
-    chosen = np.zeros(decoded.values.shape, bool)
     if cut.mask is not None or any(not isinstance(p, slice) for p in cut.region):
+        chosen = np.zeros(decoded.values.shape, bool)
         inside = np.ix_(*(each - each[0] for each in numbers))
         chosen[inside] = True if cut.mask is None else cut.mask
         missing = ~chosen if missing is None else missing | ~chosen
-    flat = Decoded(decoded.values, missing).reshape(-1)
-    return to_arrow(flat)
+    return to_arrow(Decoded(decoded.values, missing).reshape(-1))
 
 
 def _batch(rows: list[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:

@@ -5,6 +5,7 @@ Unsigned numbers are widened, complex ones become a struct of two, texts and byt
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -17,29 +18,35 @@ from frazil.errors import unsuitable
 
 LONG: Final = t.LongType()
 
-_NUMBERS: Final[dict[str, t.DataType]] = {
-    "?": t.BooleanType(),
-    "i1": t.ByteType(),
-    "i2": t.ShortType(),
-    "i4": t.IntegerType(),
-    "i8": t.LongType(),
-    "u1": t.ShortType(),
-    "u2": t.IntegerType(),
-    "u4": t.LongType(),
+NUMBERS: Final[tuple[tuple[str, t.DataType, pa.DataType], ...]] = (
+    ("b1", t.BooleanType(), pa.bool_()),
+    ("i1", t.ByteType(), pa.int8()),
+    ("i2", t.ShortType(), pa.int16()),
+    ("i4", t.IntegerType(), pa.int32()),
+    ("i8", LONG, pa.int64()),
+    ("f4", t.FloatType(), pa.float32()),
+    ("f8", t.DoubleType(), pa.float64()),
+)
+"""What numpy, by its code, Spark and Arrow all have"""
+_WIDER: Final = {"u1": "i2", "u2": "i4", "u4": "i8"}
+_SPARK: Final[dict[str, t.DataType]] = {
+    **{code: spark for code, spark, _ in NUMBERS},
     "u8": t.DecimalType(20, 0),
-    "f4": t.FloatType(),
-    "f8": t.DoubleType(),
+    "m8": t.DayTimeIntervalType(),
 }
 _FIXED: Final = {
-    "b1": pa.bool_(),
-    **{f"i{n}": getattr(pa, f"int{8 * n}")() for n in (1, 2, 4, 8)},
-    "f4": pa.float32(),
-    "f8": pa.float64(),
+    **{code: arrow for code, _, arrow in NUMBERS},
     "M8": pa.timestamp("us"),
     "m8": pa.duration("us"),
 }
 """Arrow types of decoded values that lie in memory as Arrow has them"""
-_WIDER: Final = {"u1": "i2", "u2": "i4", "u4": "i8"}
+_ARROW: Final[dict[type[t.DataType], pa.DataType]] = {
+    **{type(spark): arrow for _, spark, arrow in NUMBERS},
+    t.BinaryType: pa.binary(),
+    t.DateType: pa.date32(),
+    t.TimestampType: pa.timestamp("us", tz="UTC"),
+    t.TimestampNTZType: pa.timestamp("us"),
+}
 
 
 def spark_type(dtype: np.dtype[Any], *, instants: bool = False) -> t.DataType:
@@ -51,15 +58,11 @@ def spark_type(dtype: np.dtype[Any], *, instants: bool = False) -> t.DataType:
             return t.BinaryType()
         case "M":
             return t.TimestampType() if instants else t.TimestampNTZType()
-        case "m":
-            return t.DayTimeIntervalType()
         case "c":
             part = t.FloatType() if dtype.itemsize == 8 else t.DoubleType()
             return t.StructType([t.StructField("re", part), t.StructField("im", part)])
-        case "b":
-            return t.BooleanType()
         case _:
-            return _NUMBERS[_code(dtype)]
+            return _SPARK[_WIDER.get(_code(dtype), _code(dtype))]
 
 
 def arrow_type(kind: t.DataType) -> pa.DataType:
@@ -68,9 +71,8 @@ def arrow_type(kind: t.DataType) -> pa.DataType:
     Raises:
         InvalidInputError: no source of ours fills such a column.
     """
-    for known, made in _ARROW.items():
-        if type(kind) is known:
-            return made
+    if type(kind) in _ARROW:
+        return _ARROW[type(kind)]
     match kind:
         case t.DecimalType():
             return pa.decimal128(kind.precision, kind.scale)
@@ -86,26 +88,28 @@ def arrow_type(kind: t.DataType) -> pa.DataType:
             value = pa.field("value", arrow_type(kind.valueType), kind.valueContainsNull)
             return pa.map_(key, value)
         case t.StructType():
-            return pa.struct(
-                [pa.field(f.name, arrow_type(f.dataType), f.nullable) for f in kind.fields]
-            )
+            return pa.struct(list(arrow_schema(kind)))
         case _:
             raise unsuitable(f"a column cannot be {kind.simpleString()} here")
 
 
-_ARROW: Final[dict[type[t.DataType], pa.DataType]] = {
-    t.BooleanType: pa.bool_(),
-    t.ByteType: pa.int8(),
-    t.ShortType: pa.int16(),
-    t.IntegerType: pa.int32(),
-    t.LongType: pa.int64(),
-    t.FloatType: pa.float32(),
-    t.DoubleType: pa.float64(),
-    t.BinaryType: pa.binary(),
-    t.DateType: pa.date32(),
-    t.TimestampType: pa.timestamp("us", tz="UTC"),
-    t.TimestampNTZType: pa.timestamp("us"),
+_WORDS: Final[dict[str, t.DataType]] = {
+    "boolean": t.BooleanType(),
+    "int": t.IntegerType(),
+    "long": LONG,
+    "double": t.DoubleType(),
+    "string": t.StringType(),
+    "timestamp": t.TimestampType(),
+    "array<long>": t.ArrayType(LONG),
+    "array<string>": t.ArrayType(t.StringType()),
+    "map<string,string>": t.MapType(t.StringType(), t.StringType()),
 }
+
+
+def struct(columns: str) -> t.StructType:
+    """The schema for columns as Spark's SQL writes them, where no JVM can be asked."""
+    pairs = (column.split() for column in columns.split(", "))
+    return t.StructType([t.StructField(name, _WORDS[kind]) for name, kind in pairs])
 
 
 def arrow_schema(schema: t.StructType) -> pa.Schema:
@@ -115,21 +119,30 @@ def arrow_schema(schema: t.StructType) -> pa.Schema:
     )
 
 
+def row_batch(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows, of which there is one at least, as a batch."""
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
 def to_arrow(decoded: Decoded) -> pa.Array:
     """One-dimensional decoded values as an Arrow array of their own type."""
     values, missing = decoded.values, decoded.missing
     match values.dtype.kind:
-        case "T" | "O":
+        case "T" | "O" | "S":
             kind = pa.string() if values.dtype == TEXT else pa.binary()
             return pa.array(values.tolist(), kind, mask=missing)
-        case "S":
-            return pa.array(values.tolist(), pa.binary(), mask=missing)
         case "V":
             return pa.array([bytes(value) for value in values], pa.binary(), mask=missing)
         case "c":
-            return _struct(values, missing)
+            parts = [_fixed(part, None) for part in (values.real, values.imag)]
+            mask = None if missing is None else _fixed(missing, None)
+            return pa.StructArray.from_arrays(parts, names=["re", "im"], mask=mask)
+        case "u" if _code(values.dtype) in _WIDER:
+            return _fixed(values.astype(_WIDER[_code(values.dtype)]), missing)
         case "u":
-            return _unsigned(values, missing)
+            return pa.array(values, mask=missing).cast(pa.decimal128(20, 0))
         case _:
             return _fixed(values, missing)
 
@@ -145,19 +158,6 @@ def _fixed(values: Values, missing: Mask | None) -> pa.Array:
 
 def _bits(values: Values) -> npt.NDArray[np.uint8]:
     return np.packbits(values, bitorder="little")
-
-
-def _unsigned(values: Values, missing: Mask | None) -> pa.Array:
-    code = _code(values.dtype)
-    if code in _WIDER:
-        return _fixed(values.astype(_WIDER[code]), missing)
-    return pa.array(values, mask=missing).cast(pa.decimal128(20, 0))
-
-
-def _struct(values: Values, missing: Mask | None) -> pa.Array:
-    parts = [_fixed(np.ascontiguousarray(part), None) for part in (values.real, values.imag)]
-    mask = None if missing is None else _fixed(missing, None)
-    return pa.StructArray.from_arrays(parts, names=["re", "im"], mask=mask)
 
 
 def is_fixed_width(dtype: np.dtype[Any]) -> bool:

@@ -107,10 +107,10 @@ def plan_blocks(scan: Scan, columns: Sequence[Column]) -> BlockGrid:
     return BlockGrid(scan.shape, block, blocks)
 
 
-def plan_ranges(scan: Scan, grid: BlockGrid, cell_bytes: int) -> list[tuple[int, int]]:
+def plan_ranges(scan: Scan, grid: BlockGrid) -> list[tuple[int, int]]:
     """Ranges of blocks, one for each partition."""
     request = scan.request
-    block_bytes = max(grid.cells * cell_bytes, 1)
+    block_bytes = max(grid.cells * scan.cell_bytes, 1)
     per = request.chunks_per_partition
     if per is None:
         split = request.split_size
@@ -188,15 +188,18 @@ def _axis_blocks(scan: Scan, axis: int, size: int) -> Blocks:
 
 def full_mask(scan: Scan, condition: Condition | None, axis: int) -> Mask | None:
     """The places of a whole axis where a condition can hold."""
-    length = scan.axes[axis].size
+    if condition is None:
+        return None
+    return mask_along(scan, condition, axis, slice(0, scan.axes[axis].size))
+
+
+def mask_along(scan: Scan, condition: Condition, axis: int, places: Places) -> Mask | None:
+    """Where along an axis, at some places, a condition can hold; None when it can everywhere."""
 
     def look(name: str) -> Decoded:
-        return axis_values(scan, scan.coordinates[name], slice(0, length))
+        return axis_values(scan, scan.coordinates[name], places)
 
-    def numbers(_: str) -> npt.NDArray[np.int64]:
-        return np.arange(length)
-
-    return None if condition is None else axis_mask(condition, axis, scan.known, look, numbers)
+    return axis_mask(condition, axis, scan.known, look, lambda _: numbers_of(places))
 
 
 def axis_values(scan: Scan, column: Column, places: Places) -> Decoded:

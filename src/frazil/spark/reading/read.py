@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil.spark.errors import told
 from frazil.spark.options.table import OPTIONS, STORAGE
 from frazil.spark.sessions import session
-from frazil.texts import as_text as as_text
+from frazil.texts import as_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,13 +42,15 @@ def read(
     reader = (spark or session()).read.format(FORMAT)
     if schema is not None:
         reader = reader.schema(schema)
-    for name, value in (storage_options or {}).items():
-        reader = reader.option(STORAGE + name, as_text(value))
-    for name, value in options.items():
-        if value is not None:
-            reader = reader.option(spelled(name), as_text(value))
+    given = storage_texts(storage_options)
+    given |= {spelled(name): as_text(v) for name, v in options.items() if v is not None}
     with told():
-        return reader.load(url)
+        return reader.options(**given).load(url)
+
+
+def storage_texts(storage_options: Mapping[str, Any] | None) -> dict[str, str]:
+    """Arguments of a storage as options of the source."""
+    return {STORAGE + name: as_text(value) for name, value in (storage_options or {}).items()}
 
 
 def spelled(name: str) -> str:

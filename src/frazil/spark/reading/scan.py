@@ -18,9 +18,15 @@ from frazil.spark.location import Pinned, Target
 from frazil.spark.options.table import ReadRequest, Request
 from frazil.spark.reading.columns import LONG, arrow_schema, arrow_type, require_cast, spark_type
 from frazil.spark.reading.selecting import Known, checked, label_condition
-from frazil.spark.reading.variables import Group, Variable, load_group, shared_dims, with_texts
+from frazil.spark.reading.variables import (
+    Group,
+    Variable,
+    load_group,
+    note_of,
+    shared_dims,
+    with_texts,
+)
 from frazil.spark.reading.where import Condition, both, conjuncts, leaves
-from frazil.spark.writing.column_notes import note_of
 from frazil.spelling import listed, meant, unknown
 
 CELLS: Final = "cells"

@@ -6,10 +6,12 @@ greater than every number.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import reduce
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -67,10 +69,8 @@ def checked(condition: Condition, text: str, known: Known) -> Condition:
             the place of the text that is wrong.
     """
     match condition:
-        case All(parts):
-            return All(tuple(checked(part, text, known) for part in parts))
-        case Any_(parts):
-            return Any_(tuple(checked(part, text, known) for part in parts))
+        case All(parts) | Any_(parts):
+            return replace(condition, parts=tuple(checked(part, text, known) for part in parts))
         case Positions():
             return condition
         case leaf:
@@ -161,15 +161,9 @@ def matches(condition: Condition, look: Look, numbers: Numbers) -> Mask:
     """Tell for each cell whether a condition holds; arrays are broadcast against each other."""
     match condition:
         case All(parts):
-            found = matches(parts[0], look, numbers)
-            for part in parts[1:]:
-                found = found & matches(part, look, numbers)
-            return found
+            return reduce(operator.and_, (matches(part, look, numbers) for part in parts))
         case Any_(parts):
-            found = matches(parts[0], look, numbers)
-            for part in parts[1:]:
-                found = found | matches(part, look, numbers)
-            return found
+            return reduce(operator.or_, (matches(part, look, numbers) for part in parts))
         case Positions():
             return _at(condition, numbers(condition.name))
         case _:
@@ -209,21 +203,18 @@ def _is_one_of(values: npt.NDArray[Any], wanted: list[Any]) -> Mask:
     return found
 
 
+_SIGNS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
 def _compared(values: npt.NDArray[Any], sign: str, value: Any) -> Mask:  # noqa: ANN401  (numpy)
-    found: Mask
-    match sign:
-        case "=":
-            found = values == value
-        case "!=":
-            found = values != value
-        case "<":
-            found = values < value
-        case "<=":
-            found = values <= value
-        case ">":
-            found = values > value
-        case _:
-            found = values >= value
+    found: Mask = _SIGNS[sign](values, value)
     if sign in (">", ">=") and values.dtype.kind == "f":
         found = found | np.isnan(values)
     return found
@@ -237,14 +228,12 @@ def axis_mask(
     `look` and `numbers` give one-dimensional values along the axis.
     """
     match condition:
-        case All(parts):
+        case All(parts) | Any_(parts):
             masks = [axis_mask(part, axis, known, look, numbers) for part in parts]
             given = [mask for mask in masks if mask is not None]
-            return None if not given else np.logical_and.reduce(given)
-        case Any_(parts):
-            masks = [axis_mask(part, axis, known, look, numbers) for part in parts]
-            given = [mask for mask in masks if mask is not None]
-            return None if len(given) < len(masks) else np.logical_or.reduce(given)
+            if isinstance(condition, All):
+                return np.logical_and.reduce(given) if given else None
+            return np.logical_or.reduce(given) if len(given) == len(masks) else None
         case _:
             if known.axes[condition.name] != (axis,):
                 return None

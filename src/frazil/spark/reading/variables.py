@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -9,8 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from frazil.bulk.data_types import dtype_of
-from frazil.cf.attributes import DESCRIBING, named_arrays
+from frazil.cf.attributes import DESCRIBING, ENCODING, named_arrays
 from frazil.cf.decoding import Decoder, Rules, decoder_of
+from frazil.cf.times import is_time
 from frazil.errors import (
     ErrorKind,
     FormatError,
@@ -25,6 +27,7 @@ from frazil.session import Session
 from frazil.spelling import listed, meant, unknown
 
 SHARDING: Final = "sharding_indexed"
+NOTE: Final = "frazil.attributes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,19 @@ def variable_of(node: ArrayNode) -> Variable:
         dtype=dtype,
         attrs=document.get("attributes") or {},
     )
+
+
+def note_of(variable: Variable) -> dict[str, str]:
+    """Attributes of an array as the metadata of a column, so that rows written again keep them.
+
+    Spark keeps the metadata of a column that is selected or renamed, and drops it when the column
+    is computed anew. Only what describes values goes along: how they are packed, masked or
+    counted, and which other arrays belong to them, is decided by whoever makes the new array.
+    """
+    found = {key: value for key, value in variable.attrs.items() if key not in ENCODING}
+    if is_time(found.get("units")):
+        del found["units"]
+    return {NOTE: json.dumps(found)} if found else {}
 
 
 def _chunks(document: Mapping[str, Any], node: ArrayNode) -> tuple[int, ...]:

@@ -9,13 +9,15 @@ nor no in SQL, and only so a mask of yes and no is enough.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.texts import text as given
 
 Literal: TypeAlias = str | int | float | bool
+P = TypeVar("P")
 
 OPPOSITE: Final = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -241,16 +243,19 @@ class _Parser:
             raise self._error(f"{text} is expected")
 
     def _either(self) -> Condition:
-        parts = [self._every()]
-        while self._accept("OR"):
-            parts.append(self._every())
-        return parts[0] if len(parts) == 1 else Any_(tuple(parts))
+        parts = self._joined("OR", self._every)
+        return parts[0] if len(parts) == 1 else Any_(parts)
 
     def _every(self) -> Condition:
-        parts = [self._unary()]
-        while self._accept("AND"):
-            parts.append(self._unary())
-        return parts[0] if len(parts) == 1 else All(tuple(parts))
+        parts = self._joined("AND", self._unary)
+        return parts[0] if len(parts) == 1 else All(parts)
+
+    def _joined(self, word: str, part: Callable[[], P]) -> tuple[P, ...]:
+        """One or more parts with a word, or a sign, between them."""
+        found = [part()]
+        while self._accept(word):
+            found.append(part())
+        return tuple(found)
 
     def _unary(self) -> Condition:
         self._depth += 1
@@ -313,11 +318,9 @@ class _Parser:
 
     def _list(self) -> tuple[Literal, ...]:
         self._expect("(")
-        found = [self._literal()]
-        while self._accept(","):
-            found.append(self._literal())
+        found = self._joined(",", self._literal)
         self._expect(")")
-        return tuple(found)
+        return found
 
     def _literal(self) -> Literal:
         negative = False

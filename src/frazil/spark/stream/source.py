@@ -3,17 +3,23 @@
 An offset is a snapshot and how many of its blocks are read, -1 for all. A stream begins with the
 whole of the newest snapshot, unless it is told after which snapshot or time changes count. Cells
 are compared with the snapshot before, so that only rows come that differ.
+
+Micro-batches of cells end between steps of the first dimension. Who appends them to a table needs
+all labels of the other dimensions in the first of them, so a step is never cut, however small the
+limit is.
 """
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from frazil.errors import NotFoundError, invalid_option, unsuitable
@@ -24,22 +30,34 @@ from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.cells import read_cells
 from frazil.spark.reading.changes import (
     Differing,
+    Numbers,
     beginning,
     changed_blocks,
     starts_after,
     starts_latest,
 )
 from frazil.spark.reading.chunk_rows import ChunkScan, make_chunk_scan, read_chunks
-from frazil.spark.reading.partitions import SPLIT_BYTES, plan_blocks
-from frazil.spark.reading.scan import CHUNKS, LINES, make_scan
-from frazil.spark.stream.limits import (
-    Budget,
-    Layer,
-    ReadLimit,
-    SupportsTriggerAvailableNow,
-    limit_of,
-)
+from frazil.spark.reading.partitions import SPLIT_BYTES, BlockGrid, plan_blocks
+from frazil.spark.reading.scan import CHUNKS, LINES, Scan, make_scan
 from frazil.spark.worker import session
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxFiles,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:  # Spark 4.1 reads all there is
+
+    class ReadLimit:  # type: ignore[no-redef]
+        """What newer Sparks have."""
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """What newer Sparks have."""
+
 
 Offset: TypeAlias = dict[str, Any]
 
@@ -67,6 +85,74 @@ class Piece:
     stop: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """The blocks of a unit in one grid."""
+
+    scan: Scan
+    grid: BlockGrid
+    numbers: Numbers | range
+    chunks: ChunkScan | None
+    """what has the scan, when rows are chunks"""
+
+    @property
+    def block_bytes(self) -> int:
+        """Decoded bytes of a block."""
+        return max(self.grid.cells * self.scan.cell_bytes, 1)
+
+    def cut(self, start: int, stop: int, *, at_least_one: bool) -> int:
+        """Where to end a micro-batch that begins at a block and may go to another."""
+        least = start + int(at_least_one)
+        if stop >= len(self.numbers):
+            return len(self.numbers)
+        if self.chunks is not None:
+            return max(stop, least)  # only cells must be cut between steps
+        step = max(math.prod(self.grid.counts[1:]), 1)
+        before = bisect_left(self.numbers, self.numbers[stop] // step * step)
+        if before >= least:
+            return before
+        after = (self.numbers[start] // step + 1) * step
+        return bisect_left(self.numbers, after) if at_least_one else start
+
+
+class Budget:
+    """How much more a micro-batch may take."""
+
+    def __init__(self, kind: str | None, left: int) -> None:
+        self._kind = kind
+        self._left = left
+        self._is_first = True
+
+    @classmethod
+    def of(cls, limit: object) -> Budget:
+        """The budget that Spark's limit means."""
+        for kind, name in (("blocks", "max_files"), ("rows", "max_rows"), ("bytes", "max_bytes")):
+            if (most := getattr(limit, name, None)) is not None:
+                return cls(kind, most)
+        return cls(None, 0)
+
+    def take(self, layers: list[Layer], first: int) -> int:
+        """How many blocks of a unit, from some number on, fit in."""
+        taken = passed = 0
+        for layer in layers:
+            count = max(len(layer.numbers) - max(first - passed, 0), 0)
+            passed += len(layer.numbers)
+            if self._kind is None or not count:
+                taken += count
+                continue
+            cost = {"blocks": 1, "rows": layer.grid.cells, "bytes": layer.block_bytes}[self._kind]
+            start = len(layer.numbers) - count
+            # Something at least, or a small limit would stop the stream for ever.
+            stop = layer.cut(start, start + self._left // cost, at_least_one=self._is_first)
+            fits = stop - start
+            self._is_first = False
+            self._left = max(self._left - fits * cost, 0)
+            taken += fits
+            if fits < count:
+                break
+        return taken
+
+
 class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what commits changed."""
 
@@ -84,7 +170,15 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """What the options say about the size of micro-batches."""
-        return limit_of(self.request)
+        request = self.request
+        for value, limit in (
+            (request.max_chunks, ReadMaxFiles),
+            (request.max_rows, ReadMaxRows),
+            (request.max_bytes, ReadMaxBytes),
+        ):
+            if value is not None:
+                return limit(value)
+        return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Read what is there now, and nothing that comes later."""
@@ -99,9 +193,9 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         repository = self._open()
         last = self._last or self._tip(repository)
         begin = dict(BEGINNING) if start is None else start
-        if begin["snapshot"] == "" and self._starts_full():
+        if begin["snapshot"] == "" and beginning(self.request) is None:
             begin = {"snapshot": last, "pos": 0, "full": True}
-        elif begin["snapshot"] == "" and self._starts_at_the_end():
+        elif begin["snapshot"] == "" and starts_latest(self.request):
             return {"snapshot": last, "pos": ALL, "full": False}
         budget = Budget.of(limit)
         reached = begin
@@ -123,7 +217,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = start["pos"] if start["snapshot"] else 0
             unit = Unit(end["snapshot"], None, True)
             return self._pieces(unit, first, end["pos"]) if first != ALL else []
-        if start["snapshot"] == "" and self._starts_at_the_end():
+        if start["snapshot"] == "" and starts_latest(self.request):
             return []
         found: list[InputPartition] = []
         for unit, first in self._units(repository, start, end["snapshot"]):
@@ -142,12 +236,6 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _tip(self, repository: Repository) -> str:
         return repository.lookup_branch(self.target.branch)
-
-    def _starts_full(self) -> bool:
-        return beginning(self.request) is None
-
-    def _starts_at_the_end(self) -> bool:
-        return starts_latest(self.request)
 
     def _units(self, repository: Repository, start: Offset, last: str) -> list[tuple[Unit, int]]:
         """What lies between an offset and a snapshot, oldest first, with the blocks read of it."""
@@ -192,13 +280,14 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The blocks to read of a unit; none where the table is not there."""
         pinned = Pinned(self.target.location, unit.snapshot)
         owner = session(pinned)
+        given = owner, self.target, pinned, self.request, self.schema
+        chunks: ChunkScan | None = None
         try:
-            is_chunks = self.request.layout == CHUNKS
-            if is_chunks:
-                chunks = make_chunk_scan(owner, self.target, pinned, self.request, self.schema)
+            if self.request.layout == CHUNKS:
+                chunks = make_chunk_scan(*given)
                 pairs = list(zip(chunks.scans, chunks.grids, strict=True))
             else:
-                scan = make_scan(owner, self.target, pinned, self.request, self.schema)
+                scan = make_scan(*given)
                 pairs = [(scan, plan_blocks(scan, scan.data_columns()))]
         except NotFoundError:
             return []
@@ -207,7 +296,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 scan,
                 grid,
                 range(grid.total) if unit.is_full else changed_blocks(owner, scan, grid),
-                is_whole=not is_chunks,
+                chunks,
             )
             for scan, grid in pairs
         ]
@@ -221,53 +310,38 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         unit = piece.unit
         layer = self._layers(unit)[piece.which]
-        chosen = layer.numbers[piece.start : piece.stop]
-        if self.request.layout == CHUNKS:
-            pinned = Pinned(self.target.location, unit.snapshot)
-            scan: ChunkScan = make_chunk_scan(
-                session(pinned), self.target, pinned, self.request, self.schema
-            )
-            for number in np.asarray(chosen).tolist():
-                yield from read_chunks(scan, piece.which, number, number + 1)
-            return
         keep = None
         if not unit.is_full and unit.parent is not None:
             before = Pinned(self.target.location, unit.parent)
             keep = Differing(layer.scan, before, self.request.skip_changes)
-        for number in np.asarray(chosen).tolist():
+        for number in np.asarray(layer.numbers[piece.start : piece.stop]).tolist():
+            if layer.chunks is not None:
+                yield from read_chunks(layer.chunks, piece.which, number, number + 1)
+                continue
             for region in layer.grid.regions(number, number + 1):
                 yield from read_cells(layer.scan, region, keep)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangeScan:
-    """What changed up to a snapshot, to be read once."""
+    """What commits up to a snapshot changed, to be read once: a row for each change of a cell."""
 
     target: Target
     request: ReadRequest
-    last: str
     schema: StructType
+    last: str
 
-    def reader(self) -> ChangedRows:
-        """The reader of the changes."""
-        return ChangedRows(ChangeReader(self.target, self.request, self.schema), self.last)
+    def _reader(self) -> ChangeReader:
+        return ChangeReader(self.target, self.request, self.schema)
 
-
-class ChangedRows(DataSourceReader):
-    """Reads what the commits up to one changed, once: a row for each change of a cell."""
-
-    def __init__(self, changes: ChangeReader, last: str) -> None:
-        self.changes = changes
-        self.last = last
-
-    def partitions(self) -> list[InputPartition]:
+    def parts(self) -> list[Piece]:
         """The blocks that commits changed."""
         end = {"snapshot": self.last, "pos": ALL, "full": False}
-        return self.changes.partitions(dict(BEGINNING), end)
+        return [each.value for each in self._reader().partitions(dict(BEGINNING), end)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, part: Piece) -> Iterator[pa.RecordBatch]:
         """The rows of some blocks."""
-        return self.changes.read(partition)
+        return self._reader().read(InputPartition(part))
 
 
 def stream_reader(request: ReadRequest, schema: StructType) -> ChangeReader:

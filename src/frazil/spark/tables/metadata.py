@@ -8,25 +8,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as t
 
 from frazil.errors import invalid_option, unsuitable
+from frazil.ids import ManifestId, NodeId, SnapshotId, crockford_many
+from frazil.model.chunks import ChunkTable, ChunkType
+from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.spark.location import Pinned, Target, open_pinned
 from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.changes import beginning, starts_after
-from frazil.spark.reading.columns import arrow_schema
-from frazil.spark.tables import chunk_tables, repo_tables
-from frazil.spark.tables.chunk_tables import Part
+from frazil.spark.reading.columns import arrow_schema, row_batch, struct
+from frazil.spark.tables import repo_tables
+from frazil.spark.tables.repo_tables import counts_by_kind, reachable
 from frazil.spark.worker import session as session_at
 from frazil.spelling import meant, unknown
+from frazil.storage.assets import CHUNKS as CHUNK_PREFIX
+from frazil.storage.assets import manifest_key
 
 ROWS: Final = 8192
-CHANGES: Final = "changes"
+CHUNK_ROWS: Final = 65_536
+PARTS: Final = 200
+"""The largest number of partitions of such a table."""
+
+CHUNKS: Final = struct(
+    "node_path string, chunk_index array<long>, kind string, location string, offset long, "
+    "length long, etag string, last_modified timestamp, manifest string"
+)
+MANIFESTS: Final = struct(
+    "path string, length long, node_path string, extents_start array<long>, "
+    "extents_end array<long>, chunk_refs_count long, native_count long, virtual_count long, "
+    "inline_count long, referenced_bytes long"
+)
+_KINDS: Final = pa.array([None, "native", "virtual", "inline"])
+"""Words for the numbers of `ChunkType`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +59,27 @@ class RowTable:
     schema: t.StructType
     rows: Callable[[Repository, TableScan], Iterable[tuple[Any, ...]]]
 
+    def batches_of(self, scan: TableScan, _: tuple[ManifestPart, ...]) -> Iterator[pa.RecordBatch]:
+        """All rows."""
+        rows = iter(self.rows(scan.target.location.open(), scan))
+        while held := list(islice(rows, ROWS)):
+            yield row_batch(held, arrow_schema(self.schema))
+
 
 @dataclass(frozen=True, slots=True)
 class PartTable:
     """A table whose parts are made as columns by many tasks."""
 
     schema: t.StructType
-    parts: Callable[[Repository, Session], list[Part]]
-    batches: Callable[[Session, Part], Iterator[pa.RecordBatch]]
+    find: Callable[[Repository, Session], list[ManifestPart]]
+    batches: Callable[[Session, ManifestPart], Iterator[pa.RecordBatch]]
+
+    def batches_of(
+        self, scan: TableScan, parts: tuple[ManifestPart, ...]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of some parts."""
+        for each in parts:
+            yield from self.batches(session_at(scan.pinned), each)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,9 +91,152 @@ class TableScan:
     pinned: Pinned
     start: str | None
     end: str
-    parts: tuple[Any, ...]
+    grouped: tuple[tuple[ManifestPart, ...], ...]
     schema: t.StructType
     """the chosen columns"""
+
+    def parts(self) -> tuple[tuple[ManifestPart, ...], ...]:
+        """What tasks read; one empty part where one task makes all rows."""
+        return self.grouped
+
+    def read(self, part: tuple[ManifestPart, ...]) -> Iterator[pa.RecordBatch]:
+        """The rows of a part."""
+        table = TABLES[self.name]
+        chosen = arrow_schema(self.schema)
+        for batch in table.batches_of(self, part):
+            picked = batch.select([_own(name, batch.schema.names) for name in chosen.names])
+            yield pa.RecordBatch.from_arrays(picked.columns, schema=chosen)
+
+
+# --- chunks and manifests ---
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestPart:
+    """The references of one array in one manifest."""
+
+    path: str
+    node_id: NodeId
+    manifest_id: ManifestId
+    size_bytes: int
+
+
+def parts_of_snapshot(_: Repository, session: Session) -> list[ManifestPart]:
+    """The parts that a snapshot is made of."""
+    files = session.state.manifest_files
+    return [
+        ManifestPart(node.path, node.id, ref.id, files[ref.id].size_bytes if ref.id in files else 0)
+        for node in session.state.arrays()
+        for ref in node.manifests
+    ]
+
+
+def parts_of_history(repository: Repository, _: Session) -> list[ManifestPart]:
+    """The parts of everything that a branch or a tag leads to, each once."""
+    found: dict[tuple[NodeId, ManifestId], ManifestPart] = {}
+    for info in reachable(repository):
+        snapshot = repository.context.assets.snapshot(SnapshotId.parse(info.id))
+        sizes = {file.id: file.size_bytes for file in snapshot.manifest_files}
+        for node in snapshot.nodes:
+            for ref in node.manifests if isinstance(node, ArrayNode) else ():
+                part = ManifestPart(node.path, node.id, ref.id, sizes.get(ref.id, 0))
+                found.setdefault((node.id, ref.id), part)
+    return list(found.values())
+
+
+def in_partitions(parts: list[ManifestPart]) -> list[tuple[ManifestPart, ...]]:
+    """Parts put together into not too many partitions; those of one manifest stay neighbours."""
+    if not parts:
+        return []
+    ordered = sorted(parts, key=lambda part: (part.manifest_id, part.path))
+    per = -(-len(ordered) // PARTS)
+    return [tuple(ordered[at : at + per]) for at in range(0, len(ordered), per)]
+
+
+def load(session: Session, part: ManifestPart) -> ChunkTable | None:
+    """The references of a part."""
+    return session.state.context.assets.manifest(part.manifest_id, part.size_bytes).table(
+        part.node_id
+    )
+
+
+def chunk_batches(session: Session, part: ManifestPart) -> Iterator[pa.RecordBatch]:
+    """The chunks of a part."""
+    table = load(session, part)
+    if table is None:
+        return
+    expand = session.state.context.containers.expand
+    locations = pa.array([expand(location) for location in table.locations], pa.string())
+    etags = pa.array(list(table.etags), pa.string())
+    for start in range(0, len(table), CHUNK_ROWS):
+        yield _chunk_batch(table.take(slice(start, start + CHUNK_ROWS)), part, locations, etags)
+
+
+def _chunk_batch(
+    table: ChunkTable, part: ManifestPart, locations: pa.Array, etags: pa.Array
+) -> pa.RecordBatch:
+    n = len(table)
+    schema = arrow_schema(CHUNKS)
+    is_inline = table.kind == ChunkType.inline
+    times = table.last_modified.astype(np.int64) * 1_000_000
+    arrays = [
+        pa.repeat(part.path, n),
+        _index_lists(table.coords, schema.field("chunk_index").type),
+        _KINDS.take(pa.array(table.kind.astype(np.int64))),
+        _locations(table, locations),
+        pa.array(table.offset.astype(np.int64), mask=is_inline),
+        pa.array(table.length.astype(np.int64)),
+        etags.take(pa.array(table.etag, mask=np.asarray(table.etag < 0))),
+        pa.array(times.view("M8[us]"), mask=np.asarray(table.last_modified == 0)).cast(
+            pa.timestamp("us", tz="UTC")
+        ),
+        pa.repeat(manifest_key(part.manifest_id), n),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _locations(table: ChunkTable, locations: pa.Array) -> pa.Array:
+    """Where bytes are: a key of the repository, somebody's file, or nowhere but the manifest."""
+    is_native = table.kind == ChunkType.native
+    virtual = locations.take(pa.array(table.location, mask=np.asarray(table.location < 0)))
+    if not is_native.any():
+        return virtual
+    names = crockford_many(np.ascontiguousarray(table.chunk_id[is_native]))
+    keys = pa.array([CHUNK_PREFIX + name for name in names], pa.string())
+    if is_native.all():
+        return keys
+    places = np.cumsum(is_native) - 1
+    native = keys.take(pa.array(places, mask=~is_native))
+    return pc.coalesce(native, virtual)
+
+
+def _index_lists(coords: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
+    """Rows of numbers as an array of lists."""
+    n, width = coords.shape
+    offsets = pa.array(np.arange(n + 1, dtype=np.int32) * width, pa.int32())
+    flat = pa.array(np.ascontiguousarray(coords).reshape(-1).astype(np.int64))
+    return pa.ListArray.from_arrays(offsets, flat, type=kind)
+
+
+def manifest_batches(session: Session, part: ManifestPart) -> Iterator[pa.RecordBatch]:
+    """One row for a part."""
+    table = load(session, part)
+    if table is None:
+        return
+    row = (
+        manifest_key(part.manifest_id),
+        part.size_bytes,
+        part.path,
+        [low for low, _ in table.extents],
+        [high for _, high in table.extents],
+        len(table),
+        *counts_by_kind(table),
+        int(table.length.sum()),
+    )
+    yield row_batch([row], arrow_schema(MANIFESTS))
+
+
+# --- all tables ---
 
 
 TABLES: Final[dict[str, RowTable | PartTable]] = {
@@ -71,19 +250,13 @@ TABLES: Final[dict[str, RowTable | PartTable]] = {
     "virtual_files": RowTable(
         repo_tables.VIRTUAL_FILES, lambda _, s: repo_tables.virtual_files(session_at(s.pinned))
     ),
-    CHANGES: RowTable(
+    "changes": RowTable(
         repo_tables.CHANGES,
         lambda r, s: repo_tables.changes(r, s.start, s.end),
     ),
-    "manifests": PartTable(
-        chunk_tables.MANIFESTS, chunk_tables.parts_of_snapshot, chunk_tables.manifest_batches
-    ),
-    "chunks": PartTable(
-        chunk_tables.CHUNKS, chunk_tables.parts_of_snapshot, chunk_tables.chunk_batches
-    ),
-    "all_chunks": PartTable(
-        chunk_tables.CHUNKS, chunk_tables.parts_of_history, chunk_tables.chunk_batches
-    ),
+    "manifests": PartTable(MANIFESTS, parts_of_snapshot, manifest_batches),
+    "chunks": PartTable(CHUNKS, parts_of_snapshot, chunk_batches),
+    "all_chunks": PartTable(CHUNKS, parts_of_history, chunk_batches),
 }
 
 
@@ -101,31 +274,21 @@ def make_table_scan(
         raise invalid_option(
             f"{unknown('metadata table', name, TABLES)}; write %23 for a # of the path"
         )
-    if name != CHANGES and (option := beginning(request)) is not None:
+    if name != "changes" and (option := beginning(request)) is not None:
         raise invalid_option(
             f"option {option!r} has no meaning for the table {name!r}: it is about changes"
         )
     pinned = target.pin(repository)
-    end = _snapshot(repository, request.end_snapshot) or pinned.snapshot_id
-    parts: tuple[Any, ...] = (None,)
+    end = pinned.snapshot_id
+    if request.end_snapshot is not None:
+        end = repository.resolve(request.end_snapshot)
+    grouped: tuple[tuple[ManifestPart, ...], ...] = ((),)
     if isinstance(table, PartTable):
-        parts = tuple(
-            chunk_tables.grouped(table.parts(repository, open_pinned(pinned, repository)))
-        )
-    return TableScan(
-        name,
-        target,
-        pinned,
-        starts_after(repository, request, end),
-        end,
-        # A part is never None: that is what Spark makes of a table without parts.
-        tuple((part,) for part in parts),
-        _projected(table.schema, request.columns, asked),
-    )
-
-
-def _snapshot(repository: Repository, text: str | None) -> str | None:
-    return None if text is None else repository.resolve(text)
+        found = table.find(repository, open_pinned(pinned, repository))
+        grouped = tuple(in_partitions(found))
+    start = starts_after(repository, request, end)
+    schema = _projected(table.schema, request.columns, asked)
+    return TableScan(name, target, pinned, start, end, grouped, schema)
 
 
 def _projected(
@@ -154,40 +317,3 @@ def _own(name: str, names: Collection[str]) -> str:
     if found is None:
         raise unsuitable(unknown("column", name, names))
     return found
-
-
-def read_table(scan: TableScan, part: tuple[Any]) -> Iterator[pa.RecordBatch]:
-    """The rows of a part of a table."""
-    table = TABLES[scan.name]
-    chosen = arrow_schema(scan.schema)
-    names = chosen.names
-    if isinstance(table, PartTable):
-        session = session_at(scan.pinned)
-        found: Iterator[pa.RecordBatch] = (
-            batch for each in part[0] for batch in table.batches(session, each)
-        )
-    else:
-        rows = table.rows(scan.target.location.open(), scan)
-        found = row_batches(rows, table.schema)
-    for batch in found:
-        picked = batch.select([_own(name, batch.schema.names) for name in names])
-        yield pa.RecordBatch.from_arrays(picked.columns, schema=chosen)
-
-
-def row_batches(rows: Iterable[tuple[Any, ...]], schema: t.StructType) -> Iterator[pa.RecordBatch]:
-    """Rows as batches."""
-    wanted = arrow_schema(schema)
-    held: list[tuple[Any, ...]] = []
-    for row in rows:
-        held.append(row)
-        if len(held) == ROWS:
-            yield _batch(held, wanted)
-            held = []
-    if held:
-        yield _batch(held, wanted)
-
-
-def _batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

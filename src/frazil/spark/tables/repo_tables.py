@@ -9,12 +9,11 @@ from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
-from pyspark.sql import types as t
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import NodeId, SnapshotId
 from frazil.maintenance.space import objects_by_kind
-from frazil.model.chunks import ChunkType
+from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.documents import document_of
 from frazil.model.history import SnapshotEntry, TransactionLog, to_datetime
 from frazil.model.nodes import ArrayNode, Node
@@ -22,72 +21,41 @@ from frazil.model.updates import UpdateType
 from frazil.model.values import SnapshotInfo, Update
 from frazil.repository import Repository
 from frazil.session import Session
+from frazil.spark.reading.columns import struct
 from frazil.spark.reading.variables import variable_of
-from frazil.spark.tables.schemas import LONG, LONGS, MAP, TEXT, TEXTS, TIME, struct
 from frazil.storage.assets import snapshot_key
 
 SNAPSHOTS: Final = struct(
-    committed_at=TIME,
-    snapshot_id=TEXT,
-    parent_id=TEXT,
-    operation=TEXT,
-    manifest_list=TEXT,
-    summary=MAP,
-    message=TEXT,
+    "committed_at timestamp, snapshot_id string, parent_id string, operation string, "
+    "manifest_list string, summary map<string,string>, message string"
 )
 REFS: Final = struct(
-    name=TEXT,
-    type=TEXT,
-    snapshot_id=TEXT,
-    max_reference_age_in_ms=LONG,
-    min_snapshots_to_keep=t.IntegerType(),
-    max_snapshot_age_in_ms=LONG,
+    "name string, type string, snapshot_id string, max_reference_age_in_ms long, "
+    "min_snapshots_to_keep int, max_snapshot_age_in_ms long"
 )
 HISTORY: Final = struct(
-    made_current_at=TIME,
-    snapshot_id=TEXT,
-    parent_id=TEXT,
-    is_current_ancestor=t.BooleanType(),
+    "made_current_at timestamp, snapshot_id string, parent_id string, is_current_ancestor boolean"
 )
 OPS_LOG: Final = struct(
-    timestamp=TIME,
-    file=TEXT,
-    latest_snapshot_id=TEXT,
-    operation=TEXT,
-    ref=TEXT,
-    previous_snapshot_id=TEXT,
-    details=TEXT,
+    "timestamp timestamp, file string, latest_snapshot_id string, operation string, ref string, "
+    "previous_snapshot_id string, details string"
 )
-NODES: Final = struct(path=TEXT, type=TEXT, node_id=TEXT, attributes=TEXT, metadata=TEXT)
+NODES: Final = struct(
+    "path string, type string, node_id string, attributes string, metadata string"
+)
 ARRAYS: Final = struct(
-    path=TEXT,
-    shape=LONGS,
-    chunk_shape=LONGS,
-    dtype=TEXT,
-    dimension_names=TEXTS,
-    codecs=TEXT,
-    fill_value=TEXT,
-    grid_chunks_count=LONG,
-    chunks_count=LONG,
-    native_count=LONG,
-    virtual_count=LONG,
-    inline_count=LONG,
-    stored_bytes=LONG,
-    decoded_bytes=LONG,
-    manifests_count=LONG,
+    "path string, shape array<long>, chunk_shape array<long>, dtype string, "
+    "dimension_names array<string>, codecs string, fill_value string, grid_chunks_count long, "
+    "chunks_count long, native_count long, virtual_count long, inline_count long, "
+    "stored_bytes long, decoded_bytes long, manifests_count long"
 )
 VIRTUAL_FILES: Final = struct(
-    location=TEXT, chunks_count=LONG, referenced_bytes=LONG, node_paths=TEXTS
+    "location string, chunks_count long, referenced_bytes long, node_paths array<string>"
 )
-STORAGE: Final = struct(category=TEXT, objects_count=LONG, size_in_bytes=LONG)
+STORAGE: Final = struct("category string, objects_count long, size_in_bytes long")
 CHANGES: Final = struct(
-    path=TEXT,
-    type=TEXT,
-    chunk_index=LONGS,
-    _change_type=TEXT,
-    _change_ordinal=t.IntegerType(),
-    _commit_snapshot_id=TEXT,
-    _commit_timestamp=TIME,
+    "path string, type string, chunk_index array<long>, _change_type string, "
+    "_change_ordinal int, _commit_snapshot_id string, _commit_timestamp timestamp"
 )
 Row = tuple[Any, ...]
 
@@ -175,11 +143,9 @@ def _states(repository: Repository, branch: str, tip: str) -> Iterator[tuple[dat
                 if current is not None:
                     yield update.updated_at, current
                 current = before
-            case UpdateType.BranchCreated(name=name) if name == branch:
-                if current is not None:
-                    yield update.updated_at, current
-                return
-            case UpdateType.RepoInitialized():
+            case UpdateType.RepoInitialized() | UpdateType.BranchCreated() as began:
+                if getattr(began, "name", branch) != branch:
+                    continue
                 if current is not None:
                     yield update.updated_at, current
                 return
@@ -232,7 +198,6 @@ def arrays(session: Session) -> Iterator[Row]:
         document = document_of(node)
         variable = variable_of(node)
         table = session.state.table(node)
-        counts = np.bincount(table.kind, minlength=len(ChunkType))
         yield (
             node.path,
             list(variable.shape),
@@ -243,13 +208,17 @@ def arrays(session: Session) -> Iterator[Row]:
             json.dumps(document.get("fill_value")),
             int(np.prod(node.grid, dtype=np.int64)),
             len(table),
-            int(counts[ChunkType.native]),
-            int(counts[ChunkType.virtual]),
-            int(counts[ChunkType.inline]),
+            *counts_by_kind(table),
             int(table.length.sum()),
             int(np.prod(variable.shape, dtype=np.int64)) * variable.itemsize,
             len(node.manifests),
         )
+
+
+def counts_by_kind(table: ChunkTable) -> list[int]:
+    """How many chunks are native, virtual and inline."""
+    counts = np.bincount(table.kind, minlength=len(ChunkType)).tolist()
+    return [counts[kind] for kind in (ChunkType.native, ChunkType.virtual, ChunkType.inline)]
 
 
 def _word(data_type: object) -> str:
@@ -258,9 +227,7 @@ def _word(data_type: object) -> str:
 
 def virtual_files(session: Session) -> Iterator[Row]:
     """The rows of `#virtual_files`: somebody's files that chunks are in."""
-    chunks: dict[str, int] = {}
-    sizes: dict[str, int] = {}
-    paths: dict[str, dict[str, None]] = {}
+    found: dict[str, tuple[int, int, dict[str, None]]] = {}
     expand = session.state.context.containers.expand
     for node in session.state.arrays():
         table = session.state.table(node)
@@ -272,11 +239,11 @@ def virtual_files(session: Session) -> Iterator[Row]:
             map(expand, table.locations), counted.tolist(), summed.tolist(), strict=True
         ):
             if count:
-                chunks[location] = chunks.get(location, 0) + count
-                sizes[location] = sizes.get(location, 0) + int(size)
-                paths.setdefault(location, {})[node.path] = None
-    for location in sorted(chunks):
-        yield location, chunks[location], sizes[location], list(paths[location])
+                before, size_before, paths = found.get(location, (0, 0, {}))
+                paths[node.path] = None
+                found[location] = before + count, size_before + int(size), paths
+    for location, (count, size, paths) in sorted(found.items()):
+        yield location, count, size, list(paths)
 
 
 def storage(repository: Repository) -> Iterator[Row]:

@@ -11,11 +11,12 @@ from frazil.ids import INITIAL_SNAPSHOT_ID
 from frazil.maintenance import compaction
 from frazil.maintenance.compaction import MIN_DEAD_SHARE, Compaction, repack
 from frazil.model.chunks import ChunkTable
+from frazil.run import Progress, by_size, commit_job
 from frazil.spark import tasks, worker
 from frazil.spark.location import Location
 from frazil.spark.runner import SparkRunner
 from frazil.spark.sessions import session as spark_session
-from frazil.spark.tasks import Options, Progress
+from frazil.spark.tasks import Options
 from frazil.transaction.working import WorkingState
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def compact_chunks(
         items = [
             (name, table.take(slice(part.start, part.stop)).compact())
             for name, table in tables.items()
-            for part in tasks.by_size(table.length.tolist(), TASK_PACKS * packing.max_object)
+            for part in by_size(table.length.tolist(), TASK_PACKS * packing.max_object)
         ]
         work = Repacked(target.location, packing)
         for count, (number, table) in enumerate(SparkRunner(chosen).run(work, items), 1):
@@ -86,7 +87,8 @@ def compact_chunks(
     if dry_run or not done.chunks:
         return done
     facts = {"rewritten-chunks": done.chunks, "rewritten-bytes": done.bytes_rewritten}
-    return replace(done, snapshot_id=tasks.commit_job(chosen, writing, "compact", message, facts))
+    made = commit_job(writing, "compact", message, {**facts, **tasks.application(chosen)})
+    return replace(done, snapshot_id=made)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from frazil.errors import invalid_option
 from frazil.formats.manifest import native_chunk_ids
 from frazil.ids import ALPHABET, crockford_many
 from frazil.maintenance.ages import safe_cutoff
@@ -37,7 +38,6 @@ from frazil.model.history import ManifestFile, to_micros
 from frazil.model.values import GCSummary
 from frazil.spark import tasks
 from frazil.spark.location import Location
-from frazil.spark.options.parsing import invalid_option
 from frazil.spark.reading.columns import arrow_schema
 from frazil.spark.runner import slots
 from frazil.spark.sessions import session as spark_session

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from frazil.errors import invalid_option
 from frazil.spark import tasks
-from frazil.spark.options.parsing import invalid_option
 from frazil.spark.reading.read import read
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Options

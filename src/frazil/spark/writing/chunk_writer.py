@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 from math import prod
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +21,7 @@ from frazil.bulk.read import read_region
 from frazil.cf.decoding import Values
 from frazil.errors import InvalidInputError, unsuitable
 from frazil.model.chunks import ChunkTable
-from frazil.spark.tasks import scratch_array
+from frazil.run import scratch_array
 from frazil.spark.worker import repository, session
 from frazil.spark.writing.placing import Places, chunk_coords
 from frazil.spark.writing.plan import ArrayPlan, ChunkGroup, WritePlan
@@ -62,6 +63,18 @@ class Rows:
             self.chunk[order], self.cell[order], tuple(values[order] for values in self.values)
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> Rows:
+        """The rows of several parts, those of one chunk in the order of the parts."""
+        if len(parts) == 1:
+            return parts[0].sorted()
+        values = zip(*(each.values for each in parts), strict=True)
+        return cls(
+            np.concatenate([each.chunk for each in parts]),
+            np.concatenate([each.cell for each in parts]),
+            tuple(map(np.concatenate, values)),
+        ).sorted()
+
     def runs(self) -> Iterator[tuple[int, slice]]:
         """The chunks with their rows."""
         if not len(self.chunk):
@@ -98,18 +111,11 @@ class ChunkWriter:
         Raises:
             InvalidInputError: two rows have the same cell.
         """
-        number: int | None = None
-        held: list[tuple[Places, list[Values]]] = []
-        for rows in sorted_rows:
-            for chunk, run in rows.runs():
-                if chunk != number and number is not None:
-                    self._compose(number, held)
-                    held = []
-                    yield from self._flushed(FLUSH_BYTES)
-                number = chunk
-                held.append((rows.cell[run], [values[run] for values in rows.values]))
-        if number is not None:
+        runs = ((chunk, rows, run) for rows in sorted_rows for chunk, run in rows.runs())
+        for number, same in groupby(runs, itemgetter(0)):
+            held = [(rows.cell[run], [v[run] for v in rows.values]) for _, rows, run in same]
             self._compose(number, held)
+            yield from self._flushed(FLUSH_BYTES)
         yield from self._flushed(0)
 
     def clear(self, numbers: Iterable[int]) -> Iterator[Written]:
@@ -134,14 +140,16 @@ class ChunkWriter:
         is_given = np.zeros(prod(shape), bool)
         is_given[cells] = True
         given = int(is_given.sum())
-        if given < len(cells) and self._plan.duplicates == "error":
+        if given < len(cells) and self._plan.request.duplicates == "error":
             raise self._duplicate(cells, shape, starts)
         is_whole = given == prod(part.stop - part.start for part in box)
         for which, array in enumerate(self._arrays):
             parts = [values[which] for _, values in held]
             values = parts[0] if len(parts) == 1 else np.concatenate(parts)
             chunk = self._before(array, shape, box, is_whole=is_whole)
-            order = slice(None, None, -1) if self._plan.duplicates == "first" else slice(None)
+            order = (
+                slice(None, None, -1) if self._plan.request.duplicates == "first" else slice(None)
+            )
             chunk.reshape(-1)[cells[order]] = values[order]
             self._keep(which, array, coords, chunk)
 
@@ -174,8 +182,7 @@ class ChunkWriter:
 
     def _keep(self, which: int, array: ArrayPlan, coords: tuple[int, ...], chunk: Values) -> None:
         chain, ready = array.layout.chain, self._ready[which]
-        data = None if chain.is_fill(chunk) else chain.encode(chunk)
-        if data is None:
+        if chain.is_fill(chunk) or (data := chain.encode(chunk)) is None:
             ready.absent.append(coords)
             return
         ready.coords.append(coords)

@@ -26,10 +26,10 @@ from frazil.model.values import (
     VersionSelection,
 )
 from frazil.repository import Repository
+from frazil.run import JobReport, copy_groups
 from frazil.session import Session
 from frazil.spark.options.table import WriteRequest
 from frazil.spark.reading.variables import variable_of
-from frazil.spark.tasks import copy_groups
 from frazil.spark.writing.chunk_writer import ChunkWriter, Written, duplicate_error
 from frazil.spark.writing.placing import chunk_numbers
 from frazil.spark.writing.plan import ChunkGroup, WritePlan, reshaped
@@ -73,26 +73,13 @@ def txn_of(request: WriteRequest) -> Txn | None:
     return None if app_id is None or version is None else Txn(app_id, version)
 
 
-@dataclass(frozen=True, slots=True)
-class WriteReport:
-    """What a write did."""
-
-    snapshot_id: str | None
-    """the commit; None when nothing was to be done, or had been done before"""
-    arrays: tuple[str, ...]
-    """paths of the arrays that were written"""
-    chunks: int = 0
-    bytes: int = 0
-    """as they are stored"""
-
-
 def commit_write(
     plan: WritePlan,
     written: Sequence[Written],
     *,
     txn: Txn | None = None,
     facts: Mapping[str, Any] | None = None,
-) -> WriteReport:
+) -> JobReport:
     """Put what tasks have stored into one commit.
 
     Raises:
@@ -105,14 +92,14 @@ def commit_write(
     _rely(plan, session)
     paths = tuple(array.path for array in plan.arrays)
     if plan.is_void or (txn is not None and txn.is_in(repository, plan.branch)):
-        return WriteReport(None, paths)
+        return JobReport(None, paths)
     done = [*written, *_cleared(plan, written)]
     chunks = sum(len(each.table) for each in done)
     size = sum(int(each.table.length.sum()) for each in done)
     _apply(plan, session.state, done)
     _write_labels(plan, session)
     if txn is None and not session.has_uncommitted_changes:
-        return WriteReport(None, paths)
+        return JobReport(None, paths)
     metadata = {
         **plan.request.properties,
         "frazil.job": "write",
@@ -125,8 +112,8 @@ def commit_write(
     message = plan.request.message or f"write {', '.join(a.name for a in plan.arrays)}"
     snapshot = _commit(repository, session, plan, message, metadata, txn)
     if snapshot is None:
-        return WriteReport(None, paths)
-    return WriteReport(snapshot, paths, chunks, size)
+        return JobReport(None, paths)
+    return JobReport(snapshot, paths, chunks, size)
 
 
 def _commit(

@@ -19,6 +19,15 @@ from frazil.errors import unsuitable
 from frazil.spark.reading.variables import Variable
 
 _FAR_US: Final = 2**62
+_HELD: Final = {
+    "b": ("bool",),
+    **dict.fromkeys("iu", ("integer", "decimal")),
+    "f": ("integer", "decimal", "float"),
+    "c": ("complex", "float", "integer"),
+    "M": ("time",),
+    "m": ("span",),
+}
+"""families of values that arrays hold, by the kind of their type"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +68,7 @@ class Encoder:
             return ("integer", "decimal", "float")
         if decoder.result == TEXT or decoder.source.kind == "U":
             return ("text",)
-        match decoder.result.kind:
-            case "b":
-                return ("bool",)
-            case "i" | "u":
-                return ("integer", "decimal")
-            case "f":
-                return ("integer", "decimal", "float")
-            case "c":
-                return ("complex", "float", "integer")
-            case "M":
-                return ("time",)
-            case "m":
-                return ("span",)
-            case _:
-                return ("bytes", "text")
+        return _HELD.get(decoder.result.kind, ("bytes", "text"))
 
     def encode(self, column: pa.Array | pa.ChunkedArray) -> Values:
         """Values as they are stored.
@@ -87,17 +82,12 @@ class Encoder:
         if family(column.type) in ("text", "bytes"):
             return self._texts(column, missing)
         values = _numbers(column, self.stored)
-        if missing is None and self.stored.kind in "iu" and values.dtype.kind == "f":
-            missing = np.isnan(values)
-        elif self.stored.kind in "iu" and values.dtype.kind == "f":
-            missing = missing | np.isnan(values)
-        if missing is not None and not missing.any():
-            missing = None
-        if missing is not None:
-            values = np.where(missing, values.dtype.type(0), values)
-        stored = self._stored(values, missing)
-        if missing is not None:
-            stored[missing] = self._null()
+        if self.stored.kind in "iu" and values.dtype.kind == "f":
+            missing = np.isnan(values) if missing is None else missing | np.isnan(values)
+        if missing is None or not missing.any():
+            return self._stored(values, None)
+        stored = self._stored(np.where(missing, values.dtype.type(0), values), missing)
+        stored[missing] = self._null()
         return stored
 
     def _null(self) -> Any:  # noqa: ANN401  (a value of the array)
@@ -253,7 +243,9 @@ def _numbers(column: pa.Array, stored: np.dtype[Any]) -> Values:
         case "span":
             column = column.cast(pa.duration("us")).cast(pa.int64())
         case "decimal":
-            column = column.cast(_decimal_as(column.type, stored))
+            is_whole = stored.kind in "iu" and column.type.scale == 0
+            whole = pa.uint64() if stored == np.dtype("u8") else pa.int64()
+            column = column.cast(whole if is_whole else pa.float64())
         case "complex":
             parts = [
                 column.field(name).fill_null(0).to_numpy(zero_copy_only=False)
@@ -263,9 +255,3 @@ def _numbers(column: pa.Array, stored: np.dtype[Any]) -> Values:
     if column.null_count:
         column = pc.fill_null(column, pa.scalar(0).cast(column.type))
     return np.asarray(column.to_numpy(zero_copy_only=False))
-
-
-def _decimal_as(kind: pa.DataType, stored: np.dtype[Any]) -> pa.DataType:
-    if stored.kind in "iu" and kind.scale == 0:
-        return pa.uint64() if stored == np.dtype("u8") else pa.int64()
-    return pa.float64()

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import zarr
@@ -15,11 +15,16 @@ from zarr.storage import MemoryStore
 
 from frazil.bulk.data_types import dtype_of
 from frazil.cf.attributes import FILL, encode_double
-from frazil.errors import InvalidInputError, invalid_option, unsuitable
+from frazil.errors import invalid_option, unsuitable
 from frazil.formats.zarr_meta import with_checksum
-from frazil.spark.options.table import WriteRequest
-from frazil.spark.writing.column_notes import noted_attributes
+from frazil.model.nodes import ArrayNode
+from frazil.spark.location import location_of, open_pinned
+from frazil.spark.options.table import STORAGE, WriteRequest
+from frazil.spark.reading.columns import NUMBERS
+from frazil.spark.reading.variables import NOTE, load_group
 from frazil.texts import Compressor
+
+V = TypeVar("V")
 
 CHUNK_CELLS: Final = 1 << 20
 """Cells of a chunk of a new array, unless told otherwise."""
@@ -28,14 +33,7 @@ _TIME: Final = {"units": f"microseconds {_EPOCH}", "calendar": "proleptic_gregor
 _DATE: Final = {"units": f"days {_EPOCH}", "calendar": "proleptic_gregorian"}
 _EARLIEST: Final = -(2**63)
 _TYPES: Final[dict[type[t.DataType], str]] = {
-    t.BooleanType: "bool",
-    t.ByteType: "int8",
-    t.ShortType: "int16",
-    t.IntegerType: "int32",
-    t.LongType: "int64",
-    t.FloatType: "float32",
-    t.DoubleType: "float64",
-    t.StringType: "string",
+    **{type(spark): np.dtype(code).name for code, spark, _ in NUMBERS},
     t.BinaryType: "variable_length_bytes",
     t.DateType: "int64",
     t.TimestampType: "int64",
@@ -86,13 +84,52 @@ class NewArray:
                 **given,
             )
         except (ValueError, TypeError, KeyError) as error:
-            raise _refused(self.name, error) from error
+            raise invalid_option(
+                f"an array for column {self.name!r} cannot be made: {error}"
+            ) from error
         found: dict[str, Any] = made.metadata.to_dict()
         if self.codecs is not None:
             found["codecs"] = self.codecs
         if self.checksum:
             found["codecs"] = with_checksum(found["codecs"])
         return json.dumps(found, default=_plain).encode()
+
+
+def models(request: WriteRequest) -> Mapping[str, Mapping[str, Any]]:
+    """Documents of the arrays that new ones of the same names shall be like.
+
+    Raises:
+        NodeNotFoundError: the group or array that `like` names is not there.
+        RepositoryNotFoundError: nor is the repository.
+    """
+    if request.like is None:
+        return {}
+    storage = {STORAGE + name: value for name, value in request.storage.items()}
+    target = location_of(request.like, storage)
+    if target.table is not None:
+        raise invalid_option(
+            f"option 'like' names the table {target.table!r}; it must be a"
+            " repository, or a group or array in it"
+        )
+    repository = target.location.open()
+    session = open_pinned(target.pin(repository), repository)
+    group, single = load_group(session, target.node)
+    chosen = group.variables if single is None else {single: group.find(single)}
+    nodes = {name: session.state.tree.get(each.path) for name, each in chosen.items()}
+    return {
+        name: json.loads(node.user_data)
+        for name, node in nodes.items()
+        if isinstance(node, ArrayNode)
+    }
+
+
+def _noted(column: t.StructField) -> Mapping[str, Any]:
+    """The attributes that a column brings along; none if its note is not one of ours."""
+    try:
+        found = json.loads((column.metadata or {}).get(NOTE, "{}"))
+    except (TypeError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _plain(value: object) -> object:
@@ -129,7 +166,7 @@ def new_array(
     name = column.name
     natural, encoding = _natural(column)
     is_label = dims == (name,)
-    attributes = {**noted_attributes(column), **encoding}
+    attributes = {**_noted(column), **encoding}
     if is_label and encoding:
         attributes.setdefault("standard_name", "time")
     if model is not None:
@@ -147,7 +184,7 @@ def new_array(
         name=name,
         dims=dims,
         dtype=dtype,
-        chunks=(None,) if is_label else tuple(_length(chunks, dim) for dim in dims),
+        chunks=(None,) if is_label else tuple(_for(chunks, dim) for dim in dims),
         shards=None if is_label or shards is None else _shards(shards, dims),
         fill_value=fill,
         attributes=attributes,
@@ -180,9 +217,7 @@ def _natural(column: t.StructField) -> tuple[str, dict[str, Any]]:
     if isinstance(kind, t.StructType) and kind.fieldNames() == ["re", "im"]:
         is_single = all(isinstance(f.dataType, t.FloatType) for f in kind.fields)
         return ("complex64" if is_single else "complex128"), {}
-    if isinstance(kind, t.StringType):
-        return "string", {}
-    found = _TYPES.get(type(kind))
+    found = "string" if isinstance(kind, t.StringType) else _TYPES.get(type(kind))
     if found is None:
         raise unsuitable(
             f"column {column.name!r} is {kind.simpleString()}, and there are no arrays of that"
@@ -197,12 +232,11 @@ def _fill(request: WriteRequest, name: str, dtype: str, attributes: dict[str, An
     text = _for(request.fill_value, name)
     if dtype in ("string", "variable_length_bytes"):
         return text
-    kind = np.dtype(dtype).kind
-    given = attributes.get(FILL)
-    if text is None and isinstance(given, int | float):
+    kind, given = np.dtype(dtype).kind, attributes.get(FILL)
+    if text is None and given is not None:
+        if not isinstance(given, int | float):
+            return None
         text = str(given)
-    elif given is not None and text is None:
-        return None
     if text is None:
         if kind == "f":
             attributes[FILL] = encode_double(math.nan)
@@ -224,12 +258,9 @@ def _fill(request: WriteRequest, name: str, dtype: str, attributes: dict[str, An
     return value
 
 
-def _for(given: Mapping[str, str] | None, name: str) -> str | None:
+def _for(given: Mapping[str, V] | None, name: str) -> V | None:
+    """What is given for a name, else for all."""
     return None if given is None else given.get(name, given.get(""))
-
-
-def _length(given: Mapping[str, int] | None, dim: str) -> int | None:
-    return None if given is None else given.get(dim, given.get(""))
 
 
 def _shards(given: Mapping[str, int], dims: Sequence[str]) -> tuple[int, ...]:
@@ -237,7 +268,3 @@ def _shards(given: Mapping[str, int], dims: Sequence[str]) -> tuple[int, ...]:
     if 0 in found:
         raise invalid_option(f"option 'shards' must name all of {', '.join(dims)}")
     return found
-
-
-def _refused(name: str, error: Exception) -> InvalidInputError:
-    return invalid_option(f"an array for column {name!r} cannot be made: {error}")

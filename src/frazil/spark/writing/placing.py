@@ -85,25 +85,19 @@ def _outside(
     plan: WritePlan, axis: TableAxis, column: pa.Array, outside: Mask
 ) -> InvalidInputError:
     value = column[int(np.flatnonzero(outside)[0])]
-    what = "positions" if axis.encoder is None else "labels"
+    what, growing, hint = "labels", plan.request.append_dim, ""
+    if axis.encoder is None:
+        what = "positions"
+    elif growing is None:
+        hint = f"; extend it with append-dim={axis.name}"
+    elif growing != axis.name:
+        hint = (
+            f"; only {growing!r} grows, and all labels of {axis.name!r} must be there from the"
+            " first write on: give them with option 'coords' when the arrays are made"
+        )
     return unsuitable(
         f"a row has {axis.name} = {value}, which is none of the {axis.size} {what} of that"
-        f" dimension{_hint(plan, axis)}"
-    )
-
-
-def _hint(plan: WritePlan, axis: TableAxis) -> str:
-    """How the labels of an axis could have been more."""
-    if axis.encoder is None:
-        return ""
-    growing = plan.request.append_dim
-    if growing is None:
-        return f"; extend it with append-dim={axis.name}"
-    if growing == axis.name:
-        return ""
-    return (
-        f"; only {growing!r} grows, and all labels of {axis.name!r} must be there from the first"
-        f" write on: give them with option 'coords' when the arrays are made"
+        f" dimension{hint}"
     )
 
 
@@ -120,18 +114,18 @@ def chunks_and_cells(
     return chunk, cell
 
 
+def _counts(grid: Grid) -> tuple[int, ...]:
+    return tuple(max(along.count, 1) for along in grid)
+
+
 def chunk_coords(grid: Grid, number: int) -> tuple[int, ...]:
     """The coordinates of a chunk."""
-    found = []
-    for along in reversed(grid):
-        number, own = divmod(number, max(along.count, 1))
-        found.append(own)
-    return tuple(reversed(found))
+    return tuple(map(int, np.unravel_index(number, _counts(grid)))) if grid else ()
 
 
 def chunk_numbers(grid: Grid, coords: npt.NDArray[np.integer]) -> Places:
     """The numbers of chunks by their coordinates, (n, ndim)."""
-    found = np.zeros(len(coords), np.int64)
-    for own, along in enumerate(grid):
-        found = found * max(along.count, 1) + coords[:, own]
+    if not grid:
+        return np.zeros(len(coords), np.int64)
+    found: Places = np.ravel_multi_index(tuple(coords.T.astype(np.int64)), _counts(grid))
     return found

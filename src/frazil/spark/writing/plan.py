@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +31,16 @@ from frazil.transaction.changeset import ArrayData
 from frazil.transaction.tree import array_node
 
 
+class _Lean:
+    """A record that is pickled without what it has worked out of its fields."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = {each.name for each in fields(cast(Any, self))}
+        return {k: v for k, v in self.__dict__.items() if k in own}
+
+
 @dataclass(frozen=True)
-class TableAxis:
+class TableAxis(_Lean):
     """One dimension of the table that is written."""
 
     name: str
@@ -58,9 +66,6 @@ class TableAxis:
         """The labels as Arrow finds them."""
         return comparable(np.zeros(0) if self.values is None else self.values)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "comparable"}
-
     def document(self) -> bytes | None:
         """The document that the array of labels must have; None when it stays as it is."""
         if self.encoder is None or (self.size == self.old_size and not self.is_fresh):
@@ -72,7 +77,7 @@ class TableAxis:
 
 
 @dataclass(frozen=True)
-class ArrayPlan:
+class ArrayPlan(_Lean):
     """One array that is written."""
 
     name: str
@@ -100,6 +105,12 @@ class ArrayPlan:
         """Its chunks."""
         return self.layout.grid
 
+    def shaped(self, shape: tuple[int, ...]) -> bytes:
+        """Its document with a shape."""
+        if self.new is not None:
+            return self.new.document(shape)
+        return self.document if shape == self.old_shape else reshaped(self.document, shape)
+
     @property
     def blank(self) -> Any:  # noqa: ANN401  (a value of the array)
         """What cells hold that no row is for."""
@@ -115,13 +126,6 @@ class ArrayPlan:
         chain = self.layout.chain
         return chain.is_fill(np.full(1, self.blank, chain.dtype))
 
-    def node(self) -> ArrayNode:
-        """A node like the array's, for what only needs its grid."""
-        return node_of(self.path, self.document)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "layout"}
-
 
 @dataclass(frozen=True, slots=True)
 class ChunkGroup:
@@ -134,7 +138,7 @@ class ChunkGroup:
 
 
 @dataclass(frozen=True)
-class WritePlan:
+class WritePlan(_Lean):
     """What to write where, on top of which snapshot."""
 
     pinned: Pinned
@@ -148,11 +152,6 @@ class WritePlan:
     """along each axis the places to replace"""
     request: WriteRequest
     is_resolved: bool = False
-
-    @property
-    def duplicates(self) -> str:
-        """What to do with several rows for a cell."""
-        return self.request.duplicates
 
     @property
     def columns(self) -> list[str]:
@@ -181,9 +180,6 @@ class WritePlan:
             for members in found.values()
         )
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "groups"}
-
     def resolve(self, found: Mapping[str, Values]) -> WritePlan:
         """The plan with the labels that rows have, as they are stored, in any order.
 
@@ -193,16 +189,10 @@ class WritePlan:
         axes = tuple(_grown(axis, found.get(axis.name)) for axis in self.axes)
         sizes = {axis.name: axis.size for axis in axes}
         arrays = tuple(
-            replace(array, document=_final(array, tuple(sizes[dim] for dim in array.dims)))
+            replace(array, document=array.shaped(tuple(sizes[dim] for dim in array.dims)))
             for array in self.arrays
         )
         return replace(self, axes=axes, arrays=arrays, is_resolved=True)
-
-
-def _final(array: ArrayPlan, shape: tuple[int, ...]) -> bytes:
-    if array.new is not None:
-        return array.new.document(shape)
-    return array.document if shape == array.old_shape else reshaped(array.document, shape)
 
 
 def _grown(axis: TableAxis, found: Values | None) -> TableAxis:
@@ -218,26 +208,18 @@ def _grown(axis: TableAxis, found: Values | None) -> TableAxis:
     if old.dtype.kind in "iufMm":
         if extra.dtype.kind == "f" and np.isnan(extra).any():
             raise unsuitable(f"column {axis.name!r} has NaN, which is no coordinate")
-        extra = _after(axis.name, old, extra)
+        steps = np.diff(old)
+        falls = len(old) > 1 and (steps < steps.dtype.type(0)).all()
+        rises = len(old) and (steps > steps.dtype.type(0)).all()
+        if falls:
+            extra = extra[::-1]
+        if (falls and not extra[0] < old[-1]) or (rises and not extra[0] > old[-1]):
+            raise unsuitable(
+                f"column {axis.name!r} has new labels that do not come after the last one, and "
+                "arrays only grow at their end"
+            )
     values = np.concatenate([old, extra.astype(old.dtype)])
     return replace(axis, values=values, size=len(values))
-
-
-def _after(name: str, old: Values, extra: Values) -> Values:
-    """New labels in the order of those that are there, once it is sure that they come after."""
-    steps = np.diff(old)
-    if len(old) > 1 and (steps < steps.dtype.type(0)).all():
-        extra, is_behind = extra[::-1], bool(extra[-1] < old[-1])
-    elif len(old) and (steps > steps.dtype.type(0)).all():
-        is_behind = bool(extra[0] > old[-1])
-    else:
-        is_behind = True
-    if not is_behind:
-        raise unsuitable(
-            f"column {name!r} has new labels that do not come after the last one, and arrays only "
-            "grow at their end"
-        )
-    return extra
 
 
 def comparable(values: Values) -> pa.Array:

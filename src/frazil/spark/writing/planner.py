@@ -32,8 +32,7 @@ from frazil.spark.reading.stored import read_stored
 from frazil.spark.reading.variables import Group, Variable, load_group, shared_dims, variable_of
 from frazil.spark.tasks import open_or_create
 from frazil.spark.writing.encode import Encoder, encoder_of
-from frazil.spark.writing.like import models
-from frazil.spark.writing.new_arrays import NewArray, new_array
+from frazil.spark.writing.new_arrays import NewArray, models, new_array
 from frazil.spark.writing.plan import ArrayPlan, TableAxis, WritePlan, node_of
 from frazil.spelling import listed, meant, nearest, unknown
 
@@ -53,9 +52,6 @@ class _Draft:
     models: Mapping[str, Mapping[str, Any]]
     """documents that new arrays shall be like"""
 
-    def field(self, name: str) -> t.StructField:
-        return self.schema[name]
-
     def document(self, path: str) -> bytes:
         return self.session.state.array(path).user_data
 
@@ -64,7 +60,7 @@ class _Draft:
         layout = layout_of(document)
         fill = None if layout is None else layout.chain.fill_value
         made = encoder_of(variable, rules_of(self.request), fill)
-        made.require_fits(arrow_type(self.field(variable.name).dataType))
+        made.require_fits(arrow_type(self.schema[variable.name].dataType))
         return made
 
 
@@ -92,16 +88,9 @@ def make_plan(
     pinned = Pinned(target.location, base or repository.tip(branch).snapshot_id)
     session = open_pinned(pinned, repository)
     has_region = _has_region(request, overwrite=overwrite)
-    draft = _Draft(
-        session,
-        target,
-        pinned,
-        _group(session, target.node),
-        request,
-        schema,
-        overwrite and not has_region,
-        like,
-    )
+    group = _group(session, target.node)
+    is_replaced = overwrite and not has_region
+    draft = _Draft(session, target, pinned, group, request, schema, is_replaced, like)
     _require_columns(draft)
     if _is_settled(draft):
         return None
@@ -109,7 +98,7 @@ def make_plan(
     draft = replace(draft, request=_named_request(draft, dims))
     data = [f for f in schema.fields if f.name not in dims]
     kept = {f.name for f in data if not draft.is_replaced and f.name in draft.group.variables}
-    _require_known(draft, data, kept, dims)
+    _require_known(draft, data, kept)
     shared = _shared(draft, kept, dims)
     axes = tuple(_axis(draft, dim, shared.get(dim)) for dim in dims)
     return WritePlan(
@@ -121,13 +110,8 @@ def make_plan(
         deleted=_deleted(draft, dims),
         region=_region(draft, sorted(kept), dims) if has_region else None,
         request=draft.request,
-        is_resolved=not any(axis.grows for axis in axes) and not _has_open(draft, data, kept),
+        is_resolved=len(kept) == len(data) and not any(axis.grows for axis in axes),
     )
-
-
-def _has_open(draft: _Draft, data: Sequence[t.StructField], kept: set[str]) -> bool:
-    """Whether arrays wait for their shape."""
-    return any(f.name not in kept for f in data)
 
 
 def _has_region(request: WriteRequest, *, overwrite: bool) -> bool:
@@ -168,17 +152,14 @@ def _require_columns(draft: _Draft) -> None:
 
 
 def _is_settled(draft: _Draft) -> bool:
+    """Whether there is nothing to do; a refusal where variables must not be there."""
     there = [n for n in draft.schema.fieldNames() if n in draft.group.data_names]
-    match draft.request.if_exists:
-        case "error" if there:
-            raise AlreadyExistsError(
-                f"{listed(there)} is there already in group {draft.group.path!r}",
-                kind=ErrorKind.NODE_ALREADY_EXISTS,
-            )
-        case "ignore" if there:
-            return True
-        case _:
-            return False
+    if there and draft.request.if_exists == "error":
+        raise AlreadyExistsError(
+            f"{listed(there)} is there already in group {draft.group.path!r}",
+            kind=ErrorKind.NODE_ALREADY_EXISTS,
+        )
+    return bool(there) and draft.request.if_exists == "ignore"
 
 
 def _dims(draft: _Draft) -> tuple[str, ...]:
@@ -241,9 +222,7 @@ def _named_request(draft: _Draft, dims: Sequence[str]) -> WriteRequest:
     return replace(draft.request, **changed)
 
 
-def _require_known(
-    draft: _Draft, data: Sequence[t.StructField], kept: set[str], dims: Sequence[str]
-) -> None:
+def _require_known(draft: _Draft, data: Sequence[t.StructField], kept: set[str]) -> None:
     """Refuse columns that nobody knows, unless arrays are being made anyway."""
     group = draft.group
     if draft.is_replaced or not kept:
@@ -300,7 +279,7 @@ def _numbered_axis(draft: _Draft, dim: str, path: str, size: int, *, grows: bool
         raise invalid_option(
             f"dimension {dim!r} has no labels, so that nothing can be appended along it"
         )
-    kind = draft.field(dim).dataType
+    kind = draft.schema[dim].dataType
     if not isinstance(kind, t.ByteType | t.ShortType | t.IntegerType | t.LongType):
         raise unsuitable(
             f"dimension {dim!r} has no labels, so that column {dim!r} must have whole numbers, "
@@ -315,14 +294,13 @@ def _new_axis(draft: _Draft, dim: str, path: str, old: Variable | None) -> Table
     if old is not None and old.dims == (dim,) and _fits(draft, path):
         template = draft.document(path)
     else:
-        new = new_array(draft.field(dim), (dim,), draft.request, draft.models.get(dim))
+        new = new_array(draft.schema[dim], (dim,), draft.request, draft.models.get(dim))
         template = new.document((1,))
     encoder = draft.encoder(path, template)
     given = (draft.request.coords or {}).get(dim)
-    dtype = encoder.stored
-    values: Values = np.zeros(0, dtype)
+    values: Values = np.zeros(0, encoder.stored)
     if given is not None:
-        values = encoder.encode(_labels(given, draft.field(dim)))
+        values = encoder.encode(_labels(given, draft.schema[dim]))
     return TableAxis(
         dim, path, encoder, values, len(values), given is None, new, 0, template, is_fresh=True
     )
@@ -358,22 +336,14 @@ def _array(
     path = child_path(draft.group.path, column.name)
     old = draft.group.variables.get(column.name)
     if old is not None and (is_kept or (set(old.dims) == set(dims) and _fits(draft, path))):
-        document = draft.document(path)
-        plan = ArrayPlan(
-            column.name,
-            path,
-            old.dims,
-            draft.encoder(path, document),
-            document if is_kept else _refilled(document, draft.encoder(path, document)),
-            is_new=not is_kept,
-            old_shape=old.shape,
-        )
+        document, new, order, shape = draft.document(path), None, old.dims, old.shape
     else:
         new = new_array(column, dims, draft.request, draft.models.get(column.name))
-        document = new.document((1,) * len(dims))
-        plan = ArrayPlan(
-            column.name, path, dims, draft.encoder(path, document), document, True, new
-        )
+        document, order, shape = new.document((1,) * len(dims)), dims, ()
+    encoder = draft.encoder(path, document)
+    if not is_kept and new is None:
+        document = _refilled(document, encoder)
+    plan = ArrayPlan(column.name, path, order, encoder, document, not is_kept, new, shape)
     _ = plan.layout  # refuses what tasks cannot write
     return plan
 

@@ -25,13 +25,14 @@ from pyspark.sql.types import StructType
 from frazil.cf.decoding import Mask, Values
 from frazil.errors import invalid_option
 from frazil.ids import ChunkId
+from frazil.run import JobReport
 from frazil.spark.errors import noted
-from frazil.spark.location import Target, reachable_target
+from frazil.spark.location import reachable_target
 from frazil.spark.options.parsing import parse_request
 from frazil.spark.options.table import Use, WriteRequest
 from frazil.spark.worker import repository
 from frazil.spark.writing.chunk_writer import ChunkWriter, Rows, Written
-from frazil.spark.writing.commit import Txn, WriteReport, commit_write, txn_of
+from frazil.spark.writing.commit import Txn, commit_write, txn_of
 from frazil.spark.writing.placing import Placed, Places, chunks_and_cells, distinct, place
 from frazil.spark.writing.plan import ChunkGroup, WritePlan
 from frazil.spark.writing.planner import make_plan
@@ -102,10 +103,10 @@ def _put(plan: WritePlan, table: pa.Table, message: TaskMessage) -> None:
     placed = place(plan, table)
     for axis, new in zip(plan.axes, placed.new, strict=True):
         if new is not None:
-            before = message.labels.get(axis.name)
-            message.labels[axis.name] = new if before is None else _both(before, new)
+            before = message.labels.get(axis.name, new)
+            message.labels[axis.name] = distinct(np.concatenate([before, new]))
     # Which of several rows counts is seen by whoever has all of them.
-    if plan.duplicates != "error" or (plan.has_new_arrays and not plan.is_resolved):
+    if plan.request.duplicates != "error" or (plan.has_new_arrays and not plan.is_resolved):
         message.aside.append(_set_aside(plan, ALL_GROUPS, table))
         return
     for number, group in enumerate(plan.groups):
@@ -115,10 +116,6 @@ def _put(plan: WritePlan, table: pa.Table, message: TaskMessage) -> None:
         if rest.any():
             left = table.select(names) if rest.all() else table.select(names).filter(pa.array(rest))
             message.aside.append(_set_aside(plan, number, left))
-
-
-def _both(before: Values, new: Values) -> Values:
-    return distinct(np.concatenate([before, new]))
 
 
 def _put_whole(
@@ -176,7 +173,7 @@ def _set_aside(plan: WritePlan, group: int, table: pa.Table) -> Aside:
 
 def commit_tasks(
     plan: WritePlan, messages: Sequence[WriterCommitMessage | None], txn: Txn | None
-) -> WriteReport:
+) -> JobReport:
     """Put together what tasks did, and commit it.
 
     Raises:
@@ -186,7 +183,7 @@ def commit_tasks(
     told = [message for message in messages if isinstance(message, TaskMessage)]
     place_of = plan.pinned.location.open()
     if txn is not None and txn.is_in(place_of, plan.branch):
-        return WriteReport(None, tuple(array.path for array in plan.arrays))
+        return JobReport(None, tuple(array.path for array in plan.arrays))
     if not plan.is_resolved:
         plan = plan.resolve(_all_labels(plan, told))
     written = [each for message in told for each in message.written]
@@ -199,7 +196,7 @@ def commit_tasks(
             if each.group in (ALL_GROUPS, number)
         ]
         if rows:
-            written.extend(ChunkWriter(plan, group).write([_joined(rows).sorted()]))
+            written.extend(ChunkWriter(plan, group).write([Rows.joined(rows)]))
     report = commit_write(plan, written, txn=txn)
     keys = [each.key for each in aside if each.key is not None]
     if keys:
@@ -224,28 +221,17 @@ def _placed_rows(plan: WritePlan, group: ChunkGroup, table: pa.Table) -> Rows:
     return Rows(chunk, cell, values)
 
 
-def _joined(rows: Sequence[Rows]) -> Rows:
-    if len(rows) == 1:
-        return rows[0]
-    return Rows(
-        np.concatenate([each.chunk for each in rows]),
-        np.concatenate([each.cell for each in rows]),
-        tuple(
-            np.concatenate([each.values[which] for each in rows])
-            for which in range(len(rows[0].values))
-        ),
-    )
-
-
 # --- what Spark calls ---
 
 
 class BatchSink(DataSourceArrowWriter):
     """Writes a DataFrame."""
 
-    def __init__(self, plan: WritePlan | None, txn: Txn | None) -> None:
-        self.plan = plan  # made once: tasks and the commit speak of the same snapshot
-        self.txn = txn
+    def __init__(self, given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
+        request = parse_request(WriteRequest, given, Use.WRITE)
+        target, self.txn = reachable_target(request), txn_of(request)
+        # Made once: tasks and the commit speak of the same snapshot.
+        self.plan = make_plan(target, request, schema, overwrite=overwrite)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Store the rows of a partition."""
@@ -265,19 +251,12 @@ class BatchSink(DataSourceArrowWriter):
 class StreamSink(DataSourceStreamArrowWriter):
     """Writes micro-batches, each of them once."""
 
-    def __init__(
-        self,
-        target: Target,
-        request: WriteRequest,
-        schema: StructType,
-        *,
-        overwrite: bool,
-    ) -> None:
-        self.target = target
-        self.request = request
+    def __init__(self, given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
+        self.request = parse_request(WriteRequest, given, Use.STREAM_WRITE)
+        self.target = reachable_target(self.request)
         self.schema = schema
         self.overwrite = overwrite
-        self.app_id = _series(request)
+        self.app_id = _series(self.request)
         self.plan = self._planned(None)
 
     def _planned(self, base: str | None) -> WritePlan:
@@ -319,16 +298,3 @@ def _series(request: WriteRequest) -> str:
         )
     place = request.checkpoint.rstrip("/").encode()
     return "checkpoint-" + hashlib.sha256(place).hexdigest()[:32]
-
-
-def batch_sink(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchSink:
-    """The writer for a DataFrame."""
-    request = parse_request(WriteRequest, given, Use.WRITE)
-    target, txn = reachable_target(request), txn_of(request)
-    return BatchSink(make_plan(target, request, schema, overwrite=overwrite), txn)
-
-
-def stream_sink(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamSink:
-    """The writer for a stream."""
-    request = parse_request(WriteRequest, given, Use.STREAM_WRITE)
-    return StreamSink(reachable_target(request), request, schema, overwrite=overwrite)

@@ -7,7 +7,6 @@ and stored there. The driver gets references only, as columns, and commits.
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,16 +15,18 @@ import pyarrow as pa
 
 from frazil.cf.decoding import Values
 from frazil.errors import invalid_option, unsuitable
+from frazil.run import JobReport
 from frazil.spark.location import reachable_target
 from frazil.spark.options.parsing import parse_request
-from frazil.spark.options.table import PROPERTY, STORAGE, Use, WriteRequest
-from frazil.spark.reading.read import as_text, spelled
-from frazil.spark.tasks import collect, map_batches
+from frazil.spark.options.table import PROPERTY, Use, WriteRequest
+from frazil.spark.reading.read import spelled, storage_texts
+from frazil.spark.tasks import answers_of, application, collect, map_batches
 from frazil.spark.writing.chunk_writer import ChunkWriter, Rows, Written
-from frazil.spark.writing.commit import WriteReport, commit_write, txn_of
+from frazil.spark.writing.commit import commit_write, txn_of
 from frazil.spark.writing.placing import chunks_and_cells, distinct, place
 from frazil.spark.writing.plan import ChunkGroup, TableAxis, WritePlan
 from frazil.spark.writing.planner import make_plan
+from frazil.texts import as_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 CHUNK: Final = "__chunk"
 CELL: Final = "__cell"
 ROW: Final = "__row"
-_RESULT: Final = "written binary"
 _AS_JSON: Final = frozenset({"coords", "attributes", "codecs"})
 
 
@@ -45,7 +45,7 @@ def write(
     storage_options: Mapping[str, Any] | None = None,
     properties: Mapping[str, str] | None = None,
     **options: Any,  # noqa: ANN401  (those of the data source)
-) -> WriteReport:
+) -> JobReport:
     """Write a DataFrame with a row for each cell into arrays, in one commit.
 
     Columns are dimensions, by whose labels rows are placed, and variables. Arrays that are there
@@ -68,28 +68,22 @@ def write(
     """
     if mode not in ("append", "overwrite"):
         raise invalid_option(f"mode is {mode!r}: it must be append or overwrite")
-    given = {"path": url}
-    given |= {STORAGE + name: as_text(v) for name, v in (storage_options or {}).items()}
+    given = {"path": url, **storage_texts(storage_options)}
     given |= {PROPERTY + name: v for name, v in (properties or {}).items()}
     given |= {spelled(k): _text(k, v) for k, v in options.items() if v is not None}
     request = parse_request(WriteRequest, given, Use.WRITE)
     target, txn = reachable_target(request), txn_of(request)
     plan = make_plan(target, request, df.schema, overwrite=mode == "overwrite")
     if plan is None:
-        return WriteReport(None, ())
+        return JobReport(None, ())
     if txn is not None and txn.is_in(plan.pinned.location.open(), plan.branch):
-        return WriteReport(None, tuple(array.path for array in plan.arrays))
+        return JobReport(None, tuple(array.path for array in plan.arrays))
     if not plan.is_resolved:
         plan = plan.resolve({a.name: _labels(df, a) for a in plan.axes if a.grows})
     written: list[Written] = []
     for group in plan.groups:
         written += _written(df, plan, group)
-    facts = (
-        {}
-        if (app := df.sparkSession.conf.get("spark.app.id", None)) is None
-        else {"spark.app.id": app}
-    )
-    return commit_write(plan, written, txn=txn, facts=facts)
+    return commit_write(plan, written, txn=txn, facts=application(df.sparkSession))
 
 
 def _text(name: str, value: object) -> str:
@@ -128,7 +122,7 @@ def _written(df: DataFrame, plan: WritePlan, group: ChunkGroup) -> list[Written]
     from pyspark.sql import types as t
 
     names = [plan.arrays[number].name for number in group.arrays]
-    is_ordered = plan.duplicates != "error"
+    is_ordered = plan.request.duplicates != "error"
     chosen = [_column(axis.name) for axis in plan.axes] + [_column(name) for name in names]
     if is_ordered:
         chosen.append(f.monotonically_increasing_id().alias(ROW))
@@ -148,19 +142,14 @@ def _written(df: DataFrame, plan: WritePlan, group: ChunkGroup) -> list[Written]
             columns += [batch.column(name) for name in names]
             yield pa.RecordBatch.from_arrays(columns, names=schema.fieldNames())
 
-    def stored(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = (_rows(plan, group, batch) for batch in batches)
-        for each in ChunkWriter(plan, group).write(rows):
-            data = pickle.dumps(each, pickle.HIGHEST_PROTOCOL)
-            yield pa.RecordBatch.from_arrays([pa.array([data], pa.binary())], names=["written"])
+    def stored(batches: Iterator[pa.RecordBatch]) -> Iterator[Written]:
+        return ChunkWriter(plan, group).write(_rows(plan, group, batch) for batch in batches)
 
     count = plan.request.write_partitions
     frame = map_batches(df.select(*chosen), placed, schema)
     keys = [CHUNK, ROW] if is_ordered else [CHUNK]
     moved = frame.repartition(CHUNK) if count is None else frame.repartition(count, CHUNK)
-    shuffled = moved.sortWithinPartitions(*keys)
-    answers = collect(map_batches(shuffled, stored, _RESULT))
-    return [pickle.loads(data) for data in answers.column(0).to_pylist()]  # our own tasks'
+    return [*answers_of(moved.sortWithinPartitions(*keys), stored)]
 
 
 def _rows(plan: WritePlan, group: ChunkGroup, batch: pa.RecordBatch) -> Rows:
