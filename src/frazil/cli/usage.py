@@ -15,11 +15,11 @@ from frazil.maintenance.space import (
     SnapshotUsage,
     Usage,
     array_usage,
+    chunk_storage_stats,
     growth,
     objects_by_kind,
     snapshot_usage,
 )
-from frazil.maintenance.stats import chunk_storage_stats
 from frazil.model.history import to_datetime
 
 Described = dict[str, Any]

@@ -15,9 +15,8 @@ from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import FormatError
 from frazil.formats.envelope import HEADER, has_checksum
 from frazil.formats.manifest import Manifest
-from frazil.fsck.commit_rules import check_commit
 from frazil.fsck.decoding import decode_chunks
-from frazil.fsck.files import Files, Read
+from frazil.fsck.files import Files, Place, Read, open_anyway
 from frazil.fsck.findings import (
     MAX_FINDINGS,
     OLD_RULES,
@@ -30,6 +29,7 @@ from frazil.fsck.findings import (
 from frazil.fsck.history import (
     History,
     Link,
+    check_commit,
     check_history,
     file_history,
     listed_history,
@@ -37,9 +37,13 @@ from frazil.fsck.history import (
 )
 from frazil.fsck.manifest_rules import check_manifest_file
 from frazil.fsck.objects import ALL, Needs, ask_source
-from frazil.fsck.place import Place, open_anyway
-from frazil.fsck.ref_rules import check_config_file, read_ref_files
-from frazil.fsck.repo_rules import check_backups, check_leftovers, read_repo
+from frazil.fsck.repo_rules import (
+    check_backups,
+    check_config_file,
+    check_leftovers,
+    read_ref_files,
+    read_repo,
+)
 from frazil.fsck.snapshot_rules import Use, uses_of
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.id_sets import RowSet

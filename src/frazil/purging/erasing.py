@@ -17,7 +17,7 @@ from frazil.errors import StorageError
 from frazil.ids import NodeId, crockford_many
 from frazil.maintenance.id_sets import ID_WIDTH, U8, RowSet
 from frazil.maintenance.listing import parse_names
-from frazil.maintenance.stats import NAME_WIDTH, RANGE_WIDTH
+from frazil.maintenance.space import NAME_WIDTH, RANGE_WIDTH
 from frazil.maintenance.trash import TRASH
 from frazil.purging.finding import Found, all_ranges
 from frazil.storage.assets import CHUNKS

@@ -29,7 +29,7 @@ from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import U8, RowSet
 from frazil.maintenance.listing import ID_NAME
 from frazil.maintenance.reading import portions
-from frazil.maintenance.stats import RANGE_WIDTH, native_ranges
+from frazil.maintenance.space import RANGE_WIDTH, native_ranges
 from frazil.maintenance.trash import TRASH
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.documents import document_of

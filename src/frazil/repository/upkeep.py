@@ -87,7 +87,7 @@ class Upkeep(Handle):
         max_concurrent_manifest_fetches: int = 500,
     ) -> ChunkStorageStats:
         """How many bytes the chunks of the whole history take."""
-        from frazil.maintenance import stats
+        from frazil.maintenance import space
         from frazil.maintenance.walk import WalkLimits
 
         limits = WalkLimits(
@@ -96,7 +96,7 @@ class Upkeep(Handle):
             max_decoded_manifest_mem_bytes,
             max_concurrent_manifest_fetches,
         )
-        return stats.chunk_storage_stats(self.context, limits)
+        return space.chunk_storage_stats(self.context, limits)
 
     def total_chunks_storage(
         self,

@@ -12,8 +12,7 @@ from frazil.formats.manifest import encode_manifest
 from frazil.formats.snapshot import encode_snapshot
 from frazil.formats.txlog import encode_log
 from frazil.ids import ManifestId, NodeId
-from frazil.maintenance.id_sets import RowSet
-from frazil.maintenance.needs import native_needs
+from frazil.maintenance.id_sets import RowSet, native_needs
 from frazil.model.chunks import ChunkTable
 from frazil.model.history import ManifestFile, Snapshot, TransactionLog
 from frazil.storage.assets import file_attributes, log_key, manifest_key, snapshot_key
