@@ -5,7 +5,7 @@ Every file is read once, as long as what was read of it fits into memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -52,12 +52,11 @@ from frazil.maintenance.reading import portions
 from frazil.maintenance.walk import WalkLimits, portions_by_size
 from frazil.model.history import ManifestFile
 from frazil.model.nodes import ArrayNode
+from frazil.run import Progress
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage, fan_out
 from frazil.transaction.context import Context
 
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with what is being checked, how much of it is done, and how much there is."""
 Uses: TypeAlias = dict[ManifestId, set[Use]]
 
 NAMED: Final = (SNAPSHOTS, LOGS, MANIFESTS)

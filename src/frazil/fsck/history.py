@@ -174,8 +174,8 @@ def check_history(history: History, wanted: Iterable[SnapshotId]) -> Iterator[Fi
         if history.times[one] <= history.times[parent]:
             told = f"it is not younger than its parent {parent}"
             yield Finding(Code.SNAPSHOT_TIME, snapshot_key(one), told)
-    if circle := _circle(history, wanted):
-        yield Finding(Code.HISTORY_CIRCLE, snapshot_key(circle), "it is its own ancestor")
+    for one in circle_in(history.parents, wanted)[:1]:
+        yield Finding(Code.HISTORY_CIRCLE, snapshot_key(one), "it is its own ancestor")
     tips = set(history.refs.values()) & wanted
     roots = {one for one in history.reached(tips) if history.parents.get(one, one) is None}
     if len(roots) > 1 and history.is_known:
@@ -183,18 +183,22 @@ def check_history(history: History, wanted: Iterable[SnapshotId]) -> Iterator[Fi
         yield Finding(Code.HISTORY_ROOTS, "refs", names, references=len(roots))
 
 
-def _circle(history: History, wanted: set[SnapshotId]) -> SnapshotId | None:
+def circle_in(
+    parents: Mapping[SnapshotId, SnapshotId | None], wanted: Iterable[SnapshotId]
+) -> list[SnapshotId]:
+    """Snapshots that are their own ancestors, if some descend from such."""
     done: set[SnapshotId] = set()
     for one in sorted(wanted):
-        path: set[SnapshotId] = set()
+        path: dict[SnapshotId, None] = {}
         here: SnapshotId | None = one
         while here is not None and here not in done:
             if here in path:
-                return here
-            path.add(here)
-            here = history.parents.get(here)
-        done |= path
-    return None
+                line = [*path]
+                return line[line.index(here) :]
+            path[here] = None
+            here = parents.get(here)
+        done.update(path)
+    return []
 
 
 @dataclass(slots=True)

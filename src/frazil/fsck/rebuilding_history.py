@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from frazil.errors import FrazilError
 from frazil.formats.config_codec import config_from_yaml
 from frazil.formats.ref_files import branch_key
 from frazil.fsck.files import Files
+from frazil.fsck.history import circle_in
 from frazil.fsck.log_rules import changed_between
 from frazil.fsck.plans import Action, State, Step
 from frazil.fsck.repo_rules import RefFiles, check_config, read_repo
@@ -136,7 +136,7 @@ def plan_parents(state: State) -> tuple[list[Step], list[str], State]:
     entries = dict(state.entries)
     if state.info is not None:  # a repo object tells parents by their place in its own list
         return steps, losses, state
-    while circle := _circle(entries):
+    while circle := circle_in({one: e.parent_id for one, e in entries.items()}, entries):
         child = max(circle, key=lambda one: _lead(entries, one))
         was, parent = entries[child].parent_id, _likely_parent(entries, child)
         entries[child] = replace(entries[child], parent_id=parent)
@@ -145,21 +145,6 @@ def plan_parents(state: State) -> tuple[list[Step], list[str], State]:
         steps.append(Step(Action.CHANGE_PARENT, snapshot_key(child), told, facts))
         losses.append(f"the parent of {child} is assumed to be {parent}")
     return steps, losses, replace(state, entries=entries)
-
-
-def _circle(entries: Mapping[SnapshotId, SnapshotEntry]) -> list[SnapshotId]:
-    """The snapshots of a circle, or none."""
-    done: set[SnapshotId] = set()
-    for one in sorted(entries):
-        path: list[SnapshotId] = []
-        here: SnapshotId | None = one
-        while here is not None and here in entries and here not in done:
-            if here in path:
-                return path[path.index(here) :]
-            path.append(here)
-            here = entries[here].parent_id
-        done.update(path)
-    return []
 
 
 def _lead(entries: Mapping[SnapshotId, SnapshotEntry], child: SnapshotId) -> int:

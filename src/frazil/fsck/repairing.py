@@ -6,10 +6,10 @@ then logs. Each stage works on what those before it leave.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,6 @@ from frazil.errors import (
 )
 from frazil.formats.ref_files import encode_ref
 from frazil.formats.repo_info import encode_repo_info
-from frazil.fsck.checking import Progress
 from frazil.fsck.files import Files, Place, open_anyway
 from frazil.fsck.findings import Finding
 from frazil.fsck.plans import Action, RepairPlan, State, Step
@@ -52,13 +51,14 @@ from frazil.fsck.rebuilding_history import (
 from frazil.fsck.rebuilding_repo import Rebuilt, rebuild_repo, rewrite_repo, with_main
 from frazil.fsck.repo_rules import RefFiles, read_ref_files, read_repo
 from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId
-from frazil.maintenance.access import require_writable
 from frazil.maintenance.file_history import read_file_history
 from frazil.model import history
 from frazil.model.history import ManifestFile, RepoInfo, Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode, ManifestRef, Node
+from frazil.run import Progress
 from frazil.storage.assets import file_attributes, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged, require_deleted
+from frazil.tip import require_writable
 from frazil.transaction.context import Context
 
 MESSAGE: Final = "repair"
@@ -127,7 +127,7 @@ class _Repair:
     context: Context
     missing: MissingChunks
     tips: Mapping[str, SnapshotId]
-    tell: Callable[[str, int, int], None]
+    tell: Progress
     apply: bool = False
     steps: list[Step] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)

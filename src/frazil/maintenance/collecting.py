@@ -27,14 +27,8 @@ from frazil.errors import (
     InvalidInputError,
     SnapshotNotFoundError,
 )
-from frazil.maintenance.access import require_writable
 from frazil.maintenance.ages import deletable_before
-from frazil.maintenance.candidates import (
-    PHASES,
-    FindChunks,
-    of_objects,
-    unused_attribute_files,
-)
+from frazil.maintenance.candidates import PHASES, of_objects, unused_attribute_files
 from frazil.maintenance.deleting import (
     DeleteLimits,
     DeleteReport,
@@ -51,11 +45,12 @@ from frazil.maintenance.garbage import (
 from frazil.maintenance.garbage_plan import GarbagePlan, make_plan
 from frazil.maintenance.listing import measured
 from frazil.maintenance.trash import batch_name, discard, put_aside, put_back
-from frazil.maintenance.walk import WalkLimits, native_chunks
+from frazil.maintenance.walk import FindChunks, WalkLimits, native_chunks
 from frazil.model.values import GCSummary
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage, begin
 from frazil.storage.local import LocalStorage
+from frazil.tip import require_writable
 from frazil.transaction.context import Context
 
 LONGEST_WRITE: Final = timedelta(days=1)

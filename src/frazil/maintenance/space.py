@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 from typing import Final
 
 import numpy as np
@@ -44,12 +45,7 @@ class Usage:
         return self.native_bytes + self.inline_bytes
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.chunks + other.chunks,
-            self.native_bytes + other.native_bytes,
-            self.virtual_bytes + other.virtual_bytes,
-            self.inline_bytes + other.inline_bytes,
-        )
+        return Usage(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +75,8 @@ def usage_of(tables: Iterable[ChunkTable]) -> Usage:
         chunks += len(table)
         for kind in ChunkType:
             sums[kind] += table.length[table.kind == kind].sum()
-    return Usage(
-        chunks,
-        int(sums[ChunkType.native]),
-        int(sums[ChunkType.virtual]),
-        int(sums[ChunkType.inline]),
-    )
+    kinds = (ChunkType.native, ChunkType.virtual, ChunkType.inline)
+    return Usage(chunks, *(int(sums[kind]) for kind in kinds))
 
 
 def array_usage(state: WorkingState, node: ArrayNode) -> Usage:

@@ -16,7 +16,6 @@ from frazil.errors import (
     RefNotFoundError,
 )
 from frazil.ids import SnapshotId
-from frazil.maintenance.access import require_writable
 from frazil.merging.changes import change_set, counts_of
 from frazil.merging.policies import Decide
 from frazil.merging.records import ChangeCounts, MergeConflict, MergeReport, MergeStatus, summary_of
@@ -26,6 +25,7 @@ from frazil.model.marks import Marks, with_marks
 from frazil.model.plain import JSON
 from frazil.model.values import SessionMode
 from frazil.session import Session
+from frazil.tip import require_writable
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.context import Context
 

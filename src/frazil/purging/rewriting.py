@@ -6,7 +6,7 @@ was erased under the name of what is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
@@ -15,7 +15,7 @@ import numpy as np
 from frazil.bulk.grid import Grid
 from frazil.bulk.layout import Layout, array_layout
 from frazil.formats.manifest import decode_manifest
-from frazil.formats.txlog import decode_log
+from frazil.formats.txlog import ID_LISTS, decode_log
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.expire_files import adopt
 from frazil.maintenance.reading import manifest_blob, read_snapshot
@@ -191,18 +191,12 @@ class Rewriter:
         if self.target.region is not None:
             return replace(log, id=new_id)
         gone = self.target.nodes
-
-        def kept(ids: Iterable[NodeId]) -> tuple[NodeId, ...]:
-            return tuple(one for one in ids if one not in gone)
-
+        kept: dict[str, tuple[NodeId, ...]] = {
+            name: tuple(one for one in getattr(log, name) if one not in gone) for name in ID_LISTS
+        }
         return TransactionLog(
             id=new_id,
-            new_groups=kept(log.new_groups),
-            new_arrays=kept(log.new_arrays),
-            deleted_groups=kept(log.deleted_groups),
-            deleted_arrays=kept(log.deleted_arrays),
-            updated_arrays=kept(log.updated_arrays),
-            updated_groups=kept(log.updated_groups),
+            **kept,
             updated_chunks={
                 one: chunks for one, chunks in log.updated_chunks.items() if one not in gone
             },

@@ -15,7 +15,7 @@ import frazil.icechunk as icechunk
 from frazil.commit.base import MINIMUM_AGE
 from frazil.errors import InvalidInputError, SessionStateError
 from frazil.maintenance.ages import parse_age
-from frazil.maintenance.released import expire_with_files
+from frazil.maintenance.expire import expire_with_files
 from frazil.repository import Repository
 from frazil.storage.base import Listed, Storage
 from frazil.storage.local import LocalStorage
