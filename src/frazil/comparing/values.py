@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -17,14 +17,13 @@ from frazil.comparing.records import ArrayChange, ArrayDiff, Box, Sample, Shape,
 from frazil.ids import SnapshotId
 from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode
+from frazil.run import Progress
 from frazil.session import Session
 from frazil.transaction.context import Context
 
 Array: TypeAlias = npt.NDArray[Any]
 I64: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
-Progress: TypeAlias = Callable[[str, int], None]
-"""Called with the path of an array and the number of its chunks that were compared so far."""
 
 MAX_SAMPLES: Final = 10
 _FAMILY: Final = {kind: family for family in ("biufc", "UTO", "M", "m") for kind in family}
@@ -43,19 +42,22 @@ def diff_values(
 ) -> ValueDiff:
     """Compare the values of two snapshots, reading only chunks that may differ.
 
+    `progress` is told the path of an array and how many of its chunks were compared; 0 stands for
+    a number of all that nobody knows before.
+
     Raises:
         NodeNotFoundError: neither snapshot has a node at one of the paths.
     """
     old, new = Session(context, first), Session(context, last)
     found: list[ArrayDiff] = []
     for pair in plan_pairs(context, first, last, paths):
-        tally, read = Tally(), 0
+        tally, read, chunks = Tally(), 0, 0 if pair.chunks is None else len(pair.chunks)
         for portion in portions(pair, old.state, new.state, leave_rest=has_known_fill(pair)):
             tally = tally.merged(compare_portion(old, new, pair, portion, max_samples), max_samples)
             if portion.rest is None:
                 read += 1 if portion.chunks is None else len(portion.chunks)
             if progress is not None:
-                progress(pair.path, read)
+                progress(pair.path, read, chunks)
         told = described(pair, tally, read)
         if not told.is_equal:
             found.append(told)

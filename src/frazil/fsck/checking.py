@@ -78,15 +78,8 @@ def fsck(
 ) -> Report:
     """Check that a repository keeps every rule of the format.
 
-    Args:
-        place: an open repository, or the storage of one, which may be too damaged to open.
-        refs: branches, tags and snapshot ids whose history is checked; None means everything.
-        ancestors: False checks only what refs point to, not what that descends from.
-        deep: decode every chunk.
-        virtual: ask the sources of virtual chunks, which must be authorised.
-        max_findings: how many are told in full; the rest is counted.
-        limits: what may be in memory at one time.
-        progress: is told how far the work is.
+    `place` is an open repository, or the storage of one, which may be too damaged to open, and
+    `limits` says what may be in memory at one time. All else is that of `Repository.audit.fsck`.
 
     Raises:
         RepositoryNotFoundError: there is nothing of a repository.
@@ -119,13 +112,8 @@ def verify(
 ) -> Report:
     """Check that everything some snapshots refer to is there: the rules `REFERENCES` of `fsck`.
 
-    Args:
-        place: an open repository.
-        snapshots: ids of those to check; None means all that branches and tags reach.
-        virtual: also ask for the sources of virtual chunks, which must be authorised.
-        max_findings: how many are told in full; the rest is counted.
-        limits: what may be in memory at one time.
-        progress: is told how far the work is.
+    `snapshots` are the ids of those to check; None means all that branches and tags reach. All else
+    is that of `fsck`.
     """
     context = open_anyway(place)
     walk = _Walk(context, REFERENCES, max_findings, limits, progress)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import astuple, dataclass, replace
-from operator import add
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -52,9 +51,15 @@ class Compaction:
     """the commit, if there was something to do"""
 
     def __add__(self, other: Compaction) -> Compaction:
-        *ours, made = astuple(self)
-        *theirs, _ = astuple(other)
-        return Compaction(*map(add, ours, theirs), made)
+        return Compaction(
+            self.arrays + other.arrays,
+            self.chunks + other.chunks,
+            self.objects_before + other.objects_before,
+            self.objects_after + other.objects_after,
+            self.bytes_rewritten + other.bytes_rewritten,
+            self.dead_bytes + other.dead_bytes,
+            self.snapshot_id or other.snapshot_id,
+        )
 
 
 def compact_chunks(

@@ -98,7 +98,10 @@ class Space(Namespace):
         )
         if dry_run or not done.chunks:
             return done
-        facts = {**(metadata or {}), **(runner.facts() if runner is not None else {})} or None
+        facts = metadata
+        if runner is not None:
+            counts = {"rewritten-chunks": done.chunks, "rewritten-bytes": done.bytes_rewritten}
+            facts = {**(metadata or {}), **counts, **runner.facts()}
         theirs = BasicConflictSolver(on_chunk_conflict=VersionSelection.UseTheirs)
         return replace(done, snapshot_id=session.commit(message, facts, rebase_with=theirs))
 

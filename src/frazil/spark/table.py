@@ -118,17 +118,29 @@ class FrazilTable(ProcedureMethods):
         Executors look for them when an `inventory` is given (see `garbage.inventory_listing`),
         or when there are very many.
         """
-        if inventory is not None or self._is_large():
-            return self._remove_by_tasks(
-                older_than, dry_run, max_concurrent_deletes, inventory, as_age(unsafe_minimum_age)
+        if inventory is None and not self._is_large():
+            return self.call(
+                "remove_orphan_files",
+                older_than=older_than,
+                dry_run=dry_run,
+                max_concurrent_deletes=max_concurrent_deletes,
+                unsafe_minimum_age=unsafe_minimum_age,
             )
-        return self.call(
-            "remove_orphan_files",
-            older_than=older_than,
+        keys: list[str] = []
+        collect_garbage(
+            self._url,
+            as_time(older_than, datetime.now(UTC) - ORPHAN_AGE),
             dry_run=dry_run,
+            spark=self._spark,
+            inventory=inventory,
+            options=self._options,
             max_concurrent_deletes=max_concurrent_deletes,
-            unsafe_minimum_age=unsafe_minimum_age,
+            unsafe_minimum_age=as_age(unsafe_minimum_age),
+            told=keys.extend,
         )
+        place = location_of(self._url, self._options).location.storage().url.rstrip("/")
+        rows = [(f"{place}/{key}",) for key in sorted(keys)]
+        return self._spark.createDataFrame(rows, PROCEDURES["remove_orphan_files"].returns)
 
     def verify(self, *, all_history: bool = False, virtual: bool = False) -> DataFrame:
         """Objects that are not as references need them; see `frazil.spark.verify`."""
@@ -162,31 +174,6 @@ class FrazilTable(ProcedureMethods):
         repository = target.location.open()
         files = repository.list_manifest_files(target.snapshot(repository))
         return sum(file.num_chunk_refs for file in files) > LARGE
-
-    def _remove_by_tasks(
-        self,
-        older_than: datetime | str | None,
-        dry_run: bool,
-        max_concurrent_deletes: int,
-        inventory: DataFrame | None,
-        unsafe_minimum_age: timedelta | None,
-    ) -> DataFrame:
-        cutoff = as_time(older_than, datetime.now(UTC) - ORPHAN_AGE)
-        keys: list[str] = []
-        collect_garbage(
-            self._url,
-            cutoff,
-            dry_run=dry_run,
-            spark=self._spark,
-            inventory=inventory,
-            options=self._options,
-            max_concurrent_deletes=max_concurrent_deletes,
-            unsafe_minimum_age=unsafe_minimum_age,
-            told=keys.extend,
-        )
-        place = location_of(self._url, self._options).location.storage().url.rstrip("/")
-        rows = [(f"{place}/{key}",) for key in sorted(keys)]
-        return self._spark.createDataFrame(rows, PROCEDURES["remove_orphan_files"].returns)
 
     def changes(
         self, start_snapshot_id: str | None = None, end_snapshot_id: str | None = None

@@ -19,7 +19,6 @@ from typing import Any, Final
 
 from pyspark.sql import types as t
 
-from frazil.maintenance.ages import parse_age
 from frazil.merging.policies import Policy, parse_policy
 from frazil.operations import VERBS, Parameter, Verb
 from frazil.spark.upkeep.procedure import (
@@ -34,7 +33,7 @@ from frazil.spark.upkeep.procedure import (
     columns,
     procedure,
 )
-from frazil.texts import moment
+from frazil.texts import age, moment, read
 
 EXPIRE_AGE: Final = timedelta(days=5)
 ORPHAN_AGE: Final = timedelta(days=3)
@@ -164,7 +163,7 @@ def as_time(value: datetime | str | None, default: datetime | None = None) -> da
 
 def as_age(value: timedelta | str | None) -> timedelta | None:
     """An age as text, such as `12h`, or as a timedelta."""
-    return parse_age(value) if isinstance(value, str) else value
+    return read("an age", age, value) if isinstance(value, str) else value
 
 
 def as_policy(text: str) -> Policy:
