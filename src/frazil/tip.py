@@ -60,11 +60,18 @@ def tip_of(context: Context, branch: str, snapshot_id: str | None = None) -> Tip
     return Tip(branch, str(SnapshotId.parse(snapshot_id)), context)
 
 
-def require_writable(context: Context) -> None:
-    """Refuse changes of a place that can only be read."""
+def require_writable(context: Context, action: str = "") -> None:
+    """Refuse changes of a place that can only be read; a named action also while it is offline.
+
+    Raises:
+        ReadOnlyError: it is one.
+    """
     if not context.storage.can_write:
+        told = f"cannot {action}" if action else "no changes are possible"
         raise ReadOnlyError(
-            f"no changes are possible: {context.why_read_only}",
+            f"{told}: {context.why_read_only}",
             kind=ErrorKind.READ_ONLY_STORAGE,
             url=context.place.url,
         )
+    if action:
+        context.refs.require_online()

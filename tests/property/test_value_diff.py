@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frazil
-from frazil.comparing.cells import compare_cells
 from frazil.comparing.records import Tally
+from frazil.comparing.values import compare_cells
 
 pytestmark = pytest.mark.slow
 

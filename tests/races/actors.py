@@ -30,7 +30,7 @@ from frazil import (
     local_filesystem_store,
     upgrade_repository,
 )
-from frazil.maintenance.released import expire_with_files
+from frazil.maintenance.expire import expire_with_files
 from frazil.spark import import_zarr, ingest, map_blocks, rechunk
 from frazil.tip import require_writable
 from tests.races import files

@@ -11,7 +11,7 @@ import pytest
 import zarr
 
 from frazil import Repository, SnapshotNotFoundError, Storage
-from frazil.maintenance.released import expire_with_files
+from frazil.maintenance.expire import expire_with_files
 from frazil.storage.memory import MemoryStorage
 from tests.support.ages import AT_ONCE
 from tests.support.generations import Spec

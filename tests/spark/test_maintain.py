@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 import frazil
 from frazil.errors import InvalidInputError
 from frazil.ids import ChunkId
-from frazil.maintenance.walk import WalkLimits, native_chunks
+from frazil.maintenance.walk import WalkLimits, chunks_by, native_chunks
 from frazil.model.chunks import ChunkTable, NativeRef
 from frazil.spark import (
     FrazilTable,
@@ -26,8 +26,7 @@ from frazil.spark import (
     storage,
     verify,
 )
-from frazil.spark.tasks import target_of
-from frazil.spark.upkeep.garbage import chunks_by_tasks
+from frazil.spark.runner import SparkRunner
 from frazil.storage.assets import chunk_key
 from tests.support.ages import AT_ONCE
 
@@ -241,10 +240,9 @@ def test_chunks_in_use_are_told_to_the_driver_by_twelve_bytes_each(
     repository.storage.put(chunk_key(ChunkId(bytes(ids[0]))), bytes(18))
     session.commit("references")
     files = session.state.base.manifest_files
-    location = target_of(str(tmp_path / "repo")).location
     expected = native_chunks(repository.storage, files, WalkLimits())
     assert len(expected) == count // 2
-    look = chunks_by_tasks(spark, location)
+    look = chunks_by(SparkRunner(spark), repository.context)
     tracemalloc.start()
     found = look(repository.storage, files, WalkLimits())
     peak = tracemalloc.get_traced_memory()[1]

@@ -91,10 +91,18 @@ SHARED: Final = {
     "message": Message,
     "older_than": OlderThan,
     "path": NodePath,
+    "plan": Annotated[
+        str | None,
+        typer.Option("--plan", metavar="FILE", help="Use a saved plan instead of a new one."),
+    ],
     "policy": PolicyTexts,
     "region": Annotated[
         str | None,
         typer.Option(metavar="REGION", help="Only these cells of an array: 0:10, :, 5."),
+    ],
+    "save_plan": Annotated[
+        str | None,
+        typer.Option("--save-plan", metavar="FILE", help="Write the plan to a file, as JSON."),
     ],
     "unsafe_minimum_age": UnsafeAge,
 }

@@ -17,8 +17,8 @@ from frazil.cli.text import counted, size
 from frazil.errors import FormatError, InvalidInputError, RepositoryNotFoundError
 
 if TYPE_CHECKING:
+    from frazil.fsck.files import Place as FsckPlace
     from frazil.fsck.findings import Finding, Report
-    from frazil.fsck.place import Place as FsckPlace
     from frazil.fsck.plans import RepairPlan
 
 PANEL: Final = "Maintain"

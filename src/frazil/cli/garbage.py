@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from frazil.cli.answers import Answer, Screen, styled, tell_dry_run, working
-from frazil.cli.arguments import Apply, OlderThan, UnsafeAge, WholeUrl, parse_time, parse_unsafe_age
-from frazil.cli.commands import add_command
+from frazil.cli.answers import Answer, Screen, styled, tell_dry_run
 from frazil.cli.exits import Exit
-from frazil.cli.places import open_whole
 from frazil.cli.text import counted, exact, moment, size
 from frazil.cli.verbs import Command, Given, add_verbs
 from frazil.errors import InvalidInputError, SessionStateError
@@ -21,6 +18,7 @@ if TYPE_CHECKING:
     from frazil.maintenance.trash import TrashBatch
     from frazil.model.values import GCSummary
     from frazil.purging.records import PurgeReport
+    from frazil.repository.reports import CollectionReport
 
 Described = dict[str, Any]
 PANEL: Final = "Maintain"
@@ -30,81 +28,33 @@ KINDS: Final = ("snapshots", "transaction_logs", "manifests", "chunks")
 # --- gc ---
 
 
-def gc(
-    url: WholeUrl,
-    older_than: OlderThan = "7d",
-    unsafe_minimum_age: UnsafeAge = None,
-    incremental: Annotated[
-        bool,
-        typer.Option(
-            "--incremental", help="Only what expired snapshots left, without listing chunks."
-        ),
-    ] = False,
-    quarantine: Annotated[
-        bool, typer.Option("--quarantine", help="Put it below trash/ instead of deleting it.")
-    ] = False,
-    save_plan: Annotated[
-        str | None,
-        typer.Option("--save-plan", metavar="FILE", help="Write the plan to a file, as JSON."),
-    ] = None,
-    plan: Annotated[
-        str | None,
-        typer.Option("--plan", metavar="FILE", help="Use a saved plan instead of a new one."),
-    ] = None,
-    apply: Apply = False,
-) -> Answer:
-    """Delete files that no branch or tag needs and that are old enough.
-
-    What an open session has written is garbage until it is committed: choose a time before the
-    beginning of every session that may still commit. What is younger than a day by the clock of
-    the store is never deleted, unless --unsafe-minimum-age says so. A saved plan is checked again
-    before anything is deleted.
-    """
+def _careful(given: Given) -> None:
+    """Refuse what cannot be meant, and to delete what somebody may be about to commit."""
     from frazil.commit.base import MINIMUM_AGE
-    from frazil.maintenance.collecting import Way, carry_out
-    from frazil.maintenance.garbage_plan import GarbagePlan, make_plan
 
-    repository = open_whole(url)
-    context = repository.context
-    if plan is not None and (incremental or save_plan is not None):
+    plan = given["plan"]
+    if plan is not None and (given["incremental"] or given["save_plan"] is not None):
         raise InvalidInputError("--plan is a plan already: leave out --incremental and --save-plan")
-    made = None if plan is None else GarbagePlan.load(plan)
-    age = parse_unsafe_age(unsafe_minimum_age)
-    cutoff = parse_time(older_than) if made is None else made.older_than
-    if apply and age is None and datetime.now(UTC) - cutoff < MINIMUM_AGE:
+    cutoff = given["older_than"] if plan is None else plan.older_than
+    is_young = datetime.now(UTC) - cutoff < MINIMUM_AGE
+    if given["applied"] and given["unsafe_minimum_age"] is None and is_young:
         raise SessionStateError(
             "files younger than a day may belong to somebody's open session; choose another "
             "--older-than, or --unsafe-minimum-age 0h if you know that nobody is writing",
         )
-    batch: str | None = None
-    with working("Collecting garbage"):
-        if made is None:
-            made = make_plan(
-                context,
-                cutoff,
-                how="incremental" if incremental else "full",
-                unsafe_minimum_age=age,
-            )
-            cutoff = made.older_than
-        if save_plan is not None:
-            made.save(save_plan)
-        summary = made.summary
-        if apply:
-            way = Way(quarantine=quarantine)
-            summary, batch = carry_out(context, made, way, unsafe_minimum_age=age)
+
+
+def _collected(report: CollectionReport, given: Given) -> Answer:
+    summary, applied = report.summary, given["applied"]
     data = {
-        "older_than": exact(cutoff),
-        "how": made.how,
+        "older_than": exact(report.older_than),
+        "how": report.how,
         **gc_data(summary),
-        "trash": batch,
-        "applied": apply,
+        "trash": report.trash,
+        "applied": applied,
     }
-    has_failed = bool(summary.objects_failed_to_delete)
-    return Answer(
-        data,
-        lambda screen: _show_gc(screen, summary, cutoff, batch, applied=apply),
-        Exit.FAILURE if has_failed else Exit.OK,
-    )
+    code = Exit.FAILURE if summary.objects_failed_to_delete else Exit.OK
+    return Answer(data, lambda screen: _show_gc(screen, report, applied=applied), code)
 
 
 def gc_data(summary: GCSummary) -> Described:
@@ -118,9 +68,8 @@ def gc_data(summary: GCSummary) -> Described:
     }
 
 
-def _show_gc(
-    screen: Screen, summary: GCSummary, cutoff: datetime, batch: str | None, *, applied: bool
-) -> None:
+def _show_gc(screen: Screen, report: CollectionReport, *, applied: bool) -> None:
+    summary, cutoff, batch = report.summary, report.older_than, report.trash
     verb = "Would delete" if not applied else "Deleted" if batch is None else "Put aside"
     screen.line(f"{verb} {size(summary.bytes_deleted)} written before {moment(cutoff)}")
     data = gc_data(summary)
@@ -251,6 +200,15 @@ def _show_purge(screen: Screen, report: PurgeReport) -> None:
 
 # --- the commands ---
 
+GC: Final = Command(
+    "gc",
+    "space.collect_garbage",
+    _collected,
+    "older_than unsafe_minimum_age incremental quarantine save_plan plan",
+    defaults={"older_than": "7d"},
+    check=_careful,
+    engine=True,
+)
 TRASH: Final = (
     Command("list", "space.list_trash", _listed),
     Command("restore", "space.restore_trash", _moved, "batch"),
@@ -279,7 +237,7 @@ PURGE: Final = Command(
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    add_command(app, "gc", gc, PANEL)
+    add_verbs(app, [GC], PANEL)
     trash = typer.Typer(no_args_is_help=True, help="What gc --quarantine put aside.")
     add_verbs(trash, TRASH)
     app.add_typer(trash, name="trash", rich_help_panel=PANEL)

@@ -86,6 +86,7 @@ COMMANDS: Final = (
         Old snapshots keep the old objects: expire and gc free their space.
         """,
         defaults={"message": "Compact chunks"},
+        engine=True,
     ),
 )
 

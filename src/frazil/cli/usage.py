@@ -15,14 +15,17 @@ from frazil.maintenance.space import (
     SnapshotUsage,
     Usage,
     array_usage,
+    chunk_storage_stats,
     growth,
     objects_by_kind,
     snapshot_usage,
 )
-from frazil.maintenance.stats import chunk_storage_stats
 from frazil.model.history import to_datetime
 
 Described = dict[str, Any]
+USED: Final = ("chunks", "stored_bytes", "native_bytes", "virtual_bytes", "inline_bytes")
+FREED: Final = ("reclaimable", "stranded")
+OWNED: Final = ("referenced", "unique", "shared", *FREED, "inline", "virtual")
 ADDED: Final = ("snapshots", "native_bytes", "inline_bytes", "manifest_bytes", "total_bytes")
 STEPS: Final = {"snapshot": "", "day": "%Y-%m-%d", "month": "%Y-%m", "year": "%Y"}
 """How steps of time are written."""
@@ -57,24 +60,12 @@ def of_snapshot(url: str, path: str) -> Answer:
 
 
 def _described(usage: Usage) -> Described:
-    return {
-        "chunks": usage.chunks,
-        "stored_bytes": usage.stored_bytes,
-        "native_bytes": usage.native_bytes,
-        "virtual_bytes": usage.virtual_bytes,
-        "inline_bytes": usage.inline_bytes,
-    }
+    return {name: getattr(usage, name) for name in USED}
 
 
-def _row(usage: Usage, *names: Any) -> list[Any]:  # noqa: ANN401  (text or styled text)
-    return [
-        styled(size(usage.stored_bytes), "bold"),
-        f"{usage.chunks:,}",
-        size(usage.native_bytes),
-        size(usage.virtual_bytes),
-        size(usage.inline_bytes),
-        *names,
-    ]
+def _row(usage: Usage, name: str) -> list[Any]:
+    chunks, stored, *rest = _described(usage).values()
+    return [styled(size(stored), "bold"), f"{chunks:,}", *map(size, rest), name]
 
 
 def of_snapshots(url: str) -> Answer:
@@ -125,11 +116,8 @@ def of_repository(url: str) -> Answer:
         stats = chunk_storage_stats(repository.context)
         say("listing objects")
         kinds = objects_by_kind(repository.context.storage)
-    referenced = {
-        "native_bytes": stats.native_bytes,
-        "virtual_bytes": stats.virtual_bytes,
-        "inline_bytes": stats.inlined_bytes,
-    }
+    counts = (stats.native_bytes, stats.virtual_bytes, stats.inlined_bytes)
+    referenced = dict(zip(USED[2:], counts, strict=True))
     objects = {
         name: {"objects": kind.objects, "bytes": kind.size_bytes} for name, kind in kinds.items()
     }
@@ -162,43 +150,23 @@ def of_shares(url: str, by: str, older_than: str | None) -> Answer:
     }
 
     def show(screen: Screen) -> None:
-        columns = ["referenced#", "unique#", "shared#", "inline#", "virtual#"]
-        if cutoff is not None:
-            columns[3:3] = ["reclaimable#", "stranded#"]
-        rows = [_share_row(each, has_cutoff=cutoff is not None) for each in found.owners]
-        rows.append(_share_row(found.total, has_cutoff=cutoff is not None))
-        screen.table((*columns, by), rows)
+        columns = [name for name in OWNED if cutoff is not None or name not in FREED]
+        rows = [_share_row(each, columns) for each in (*found.owners, found.total)]
+        screen.table((*(f"{name}#" for name in columns), by), rows)
 
     return Answer(data, show)
 
 
 def _share_data(share: Share) -> Described:
-    return {
-        "name": share.name,
-        "type": share.kind,
-        "chunks": share.chunks,
-        "referenced_bytes": share.referenced_bytes,
-        "unique_bytes": share.unique_bytes,
-        "shared_bytes": share.shared_bytes,
-        "reclaimable_bytes": share.reclaimable_bytes,
-        "stranded_bytes": share.stranded_bytes,
-        "inline_bytes": share.inline_bytes,
-        "virtual_bytes": share.virtual_bytes,
-    }
+    sizes = {f"{name}_bytes": getattr(share, f"{name}_bytes") for name in OWNED}
+    return {"name": share.name, "type": share.kind, "chunks": share.chunks, **sizes}
 
 
-def _share_row(share: Share, *, has_cutoff: bool) -> list[Any]:
-    freed = [size(share.reclaimable_bytes), size(share.stranded_bytes)] if has_cutoff else []
+def _share_row(share: Share, columns: list[str]) -> list[Any]:
+    sizes = [size(getattr(share, f"{name}_bytes")) for name in columns]
     name = short(share.name) if share.kind == "snapshot" else share.name
-    return [
-        styled(size(share.referenced_bytes), "bold"),
-        size(share.unique_bytes),
-        size(share.shared_bytes),
-        *freed,
-        size(share.inline_bytes),
-        size(share.virtual_bytes),
-        f"{name} (tag)" if share.kind == "tag" else name,
-    ]
+    told = f"{name} (tag)" if share.kind == "tag" else name
+    return [styled(sizes[0], "bold"), *sizes[1:], told]
 
 
 def of_growth(url: str, step: str) -> Answer:
@@ -215,9 +183,8 @@ def of_growth(url: str, step: str) -> Answer:
             row = rows.setdefault(name, {"step": name, "written_at": "", **dict.fromkeys(ADDED, 0)})
             row["written_at"] = exact(written)
             row["snapshots"] += 1
-            row["native_bytes"] += each.new_native_bytes
-            row["inline_bytes"] += each.new_inline_bytes
-            row["manifest_bytes"] += each.new_manifest_bytes
+            for kind in ("native_bytes", "inline_bytes", "manifest_bytes"):
+                row[kind] += getattr(each, f"new_{kind}")
             total += each.new_native_bytes + each.new_manifest_bytes
             row["total_bytes"] = total
 
@@ -226,9 +193,7 @@ def of_growth(url: str, step: str) -> Answer:
             [
                 short(row["step"]) if step == "snapshot" else row["step"],
                 f"{row['snapshots']:,}",
-                size(row["native_bytes"]),
-                size(row["inline_bytes"]),
-                size(row["manifest_bytes"]),
+                *(size(row[name]) for name in ADDED[1:-1]),
                 styled(size(row["total_bytes"]), "bold"),
             ]
             for row in rows.values()

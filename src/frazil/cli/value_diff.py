@@ -30,7 +30,7 @@ def of_values(
             SnapshotId.parse(end),
             paths=paths or None,
             max_samples=samples,
-            progress=lambda path, chunks: say(f"{path}, {counted(chunks, 'chunk')}"),
+            progress=lambda path, chunks, _: say(f"{path}, {counted(chunks, 'chunk')}"),
         )
     data = {
         "from": begin,

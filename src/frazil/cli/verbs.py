@@ -27,6 +27,7 @@ from frazil.cli.arguments import (
 )
 from frazil.cli.commands import add_command, declare
 from frazil.cli.places import open_place, open_whole
+from frazil.cli.running import Engine, Master, running
 from frazil.errors import MergeConflictError
 from frazil.operations import VERBS, Effect, Parameter, Verb, summary
 
@@ -51,6 +52,10 @@ class Command:
     applies: bool | None = None
     """whether it is done without `--apply`; None: if it deletes nothing"""
     defaults: Given = field(default_factory=dict)
+    check: Callable[[Given], None] = lambda _: None
+    """refuses arguments, before a repository is opened"""
+    engine: bool = False
+    """whether it takes `--engine` and `--master`: others can do a part of its work"""
 
 
 def add_verbs(app: typer.Typer, commands: Iterable[Command], panel: str | None = None) -> None:
@@ -68,6 +73,9 @@ def _work(command: Command) -> Callable[..., Answer]:
 
     def work(url: str, apply: bool = True, **texts: Any) -> Answer:  # noqa: ANN401  (typer's)
         given = {each.name: _read(each, texts[each.name]) for each in taken}
+        command.check({**given, "applied": apply})
+        if command.engine:
+            given["runner"] = _runner(texts)
         if branch:
             place = open_place(url)
             repository, given[branch] = place.repository, place.branch()
@@ -75,7 +83,10 @@ def _work(command: Command) -> Callable[..., Answer]:
             repository = open_whole(url)
         if can_try:
             given["dry_run"] = not apply
-        with working(command.name):
+        shown = running if command.engine else working
+        with shown(command.name) as tell:
+            if command.engine and "progress" in verb.parameters:
+                given["progress"] = tell
             try:
                 report = verb.on(repository)(**given)
             except MergeConflictError as error:
@@ -85,6 +96,8 @@ def _work(command: Command) -> Callable[..., Answer]:
     named: dict[str, tuple[Any, object]]
     named = {"url": (BranchUrl if branch else WholeUrl, inspect.Parameter.empty)}
     named |= {each.name: _declared(command, each) for each in taken}
+    if command.engine:
+        named |= {"engine": (Engine, "auto"), "master": (Master, None)}
     if can_try:
         is_mild = verb.effect is not Effect.DELETES
         named["apply"] = (Apply, is_mild if command.applies is None else command.applies)
@@ -95,8 +108,16 @@ def _work(command: Command) -> Callable[..., Answer]:
 
 def _help(verb: Verb) -> str:
     """The docstring of a verb; its arguments are written as in the usage of a command."""
-    doc = summary(inspect.getdoc(verb.run) or "")
-    return re.sub(r"`(\w+)`", lambda found: found[1].upper(), doc)
+
+    def written(found: re.Match[str]) -> str:
+        parameter = verb.parameters.get(found[1])
+        return _flag(found[1]) if parameter and parameter.by_name else found[1].upper()
+
+    return re.sub(r"`(\w+)`", written, summary(inspect.getdoc(verb.run) or ""))
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _declared(command: Command, parameter: Parameter) -> tuple[Any, object]:
@@ -110,9 +131,8 @@ def _declared(command: Command, parameter: Parameter) -> tuple[Any, object]:
     kind = TYPES.get(parameter.kind, str if is_required else str | None)
     told = parameter.help[:1].upper() + parameter.help[1:]
     if parameter.by_name:
-        flag = f"--{name.replace('_', '-')}"
         metavar = "VERSION" if "Version" in parameter.kind else None
-        return Annotated[kind, typer.Option(flag, metavar=metavar, help=told)], default
+        return Annotated[kind, typer.Option(_flag(name), metavar=metavar, help=told)], default
     said = typer.Argument(metavar=name.upper(), help=told, show_default=False)
     return Annotated[kind, said], default
 
@@ -123,6 +143,18 @@ def _read(parameter: Parameter, value: Any) -> Any:  # noqa: ANN401  (whatever t
     if reader is None or (value is None and parameter.kind.endswith("None")):
         return value
     return reader(value)
+
+
+def _runner(texts: Given) -> Any:  # noqa: ANN401  (its type is not imported yet)
+    from frazil.spark.engine import runner_for
+
+    return runner_for(texts["engine"], texts["master"])
+
+
+def _plan(path: str) -> Any:  # noqa: ANN401  (likewise)
+    from frazil.maintenance.garbage_plan import GarbagePlan
+
+    return GarbagePlan.load(path)
 
 
 def _policy(texts: list[str] | None) -> Any:  # noqa: ANN401  (its type is not imported yet)
@@ -138,6 +170,7 @@ def _fast_forward(only: bool | None) -> bool | str:
 READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "Policy": _policy,
     "FastForward": _fast_forward,
+    "GarbagePlan | None": _plan,
     "datetime": parse_time,
     "timedelta | None": parse_unsafe_age,
     "Sequence[slice | tuple[int, int | None]] | None": parse_slices,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -12,20 +12,23 @@ import numpy.typing as npt
 
 from frazil.bulk.layout import array_layout, grid_of
 from frazil.bulk.read import open_array, read_chunks, read_region
-from frazil.comparing.cells import compare_cells
 from frazil.comparing.pairing import Pair, Portion, Rest, lengths, plan_pairs, portions
-from frazil.comparing.records import ArrayChange, ArrayDiff, Shape, Tally, ValueDiff
+from frazil.comparing.records import ArrayChange, ArrayDiff, Box, Sample, Shape, Tally, ValueDiff
 from frazil.ids import SnapshotId
 from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode
+from frazil.run import Progress
 from frazil.session import Session
 from frazil.transaction.context import Context
 
 Array: TypeAlias = npt.NDArray[Any]
-Progress: TypeAlias = Callable[[str, int], None]
-"""Called with the path of an array and the number of its chunks that were compared so far."""
+I64: TypeAlias = npt.NDArray[np.int64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 MAX_SAMPLES: Final = 10
+_FAMILY: Final = {kind: family for family in ("biufc", "UTO", "M", "m") for kind in family}
+_NOT_EQUAL_TO_ITSELF: Final = "fcMmO"
+_PLAIN: Final = "biufUTO"
 
 
 def diff_values(
@@ -39,19 +42,22 @@ def diff_values(
 ) -> ValueDiff:
     """Compare the values of two snapshots, reading only chunks that may differ.
 
+    `progress` is told the path of an array and how many of its chunks were compared; 0 stands for
+    a number of all that nobody knows before.
+
     Raises:
         NodeNotFoundError: neither snapshot has a node at one of the paths.
     """
     old, new = Session(context, first), Session(context, last)
     found: list[ArrayDiff] = []
     for pair in plan_pairs(context, first, last, paths):
-        tally, read = Tally(), 0
+        tally, read, chunks = Tally(), 0, 0 if pair.chunks is None else len(pair.chunks)
         for portion in portions(pair, old.state, new.state, leave_rest=has_known_fill(pair)):
             tally = tally.merged(compare_portion(old, new, pair, portion, max_samples), max_samples)
             if portion.rest is None:
                 read += 1 if portion.chunks is None else len(portion.chunks)
             if progress is not None:
-                progress(pair.path, read)
+                progress(pair.path, read, chunks)
         told = described(pair, tally, read)
         if not told.is_equal:
             found.append(told)
@@ -195,3 +201,125 @@ def _boxes_of(
         )
         for row in chunks.tolist()
     ]
+
+
+# --- cell by cell ---
+# Two NaNs are equal, and so are two NaTs and zeros of different sign. Differences of numbers are
+# counted in the widest float there is where 64-bit integers are among them.
+
+
+def differing(old: Array, new: Array) -> Flags:
+    """Where two arrays of one shape differ."""
+    names = old.dtype.names
+    if names is not None or new.dtype.names is not None:
+        if names != new.dtype.names or names is None:
+            return np.ones(old.shape, np.bool_)
+        found = np.zeros(old.shape, np.bool_)
+        for name in names:
+            part = differing(old[name], new[name])
+            found |= part.any(axis=tuple(range(found.ndim, part.ndim)))  # of fields with a shape
+        return found
+    kinds = old.dtype.kind + new.dtype.kind
+    families = [_FAMILY.get(kind, kind) for kind in kinds]
+    if families[0] != families[1] or (kinds == "VV" and old.dtype != new.dtype):
+        return np.ones(old.shape, np.bool_)
+    found = np.asarray(old != new, np.bool_)
+    if all(kind in _NOT_EQUAL_TO_ITSELF for kind in kinds):
+        found &= ~np.asarray((old != old) & (new != new), np.bool_)
+    return found
+
+
+def compare_cells(old: Array, new: Array, starts: I64, limit: Shape, max_samples: int = 0) -> Tally:
+    """Compare boxes of cells: `old` and `new` are (n, *shape of a box).
+
+    `starts` is (n, ndim), the first cell of each box; cells at or beyond `limit` do not count.
+    """
+    inside = _inside(starts, old.shape[1:], limit)
+    compared = int(np.prod([each.sum(axis=1) for each in inside], axis=0).sum()) if inside else 1
+    changed = differing(old, new)
+    for axis, flags in enumerate(inside):
+        if not flags.all():
+            rest = [1] * len(inside)
+            rest[axis] = flags.shape[1]
+            changed &= flags.reshape(len(flags), *rest)
+    count = int(changed.sum())
+    if not count:
+        return Tally(compared=compared)
+    differences = _differences(old[changed], new[changed])
+    has_some = len(differences) > 0
+    return Tally(
+        compared,
+        count,
+        len(differences),
+        float(differences.min()) if has_some else None,
+        float(differences.max()) if has_some else None,
+        float(differences.sum()) if has_some else 0.0,
+        _box(changed, starts),
+        _samples(old, new, changed, starts, max_samples) if max_samples else (),
+    )
+
+
+def _inside(starts: I64, shape: Shape, limit: Shape) -> list[Flags]:
+    """For each axis which cells of each box are in the array, (n, length)."""
+    return [
+        starts[:, axis, None] + np.arange(length) < limit[axis] for axis, length in enumerate(shape)
+    ]
+
+
+def _differences(old: Array, new: Array) -> npt.NDArray[np.floating[Any]]:
+    """New minus old, where that is a finite number."""
+    if old.dtype.kind not in "iuf" or new.dtype.kind not in "iuf":
+        return np.zeros(0)
+    is_wide = any(a.dtype.itemsize > 8 or a.dtype.kind + str(a.dtype.itemsize) in ("i8", "u8")
+                  for a in (old, new))  # fmt: skip
+    wide = np.longdouble if is_wide else np.float64
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = new.astype(wide) - old.astype(wide)
+    return np.asarray(found[np.isfinite(found)])
+
+
+def _box(changed: Flags, starts: I64) -> Box:
+    """The smallest box around the cells that differ."""
+    edges = []
+    for axis in range(1, changed.ndim):
+        others = tuple(n for n in range(1, changed.ndim) if n != axis)
+        rows, places = np.nonzero(changed.any(axis=others))
+        cells = starts[rows, axis - 1] + places
+        edges.append((int(cells.min()), int(cells.max()) + 1))
+    return tuple(edges)
+
+
+def _samples(
+    old: Array, new: Array, changed: Flags, starts: I64, max_samples: int
+) -> tuple[Sample, ...]:
+    """The cells that differ with the smallest coordinates."""
+    found: list[tuple[Shape, Shape]] = []
+    for row in _in_order(starts):
+        # No cell of this box, nor of those that follow, comes before what was found.
+        if len(found) == max_samples and starts[row, :1].tolist() > [*found[-1][0][:1]]:
+            break
+        first = np.flatnonzero(changed[row])[:max_samples]
+        inner = np.unravel_index(first, changed.shape[1:]) if changed.ndim > 1 else ()
+        places = list(zip(*(axis.tolist() for axis in inner), strict=True)) or [()] * len(first)
+        origin = starts[row].tolist()
+        found += [
+            (tuple(a + b for a, b in zip(origin, place, strict=True)), (row, *place))
+            for place in places
+        ]
+        found = sorted(found)[:max_samples]
+    return tuple(
+        Sample(coords, _scalar(old, place), _scalar(new, place)) for coords, place in found
+    )
+
+
+def _in_order(starts: I64) -> list[int]:
+    """The boxes by their first cells."""
+    order = np.lexsort(starts.T[::-1]) if starts.shape[1] else np.arange(len(starts))
+    rows: list[int] = order.tolist()
+    return rows
+
+
+def _scalar(array: Array, place: Shape) -> Any:  # noqa: ANN401 - an element of any type
+    value = array[place]
+    is_plain = array.dtype.kind in _PLAIN and hasattr(value, "item")
+    return value.item() if is_plain else value

@@ -5,7 +5,7 @@ Every file is read once, as long as what was read of it fits into memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -15,9 +15,8 @@ from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import FormatError
 from frazil.formats.envelope import HEADER, has_checksum
 from frazil.formats.manifest import Manifest
-from frazil.fsck.commit_rules import check_commit
 from frazil.fsck.decoding import decode_chunks
-from frazil.fsck.files import Files, Read
+from frazil.fsck.files import Files, Place, Read, open_anyway
 from frazil.fsck.findings import (
     MAX_FINDINGS,
     OLD_RULES,
@@ -30,6 +29,7 @@ from frazil.fsck.findings import (
 from frazil.fsck.history import (
     History,
     Link,
+    check_commit,
     check_history,
     file_history,
     listed_history,
@@ -37,9 +37,13 @@ from frazil.fsck.history import (
 )
 from frazil.fsck.manifest_rules import check_manifest_file
 from frazil.fsck.objects import ALL, Needs, ask_source
-from frazil.fsck.place import Place, open_anyway
-from frazil.fsck.ref_rules import check_config_file, read_ref_files
-from frazil.fsck.repo_rules import check_backups, check_leftovers, read_repo
+from frazil.fsck.repo_rules import (
+    check_backups,
+    check_config_file,
+    check_leftovers,
+    read_ref_files,
+    read_repo,
+)
 from frazil.fsck.snapshot_rules import Use, uses_of
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.id_sets import RowSet
@@ -48,12 +52,11 @@ from frazil.maintenance.reading import portions
 from frazil.maintenance.walk import WalkLimits, portions_by_size
 from frazil.model.history import ManifestFile
 from frazil.model.nodes import ArrayNode
+from frazil.run import Progress
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage, fan_out
 from frazil.transaction.context import Context
 
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with what is being checked, how much of it is done, and how much there is."""
 Uses: TypeAlias = dict[ManifestId, set[Use]]
 
 NAMED: Final = (SNAPSHOTS, LOGS, MANIFESTS)
@@ -75,15 +78,8 @@ def fsck(
 ) -> Report:
     """Check that a repository keeps every rule of the format.
 
-    Args:
-        place: an open repository, or the storage of one, which may be too damaged to open.
-        refs: branches, tags and snapshot ids whose history is checked; None means everything.
-        ancestors: False checks only what refs point to, not what that descends from.
-        deep: decode every chunk.
-        virtual: ask the sources of virtual chunks, which must be authorised.
-        max_findings: how many are told in full; the rest is counted.
-        limits: what may be in memory at one time.
-        progress: is told how far the work is.
+    `place` is an open repository, or the storage of one, which may be too damaged to open, and
+    `limits` says what may be in memory at one time. All else is that of `Repository.audit.fsck`.
 
     Raises:
         RepositoryNotFoundError: there is nothing of a repository.
@@ -116,13 +112,8 @@ def verify(
 ) -> Report:
     """Check that everything some snapshots refer to is there: the rules `REFERENCES` of `fsck`.
 
-    Args:
-        place: an open repository.
-        snapshots: ids of those to check; None means all that branches and tags reach.
-        virtual: also ask for the sources of virtual chunks, which must be authorised.
-        max_findings: how many are told in full; the rest is counted.
-        limits: what may be in memory at one time.
-        progress: is told how far the work is.
+    `snapshots` are the ids of those to check; None means all that branches and tags reach. All else
+    is that of `fsck`.
     """
     context = open_anyway(place)
     walk = _Walk(context, REFERENCES, max_findings, limits, progress)

@@ -10,15 +10,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from threading import Lock
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from frazil.errors import FormatError, InvalidInputError
+from frazil.commit.by_repo_object import REPO_KEY
+from frazil.errors import FormatError, InvalidInputError, RepositoryNotFoundError
 from frazil.flatbuf.columns import table_columns
 from frazil.flatbuf.reader import U32, Buffer, Table
 from frazil.formats.envelope import HEADER, MAGIC, ZSTD, FileKind, has_checksum, unseal
+from frazil.formats.generation import V1, V2, Generation
 from frazil.formats.manifest import Manifest, decode_manifest
+from frazil.formats.ref_files import REFS
 from frazil.formats.refs import CHUNK_ID, INDEX, INLINE, LOCATION, PACKED, ref_groups
 from frazil.formats.snapshot import decode_snapshot
 from frazil.formats.snapshot_nodes import SMALLEST_NODE
@@ -27,10 +30,13 @@ from frazil.fsck.findings import Code, Finding
 from frazil.fsck.objects import ChunkObjects
 from frazil.ids import ManifestId, NodeId, SnapshotId, node_path
 from frazil.model.chunks import ChunkTable
+from frazil.model.config import RepositoryConfig
 from frazil.model.history import Snapshot, TransactionLog
 from frazil.model.lookup import is_ascending
-from frazil.storage.assets import Lru, log_key, manifest_key, snapshot_key
+from frazil.opening import open_context
+from frazil.storage.assets import SNAPSHOTS, Lru, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Storage
+from frazil.transaction.context import Context, make_context
 
 T = TypeVar("T")
 K = TypeVar("K", SnapshotId, ManifestId)
@@ -267,3 +273,53 @@ def metadata_order(root: Table, slot: int, target: str) -> Iterator[Finding]:
     names = [item.required_text(0, "name").encode() for item in root.tables(slot)]
     if not ascends(names):
         yield Finding(Code.METADATA_ORDER, target)
+
+
+class Opened(Protocol):
+    """What is asked of an open repository."""
+
+    @property
+    def context(self) -> Context:
+        """Its parts."""
+
+
+Place: TypeAlias = Opened | Context | Storage
+"""An open repository, or where one is or was."""
+
+
+def open_anyway(place: Place) -> Context:
+    """The parts of a repository, with default settings where it cannot be opened.
+
+    Raises:
+        RepositoryNotFoundError: there is nothing of a repository.
+    """
+    if isinstance(place, Context):
+        return place
+    if not isinstance(place, Storage):
+        return place.context
+    try:
+        return open_context(place, None, None)
+    except FormatError:
+        return make_context(place, _guess(place) or V2, RepositoryConfig(), None)
+    except RepositoryNotFoundError:
+        generation = _guess(place)
+        if generation is None:
+            raise
+        return make_context(place, generation, RepositoryConfig(), None)
+
+
+def _guess(storage: Storage) -> Generation | None:
+    """What generation a place without a good beginning is of, by what else lies there."""
+    if storage.head(REPO_KEY) is not None:
+        return V2
+    if next(iter(storage.list(REFS)), None) is not None:
+        return V1
+    specs = set()
+    for item in storage.list(SNAPSHOTS):
+        header = storage.get(item.key, 0, min(HEADER.size, item.size_bytes)) or b""
+        if len(header) == HEADER.size and header.startswith(MAGIC):
+            specs.add(header[36])
+    if not specs:
+        return None
+    # An upgraded repository keeps files of version 1 beside those written since.
+    return V2 if 2 in specs else V1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import StrEnum, auto
 from typing import Any, Final, Self
 
 from frazil.masking import safe
@@ -29,13 +29,18 @@ _E, _W, _N = Level.ERROR, Level.WARNING, Level.NOTE
 
 
 class Code(StrEnum):
-    """The rules: name, how bad it is to break them, and what that means.
+    """The rules: how bad it is to break them, and what that means.
 
-    Names stay the same from one version of this package to the next.
+    Names (`CHUNK_EMPTY` is `chunk-empty`) stay the same from one version of this package to the
+    next.
     """
 
     level: Level
     meaning: str
+
+    @staticmethod
+    def _generate_next_value_(name: str, *_: object) -> str:
+        return name.lower().replace("_", "-")
 
     def __new__(cls, name: str, level: Level, meaning: str) -> Self:
         """A rule, which is its name."""
@@ -46,179 +51,103 @@ class Code(StrEnum):
         return made
 
     # any file
-    FILE_SHORT = "file-short", _E, "a file is shorter than its header"
-    FILE_MAGIC = "file-magic", _E, "a file does not begin as files of the format do"
-    FILE_SPEC = "file-spec", _E, "the header names a spec version that does not exist"
-    FILE_KIND = "file-kind", _E, "a file is of another kind than its name says"
-    FILE_COMPRESSION = "file-compression", _E, "the header names an unknown compression"
-    FILE_BODY = "file-body", _E, "the compressed body cannot be unpacked"
-    FILE_DAMAGED = "file-damaged", _E, "the content of a file breaks off, or points outside it"
-    METADATA_ORDER = "metadata-order", _W, "names of metadata do not ascend"
-    STRAY_NAME = "stray-name", _N, "an object whose name is none of the format's"
-    UNREFERENCED = (
-        "unreferenced",
-        _N,
-        "objects that nothing refers to; garbage collection's business",
-    )
+    FILE_SHORT = auto(), _E, "a file is shorter than its header"
+    FILE_MAGIC = auto(), _E, "a file does not begin as files of the format do"
+    FILE_SPEC = auto(), _E, "the header names a spec version that does not exist"
+    FILE_KIND = auto(), _E, "a file is of another kind than its name says"
+    FILE_COMPRESSION = auto(), _E, "the header names an unknown compression"
+    FILE_BODY = auto(), _E, "the compressed body cannot be unpacked"
+    FILE_DAMAGED = auto(), _E, "the content of a file breaks off, or points outside it"
+    METADATA_ORDER = auto(), _W, "names of metadata do not ascend"
+    STRAY_NAME = auto(), _N, "an object whose name is none of the format's"
+    UNREFERENCED = auto(), _N, "objects that nothing refers to; garbage collection's business"
     # where a repository begins
-    ENTRY_MISSING = (
-        "entry-missing",
-        _E,
-        "there are snapshots, but nothing that a repository begins with",
-    )
-    REPO_SPEC = "repo-spec", _E, "header and content of the repo object differ in the spec version"
-    MAIN_MISSING = "main-missing", _E, "there is no branch main"
-    REF_ORDER = (
-        "ref-order",
-        _E,
-        "names of branches or tags do not ascend, so that some are not found",
-    )
-    REF_TARGET = "ref-target", _E, "a branch or tag points to a snapshot that is not listed"
-    REF_DAMAGED = "ref-damaged", _E, "the file of a branch or tag names no snapshot"
-    REF_UNKNOWN = "ref-unknown", _E, "something below refs/ is neither branch nor tag"
-    TOMBSTONE = "tombstone", _W, "the mark of a deleted tag is not empty, or belongs to no tag"
-    TAG_DELETED = "tag-deleted", _W, "a tag is there and is listed as deleted"
-    SNAPSHOT_ORDER = "snapshot-order", _E, "the listed snapshots do not ascend by id"
-    SNAPSHOT_PARENT = "snapshot-parent", _E, "a parent is not among the listed snapshots"
-    SNAPSHOT_TIME = "snapshot-time", _W, "a snapshot is not younger than its parent"
-    SNAPSHOT_ENTRY = "snapshot-entry", _W, "repo says something else of a snapshot than its file"
-    HISTORY_CIRCLE = "history-circle", _E, "parents run in a circle"
-    HISTORY_ROOTS = "history-roots", _W, "branches and tags go back to different first snapshots"
-    STATUS_UNKNOWN = "status-unknown", _W, "the availability is neither online nor read-only"
-    FLAG_ORDER = "flag-order", _W, "feature flags do not ascend, or one is set both on and off"
-    FLAG_UNKNOWN = "flag-unknown", _W, "a feature flag that is not known"
-    CONFIG_DAMAGED = "config-damaged", _E, "the stored configuration cannot be read"
-    UPDATES_EMPTY = (
-        "updates-empty",
-        _E,
-        "the operations log has no line; official writers stop at that",
-    )
-    UPDATE_BACKUP = "update-backup", _E, "the newest line of the operations log names a backup"
-    UPDATE_TIME = "update-time", _W, "times in the operations log do not descend"
-    UPDATE_UNKNOWN = "update-unknown", _W, "a line of the operations log is of an unknown kind"
-    BACKUP_MISSING = (
-        "backup-missing",
-        _W,
-        "the backup with older lines of the operations log is gone",
-    )
-    BACKUP_CHAIN = "backup-chain", _E, "a backup of the repo object is damaged or out of order"
-    LEFTOVER_REFS = "leftover-refs", _N, "files of an older version that an upgrade left behind"
+    ENTRY_MISSING = auto(), _E, "there are snapshots, but nothing that a repository begins with"
+    REPO_SPEC = auto(), _E, "header and content of the repo object differ in the spec version"
+    MAIN_MISSING = auto(), _E, "there is no branch main"
+    REF_ORDER = auto(), _E, "names of branches or tags do not ascend, so that some are not found"
+    REF_TARGET = auto(), _E, "a branch or tag points to a snapshot that is not listed"
+    REF_DAMAGED = auto(), _E, "the file of a branch or tag names no snapshot"
+    REF_UNKNOWN = auto(), _E, "something below refs/ is neither branch nor tag"
+    TOMBSTONE = auto(), _W, "the mark of a deleted tag is not empty, or belongs to no tag"
+    TAG_DELETED = auto(), _W, "a tag is there and is listed as deleted"
+    SNAPSHOT_ORDER = auto(), _E, "the listed snapshots do not ascend by id"
+    SNAPSHOT_PARENT = auto(), _E, "a parent is not among the listed snapshots"
+    SNAPSHOT_TIME = auto(), _W, "a snapshot is not younger than its parent"
+    SNAPSHOT_ENTRY = auto(), _W, "repo says something else of a snapshot than its file"
+    HISTORY_CIRCLE = auto(), _E, "parents run in a circle"
+    HISTORY_ROOTS = auto(), _W, "branches and tags go back to different first snapshots"
+    STATUS_UNKNOWN = auto(), _W, "the availability is neither online nor read-only"
+    FLAG_ORDER = auto(), _W, "feature flags do not ascend, or one is set both on and off"
+    FLAG_UNKNOWN = auto(), _W, "a feature flag that is not known"
+    CONFIG_DAMAGED = auto(), _E, "the stored configuration cannot be read"
+    UPDATES_EMPTY = auto(), _E, "the operations log has no line; official writers stop at that"
+    UPDATE_BACKUP = auto(), _E, "the newest line of the operations log names a backup"
+    UPDATE_TIME = auto(), _W, "times in the operations log do not descend"
+    UPDATE_UNKNOWN = auto(), _W, "a line of the operations log is of an unknown kind"
+    BACKUP_MISSING = auto(), _W, "the backup with older lines of the operations log is gone"
+    BACKUP_CHAIN = auto(), _E, "a backup of the repo object is damaged or out of order"
+    LEFTOVER_REFS = auto(), _N, "files of an older version that an upgrade left behind"
     # snapshots
-    SNAPSHOT_MISSING = (
-        "snapshot-missing",
-        _E,
-        "the file of a snapshot that branches or tags need is gone",
-    )
-    SNAPSHOT_GONE = (
-        "snapshot-gone",
-        _W,
-        "the file of a listed snapshot that no branch or tag needs is gone",
-    )
-    SNAPSHOT_ID = "snapshot-id", _E, "a snapshot file names another snapshot"
-    SNAPSHOT_LAYOUT = "snapshot-layout", _W, "a snapshot file has fields of the other spec version"
-    ROOT_NODES = "root-nodes", _W, "the first snapshot is not empty"
-    NODE_ORDER = "node-order", _E, "nodes do not ascend by path, so that some are not found"
-    NODE_PATH = "node-path", _E, "the path of a node is not allowed"
-    NODE_ID = "node-id", _E, "two nodes have the same id"
-    NODE_METADATA = "node-metadata", _E, "the zarr.json of a node cannot be read"
-    NODE_KIND = "node-kind", _E, "a node is a group and its zarr.json an array's, or the reverse"
-    NODE_SHAPE = "node-shape", _E, "the grid of an array differs from that of its zarr.json"
-    NODE_DIMENSION_NAMES = (
-        "node-dimension-names",
-        _W,
-        "dimension names differ from those of the zarr.json",
-    )
-    NODE_ORPHAN = "node-orphan", _W, "a node lies in a group that is not there"
-    NODE_INSIDE_ARRAY = "node-inside-array", _E, "a node lies inside an array"
-    MANIFEST_FILE_ORDER = "manifest-file-order", _E, "the listed manifests do not ascend by id"
-    MANIFEST_UNLISTED = (
-        "manifest-unlisted",
-        _E,
-        "an array needs a manifest that its snapshot does not list",
-    )
-    MANIFEST_UNUSED = (
-        "manifest-unused",
-        _W,
-        "a snapshot lists a manifest that none of its arrays needs",
-    )
-    EXTENTS_OVERLAP = "extents-overlap", _E, "two manifests of an array cover the same chunks"
-    EXTENTS_OUTSIDE = "extents-outside", _W, "a manifest covers chunks beyond the grid"
+    SNAPSHOT_MISSING = auto(), _E, "the file of a snapshot that branches or tags need is gone"
+    SNAPSHOT_GONE = auto(), _W, "the file of a listed snapshot that no branch or tag needs is gone"
+    SNAPSHOT_ID = auto(), _E, "a snapshot file names another snapshot"
+    SNAPSHOT_LAYOUT = auto(), _W, "a snapshot file has fields of the other spec version"
+    ROOT_NODES = auto(), _W, "the first snapshot is not empty"
+    NODE_ORDER = auto(), _E, "nodes do not ascend by path, so that some are not found"
+    NODE_PATH = auto(), _E, "the path of a node is not allowed"
+    NODE_ID = auto(), _E, "two nodes have the same id"
+    NODE_METADATA = auto(), _E, "the zarr.json of a node cannot be read"
+    NODE_KIND = auto(), _E, "a node is a group and its zarr.json an array's, or the reverse"
+    NODE_SHAPE = auto(), _E, "the grid of an array differs from that of its zarr.json"
+    NODE_DIMENSION_NAMES = auto(), _W, "dimension names differ from those of the zarr.json"
+    NODE_ORPHAN = auto(), _W, "a node lies in a group that is not there"
+    NODE_INSIDE_ARRAY = auto(), _E, "a node lies inside an array"
+    MANIFEST_FILE_ORDER = auto(), _E, "the listed manifests do not ascend by id"
+    MANIFEST_UNLISTED = auto(), _E, "an array needs a manifest that its snapshot does not list"
+    MANIFEST_UNUSED = auto(), _W, "a snapshot lists a manifest that none of its arrays needs"
+    EXTENTS_OVERLAP = auto(), _E, "two manifests of an array cover the same chunks"
+    EXTENTS_OUTSIDE = auto(), _W, "a manifest covers chunks beyond the grid"
     # manifests
-    MANIFEST_MISSING = "manifest-missing", _E, "a manifest is gone"
-    MANIFEST_ID = "manifest-id", _E, "a manifest file names another manifest"
-    MANIFEST_SIZE = (
-        "manifest-size",
-        _E,
-        "a manifest is longer than its snapshot says, and read in part",
-    )
-    MANIFEST_SIZE_LONG = "manifest-size-long", _W, "a manifest is shorter than its snapshot says"
-    MANIFEST_COUNT = (
-        "manifest-count",
-        _W,
-        "a manifest has another number of references than is recorded",
-    )
-    MANIFEST_ARRAY = "manifest-array", _E, "a manifest has nothing of an array that needs it"
-    ARRAY_ORDER = "array-order", _E, "the arrays of a manifest do not ascend by id"
-    CHUNK_ORDER = "chunk-order", _E, "references do not ascend, so that some are not found"
-    CHUNK_NOWHERE = "chunk-nowhere", _E, "a reference has neither id nor location nor bytes"
-    CHUNK_RANK = (
-        "chunk-rank",
-        _E,
-        "a chunk has another number of coordinates than its array has axes",
-    )
-    CHUNK_OUTSIDE_GRID = "chunk-outside-grid", _W, "a chunk lies beyond the grid of its array"
-    CHUNK_EMPTY = "chunk-empty", _W, "a chunk has no bytes"
-    EXTENTS_COVER = (
-        "extents-cover",
-        _E,
-        "a manifest holds chunks outside what its array says it covers",
-    )
-    EXTENTS_LOOSE = "extents-loose", _W, "a manifest covers more than the chunks that it holds"
-    LOCATION_DAMAGED = (
-        "location-damaged",
-        _E,
-        "a packed location or its dictionary cannot be unpacked",
-    )
-    LOCATION_INVALID = "location-invalid", _E, "the location of a virtual chunk is no URL"
-    CONTAINER_UNDECLARED = (
-        "container-undeclared",
-        _W,
-        "no declared container covers a virtual chunk",
-    )
+    MANIFEST_MISSING = auto(), _E, "a manifest is gone"
+    MANIFEST_ID = auto(), _E, "a manifest file names another manifest"
+    MANIFEST_SIZE = auto(), _E, "a manifest is longer than its snapshot says, and read in part"
+    MANIFEST_SIZE_LONG = auto(), _W, "a manifest is shorter than its snapshot says"
+    MANIFEST_COUNT = auto(), _W, "a manifest has another number of references than is recorded"
+    MANIFEST_ARRAY = auto(), _E, "a manifest has nothing of an array that needs it"
+    ARRAY_ORDER = auto(), _E, "the arrays of a manifest do not ascend by id"
+    CHUNK_ORDER = auto(), _E, "references do not ascend, so that some are not found"
+    CHUNK_NOWHERE = auto(), _E, "a reference has neither id nor location nor bytes"
+    CHUNK_RANK = auto(), _E, "a chunk has another number of coordinates than its array has axes"
+    CHUNK_OUTSIDE_GRID = auto(), _W, "a chunk lies beyond the grid of its array"
+    CHUNK_EMPTY = auto(), _W, "a chunk has no bytes"
+    EXTENTS_COVER = auto(), _E, "a manifest holds chunks outside what its array says it covers"
+    EXTENTS_LOOSE = auto(), _W, "a manifest covers more than the chunks that it holds"
+    LOCATION_DAMAGED = auto(), _E, "a packed location or its dictionary cannot be unpacked"
+    LOCATION_INVALID = auto(), _E, "the location of a virtual chunk is no URL"
+    CONTAINER_UNDECLARED = auto(), _W, "no declared container covers a virtual chunk"
     # transaction logs
-    LOG_MISSING = "log-missing", _E, "the transaction log of a snapshot is gone"
-    LOG_PRUNED_MISSING = (
-        "log-pruned-missing",
-        _W,
-        "the log of a snapshot that was cut out of history is gone",
-    )
-    LOG_ID = "log-id", _E, "a transaction log names another snapshot"
-    LOG_ORDER = "log-order", _E, "ids in a transaction log do not ascend"
-    LOG_MOVE_ORDER = "log-move-order", _W, "moves in a transaction log do not ascend"
-    LOG_ROOT = "log-root", _W, "the transaction log of the first snapshot is not empty"
-    LOG_NEW = "log-new", _E, "new nodes and those that the log calls new differ"
-    LOG_DELETED = "log-deleted", _E, "deleted nodes and those that the log calls deleted differ"
-    LOG_UPDATED = "log-updated", _E, "a node has changed without being in the log"
-    LOG_MOVED = "log-moved", _E, "moved nodes and those that the log calls moved differ"
-    LOG_CHUNKS = "log-chunks", _E, "chunks have changed without being in the log"
-    LOG_UNKNOWN_NODE = "log-unknown-node", _W, "the log tells of a node that neither snapshot has"
+    LOG_MISSING = auto(), _E, "the transaction log of a snapshot is gone"
+    LOG_PRUNED_MISSING = auto(), _W, "the log of a snapshot that was cut out of history is gone"
+    LOG_ID = auto(), _E, "a transaction log names another snapshot"
+    LOG_ORDER = auto(), _E, "ids in a transaction log do not ascend"
+    LOG_MOVE_ORDER = auto(), _W, "moves in a transaction log do not ascend"
+    LOG_ROOT = auto(), _W, "the transaction log of the first snapshot is not empty"
+    LOG_NEW = auto(), _E, "new nodes and those that the log calls new differ"
+    LOG_DELETED = auto(), _E, "deleted nodes and those that the log calls deleted differ"
+    LOG_UPDATED = auto(), _E, "a node has changed without being in the log"
+    LOG_MOVED = auto(), _E, "moved nodes and those that the log calls moved differ"
+    LOG_CHUNKS = auto(), _E, "chunks have changed without being in the log"
+    LOG_UNKNOWN_NODE = auto(), _W, "the log tells of a node that neither snapshot has"
     # chunks
-    CHUNK_MISSING = "chunk-missing", _E, "a chunk object is gone"
-    CHUNK_SHORT = "chunk-short", _E, "a chunk object is shorter than its references need"
-    CHUNK_DAMAGED = "chunk-damaged", _E, "the bytes of a chunk cannot be decoded to its shape"
-    CHUNK_UNDECODED = "chunk-undecoded", _N, "chunks of an array whose codecs are not known here"
-    SOURCE_SHORT = "source-short", _E, "the source of virtual chunks is too short"
-    SOURCE_CHANGED = "source-changed", _E, "the source of virtual chunks has changed since"
-    SOURCE_UNREADABLE = (
-        "source-unreadable",
-        _E,
-        "the source of virtual chunks is gone or cannot be read",
-    )
-    SOURCE_UNAUTHORIZED = (
-        "source-unauthorized",
-        _W,
-        "nobody allowed reading the source of virtual chunks",
-    )
+    CHUNK_MISSING = auto(), _E, "a chunk object is gone"
+    CHUNK_SHORT = auto(), _E, "a chunk object is shorter than its references need"
+    CHUNK_DAMAGED = auto(), _E, "the bytes of a chunk cannot be decoded to its shape"
+    CHUNK_UNDECODED = auto(), _N, "chunks of an array whose codecs are not known here"
+    SOURCE_SHORT = auto(), _E, "the source of virtual chunks is too short"
+    SOURCE_CHANGED = auto(), _E, "the source of virtual chunks has changed since"
+    SOURCE_UNREADABLE = auto(), _E, "the source of virtual chunks is gone or cannot be read"
+    SOURCE_UNAUTHORIZED = auto(), _W, "nobody allowed reading the source of virtual chunks"
 
 
 RULES: Final = frozenset(Code)

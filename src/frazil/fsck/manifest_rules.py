@@ -13,7 +13,7 @@ from frazil.formats.manifest import Manifest
 from frazil.fsck.files import Read
 from frazil.fsck.findings import Code, Finding
 from frazil.fsck.objects import SHOWN_CHUNKS
-from frazil.fsck.snapshot_rules import Use
+from frazil.fsck.snapshot_rules import Use, box_text
 from frazil.ids import ManifestId
 from frazil.masking import shown_url
 from frazil.model.chunks import ChunkTable, ChunkType
@@ -77,7 +77,7 @@ def _use(manifest: Manifest, use: Use, key: str) -> Iterator[Finding]:
     if hidden.any():
         yield Finding(Code.EXTENTS_COVER, key, "", use.path, *_some(table, hidden))
     elif table.ndim and table.extents != use.extents:
-        told = f"covered is {_text(use.extents)}, held {_text(table.extents)}"
+        told = f"covered is {box_text(use.extents)}, held {box_text(table.extents)}"
         yield Finding(Code.EXTENTS_LOOSE, key, told, use.path)
     outside = ~_inside(table, tuple((0, max(count, 1)) for count in use.grid))
     if outside.any():
@@ -100,10 +100,6 @@ def _some(table: ChunkTable, mask: npt.NDArray[np.bool_]) -> tuple[tuple[Coordin
     rows = np.flatnonzero(mask)
     first = tuple(tuple(table.coords[row].tolist()) for row in rows[:SHOWN_CHUNKS].tolist())
     return first, len(rows)
-
-
-def _text(extents: Extents) -> str:
-    return "[" + ", ".join(f"{start}:{end}" for start, end in extents) + "]"
 
 
 def _locations(table: ChunkTable, containers: Containers, key: str) -> Iterator[Finding]:

@@ -13,9 +13,8 @@ import numpy.typing as npt
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.fsck.findings import Code, Finding
 from frazil.ids import NodeId, crockford_many
-from frazil.maintenance.id_sets import ID_WIDTH, U8, RowSet
+from frazil.maintenance.id_sets import ID_WIDTH, U8, U64, RowSet, native_needs, range_ends
 from frazil.maintenance.listing import Objects, list_older
-from frazil.maintenance.needs import U64, native_needs, range_ends
 from frazil.masking import shown_url
 from frazil.model.chunks import ABSENT, ChunkTable, ChunkType, VirtualRef
 from frazil.model.nodes import Coordinates

@@ -14,11 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.fsck.files import Files
-from frazil.fsck.plans import Action, Step
-from frazil.fsck.state import State
+from frazil.fsck.plans import Action, State, Step
 from frazil.ids import ManifestId, NodeId, SnapshotId
-from frazil.maintenance.id_sets import RowSet
-from frazil.maintenance.needs import native_needs
+from frazil.maintenance.id_sets import RowSet, native_needs
 from frazil.model.chunks import ChunkRef, ChunkTable, ChunkType, NativeRef, concat, overlay
 from frazil.model.history import ManifestFile, Snapshot
 from frazil.model.nodes import ArrayNode, Coordinates, Extents, ManifestRef

@@ -18,7 +18,7 @@ from frazil.fsck.explaining import Placed, place
 from frazil.fsck.files import Files
 from frazil.fsck.findings import Code, Finding
 from frazil.fsck.plans import Action, Step
-from frazil.fsck.rebuilding_refs import choose_tip
+from frazil.fsck.rebuilding_history import choose_tip
 from frazil.fsck.repo_rules import read_repo
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.listing import ID_NAME

@@ -6,14 +6,20 @@ then logs. Each stage works on what those before it leave.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from frazil.commit.base import (
     MAIN,
     OVERWRITTEN,
     YEAR_3000_MS,
+    Publication,
+    later_than,
     now_micros,
 )
 from frazil.commit.by_ref_file import JSON_FILE
@@ -28,29 +34,40 @@ from frazil.errors import (
 )
 from frazil.formats.ref_files import encode_ref
 from frazil.formats.repo_info import encode_repo_info
-from frazil.fsck.checking import Progress
-from frazil.fsck.committing import commit_rewrite
-from frazil.fsck.files import Files
+from frazil.fsck.files import Files, Place, open_anyway
 from frazil.fsck.findings import Finding
-from frazil.fsck.place import Place, open_anyway
-from frazil.fsck.plans import Action, RepairPlan, Step
-from frazil.fsck.rebuilding_arrays import MissingChunks, plan_rewrite
-from frazil.fsck.rebuilding_config import ConfigFix, fix_config, fix_config_file
-from frazil.fsck.rebuilding_history import plan_history, without
-from frazil.fsck.rebuilding_logs import missing_logs
-from frazil.fsck.rebuilding_parents import plan_parents
-from frazil.fsck.rebuilding_refs import rebuild_refs
+from frazil.fsck.plans import Action, RepairPlan, State, Step
+from frazil.fsck.rebuilding_arrays import ArrayRewrite, MissingChunks, Rewrite, plan_rewrite
+from frazil.fsck.rebuilding_history import (
+    ConfigFix,
+    fix_config,
+    fix_config_file,
+    missing_logs,
+    plan_history,
+    plan_parents,
+    rebuild_refs,
+    without,
+)
 from frazil.fsck.rebuilding_repo import Rebuilt, rebuild_repo, rewrite_repo, with_main
-from frazil.fsck.ref_rules import RefFiles, read_ref_files
-from frazil.fsck.repo_rules import read_repo
-from frazil.fsck.state import State
-from frazil.ids import ObjectId, SnapshotId
-from frazil.maintenance.access import require_writable
+from frazil.fsck.repo_rules import RefFiles, read_ref_files, read_repo
+from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
-from frazil.model.history import RepoInfo, UpdateType
-from frazil.storage.assets import file_attributes, log_key, snapshot_key
+from frazil.model.history import (
+    ManifestFile,
+    RepoInfo,
+    Snapshot,
+    TransactionLog,
+    UpdateType,
+)
+from frazil.model.nodes import ArrayNode, ManifestRef, Node
+from frazil.run import Progress
+from frazil.storage.assets import file_attributes, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged, require_deleted
+from frazil.tip import require_writable
 from frazil.transaction.context import Context
+
+MESSAGE: Final = "repair"
+METADATA: Final = "frazil_repair"
 
 
 def repair(
@@ -115,7 +132,7 @@ class _Repair:
     context: Context
     missing: MissingChunks
     tips: Mapping[str, SnapshotId]
-    tell: Callable[[str, int, int], None]
+    tell: Progress
     apply: bool = False
     steps: list[Step] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
@@ -320,3 +337,54 @@ def _cut(info: RepoInfo, gone: set[SnapshotId]) -> Edit | None:
     if not here:
         return None
     return Edit(UpdateType.GCRan(), {"snapshots": without(info.snapshots, here)})
+
+
+# --- the commit, made without a session, which could not read what is lost ---
+
+
+def commit_rewrite(context: Context, rewrite: Rewrite) -> SnapshotId:
+    """Write manifests, snapshot and log of a repair, and move the branch."""
+    base, assets, snapshot_id = rewrite.base, context.assets, SnapshotId.random()
+    files = dict(rewrite.files)
+    arrays = {each.node.id: each for each in rewrite.arrays}
+    nodes = tuple(
+        _renewed(context, node, arrays[node.id], files) if node.id in arrays else node
+        for node in base.nodes
+    )
+    used = {ref.id for node in nodes if isinstance(node, ArrayNode) for ref in node.manifests}
+    snapshot = Snapshot(
+        id=snapshot_id,
+        parent_id=base.id,
+        nodes=nodes,
+        flushed_at=later_than(base.flushed_at),
+        message=MESSAGE,
+        metadata={METADATA: rewrite.step().facts},
+        manifest_files=tuple(files[one] for one in sorted(used)),
+    )
+    log = TransactionLog(snapshot_id, updated_chunks=dict(_touched(rewrite.arrays)))
+    keys = [assets.save_snapshot(snapshot), assets.save_log(log)]
+    keys += [manifest_key(one) for one in used - rewrite.files.keys()]
+    publication = Publication(rewrite.branch, base.id, snapshot.entry(base.id))
+    context.refs.publish(publication, lambda: assets.make_durable(keys))
+    return snapshot_id
+
+
+def _renewed(
+    context: Context, node: Node, array: ArrayRewrite, files: dict[ManifestId, ManifestFile]
+) -> Node:
+    if not isinstance(node, ArrayNode) or not array.is_needed:
+        return node
+    manifests: list[ManifestRef] = list(array.kept)
+    for table in array.tables:
+        file = context.assets.save_manifest(ManifestId.random(), {node.id: table.compact()})
+        files[file.id] = file
+        manifests.append(ManifestRef(file.id, table.extents))
+    return replace(node, manifests=tuple(manifests))
+
+
+def _touched(arrays: Sequence[ArrayRewrite]) -> Iterator[tuple[NodeId, npt.NDArray[np.uint32]]]:
+    """Chunks of each array that are not what they were, in order."""
+    for each in arrays:
+        if each.touched:
+            coords = np.concatenate(each.touched)
+            yield each.node.id, np.unique(coords, axis=0) if coords.shape[1] else coords[:1]

@@ -142,7 +142,7 @@ def _array(node: ArrayNode, meta: ArrayMeta, key: str) -> Iterator[Finding]:
             end > max(count, 1) for (_, end), count in zip(ref.extents, node.grid, strict=True)
         )
         if beyond:
-            told = f"{manifest_key(ref.id)} covers {_box(ref.extents)} of {list(node.grid)}"
+            told = f"{manifest_key(ref.id)} covers {box_text(ref.extents)} of {list(node.grid)}"
             yield Finding(Code.EXTENTS_OUTSIDE, key, told, node.path)
     if len(node.manifests) <= MANY_MANIFESTS:
         for one, other in combinations(node.manifests, 2):
@@ -151,7 +151,8 @@ def _array(node: ArrayNode, meta: ArrayMeta, key: str) -> Iterator[Finding]:
                 yield Finding(Code.EXTENTS_OVERLAP, key, told, node.path)
 
 
-def _box(extents: Extents) -> str:
+def box_text(extents: Extents) -> str:
+    """What a manifest covers, for a message."""
     return "[" + ", ".join(f"{start}:{end}" for start, end in extents) + "]"
 
 

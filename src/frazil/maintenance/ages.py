@@ -12,16 +12,6 @@ from frazil.commit.base import MINIMUM_AGE
 from frazil.errors import ErrorKind, InvalidInputError, SessionStateError
 from frazil.model.history import to_micros
 from frazil.storage.base import Listed, Storage
-from frazil.texts import age, read
-
-
-def parse_age(text: str) -> timedelta:
-    """Read an age such as `30d`, `12h` or `0h`.
-
-    Raises:
-        InvalidInputError: it is none.
-    """
-    return read("an age", age, text)
 
 
 def deletable_before(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import Final
 
 from frazil.commit.base import OVERWRITTEN
 from frazil.commit.by_repo_object import RepoObjectRefs
@@ -25,7 +25,7 @@ from frazil.maintenance.file_history import FileHistory, read_file_history
 from frazil.maintenance.id_sets import U8, RowSet, id_rows
 from frazil.maintenance.lineage import ids_where, pruned_logs, reachable
 from frazil.maintenance.listing import Objects, list_candidates, list_older, measured
-from frazil.maintenance.walk import WalkLimits, manifests_of
+from frazil.maintenance.walk import FindChunks, WalkLimits, manifests_of
 from frazil.model.history import ManifestFile, RepoInfo, UpdateType
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage, fan_out
@@ -38,8 +38,6 @@ PHASES: Final = {
     CHUNKS: "chunks",
 }
 """What is deleted, in order; each may refer to what comes after it."""
-FindChunks: TypeAlias = Callable[[Storage, Iterable[ManifestFile], WalkLimits], RowSet]
-"""Tells which chunk objects some manifests refer to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,14 +27,8 @@ from frazil.errors import (
     InvalidInputError,
     SnapshotNotFoundError,
 )
-from frazil.maintenance.access import require_writable
 from frazil.maintenance.ages import deletable_before
-from frazil.maintenance.candidates import (
-    PHASES,
-    FindChunks,
-    of_objects,
-    unused_attribute_files,
-)
+from frazil.maintenance.candidates import PHASES, of_objects, unused_attribute_files
 from frazil.maintenance.deleting import (
     DeleteLimits,
     DeleteReport,
@@ -48,14 +42,15 @@ from frazil.maintenance.garbage import (
     settle,
     summary_of,
 )
-from frazil.maintenance.garbage_plan import GarbagePlan, make_plan
+from frazil.maintenance.garbage_plan import GarbagePlan
 from frazil.maintenance.listing import measured
 from frazil.maintenance.trash import batch_name, discard, put_aside, put_back
-from frazil.maintenance.walk import WalkLimits, native_chunks
+from frazil.maintenance.walk import FindChunks, WalkLimits, native_chunks
 from frazil.model.values import GCSummary
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage, begin
 from frazil.storage.local import LocalStorage
+from frazil.tip import require_writable
 from frazil.transaction.context import Context
 
 LONGEST_WRITE: Final = timedelta(days=1)
@@ -126,41 +121,6 @@ def carry_out(
         finally:
             context.assets.forget()
     raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)
-
-
-def garbage_collect(
-    context: Context,
-    older_than: datetime,
-    *,
-    dry_run: bool = False,
-    unsafe_minimum_age: timedelta | None = None,
-    walk: WalkLimits | None = None,
-    deleting: DeleteLimits | None = None,
-    max_concurrent_listings: int | None = None,
-) -> GCSummary:
-    """Delete objects that no branch or tag needs and that were written before a time.
-
-    What a session has written is garbage until it is committed, so nothing younger than a day, by
-    the clock of the store, is deleted, whatever the time. `unsafe_minimum_age` is another age;
-    with zero the time alone counts, which then must be earlier than the beginning of every
-    session that is still open.
-
-    Raises:
-        StorageError: too many deletes in a row have failed.
-        ConflictError: the repository is of another generation by now, or kept changing.
-    """
-    require_writable(context, "collect garbage")
-    plan = make_plan(
-        context,
-        older_than,
-        limits=walk,
-        unsafe_minimum_age=unsafe_minimum_age,
-        max_concurrent_listings=max_concurrent_listings,
-    )
-    if dry_run:
-        return plan.summary
-    way = Way(walk or WalkLimits(), deleting or DeleteLimits())
-    return carry_out(context, plan, way, unsafe_minimum_age=unsafe_minimum_age)[0]
 
 
 class _Run:

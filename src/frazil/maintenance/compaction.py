@@ -6,10 +6,9 @@ garbage has been collected. Until then a compaction takes more room, not less.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -19,18 +18,20 @@ from frazil.bulk.engine import pace_for, spans
 from frazil.bulk.fetch import References, fetch_into
 from frazil.bulk.pack import Choice, Encoded, Packing, PackWriter, chosen_packing
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.ids import crockford_many, is_below, node_path
+from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many, is_below, node_path
 from frazil.model.chunks import ChunkTable, ChunkType, concat
 from frazil.model.nodes import ArrayNode
+from frazil.run import Here, Progress, Runner, by_size, run_told
 from frazil.storage.assets import CHUNKS
 from frazil.storage.base import Storage, ahead
+from frazil.transaction.context import Context
 from frazil.transaction.working import WorkingState
 
 I64: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 MIN_DEAD_SHARE: Final = 0.3
-Copy: TypeAlias = Callable[[Mapping[str, ChunkTable], Packing], Iterable[tuple[str, ChunkTable]]]
-"""Copies chunks of arrays into packs, and tells where they are, an array as a whole or in parts."""
+ITEM_PACKS: Final = 4
+"""Packs that one item of work fills, where a runner does it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +69,13 @@ def compact_chunks(
     packing: Choice = True,
     min_dead_share: float = MIN_DEAD_SHARE,
     dry_run: bool = False,
-    copy: Copy | None = None,
+    runner: Runner | None = None,
+    progress: Progress | None = None,
 ) -> Compaction:
     """Put the small chunks of an array, or of all arrays below a group, into packs.
 
     Packs of which this snapshot uses too little are written anew. The session is changed, not
-    committed; a dry run changes nothing. `copy` is what copies chunks, in this process by default.
+    committed; a dry run changes nothing. `runner` has others copy chunks, a few packs at a time.
 
     Raises:
         InvalidInputError: `min_dead_share` is not a share.
@@ -102,8 +104,17 @@ def compact_chunks(
     if dry_run:
         return done
     placed: dict[str, list[ChunkTable]] = {}
-    for name, table in (copy or partial(_copy_here, state))(chosen, wanted):
-        placed.setdefault(name, []).append(table)
+    items = [*chosen.items()]
+    if runner is not None:
+        items = [
+            (name, table.take(slice(part.start, part.stop)).compact())
+            for name, table in items
+            for part in by_size(table.length.tolist(), ITEM_PACKS * wanted.max_object)
+        ]
+    work = _Repack(state.context, wanted, state if runner is None else None)
+    for number, table in run_told(runner or Here(1), work, items, progress, "packs",
+                                  size_bytes=done.bytes_rewritten):  # fmt: skip
+        placed.setdefault(items[number][0], []).append(table)
     for name, tables in placed.items():
         node = state.array(name)
         table = concat(tables, len(node.shape))
@@ -112,10 +123,18 @@ def compact_chunks(
     return done
 
 
-def _copy_here(
-    state: WorkingState, chosen: Mapping[str, ChunkTable], packing: Packing
-) -> Iterator[tuple[str, ChunkTable]]:
-    return ((name, repack(state, table, packing)) for name, table in chosen.items())
+@dataclass(frozen=True, slots=True)
+class _Repack:
+    """Copies chunks of an array into packs, wherever a runner does it."""
+
+    context: Context
+    packing: Packing
+    state: WorkingState | None
+    """that of the session, where its own process does it"""
+
+    def __call__(self, item: tuple[str, ChunkTable]) -> ChunkTable:
+        state = self.state or WorkingState(self.context, INITIAL_SNAPSHOT_ID)
+        return repack(state, item[1], self.packing)
 
 
 def arrays_below(state: WorkingState, path: str) -> Iterator[ArrayNode]:

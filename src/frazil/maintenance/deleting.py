@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeAlias
@@ -99,6 +99,19 @@ def delete_objects(storage: Storage, garbage: Objects, limits: DeleteLimits) -> 
         at_once = max(1, at_once // 2)
         pause = min(limits.longest_pause_s, max(2 * pause, limits.first_pause_s))
     return report
+
+
+def delete_keys(storage: Storage, keys: Sequence[str]) -> None:
+    """Delete objects, all of them or with an error.
+
+    Raises:
+        StorageError: one would not go.
+    """
+    for at in range(0, len(keys), BATCH):
+        failed = storage.delete_many(keys[at : at + BATCH]).failed
+        if failed:
+            told = f"{len(failed)} objects would not go: {failed[0][1]}"
+            raise StorageError(told, key=failed[0][0])
 
 
 def _delete_batch(storage: Storage, batch: Objects) -> DeleteReport:

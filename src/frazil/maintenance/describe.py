@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from frazil.flatbuf.reader import Buffer
-from frazil.formats.envelope import Envelope, FileKind
+from frazil.formats.envelope import Envelope
 from frazil.formats.manifest import Manifest
 from frazil.formats.refs import PACKED, ref_groups
 from frazil.formats.txlog import ID_LISTS
@@ -24,14 +23,6 @@ from frazil.model.values import AVAILABILITY_WORDS
 
 Described: TypeAlias = dict[str, Any]
 
-FILE_TYPES: Final = {
-    FileKind.SNAPSHOT: "snapshot",
-    FileKind.MANIFEST: "manifest",
-    FileKind.ATTRIBUTES: "attributes",
-    FileKind.TRANSACTION_LOG: "transaction-log",
-    FileKind.CHUNK: "chunk",
-    FileKind.REPO_INFO: "repo-info",
-}
 NOT_SUFFIXED: Final = (history.UpdateType.FeatureFlagChanged, history.UnknownUpdate)
 """Updates whose type is not named with `Update` at its end."""
 
@@ -44,7 +35,7 @@ def header(envelope: Envelope) -> Described:
         "app_name": name,
         **({"app_version": version} if dash else {}),
         "spec_version": spec(envelope.spec),
-        "file_type": FILE_TYPES[envelope.kind],
+        "file_type": envelope.kind.name.lower().replace("_", "-"),
         "compression": "zstd",
     }
 
@@ -167,17 +158,13 @@ def log(found: TransactionLog, envelope: Envelope) -> Described:
     """A transaction log."""
     return {
         "header": header(envelope),
-        **{name: _texts(getattr(found, name)) for name in ID_LISTS},
+        **{name: [*map(str, getattr(found, name))] for name in ID_LISTS},
         "updated_chunks": [
             {"node_id": str(node), "chunks": coords.tolist()}
             for node, coords in found.updated_chunks.items()
         ],
         "moved_nodes": [{"from": move.source, "to": move.target} for move in found.moved_nodes],
     }
-
-
-def _texts(ids: Sequence[ObjectId]) -> list[str]:
-    return [str(one) for one in ids]
 
 
 # --- the repo object ---
@@ -207,7 +194,7 @@ def rest_of_repo(info: RepoInfo) -> Described:
         "enabled_feature_flags": sorted(info.enabled_feature_flags or ()),
         "disabled_feature_flags": sorted(info.disabled_feature_flags or ()),
         "pruned_ancestor_tx_logs": {
-            str(entry.id): _texts(entry.pruned_ancestor_tx_logs)
+            str(entry.id): [*map(str, entry.pruned_ancestor_tx_logs)]
             for entry in info.snapshots.values()
             if entry.pruned_ancestor_tx_logs
         },

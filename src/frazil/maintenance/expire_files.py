@@ -13,11 +13,13 @@ from dataclasses import dataclass, field, replace
 from frazil.commit.base import MAIN, attempts
 from frazil.commit.file_refs import Expired, FileRefs
 from frazil.errors import ConflictError, RefNotFoundError
+from frazil.formats.snapshot import decode_snapshot
 from frazil.ids import SnapshotId
-from frazil.maintenance.adopting import adopt
 from frazil.maintenance.file_history import FileHistory, Known, read_file_history
 from frazil.model.history import Metadata, Micros
 from frazil.model.marks import united, with_marks
+from frazil.storage.assets import snapshot_key
+from frazil.storage.base import Fetched
 from frazil.transaction.context import Context
 
 
@@ -138,3 +140,24 @@ def plan_ref(history: FileHistory, tip: SnapshotId, cutoff: Micros) -> RefExpira
 def _rewrite(context: Context, plan: RefExpiration) -> None:
     if plan.adopted is not None:
         adopt(context, plan.adopted, plan.root, plan.metadata)
+
+
+def adopt(
+    context: Context, snapshot_id: SnapshotId, parent_id: SnapshotId | None, metadata: Metadata
+) -> None:
+    """Let a snapshot be the child of another one, unless its file is gone by now.
+
+    Raises:
+        ConflictError: the repository was upgraded meanwhile.
+    """
+    key = snapshot_key(snapshot_id)
+    for _ in attempts(context.config.update_retries()):
+        found = context.storage.fetch(key)
+        if not isinstance(found, Fetched):
+            return
+        old = decode_snapshot(found.data, key=key)
+        new = replace(old, parent_id=parent_id, metadata=metadata)
+        context.refs.require_online()
+        if new == old or context.assets.replace_snapshot(new, found.version):
+            context.storage.make_durable([key])
+            return

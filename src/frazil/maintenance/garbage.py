@@ -14,13 +14,13 @@ from frazil.commit.by_repo_object import Edit, RepoObjectRefs, require_online
 from frazil.commit.file_refs import Expired, FileRefs, no_roots
 from frazil.errors import InternalError
 from frazil.ids import SnapshotId
-from frazil.maintenance.candidates import PHASES, Candidates, FindChunks
+from frazil.maintenance.candidates import PHASES, Candidates
 from frazil.maintenance.deleting import DeleteReport
 from frazil.maintenance.file_history import FileHistory, read_file_history
 from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.lineage import cut, ids_where, pruned_logs, reachable, rows_of, table_ids
 from frazil.maintenance.listing import Objects
-from frazil.maintenance.walk import WalkLimits, manifests_of, native_chunks
+from frazil.maintenance.walk import FindChunks, WalkLimits, manifests_of, native_chunks
 from frazil.model.history import ManifestFile, RepoInfo, SnapshotTable, UpdateType
 from frazil.model.values import GCSummary
 from frazil.storage.base import Listed, Storage

@@ -26,7 +26,7 @@ from frazil.maintenance.candidates import (
 )
 from frazil.maintenance.garbage import Plan, counted, plan_collection
 from frazil.maintenance.listing import ID_NAME, Objects, parse_names
-from frazil.maintenance.walk import WalkLimits, native_chunks
+from frazil.maintenance.walk import FindChunks, WalkLimits, native_chunks
 from frazil.model.values import GCSummary
 from frazil.transaction.context import Context
 
@@ -192,20 +192,21 @@ def make_plan(
     limits: WalkLimits | None = None,
     unsafe_minimum_age: timedelta | None = None,
     max_concurrent_listings: int | None = None,
+    find_chunks: FindChunks = native_chunks,
 ) -> GarbagePlan:
     """Work out what is garbage and was written before a time, changing nothing.
 
     What is younger than a day, or than `unsafe_minimum_age`, is no part of it. An incremental
-    plan is about what expired snapshots, or `snapshots`, left behind.
+    plan is about what expired snapshots, or `snapshots`, left behind. `find_chunks` tells what
+    manifests refer to.
     """
     cutoff = safe_cutoff(context.place, older_than, unsafe_minimum_age, dry_run=True)
     limits = limits or WalkLimits()
     if how == "incremental":
-        plan = plan_collection(
-            context, of_expired(context, cutoff, limits, native_chunks, snapshots), limits
-        )
+        found = of_expired(context, cutoff, limits, find_chunks, snapshots)
+        plan = plan_collection(context, found, limits, find_chunks)
     else:
         found = of_everything(context, cutoff, max_concurrent_listings)
-        plan = plan_collection(context, found, limits).older(context.storage, cutoff)
+        plan = plan_collection(context, found, limits, find_chunks).older(context.storage, cutoff)
         plan = replace(plan, attributes=tuple(unused_attribute_files(context, cutoff)))
     return GarbagePlan.of(context, plan, cutoff, how)

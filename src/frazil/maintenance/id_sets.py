@@ -1,4 +1,4 @@
-"""Sets of fixed-width byte strings as sorted columns: twelve bytes for an id, not a hundred."""
+"""Ids as columns, of twelve bytes each: sets of them, and how long objects must be by them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.ids import ObjectId
+from frazil.model.chunks import ChunkTable, ChunkType
 
 U8: TypeAlias = npt.NDArray[np.uint8]
+U64: TypeAlias = npt.NDArray[np.uint64]
 Keys: TypeAlias = npt.NDArray[np.bytes_]
 
 ID_WIDTH: Final = ObjectId.width
+MAX_END: Final = np.uint64(2**64 - 1)
 MIN_PENDING: Final = 1 << 16
 """Rows that are collected before they are sorted in; sorting fewer would cost more in all."""
 
@@ -73,3 +76,32 @@ class RowSet:
 def id_rows(ids: Iterable[bytes]) -> U8:
     """Single ids as rows."""
     return np.frombuffer(b"".join(ids), np.uint8).reshape(-1, ID_WIDTH)
+
+
+# --- what references need of objects ---
+
+
+def native_needs(table: ChunkTable) -> tuple[U8, U64]:
+    """The objects of the native references of a table, and the end of each range."""
+    rows = table.kind == ChunkType.native
+    return table.chunk_id[rows], range_ends(table.offset[rows], table.length[rows])
+
+
+def range_ends(offset: U64, length: U64) -> U64:
+    """Ends of ranges; a sum that does not fit is longer than any object."""
+    ends = offset + length
+    return np.where(ends < offset, MAX_END, ends)
+
+
+def needed_objects(tables: Iterable[ChunkTable]) -> tuple[U8, U64, npt.NDArray[np.int64]]:
+    """Objects by id, ascending: how long each must be, and how many references name it."""
+    parts = [
+        (np.zeros((0, ID_WIDTH), np.uint8), np.zeros(0, np.uint64)),
+        *map(native_needs, tables),
+    ]
+    ids, ends = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    names = np.ascontiguousarray(ids).view(f"S{ID_WIDTH}").ravel()
+    known, places, counts = np.unique(names, return_inverse=True, return_counts=True)
+    longest = np.zeros(len(known), np.uint64)
+    np.maximum.at(longest, places, ends)
+    return known.view(np.uint8).reshape(-1, ID_WIDTH), longest, counts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import reduce
 from typing import Final
 
@@ -38,13 +37,17 @@ def inspect_snapshot(context: Context, snapshot_id: SnapshotId) -> Described:
     Raises:
         SnapshotNotFoundError: there is none.
     """
-    return _snapshot(snapshot_blob(context.storage, snapshot_id), snapshot_key(snapshot_id))
+    blob, key = snapshot_blob(context.storage, snapshot_id), snapshot_key(snapshot_id)
+    envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
+    return describe.snapshot(decode_snapshot(blob, key=key), envelope)
 
 
 def inspect_manifest(context: Context, manifest_id: str) -> Described:
     """A manifest file."""
     found = ManifestId.parse(manifest_id)
-    return _manifest(manifest_blob(context.storage, found), manifest_key(found))
+    blob, key = manifest_blob(context.storage, found), manifest_key(found)
+    envelope = unseal(blob, FileKind.MANIFEST, key=key)
+    return describe.manifest(decode_manifest(blob, key=key), envelope, key)
 
 
 def inspect_repo_info(context: Context) -> Described:
@@ -115,10 +118,23 @@ def inspect_file(blob: bytes, key: str) -> Described:
         found = shown_data(legible(blob, key=key))
         # Refs and states lie in no folder of a kind.
         return {**found, "file_type": found["file_type"] or ("ref" if key[:2] == "r/" else "state")}
-    kind = unseal(blob, None, key=key).kind
-    if kind not in _KINDS:
-        raise FormatError("no file has this kind", key=key, kind=kind.name)
-    return _KINDS[kind](blob, key)
+    envelope = unseal(blob, None, key=key)
+    match envelope.kind:
+        case FileKind.SNAPSHOT:
+            snapshot = decode_snapshot(blob, key=key)
+            parent = snapshot.parent_id
+            told = describe.snapshot(snapshot, envelope)
+            return {**told, "parent_id": None if parent is None else str(parent)}
+        case FileKind.MANIFEST:
+            return describe.manifest(decode_manifest(blob, key=key), envelope, key)
+        case FileKind.TRANSACTION_LOG:
+            log = decode_log(blob, key=key)
+            return {"id": str(log.id), **describe.log(log, envelope)}
+        case FileKind.REPO_INFO:
+            info = decode_repo_info(blob, key=key)
+            return {**describe.repo(info, envelope), **describe.rest_of_repo(info)}
+        case other:
+            raise FormatError("no file has this kind", key=key, kind=other.name)
 
 
 def _is_old(blob: bytes, key: str) -> bool:
@@ -141,38 +157,3 @@ def _ref(blob: bytes, key: str) -> Described:
         return {"snapshot": json.loads(blob)["snapshot"]}
     except (ValueError, KeyError, TypeError) as error:
         raise FormatError("not a ref file", key=key) from error
-
-
-def _snapshot(blob: bytes, key: str) -> Described:
-    envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
-    return describe.snapshot(decode_snapshot(blob, key=key), envelope)
-
-
-def _manifest(blob: bytes, key: str) -> Described:
-    envelope = unseal(blob, FileKind.MANIFEST, key=key)
-    return describe.manifest(decode_manifest(blob, key=key), envelope, key)
-
-
-def _log(blob: bytes, key: str) -> Described:
-    envelope = unseal(blob, FileKind.TRANSACTION_LOG, key=key)
-    log = decode_log(blob, key=key)
-    return {"id": str(log.id), **describe.log(log, envelope)}
-
-
-def _repo(blob: bytes, key: str) -> Described:
-    envelope = unseal(blob, FileKind.REPO_INFO, key=key)
-    info = decode_repo_info(blob, key=key)
-    return {**describe.repo(info, envelope), **describe.rest_of_repo(info)}
-
-
-def _snapshot_with_parent(blob: bytes, key: str) -> Described:
-    parent = decode_snapshot(blob, key=key).parent_id
-    return {**_snapshot(blob, key), "parent_id": None if parent is None else str(parent)}
-
-
-_KINDS: Final[dict[FileKind, Callable[[bytes, str], Described]]] = {
-    FileKind.SNAPSHOT: _snapshot_with_parent,
-    FileKind.MANIFEST: _manifest,
-    FileKind.TRANSACTION_LOG: _log,
-    FileKind.REPO_INFO: _repo,
-}

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from operator import add
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from frazil.commit.base import RefStore
 from frazil.formats.manifest import decode_manifest
 from frazil.ids import ManifestId, SnapshotId
-from frazil.maintenance.id_sets import RowSet
+from frazil.maintenance.id_sets import U8, RowSet
 from frazil.maintenance.reading import read_snapshot
-from frazil.maintenance.stats import RANGE_WIDTH, native_ranges, total_length
-from frazil.maintenance.walk import WalkLimits, over_manifests
+from frazil.maintenance.walk import WalkLimits, over_manifests, reachable_manifests
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.history import SnapshotEntry
 from frazil.model.nodes import ArrayNode
+from frazil.model.values import ChunkStorageStats
 from frazil.storage.base import Storage
 from frazil.transaction.context import Context
 from frazil.transaction.working import WorkingState
+
+NAME_WIDTH: Final = 16
+RANGE_WIDTH: Final = NAME_WIDTH + 8 + 8
+"""A range of an object: its name or the digest of it, offset and length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +45,7 @@ class Usage:
         return self.native_bytes + self.inline_bytes
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.chunks + other.chunks,
-            self.native_bytes + other.native_bytes,
-            self.virtual_bytes + other.virtual_bytes,
-            self.inline_bytes + other.inline_bytes,
-        )
+        return Usage(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +75,8 @@ def usage_of(tables: Iterable[ChunkTable]) -> Usage:
         chunks += len(table)
         for kind in ChunkType:
             sums[kind] += table.length[table.kind == kind].sum()
-    return Usage(
-        chunks,
-        int(sums[ChunkType.native]),
-        int(sums[ChunkType.virtual]),
-        int(sums[ChunkType.inline]),
-    )
+    kinds = (ChunkType.native, ChunkType.virtual, ChunkType.inline)
+    return Usage(chunks, *(int(sums[kind]) for kind in kinds))
 
 
 def array_usage(state: WorkingState, node: ArrayNode) -> Usage:
@@ -144,3 +143,78 @@ def objects_by_kind(storage: Storage) -> dict[str, Kind]:
         objects, size = counts.get(kind, (0, 0))
         counts[kind] = objects + 1, size + item.size_bytes
     return {kind: Kind(*counts[kind]) for kind in sorted(counts)}
+
+
+# --- ranges of objects ---
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """What one manifest refers to."""
+
+    native: U8
+    virtual: U8
+    """(n, RANGE_WIDTH) each"""
+    inlined_bytes: int
+
+
+def chunk_storage_stats(context: Context, limits: WalkLimits | None = None) -> ChunkStorageStats:
+    """Sum the chunks of all snapshots that branches and tags reach.
+
+    A range of an object counts once, however many references name it; inline bytes count for
+    each manifest that holds them.
+    """
+    limits = limits or WalkLimits()
+    native, virtual, inlined = RowSet(RANGE_WIDTH), RowSet(RANGE_WIDTH), 0
+    files = reachable_manifests(context, limits).values()
+    for found in over_manifests(context.storage, files, limits, _look):
+        native.add(found.native)
+        virtual.add(found.virtual)
+        inlined += found.inlined_bytes
+    return ChunkStorageStats(total_length(native), total_length(virtual), inlined)
+
+
+def _look(blob: bytes, key: str) -> _Found:
+    tables = [table for _, table in decode_manifest(blob, key=key).tables()]
+    nothing = np.zeros((0, RANGE_WIDTH), np.uint8)
+    return _Found(
+        np.concatenate([nothing, *map(native_ranges, tables)]),
+        np.concatenate([nothing, *map(_virtual_ranges, tables)]),
+        sum(int(table.length[table.kind == ChunkType.inline].sum()) for table in tables),
+    )
+
+
+def native_ranges(table: ChunkTable) -> U8:
+    """The ranges of objects that a table refers to, (n, RANGE_WIDTH)."""
+    rows = table.kind == ChunkType.native
+    return _ranges(table.chunk_id[rows], table.offset[rows], table.length[rows])
+
+
+def _virtual_ranges(table: ChunkTable) -> U8:
+    rows = table.kind == ChunkType.virtual
+    if not rows.any():
+        return np.zeros((0, RANGE_WIDTH), np.uint8)
+    names = _digests(table.locations)[table.location[rows]]
+    return _ranges(names, table.offset[rows], table.length[rows])
+
+
+def _digests(texts: Sequence[str]) -> U8:
+    """Texts as rows of fixed width, so that millions of them need not be kept."""
+    joined = b"".join(
+        hashlib.blake2b(text.encode(), digest_size=NAME_WIDTH).digest() for text in texts
+    )
+    return np.frombuffer(joined, np.uint8).reshape(-1, NAME_WIDTH)
+
+
+def _ranges(names: U8, offset: npt.NDArray[np.uint64], length: npt.NDArray[np.uint64]) -> U8:
+    rows = np.zeros((len(names), RANGE_WIDTH), np.uint8)
+    rows[:, : names.shape[1]] = names
+    rows[:, NAME_WIDTH:-8] = offset.astype("<u8").view(np.uint8).reshape(-1, 8)
+    rows[:, -8:] = length.astype("<u8").view(np.uint8).reshape(-1, 8)
+    return rows
+
+
+def total_length(ranges: RowSet) -> int:
+    """How many bytes ranges cover, each counted once."""
+    lengths = np.ascontiguousarray(ranges.rows()[:, -8:]).view("<u8")
+    return sum(map(int, lengths.ravel().tolist())) if len(lengths) else 0

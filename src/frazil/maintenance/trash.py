@@ -7,7 +7,7 @@ collects again goes on. To bring them back, those that others refer to come firs
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,19 +16,25 @@ from typing import Final
 import numpy as np
 
 from frazil.errors import ErrorKind, FormatError, NotFoundError, StorageError
-from frazil.maintenance.access import require_writable
 from frazil.maintenance.ages import safe_cutoff
 from frazil.maintenance.candidates import PHASES
-from frazil.maintenance.deleting import DeleteLimits, DeleteReport, delete_objects
+from frazil.maintenance.deleting import (
+    BATCH,
+    DeleteLimits,
+    DeleteReport,
+    delete_keys,
+    delete_objects,
+)
 from frazil.maintenance.listing import Objects, is_older
+from frazil.run import by_size
 from frazil.storage.assets import CHUNK, CHUNKS
 from frazil.storage.base import PLAIN, Attributes, Listed, Storage, fan_out
+from frazil.tip import require_writable
 from frazil.transaction.context import Context
 
 TRASH: Final = "trash/"
 MOVED_AT_ONCE: Final = 256 << 20
 """Bytes of objects in memory while they are copied."""
-DELETED_AT_ONCE: Final = 1000
 RESTORED_FIRST: Final = tuple(reversed(PHASES))
 
 
@@ -55,11 +61,9 @@ def put_aside(storage: Storage, garbage: Objects, batch: str, limits: DeleteLimi
         StorageError: too many deletes in a row have failed.
     """
     report = DeleteReport()
-    sizes = dict(zip(garbage.keys(), garbage.sizes.tolist(), strict=True))
-    first = 0
-    for keys in portions_within(sizes, MOVED_AT_ONCE, DELETED_AT_ONCE):
-        group = garbage.part(first, first + len(keys))
-        first += len(keys)
+    for part in by_size(garbage.sizes.tolist(), MOVED_AT_ONCE, BATCH):
+        group = garbage.part(part.start, part.stop)
+        keys = group.keys()
         troubles = fan_out(partial(_copy, storage, above=f"{TRASH}{batch}/"), keys)
         storage.make_durable(
             [f"{TRASH}{batch}/{key}" for key, why in zip(keys, troubles, strict=True) if why == ""]
@@ -153,11 +157,11 @@ def put_back(storage: Storage, batch: str, prefix: str) -> None:
 
 
 def _restore(storage: Storage, above: str, items: Sequence[Listed]) -> None:
-    sizes = {item.key: item.size_bytes for item in items}
-    for keys in portions_within(sizes, MOVED_AT_ONCE, DELETED_AT_ONCE):
+    for part in by_size([item.size_bytes for item in items], MOVED_AT_ONCE, BATCH):
+        keys = [items[number].key for number in part]
         fan_out(partial(_put_one_back, storage, above), keys)
         storage.make_durable([key[len(above) :] for key in keys])
-        _delete(storage, keys)
+        delete_keys(storage, keys)
 
 
 def _put_one_back(storage: Storage, above: str, key: str) -> None:
@@ -172,8 +176,7 @@ def discard(storage: Storage, batch: str) -> DeleteReport:
     report = DeleteReport()
     keys = [item.key for item in storage.list(f"{TRASH}{batch}/")]
     try:
-        for at in range(0, len(keys), DELETED_AT_ONCE):
-            _delete(storage, keys[at : at + DELETED_AT_ONCE])
+        delete_keys(storage, keys)
     except StorageError as error:
         report.record_error(f"copies of snapshots are left below {TRASH}{batch}/: {error}")
     return report
@@ -196,26 +199,5 @@ def empty_trash(
     above = f"{TRASH}{batch}/" if batch else TRASH
     old = [item for item in context.storage.list(above) if is_older(item.created_at, older_than)]
     if not dry_run:
-        for at in range(0, len(old), DELETED_AT_ONCE):
-            _delete(context.storage, [item.key for item in old[at : at + DELETED_AT_ONCE]])
+        delete_keys(context.storage, [item.key for item in old])
     return TrashBatch(batch or "all", older_than, len(old), sum(item.size_bytes for item in old))
-
-
-def portions_within(sizes: Mapping[str, int], most_bytes: int, most: int) -> Iterator[list[str]]:
-    """Keys in groups whose objects have so many bytes together, at least one each."""
-    group: list[str] = []
-    total = 0
-    for key, size in sizes.items():
-        if group and (total + size > most_bytes or len(group) >= most):
-            yield group
-            group, total = [], 0
-        group.append(key)
-        total += size
-    if group:
-        yield group
-
-
-def _delete(storage: Storage, keys: Sequence[str]) -> None:
-    failed = storage.delete_many(keys).failed
-    if failed:
-        raise StorageError(f"{len(failed)} objects would not go: {failed[0][1]}", key=failed[0][0])

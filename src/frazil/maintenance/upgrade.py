@@ -8,8 +8,8 @@ An upgrade may be interrupted anywhere and run again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from frazil.commit.base import MAIN, attempts, later_than
@@ -33,14 +33,15 @@ from frazil.formats.repo_info import decode_repo_info, encode_repo_info, snapsho
 from frazil.ids import SnapshotId
 from frazil.maintenance.fencing import OldRefs, fence_refs, read_fenced
 from frazil.maintenance.file_history import PREFETCH, read_file_history
-from frazil.maintenance.synthetic_log import OldHistory, synthetic_log
 from frazil.model.history import (
     JSON,
+    Micros,
     RepoAvailability,
     RepoInfo,
     SnapshotEntry,
     Status,
     UpdateEntry,
+    UpdateKind,
     UpdateLog,
     UpdateType,
 )
@@ -49,6 +50,8 @@ from frazil.storage.base import Fetched, LostRace, Storage, Written
 from frazil.transaction.context import Context
 
 UPGRADE: Final = ErrorKind.INVALID_REPOSITORY_MIGRATION
+STEP: Final = 1000
+"""Microseconds between a commit and the refs that were made for it."""
 
 
 def upgrade_v1_to_v2(
@@ -261,3 +264,61 @@ def _delete_old_files(context: Context, refs: RepoObjectRefs) -> None:
             key=failed[0][0],
             files=len(failed),
         )
+
+
+# --- an operations log for a repository that never kept one ---
+
+
+@dataclass(frozen=True, slots=True)
+class OldHistory:
+    """All that is known of a repository without operations log.
+
+    Lineages are newest first; `times` tells when each reachable snapshot was written.
+    """
+
+    main: Sequence[SnapshotEntry]
+    branches: Mapping[str, Sequence[SnapshotEntry]]
+    """without main"""
+    tags: Mapping[str, SnapshotId]
+    deleted_tags: Mapping[str, SnapshotId]
+    times: Mapping[SnapshotId, Micros]
+
+    @property
+    def root_time(self) -> Micros:
+        """When the repository was created."""
+        return self.main[-1].flushed_at
+
+
+def synthetic_log(old: OldHistory) -> list[UpdateEntry]:
+    """What must have happened, oldest first; times ascend strictly, as in a log really written."""
+    events = sorted(_events(old), key=lambda event: event[0])
+    entries: list[UpdateEntry] = []
+    last = -1
+    for time, kind in events:
+        last = max(time, last + 1)
+        entries.append(UpdateEntry(kind, last))
+    return entries
+
+
+def _events(old: OldHistory) -> Iterator[tuple[Micros, UpdateKind]]:
+    yield old.root_time, UpdateType.RepoInitialized()
+    told = {entry.id for entry in old.main}
+    yield from _commits(MAIN, old.main[:-1])
+    for name, lineage in old.branches.items():
+        yield lineage[0].flushed_at + STEP, UpdateType.BranchCreated(name)
+        yield from _commits(name, [entry for entry in lineage if entry.id not in told])
+        told.update(entry.id for entry in lineage)
+    for name, target in old.tags.items():
+        yield _time(old, target) + STEP, UpdateType.TagCreated(name)
+    for name, target in old.deleted_tags.items():
+        yield _time(old, target) + STEP, UpdateType.TagCreated(name)
+        yield _time(old, target) + 2 * STEP, UpdateType.TagDeleted(name, target)
+
+
+def _commits(branch: str, lineage: Sequence[SnapshotEntry]) -> Iterable[tuple[Micros, UpdateKind]]:
+    for entry in reversed(lineage):
+        yield entry.flushed_at, UpdateType.NewCommit(branch, entry.id)
+
+
+def _time(old: OldHistory, snapshot_id: SnapshotId) -> Micros:
+    return old.times.get(snapshot_id, old.root_time)

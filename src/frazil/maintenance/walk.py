@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from functools import partial
+from typing import Final, TypeAlias, TypeVar
+
+import numpy as np
 
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.file_refs import FileRefs
@@ -17,6 +20,7 @@ from frazil.maintenance.id_sets import U8, RowSet
 from frazil.maintenance.lineage import ids_where, reachable
 from frazil.maintenance.reading import manifest_blob, portions, snapshot_blob
 from frazil.model.history import ManifestFile
+from frazil.run import Runner
 from frazil.storage.assets import manifest_key, snapshot_key
 from frazil.storage.base import Storage, fan_out
 from frazil.transaction.context import Context
@@ -108,13 +112,39 @@ def portions_by_size(
         yield group
 
 
+FindChunks: TypeAlias = Callable[[Storage, Iterable[ManifestFile], WalkLimits], RowSet]
+"""Tells which chunk objects some manifests refer to."""
+
+
 def native_chunks(storage: Storage, files: Iterable[ManifestFile], limits: WalkLimits) -> RowSet:
     """The chunk objects that some manifests refer to."""
 
     def look(blob: bytes, key: str) -> U8:
         return native_chunk_ids(blob, key=key)
 
+    return _united(over_manifests(storage, files, limits, look))
+
+
+def chunks_by(runner: Runner | None, context: Context) -> FindChunks:
+    """What tells that, with a runner that has others read the manifests."""
+    if runner is None:
+        return native_chunks
+
+    def find(_: Storage, files: Iterable[ManifestFile], __: WalkLimits) -> RowSet:
+        sizes = {file.id: file.size_bytes for file in files}
+        work, total = partial(_chunks_of, context), sum(sizes.values())
+        return _united(ids for _, ids in runner.run(work, [*sizes], size_bytes=total))
+
+    return find
+
+
+def _chunks_of(context: Context, manifest_id: ManifestId) -> U8:
+    blob = manifest_blob(context.storage, manifest_id)
+    return np.unique(native_chunk_ids(blob, key=manifest_key(manifest_id)), axis=0)
+
+
+def _united(parts: Iterable[U8]) -> RowSet:
     found = RowSet()
-    for ids in over_manifests(storage, files, limits, look):
+    for ids in parts:
         found.add(ids)
     return found

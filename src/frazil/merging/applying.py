@@ -17,7 +17,6 @@ from frazil.errors import (
 )
 from frazil.formats.zarr_meta import parse_node
 from frazil.ids import SnapshotId
-from frazil.maintenance.access import require_writable
 from frazil.merging.chunk_deltas import U32
 from frazil.merging.policies import FAIL, Decide, Policy
 from frazil.merging.records import ChangeCounts, MergeConflict, MergeReport, MergeStatus, summary_of
@@ -35,6 +34,7 @@ from frazil.model.nodes import ArrayNode, Node
 from frazil.model.plain import JSON
 from frazil.model.values import SessionMode
 from frazil.session import Session
+from frazil.tip import require_writable
 from frazil.transaction.changeset import ArrayData, ChangeSet, GroupData, ReadyManifests
 from frazil.transaction.context import Context
 from frazil.transaction.draft import summarise

@@ -6,18 +6,18 @@ what no reference needs in it becomes zeros, so that everything else reads as be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from frazil.errors import StorageError
 from frazil.ids import NodeId, crockford_many
+from frazil.maintenance.deleting import delete_keys
 from frazil.maintenance.id_sets import ID_WIDTH, U8, RowSet
 from frazil.maintenance.listing import parse_names
-from frazil.maintenance.stats import NAME_WIDTH, RANGE_WIDTH
+from frazil.maintenance.space import NAME_WIDTH, RANGE_WIDTH
 from frazil.maintenance.trash import TRASH
 from frazil.purging.finding import Found, all_ranges
 from frazil.storage.assets import CHUNKS
@@ -26,7 +26,6 @@ from frazil.storage.base import Attributes, Storage, fan_out
 Spans: TypeAlias = npt.NDArray[np.int64]
 """(n, 2): begin and end."""
 REPLACED: Final = Attributes(is_chunk=True)
-DELETED_AT_ONCE: Final = 1000
 OVERWRITTEN_AT_ONCE: Final = 4
 """Packs in memory at a time."""
 
@@ -133,18 +132,6 @@ def _empty_trash_of(storage: Storage, plan: Erasure) -> None:
         if inside in item.key and item.key.rpartition("/")[2] in names
     ]
     delete_keys(storage, keys)
-
-
-def delete_keys(storage: Storage, keys: Sequence[str]) -> None:
-    """Delete objects.
-
-    Raises:
-        StorageError: one would not go.
-    """
-    for at in range(0, len(keys), DELETED_AT_ONCE):
-        failed = storage.delete_many(keys[at : at + DELETED_AT_ONCE]).failed
-        if failed:
-            raise StorageError(f"an object would not go: {failed[0][1]}", key=failed[0][0])
 
 
 # --- looking again ---

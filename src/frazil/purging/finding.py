@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -23,13 +24,13 @@ from frazil.errors import (
 )
 from frazil.formats.manifest import decode_manifest
 from frazil.formats.snapshot import decode_snapshot
-from frazil.formats.txlog import decode_log
+from frazil.formats.txlog import ID_LISTS, decode_log
 from frazil.ids import INITIAL_SNAPSHOT_ID, ManifestId, NodeId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import U8, RowSet
 from frazil.maintenance.listing import ID_NAME
 from frazil.maintenance.reading import portions
-from frazil.maintenance.stats import RANGE_WIDTH, native_ranges
+from frazil.maintenance.space import RANGE_WIDTH, native_ranges
 from frazil.maintenance.trash import TRASH
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.documents import document_of
@@ -281,17 +282,9 @@ def _rows_to_go(found: Found, manifest_id: ManifestId, node_id: NodeId, table: C
 
 def mentions(log: TransactionLog, nodes: frozenset[NodeId]) -> bool:
     """Whether a log names one of some nodes."""
-    named = (
-        *log.new_groups,
-        *log.new_arrays,
-        *log.deleted_groups,
-        *log.deleted_arrays,
-        *log.updated_arrays,
-        *log.updated_groups,
-        *log.updated_chunks,
-        *(move.node_id for move in log.moved_nodes),
-    )
-    return not nodes.isdisjoint(named)
+    moved = (move.node_id for move in log.moved_nodes)
+    lists = (getattr(log, name) for name in ID_LISTS)
+    return not nodes.isdisjoint(chain(*lists, log.updated_chunks, moved))
 
 
 def _look_at_logs(context: Context, found: Found) -> None:

@@ -29,9 +29,8 @@ from frazil.errors import (
 )
 from frazil.formats.legacy.names import METADATA_FOLDERS
 from frazil.ids import SnapshotId, crockford_many, node_path
-from frazil.maintenance.access import require_writable
 from frazil.maintenance.ages import deletable_before, require_old
-from frazil.maintenance.deleting import DeleteLimits
+from frazil.maintenance.deleting import DeleteLimits, delete_keys
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import ID_WIDTH, RowSet, id_rows
 from frazil.maintenance.listing import Objects
@@ -54,6 +53,7 @@ from frazil.purging.traces import holds_ids
 from frazil.storage.assets import CHUNKS, SNAPSHOTS, log_key, snapshot_key
 from frazil.storage.base import Storage, fan_out
 from frazil.storage.legacy.g2_g3 import PRESERVED
+from frazil.tip import require_writable
 from frazil.transaction.context import Context
 
 MOST_TOLD: Final = 100
@@ -325,13 +325,13 @@ def _destroy(
     """Destroy bytes first and the files that name them last, so that a crash can be made good."""
     storage = context.storage
     erasing.erase(storage, plan)
-    erasing.delete_keys(storage, sorted(found.tainted))
-    erasing.delete_keys(storage, [log_key(one) for one in rewriter.ids])
-    erasing.delete_keys(storage, [snapshot_key(one) for one in rewriter.ids])
-    erasing.delete_keys(storage, sorted(found.loose))
-    erasing.delete_keys(storage, [item.key for item in storage.list(f"{TRASH}{batch}/")])
+    delete_keys(storage, sorted(found.tainted))
+    delete_keys(storage, [log_key(one) for one in rewriter.ids])
+    delete_keys(storage, [snapshot_key(one) for one in rewriter.ids])
+    delete_keys(storage, sorted(found.loose))
+    delete_keys(storage, [item.key for item in storage.list(f"{TRASH}{batch}/")])
     if delete_backups:
-        erasing.delete_keys(storage, [item.key for item in storage.list(OVERWRITTEN)])
+        delete_keys(storage, [item.key for item in storage.list(OVERWRITTEN)])
     context.assets.forget()
 
 

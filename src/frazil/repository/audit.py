@@ -29,8 +29,8 @@ from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.context import Context
 
 if TYPE_CHECKING:
-    from frazil.fsck.checking import Progress
     from frazil.fsck.findings import Report
+    from frazil.run import Progress
 
 Keep: TypeAlias = Literal["never", "on_failure", "always"]
 KEEP: Final = ("never", "on_failure", "always")

@@ -24,6 +24,20 @@ class ExpiryReport:
 
 
 @dataclass(frozen=True, slots=True)
+class CollectionReport:
+    """What a garbage collection deleted, or would delete."""
+
+    older_than: datetime
+    how: str
+    """full or incremental"""
+    summary: GCSummary
+    trash: str | None
+    """the batch that it was put aside in"""
+    files: tuple[str, ...]
+    """where the files were"""
+
+
+@dataclass(frozen=True, slots=True)
 class ManifestsReport:
     """What building manifests anew did, or would do."""
 

@@ -13,17 +13,17 @@ from frazil.errors import ErrorKind, InvalidInputError
 from frazil.model.values import BasicConflictSolver, GCSummary, VersionSelection
 from frazil.operations import Effect, verb
 from frazil.repository.namespace import Namespace
-from frazil.repository.reports import ExpiryReport, ManifestsReport
+from frazil.repository.reports import CollectionReport, ExpiryReport, ManifestsReport
 
 if TYPE_CHECKING:
     from frazil.bulk.pack import Packing
-    from frazil.maintenance.candidates import FindChunks
     from frazil.maintenance.compaction import Compaction
     from frazil.maintenance.garbage_plan import GarbagePlan
     from frazil.maintenance.sharing import By, Shares
     from frazil.maintenance.space import SnapshotUsage
     from frazil.maintenance.trash import TrashBatch
     from frazil.purging.records import PurgeReport
+    from frazil.run import Progress, Runner
 
 
 class Space(Namespace):
@@ -56,11 +56,13 @@ class Space(Namespace):
         branch: str = "main",
         path: str = "/",
         *,
-        packing: Packing | bool = True,
+        packing: Packing | bool | None = True,
         min_dead_share: float = 0.3,
         message: str = "compact chunks",
         metadata: dict[str, Any] | None = None,
         dry_run: bool = False,
+        runner: Runner | None = None,
+        progress: Progress | None = None,
     ) -> Compaction:
         """Put small chunks together into larger objects, in a commit; nothing is decoded.
 
@@ -76,6 +78,8 @@ class Space(Namespace):
             message: of the commit.
             metadata: of the commit.
             dry_run: only tell what would be done.
+            runner: what has others copy chunks, such as tasks of Spark.
+            progress: is told how far the work is.
 
         Raises:
             NodeNotFoundError: there is no node at `path`.
@@ -84,12 +88,22 @@ class Space(Namespace):
 
         session = self._repository.tip(branch).writable_session()
         done = compact_chunks(
-            session.state, path, packing=packing, min_dead_share=min_dead_share, dry_run=dry_run
+            session.state,
+            path,
+            packing=packing,
+            min_dead_share=min_dead_share,
+            dry_run=dry_run,
+            runner=runner,
+            progress=progress,
         )
         if dry_run or not done.chunks:
             return done
+        facts = metadata
+        if runner is not None:
+            counts = {"rewritten-chunks": done.chunks, "rewritten-bytes": done.bytes_rewritten}
+            facts = {**(metadata or {}), **counts, **runner.facts()}
         theirs = BasicConflictSolver(on_chunk_conflict=VersionSelection.UseTheirs)
-        return replace(done, snapshot_id=session.commit(message, metadata, rebase_with=theirs))
+        return replace(done, snapshot_id=session.commit(message, facts, rebase_with=theirs))
 
     @verb(Effect.CHANGES)
     def rewrite_manifests(
@@ -118,7 +132,7 @@ class Space(Namespace):
         max_concurrent_deletes: int = 10,
         unsafe_minimum_age: timedelta | None = None,
         dry_run: bool = False,
-        find_chunks: FindChunks | None = None,
+        runner: Runner | None = None,
     ) -> ExpiryReport:
         """Release old snapshots from the history; garbage collection then frees their space.
 
@@ -131,12 +145,11 @@ class Space(Namespace):
             max_concurrent_deletes: requests to the storage at one time.
             unsafe_minimum_age: how old files must be to be deleted, instead of a day.
             dry_run: only tell what would be done.
-            find_chunks: tells what manifests refer to, where there are very many.
+            runner: what has others read manifests, such as tasks of Spark.
         """
         from frazil.maintenance.deleting import DeleteLimits
-        from frazil.maintenance.expire import expire_snapshots, plan_expiry
-        from frazil.maintenance.released import expire_with_files
-        from frazil.maintenance.walk import native_chunks
+        from frazil.maintenance.expire import expire_snapshots, expire_with_files, plan_expiry
+        from frazil.maintenance.walk import chunks_by
 
         self.context.generation.require_expiry()
         cutoff = self._keeping(older_than, retain_last)
@@ -150,7 +163,7 @@ class Space(Namespace):
                 **lost,
                 dry_run=dry_run,
                 unsafe_minimum_age=self._age_floor(unsafe_minimum_age),
-                find_chunks=find_chunks or native_chunks,
+                find_chunks=chunks_by(runner, self.context),
                 deleting=DeleteLimits(max_concurrent_deletes),
             )
             released, files = {*done.released}, done.files
@@ -170,6 +183,62 @@ class Space(Namespace):
         return cutoff
 
     # --- garbage ---
+
+    @verb(Effect.DELETES)
+    def collect_garbage(
+        self,
+        older_than: datetime,
+        *,
+        incremental: bool = False,
+        quarantine: bool = False,
+        save_plan: str | None = None,
+        plan: GarbagePlan | None = None,
+        max_concurrent_deletes: int = 10,
+        unsafe_minimum_age: timedelta | None = None,
+        dry_run: bool = False,
+        runner: Runner | None = None,
+    ) -> CollectionReport:
+        """Delete files that no branch or tag needs and that are old enough.
+
+        What an open session has written is garbage until it is committed: choose a time before the
+        beginning of every session that may still commit. What is younger than a day by the clock of
+        the store is never deleted, unless `unsafe_minimum_age` says so. A saved plan is checked
+        again before anything is deleted.
+
+        Args:
+            older_than: files written before this time go; that of the plan, if there is one.
+            incremental: only what expired snapshots left, without listing chunks.
+            quarantine: put it below trash/ instead of deleting it.
+            save_plan: write the plan to a file, as JSON.
+            plan: use a saved plan instead of a new one.
+            max_concurrent_deletes: requests to the storage at one time.
+            unsafe_minimum_age: how old files must be to be deleted, instead of a day.
+            dry_run: only tell what would be done.
+            runner: what has others read manifests, such as tasks of Spark.
+        """
+        from frazil.maintenance.collecting import Way, carry_out
+        from frazil.maintenance.deleting import DeleteLimits
+        from frazil.maintenance.garbage_plan import make_plan
+        from frazil.maintenance.walk import chunks_by
+
+        age, find = self._age_floor(unsafe_minimum_age), chunks_by(runner, self.context)
+        made = plan or make_plan(
+            self.context,
+            older_than,
+            how="incremental" if incremental else "full",
+            unsafe_minimum_age=age,
+            find_chunks=find,
+        )
+        if save_plan is not None:
+            made.save(save_plan)
+        keys, summary, batch = [*made.keys()] if dry_run else [], made.summary, None
+        if not dry_run:
+            deleting = DeleteLimits(max_concurrent_deletes)
+            way = Way(deleting=deleting, quarantine=quarantine, find_chunks=find, told=keys.extend)
+            summary, batch = carry_out(self.context, made, way, unsafe_minimum_age=age)
+        url = self.context.storage.url.rstrip("/")
+        files = tuple(f"{url}/{key}" for key in sorted(keys))
+        return CollectionReport(made.older_than, made.how, summary, batch, files)
 
     @verb(Effect.READS)
     def plan_garbage(
@@ -310,6 +379,7 @@ class Space(Namespace):
     compact_async = async_twin(compact)
     rewrite_manifests_async = async_twin(rewrite_manifests)
     expire_async = async_twin(expire)
+    collect_garbage_async = async_twin(collect_garbage)
     plan_garbage_async = async_twin(plan_garbage)
     collect_planned_async = async_twin(collect_planned)
     list_trash_async = async_twin(list_trash)

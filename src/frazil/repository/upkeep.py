@@ -54,29 +54,37 @@ class Upkeep(Handle):
         """Delete objects that nothing refers to and that are older than a time.
 
         Objects younger than a day, by the clock of the store, stay whatever the time is: they may
-        be what an open session has written. `unsafe_minimum_age` is another age.
+        be what an open session has written. `unsafe_minimum_age` is another age; with zero the time
+        alone counts, which then must be before the beginning of every session that is still open.
+
+        Raises:
+            StorageError: too many deletes in a row have failed.
+            ConflictError: the repository is of another generation by now, or kept changing.
         """
-        from frazil.maintenance import collecting
+        from frazil.maintenance.collecting import Way, carry_out
         from frazil.maintenance.deleting import DeleteLimits
+        from frazil.maintenance.garbage_plan import make_plan
         from frazil.maintenance.walk import WalkLimits
 
-        require_writable(self.context)
-        return collecting.garbage_collect(
+        require_writable(self.context, "collect garbage")
+        age = self._minimum_age if unsafe_minimum_age is None else unsafe_minimum_age
+        limits = WalkLimits(
+            max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches,
+        )
+        plan = make_plan(
             self.context,
             delete_object_older_than,
-            dry_run=dry_run,
-            unsafe_minimum_age=self._minimum_age
-            if unsafe_minimum_age is None
-            else unsafe_minimum_age,
-            walk=WalkLimits(
-                max_snapshots_in_memory,
-                max_compressed_manifest_mem_bytes,
-                max_decoded_manifest_mem_bytes,
-                max_concurrent_manifest_fetches,
-            ),
-            deleting=DeleteLimits(max_concurrent_deletes, max_consecutive_delete_failures),
+            limits=limits,
+            unsafe_minimum_age=age,
             max_concurrent_listings=max_concurrent_listings,
         )
+        if dry_run:
+            return plan.summary
+        deleting = DeleteLimits(max_concurrent_deletes, max_consecutive_delete_failures)
+        return carry_out(self.context, plan, Way(limits, deleting), unsafe_minimum_age=age)[0]
 
     def chunk_storage_stats(
         self,
@@ -87,7 +95,7 @@ class Upkeep(Handle):
         max_concurrent_manifest_fetches: int = 500,
     ) -> ChunkStorageStats:
         """How many bytes the chunks of the whole history take."""
-        from frazil.maintenance import stats
+        from frazil.maintenance import space
         from frazil.maintenance.walk import WalkLimits
 
         limits = WalkLimits(
@@ -96,7 +104,7 @@ class Upkeep(Handle):
             max_decoded_manifest_mem_bytes,
             max_concurrent_manifest_fetches,
         )
-        return stats.chunk_storage_stats(self.context, limits)
+        return space.chunk_storage_stats(self.context, limits)
 
     def total_chunks_storage(
         self,

@@ -11,10 +11,10 @@ from frazil.repository.namespace import Namespace
 
 if TYPE_CHECKING:
     from frazil.comparing.records import ValueDiff
-    from frazil.comparing.values import Progress
     from frazil.merging.applying import FastForward
     from frazil.merging.policies import Policy
     from frazil.merging.records import MergeReport
+    from frazil.run import Progress
 
 
 class Versions(Namespace):

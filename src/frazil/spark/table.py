@@ -6,21 +6,18 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from frazil.maintenance.candidates import FindChunks
-from frazil.maintenance.walk import native_chunks
 from frazil.spark.jobs.value_diffs import By, diff_values
 from frazil.spark.location import location_of
 from frazil.spark.reading.read import read, storage_texts
+from frazil.spark.runner import SparkRunner
 from frazil.spark.sessions import session
 from frazil.spark.upkeep.calls import call
-from frazil.spark.upkeep.compaction import compact_chunks
 from frazil.spark.upkeep.fsck import fsck, verify
-from frazil.spark.upkeep.garbage import chunks_by_tasks, collect_garbage
+from frazil.spark.upkeep.garbage import collect_garbage
 from frazil.spark.upkeep.procedure import PROCEDURES
 from frazil.spark.upkeep.procedure_methods import ProcedureMethods
-from frazil.spark.upkeep.procedures import ORPHAN_AGE
 from frazil.spark.upkeep.space import storage
-from frazil.spark.upkeep.verbs import COMPACTED, as_age, as_time, row_of
+from frazil.spark.upkeep.verbs import ORPHAN_AGE, TABLE, as_age, as_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,10 +25,6 @@ if TYPE_CHECKING:
 
 LARGE: Final = 200_000
 """Chunk references from which on executors do what the driver does else."""
-
-
-BY_TASKS: Final = frozenset({"expire_snapshots"})
-"""Procedures whose look into all manifests executors can take over."""
 
 
 class FrazilTable(ProcedureMethods):
@@ -95,10 +88,9 @@ class FrazilTable(ProcedureMethods):
     ) -> DataFrame:
         """Run a procedure by its name."""
         given = {name: value for name, value in arguments.items() if value is not None}
-        look: FindChunks = native_chunks
-        if procedure in BY_TASKS and self._is_large():
-            look = chunks_by_tasks(self._spark, location_of(self._url, self._options).location)
-        rows = call(procedure, self._url, self._options, find_chunks=look, **given)
+        can_spread = procedure in TABLE and TABLE[procedure].can_spread
+        runner = SparkRunner(self._spark) if can_spread and self._is_large() else None
+        rows = call(procedure, self._url, self._options, runner=runner, **given)
         plain = [tuple(dict(v) if _is_map(v) else v for v in row) for row in rows]
         return self._spark.createDataFrame(plain, PROCEDURES[procedure].returns)
 
@@ -141,23 +133,6 @@ class FrazilTable(ProcedureMethods):
         place = location_of(self._url, self._options).location.storage().url.rstrip("/")
         rows = [(f"{place}/{key}",) for key in sorted(keys)]
         return self._spark.createDataFrame(rows, PROCEDURES["remove_orphan_files"].returns)
-
-    def rewrite_data_files(
-        self, path: str = "/", *, dry_run: bool = False, message: str = "compact chunks"
-    ) -> DataFrame:
-        """Put small chunks into shared objects; executors do it when there are very many."""
-        if self._is_large():
-            done = compact_chunks(
-                self._url,
-                path,
-                spark=self._spark,
-                dry_run=dry_run,
-                message=message,
-                options=self._options,
-            )
-            row = row_of(COMPACTED, done)
-            return self._spark.createDataFrame([row], PROCEDURES["rewrite_data_files"].returns)
-        return self.call("rewrite_data_files", path=path, dry_run=dry_run, message=message)
 
     def verify(self, *, all_history: bool = False, virtual: bool = False) -> DataFrame:
         """Objects that are not as references need them; see `frazil.spark.verify`."""

@@ -11,7 +11,7 @@ from frazil.commit.by_repo_object import REPO_KEY
 from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import AlreadyExistsError, ErrorKind
 from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many
-from frazil.maintenance.needs import needed_objects
+from frazil.maintenance.id_sets import needed_objects
 from frazil.masking import shown_url
 from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository

@@ -14,7 +14,7 @@ import zarr
 import frazil
 from frazil.fsck import Code, Report, fsck, objects, verify
 from frazil.ids import ChunkId
-from frazil.maintenance.needs import needed_objects
+from frazil.maintenance.id_sets import needed_objects
 from frazil.model.chunks import ChunkRef, ChunkTable, NativeRef, VirtualRef
 from frazil.model.config import RepositoryConfig
 from frazil.model.nodes import Coordinates

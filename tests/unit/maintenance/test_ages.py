@@ -12,10 +12,10 @@ import zarr
 
 import frazil
 import frazil.icechunk as icechunk
+from frazil.cli.arguments import parse_unsafe_age
 from frazil.commit.base import MINIMUM_AGE
 from frazil.errors import InvalidInputError, SessionStateError
-from frazil.maintenance.ages import parse_age
-from frazil.maintenance.released import expire_with_files
+from frazil.maintenance.expire import expire_with_files
 from frazil.repository import Repository
 from frazil.storage.base import Listed, Storage
 from frazil.storage.local import LocalStorage
@@ -142,9 +142,9 @@ def test_an_age_is_no_less_than_zero(storage: MemoryStorage) -> None:
     repo = make(storage, 2)
     with pytest.raises(InvalidInputError, match="negative"):
         repo.garbage_collect(later(), unsafe_minimum_age=timedelta(seconds=-1))
-    assert parse_age("12h") == timedelta(hours=12)
+    assert parse_unsafe_age("12h") == timedelta(hours=12)
     with pytest.raises(InvalidInputError, match="must be an age"):
-        parse_age("yesterday")
+        parse_unsafe_age("yesterday")
 
 
 def test_programs_for_the_official_package_collect_by_their_own_time(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from functools import partial
 import pytest
 
 from frazil.errors import ErrorKind, FormatError, ReadOnlyError, RefNotFoundError
-from frazil.maintenance.expire import plan_expiry
-from frazil.maintenance.released import expire_with_files
+from frazil.maintenance.expire import expire_with_files, plan_expiry
 from frazil.model.history import RepoAvailability
 from frazil.model.values import RepoStatus
 from frazil.repository import Repository

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from frazil.errors import ErrorKind, FrazilError
-from frazil.maintenance.released import expire_with_files
+from frazil.maintenance.expire import expire_with_files
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage

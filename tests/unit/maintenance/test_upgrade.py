@@ -10,8 +10,7 @@ import zarr
 from frazil.errors import ConflictError, ErrorKind, FrazilError, SessionStateError, StorageError
 from frazil.formats.ref_files import branch_key, encode_ref
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.maintenance.synthetic_log import OldHistory, synthetic_log
-from frazil.maintenance.upgrade import upgrade_v1_to_v2
+from frazil.maintenance.upgrade import OldHistory, synthetic_log, upgrade_v1_to_v2
 from frazil.model.history import SnapshotEntry, UpdateType
 from frazil.model.values import ConflictDetector
 from frazil.repository import Repository

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.maintenance.candidates import FindChunks
-from frazil.maintenance.walk import native_chunks
+from frazil.run import Runner
 from frazil.spark.jobs import value_diffs
 from frazil.spark.location import location_of
 from frazil.spark.upkeep import fsck, procedures, verbs
@@ -38,10 +37,10 @@ def call(
     table: str,
     options: Mapping[str, str] | None,
     *,
-    find_chunks: FindChunks = native_chunks,
+    runner: Runner | None = None,
     **arguments: Any,  # noqa: ANN401  (those of the procedure)
 ) -> list[Row]:
-    """Run a procedure and return its rows; `find_chunks` tells what manifests refer to.
+    """Run a procedure and return its rows; `runner` lets others do what it can give away.
 
     Raises:
         InvalidInputError: there is no such procedure or argument.
@@ -56,7 +55,7 @@ def call(
 
     branch = target.branch if procedure.on_branch else ""
     chosen = {**procedure.parameters, **arguments}
-    return list(procedure.run(Place(repository, branch, snapshot, find_chunks), **chosen))
+    return list(procedure.run(Place(repository, branch, snapshot, runner), **chosen))
 
 
 def _check_names(name: str, procedure: Procedure, arguments: Mapping[str, Any]) -> None:

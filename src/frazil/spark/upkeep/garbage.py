@@ -13,39 +13,31 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.errors import invalid_option
 from frazil.formats.manifest import native_chunk_ids
 from frazil.ids import ALPHABET, crockford_many
 from frazil.maintenance.ages import safe_cutoff
-from frazil.maintenance.candidates import (
-    PHASES,
-    FindChunks,
-    of_objects,
-    unused_attribute_files,
-)
+from frazil.maintenance.candidates import PHASES, of_objects, unused_attribute_files
 from frazil.maintenance.collecting import Way, carry_out
 from frazil.maintenance.deleting import DeleteLimits, Told
 from frazil.maintenance.garbage import Plan, plan_collection
 from frazil.maintenance.garbage_plan import GarbagePlan
-from frazil.maintenance.id_sets import ID_WIDTH, RowSet
 from frazil.maintenance.listing import Objects, list_older, parse_names
 from frazil.maintenance.reading import manifest_blob
-from frazil.maintenance.walk import WalkLimits, manifests_of
+from frazil.maintenance.walk import WalkLimits, chunks_by, manifests_of
 from frazil.model.history import ManifestFile, to_micros
 from frazil.model.values import GCSummary
 from frazil.spark import tasks
 from frazil.spark.location import Location
 from frazil.spark.reading.columns import arrow_schema
-from frazil.spark.runner import slots
+from frazil.spark.runner import SparkRunner, slots
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
 from frazil.spark.upkeep.procedure import LONG, TEXT, columns
 from frazil.spark.upkeep.verbs import as_time
 from frazil.storage.assets import CHUNKS, manifest_key
-from frazil.storage.base import Storage
 from frazil.transaction.context import Context
 
 if TYPE_CHECKING:
@@ -55,7 +47,6 @@ SECOND: Final = 1_000_000
 _KINDS: Final = {"key": TEXT, "size_bytes": LONG, "created_us": LONG}
 _LISTED: Final = columns(**_KINDS)
 _KEYS: Final = pa.schema([("key", pa.string())])
-_IDS: Final = pa.schema([("id", pa.binary())])
 _INVENTORY: Final = {
     "key": ("key", "path"),
     "size_bytes": ("size_bytes", "size", "length"),
@@ -210,7 +201,7 @@ def find_garbage(
     )
     # Some stores drop the fraction of a second, so an object may be that much younger.
     aged = listing.where(f.col("created_us") + SECOND <= to_micros(cutoff))
-    live = _live_chunks(chosen, target.location, files, _KEYS)
+    live = _live_chunks(chosen, target.location, files)
     chunks = aged.join(live, "key", "left_anti").dropDuplicates(["key"])
     now = to_micros(datetime.now(UTC))
     rows = [
@@ -232,52 +223,18 @@ def find_garbage(
 
 
 def _live_chunks(
-    spark: SparkSession, location: Location, files: Iterable[ManifestFile], schema: pa.Schema
+    spark: SparkSession, location: Location, files: Iterable[ManifestFile]
 ) -> DataFrame:
-    """The keys or ids of chunk objects that manifests refer to; they may repeat."""
+    """The keys of chunk objects that manifests refer to; they may repeat."""
 
     def work(batches: Batches) -> Batches:
         storage = location.open().context.storage
         for manifest_id in over_items(batches):
             blob = manifest_blob(storage, manifest_id)
             ids = np.unique(native_chunk_ids(blob, key=manifest_key(manifest_id)), axis=0)
-            if schema == _IDS:
-                yield pa.RecordBatch.from_arrays([_id_column(ids)], schema=schema)
-            else:
-                yield batch_of([[CHUNKS + name for name in crockford_many(ids)]], schema)
+            yield batch_of([[CHUNKS + name for name in crockford_many(ids)]], _KEYS)
 
-    items = [file.id for file in files]
-    returned = "id binary" if schema == _IDS else "key string"
-    return tasks.map_batches(items_frame(spark, items), work, returned)
-
-
-def _id_column(ids: npt.NDArray[np.uint8]) -> pa.Array:
-    """Rows of ids as an Arrow column, without an object for each."""
-    data = np.ascontiguousarray(ids)
-    ends = np.arange(len(ids) + 1, dtype=np.int32) * ID_WIDTH
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.binary(), len(ids), buffers)
-
-
-def _id_rows(column: pa.Array) -> npt.NDArray[np.uint8]:
-    """Ids of an Arrow column as rows."""
-    ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset :]
-    data = np.frombuffer(column.buffers()[2] or b"", np.uint8)
-    return data[ends[0] : ends[len(column)]].reshape(-1, ID_WIDTH)
-
-
-def chunks_by_tasks(spark: SparkSession, location: Location) -> FindChunks:
-    """What finds the chunk objects that manifests refer to, on executors."""
-
-    def find(_: Storage, files: Iterable[ManifestFile], __: WalkLimits) -> RowSet:
-        ids = tasks.collect(_live_chunks(spark, location, files, _IDS).distinct())
-        found = RowSet()
-        for part in ids.column("id").chunks:
-            if len(part):
-                found.add(_id_rows(part))
-        return found
-
-    return find
+    return tasks.map_batches(items_frame(spark, [file.id for file in files]), work, "key string")
 
 
 def collect_garbage(
@@ -313,7 +270,7 @@ def collect_garbage(
         return plan.summary
     way = Way(
         deleting=DeleteLimits(max_concurrent_deletes),
-        find_chunks=chunks_by_tasks(chosen, tasks.target_of(url, options).location),
+        find_chunks=chunks_by(SparkRunner(chosen), found.context),
         told=told,
     )
     return carry_out(found.context, plan, way, unsafe_minimum_age=unsafe_minimum_age)[0]

@@ -18,9 +18,8 @@ from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 from pyspark.sql import types as t
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.maintenance.candidates import FindChunks
-from frazil.maintenance.walk import native_chunks
 from frazil.repository import Repository
+from frazil.run import Runner
 from frazil.spelling import nearest
 
 P = ParamSpec("P")
@@ -40,8 +39,8 @@ class Place:
     branch: str
     snapshot: Callable[[], str]
     """the snapshot that the URL means"""
-    find_chunks: FindChunks = native_chunks
-    """tells what manifests refer to"""
+    runner: Runner | None = None
+    """what does the work of verbs that let others do it"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 assert calls.KNOWN, "importing it fills the table"
 
 
-OTHERWISE: Final = frozenset(
-    {"changes", "diff_values", "fsck", "remove_orphan_files", "rewrite_data_files"}
-)
+OTHERWISE: Final = frozenset({"changes", "diff_values", "fsck", "remove_orphan_files"})
 """Procedures that are methods of `FrazilTable` in another way: it can run them on executors."""
 
 

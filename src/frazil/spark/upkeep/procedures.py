@@ -6,15 +6,12 @@ Each is a plain function from a repository to rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from pyspark.sql import types as t
 
 from frazil.errors import ErrorKind, NotFoundError
-from frazil.maintenance.collecting import Way, carry_out
-from frazil.maintenance.deleting import DeleteLimits
-from frazil.maintenance.garbage_plan import make_plan
 from frazil.spark.tables import repo_tables
 from frazil.spark.upkeep.procedure import (
     INT,
@@ -27,10 +24,7 @@ from frazil.spark.upkeep.procedure import (
     columns,
     procedure,
 )
-from frazil.spark.upkeep.verbs import as_age, as_time
-
-ORPHAN_AGE: Final = timedelta(days=3)
-
+from frazil.spark.upkeep.verbs import as_time
 
 MOVED: Final = columns(previous_snapshot_id=TEXT, current_snapshot_id=TEXT)
 REF: Final = columns(name=TEXT, type=TEXT, snapshot_id=TEXT)
@@ -114,33 +108,6 @@ def drop_tag(place: Place, tag: str) -> list[Row]:
     at = place.repository.lookup_tag(tag)
     place.repository.delete_tag(tag)
     return [(tag, "TAG", at)]
-
-
-# --- upkeep ---
-
-
-@procedure("delete files that nothing needs", columns(orphan_file_location=TEXT))
-def remove_orphan_files(
-    place: Place,
-    older_than: datetime | str | None = None,
-    dry_run: bool = False,
-    max_concurrent_deletes: int = 10,
-    unsafe_minimum_age: timedelta | str | None = None,
-) -> list[Row]:
-    """Delete old files that no snapshot needs, and name those that were deleted.
-
-    Files younger than a day, or than `unsafe_minimum_age`, stay.
-    """
-    repository, age = place.repository, as_age(unsafe_minimum_age)
-    cutoff = as_time(older_than, datetime.now(UTC) - ORPHAN_AGE)
-    plan = make_plan(repository.context, cutoff, unsafe_minimum_age=age)
-    gone = [*plan.keys()]
-    if not dry_run:
-        gone = []
-        way = Way(deleting=DeleteLimits(max_concurrent_deletes), told=gone.extend)
-        carry_out(repository.context, plan, way, unsafe_minimum_age=age)
-    url = repository.storage.url.rstrip("/")
-    return [(f"{url}/{key}",) for key in sorted(gone)]
 
 
 # --- looking ---

@@ -19,7 +19,6 @@ from typing import Any, Final
 
 from pyspark.sql import types as t
 
-from frazil.maintenance.ages import parse_age
 from frazil.merging.policies import Policy, parse_policy
 from frazil.operations import VERBS, Parameter, Verb
 from frazil.spark.upkeep.procedure import (
@@ -34,9 +33,10 @@ from frazil.spark.upkeep.procedure import (
     columns,
     procedure,
 )
-from frazil.texts import moment
+from frazil.texts import age, moment, read
 
 EXPIRE_AGE: Final = timedelta(days=5)
+ORPHAN_AGE: Final = timedelta(days=3)
 
 # Columns, blanks between them: the name, `:` its type if that is not text, and `=` where in the
 # report the value is, or a number that it always is, if that has another name.
@@ -75,6 +75,11 @@ class VerbProcedure:
     ago: timedelta | None = None
     """how long ago a time is that is not given"""
     defaults: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def can_spread(self) -> bool:
+        """Whether others can do a part of the work: the verb takes a runner."""
+        return "runner" in VERBS[self.verb.partition("(")[0]].parameters
 
     def known(self, name: str) -> Procedure:
         """The procedure."""
@@ -118,8 +123,8 @@ def _run(
             value = as_time(value, datetime.now(UTC) - row.ago)
         reader = READERS.get(ours.kind)
         given[ours.name] = value if value is None or reader is None else reader(value)
-    if "find_chunks" in verb.parameters:
-        given["find_chunks"] = place.find_chunks
+    if "runner" in verb.parameters:
+        given["runner"] = place.runner
     report = verb.on(place.repository)(**given)
     items = attrgetter(row.each)(report) if row.each else [report]
     return (row_of(row.columns, item) for item in items)
@@ -134,7 +139,7 @@ def _value(report: object, where: str) -> object:
     if where.isdigit():
         return int(where)
     value = attrgetter(where)(report)
-    if where.endswith("__len__"):
+    if where.endswith("__"):
         return value()
     return value.value if isinstance(value, Enum) else value
 
@@ -158,7 +163,7 @@ def as_time(value: datetime | str | None, default: datetime | None = None) -> da
 
 def as_age(value: timedelta | str | None) -> timedelta | None:
     """An age as text, such as `12h`, or as a timedelta."""
-    return parse_age(value) if isinstance(value, str) else value
+    return read("an age", age, value) if isinstance(value, str) else value
 
 
 def as_policy(text: str) -> Policy:
@@ -221,6 +226,14 @@ TABLE: Final = {
         "delete_expired_tags=delete_tags delete_files max_concurrent_deletes unsafe_minimum_age",
         ago=EXPIRE_AGE,
         defaults={"delete_files": True},
+    ),
+    "remove_orphan_files": VerbProcedure(
+        "space.collect_garbage",
+        "delete files that nothing needs",
+        "orphan_file_location=__str__",
+        "older_than dry_run max_concurrent_deletes unsafe_minimum_age",
+        each="files",
+        ago=ORPHAN_AGE,
     ),
     "rewrite_manifests": VerbProcedure(
         "space.rewrite_manifests(branch)", "build manifests anew", REWRITTEN, "message"
