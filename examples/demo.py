@@ -30,7 +30,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 import frazil
 import frazil.spark
 from frazil.cli.app import app
-from frazil.spark.jobs.ingesting import ingest
+from frazil.spark.jobs.copying import ingest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

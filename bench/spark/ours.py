@@ -83,7 +83,7 @@ class Spark:
 
     def ingest(self) -> int:
         """All files by reference, in one commit."""
-        from frazil.spark.jobs.ingesting import ingest
+        from frazil.spark.jobs.copying import ingest
 
         target = self.folder / "ingested"
         shutil.rmtree(target, ignore_errors=True)

@@ -44,7 +44,7 @@ _NAMES: Final = {
     ),
     "frazil.purging.records": "PurgeReport",
     "frazil.repository": "Repository",
-    "frazil.repository.auditing": "AuditReport Check CheckResult",
+    "frazil.repository.audit": "AuditReport Check CheckResult",
     "frazil.run": "JobReport Runner",
     "frazil.session": "ForkSession Session",
     "frazil.storage.base": "Storage",

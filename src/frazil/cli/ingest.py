@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from frazil.cli.answers import Answer, Screen, styled
+from frazil.cli.answers import Answer, Exit, Screen, styled
 from frazil.cli.arguments import Message
 from frazil.cli.commands import add_command, declare
-from frazil.cli.exits import Exit
 from frazil.cli.running import Engine, Master, Tell, running
 from frazil.cli.text import axes, counted, short, size
 from frazil.errors import InvalidInputError

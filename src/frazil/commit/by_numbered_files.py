@@ -27,9 +27,14 @@ from frazil.commit.base import (
     tag_exists,
 )
 from frazil.commit.by_ref_file import JSON_FILE
-from frazil.commit.config_file import edit_config_file, read_config
-from frazil.commit.file_refs import BranchFileRefs, no_config, refuse_newer
-from frazil.commit.upgrades import fenced
+from frazil.commit.file_refs import (
+    BranchFileRefs,
+    edit_config_file,
+    fenced,
+    no_config,
+    read_config,
+    refuse_newer,
+)
 from frazil.errors import (
     ConflictError,
 )

@@ -15,8 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.grid import Grid
-from frazil.bulk.layout import array_layout, grid_of
+from frazil.bulk.grid import Grid, array_layout, grid_of
 from frazil.comparing.candidates import (
     Logged,
     different_chunks,

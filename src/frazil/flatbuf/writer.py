@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import Spans, spread
-from frazil.model.framed import copy_frames
+from frazil.model.oplog import copy_frames
 from frazil.model.strings import I64
 
 MAX_SIZE: Final = 2**31 - 1

@@ -12,8 +12,7 @@ import numpy as np
 
 from frazil.bulk.codecs import Shape
 from frazil.bulk.fetch import VIRTUAL, check_length
-from frazil.bulk.grid import Grid
-from frazil.bulk.layout import Layout, layout_of
+from frazil.bulk.grid import Grid, Layout, layout_of
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StorageError
 from frazil.fsck.files import Files
 from frazil.fsck.findings import Code, Finding

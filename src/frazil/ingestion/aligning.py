@@ -11,8 +11,7 @@ from typing import Final
 
 from frazil.bulk.codecs import LARGE_CHUNK
 from frazil.formats.bounds import justified
-from frazil.ingestion.findings import Findings
-from frazil.ingestion.plans import Joint
+from frazil.ingestion.plans import Findings, Joint
 from frazil.ingestion.records import FileScan, Shape, Variable
 
 _PLAIN_CODECS: Final = ("bytes", "gribberish", "zstd", "gzip", "blosc", "crc32c")

@@ -15,9 +15,8 @@ import h5py
 import numpy as np
 from h5py import h5d, h5l
 
-from frazil.ingestion.allowed import Allowed
 from frazil.ingestion.records import Source
-from frazil.ingestion.sources import bad_file, client_for, local_path, shown
+from frazil.ingestion.sources import Allowed, bad_file, client_for, local_path, shown
 from frazil.storage.locations import key_of
 
 Item: TypeAlias = "h5py.Group | h5py.Dataset | h5py.Datatype"

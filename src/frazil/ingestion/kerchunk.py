@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final, TypeAlias
 
-from frazil.ingestion.allowed import Allowed
 from frazil.ingestion.records import Parsed, References, Source, plain
-from frazil.ingestion.sources import bad_file, look, read_whole, shown
+from frazil.ingestion.sources import Allowed, bad_file, look, read_whole, shown
 from frazil.ingestion.zarr_v2 import variable_of
 
 _INLINE_BASE64: Final = "base64:"

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from frazil.cf.attributes import LOADED, named_arrays
-from frazil.ingestion.findings import Findings
-from frazil.ingestion.plans import Wanted
+from frazil.ingestion.plans import Findings, Wanted
 from frazil.ingestion.records import FileScan
 from frazil.spelling import ALIKE, meant, near, unknown
 

@@ -15,23 +15,27 @@ from typing import Any, Final
 
 from frazil import config
 from frazil.errors import ConflictError, ErrorKind
-from frazil.ingestion import containers, provenance, writing
-from frazil.ingestion.allowed import Allowed
-from frazil.ingestion.copying import Copied, copies, copy
-from frazil.ingestion.findings import Findings
+from frazil.ingestion import containers, writing
+from frazil.ingestion.copying import Copied, copies, copy, digest_safely
 from frazil.ingestion.isolation import Limits
-from frazil.ingestion.manifests import Written, cells, covered, united, write_cell
+from frazil.ingestion.manifests import (
+    Written,
+    cells,
+    covered,
+    part_of,
+    table_of,
+    united,
+    write_cell,
+)
 from frazil.ingestion.names import require_variables
 from frazil.ingestion.planning import make_plan
-from frazil.ingestion.plans import Kind, Plan, Planned
+from frazil.ingestion.plans import Findings, Kind, Plan, Planned
 from frazil.ingestion.records import Failure, FileScan, Outcome, References, Skipped, Task
 from frazil.ingestion.reports import IngestReport, Progress, Status, refused
 from frazil.ingestion.request import FAIL, REFUSE, Request
 from frazil.ingestion.scan import scan, unless_known
-from frazil.ingestion.sources import expand, shown
-from frazil.ingestion.tables import part_of, table_of
-from frazil.ingestion.target import Target
-from frazil.ingestion.values import digest_safely
+from frazil.ingestion.sources import Allowed, expand, shown
+from frazil.ingestion.target import Target, as_metadata, name_mark
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import ConflictDetector
 from frazil.run import Runner
@@ -143,7 +147,7 @@ class _Ingest:
         tasks = [
             Task(
                 url,
-                known.get(provenance.name_mark(url)),
+                known.get(name_mark(url)),
                 request.format,
                 request.source_group,
                 request.load,
@@ -242,9 +246,7 @@ class _Ingest:
 
     def _commit(self, session: Session, plan: Plan, facts: Mapping[str, object]) -> str:
         scans = plan.scans[1:] if plan.has_base else plan.scans
-        metadata = provenance.as_metadata(
-            [(each.url, each.identity) for each in scans], self.group, **facts
-        )
+        metadata = as_metadata([(each.url, each.identity) for each in scans], self.group, **facts)
         where = f" into {self.group}" if self.group else ""
         named = shown(scans[0].url).rpartition("/")[2] if len(scans) == 1 else f"{len(scans)} files"
         message = self.request.message or f"Ingest {named}{where}"

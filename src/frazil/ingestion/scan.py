@@ -10,7 +10,6 @@ from frazil.errors import ErrorKind, FrazilError, InvalidInputError, unsuitable
 from frazil.ingestion.formats import Format, detect_format, parse_format
 from frazil.ingestion.isolation import Limits, isolated
 from frazil.ingestion.names import VariableChoice
-from frazil.ingestion.provenance import name_mark, state_mark
 from frazil.ingestion.records import (
     PHONY,
     Failure,
@@ -23,6 +22,7 @@ from frazil.ingestion.records import (
     Variable,
 )
 from frazil.ingestion.sources import bad_file, look, shown
+from frazil.ingestion.target import name_mark, state_mark
 
 MESSAGE: Final = 300
 """Libraries may tell a long story; so much of it is passed on."""

@@ -3,27 +3,64 @@
 A plan says where the parts of files go behind what is there, so that it holds for one snapshot.
 The session begins at that snapshot and says what the plan relied on; when others were quicker,
 the ingest plans again.
+
+Which files are there already is marked in the metadata of commits, in twelve bytes a file: eight
+of a hash of its URL, four of its state. That is short enough for ten thousand files, and long
+enough that two files hardly share a mark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind, InvalidInputError
 from frazil.formats.config_codec import config_from_map, config_to_map
 from frazil.ids import INITIAL_SNAPSHOT_ID, child_path, node_path
-from frazil.ingestion import containers, provenance
+from frazil.ingestion import containers
 from frazil.ingestion.plans import Plan
-from frazil.ingestion.records import FileScan
+from frazil.ingestion.records import FileScan, Identity
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON
+from frazil.model.marks import GONE, INGEST, NAME_BYTES, STATE_BYTES, marks_of, packed
 from frazil.repository import Repository
 from frazil.repository.handle import edit_stored_config
 from frazil.session import Session
 from frazil.storage.base import Storage
 from frazil.tip import Tip
 from frazil.urls import MAIN
+
+
+def name_mark(url: str) -> bytes:
+    """The mark of a file's name."""
+    return hashlib.blake2b(url.encode(), digest_size=NAME_BYTES).digest()
+
+
+def state_mark(identity: Identity) -> bytes:
+    """The mark of a file's state."""
+    text = f"{identity.size} {identity.etag or identity.stamp or identity.modified}"
+    return hashlib.blake2b(text.encode(), digest_size=STATE_BYTES).digest()
+
+
+def as_metadata(
+    files: Sequence[tuple[str, Identity]], group: str, **facts: object
+) -> dict[str, Any]:
+    """What a commit keeps of the files that went into it."""
+    marks = {name_mark(url): state_mark(identity) for url, identity in files}
+    return {INGEST: {"group": group, "files": len(files), "marks": packed(marks), **facts}}
+
+
+def known_files(commits: Iterable[Mapping[str, Any]], group: str) -> dict[bytes, bytes]:
+    """States of the files that commits with this metadata took in, by the marks of their names.
+
+    The newest commit comes first. Metadata that are not ours are left alone.
+    """
+    found: dict[bytes, bytes] = {}
+    for metadata in commits:
+        for name, state in marks_of(metadata).files.get(group, {}).items():
+            found.setdefault(name, state)
+    return {name: state for name, state in found.items() if state != GONE}
 
 
 class Target:
@@ -48,7 +85,7 @@ class Target:
         if self._repository is None or self._tip is None:
             return {}
         history = self._repository.ancestry(snapshot_id=self._tip.snapshot_id)
-        return provenance.known_files((entry.metadata for entry in history), self.group)
+        return known_files((entry.metadata for entry in history), self.group)
 
     def writing(
         self,

@@ -13,10 +13,9 @@ import obstore
 from zarr.core.metadata import ArrayV3Metadata
 
 from frazil.errors import ErrorKind, StorageError
-from frazil.ingestion.allowed import Allowed
 from frazil.ingestion.encoding import encoding_from, quiet, variable_from
 from frazil.ingestion.records import Parsed, References, Source, Variable, plain
-from frazil.ingestion.sources import bad_file, client_for, local_path, read_whole, reading
+from frazil.ingestion.sources import Allowed, bad_file, client_for, local_path, read_whole, reading
 from frazil.ingestion.zarr_v2 import variable_of
 from frazil.storage.locations import key_of
 

@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 
 from frazil.errors import ErrorKind, FormatError, NotFoundError, StorageError
-from frazil.maintenance.ages import safe_cutoff
 from frazil.maintenance.candidates import PHASES
 from frazil.maintenance.deleting import (
     BATCH,
@@ -24,6 +23,7 @@ from frazil.maintenance.deleting import (
     DeleteReport,
     delete_keys,
     delete_objects,
+    safe_cutoff,
 )
 from frazil.maintenance.listing import Objects, is_older
 from frazil.run import by_size

@@ -15,8 +15,7 @@ from typing import Final
 from frazil.commit.base import MAIN, attempts, later_than
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs, create_repo_object
-from frazil.commit.config_file import CONFIG_KEY
-from frazil.commit.upgrades import UNDER_WAY, is_under_way
+from frazil.commit.file_refs import CONFIG_KEY, UNDER_WAY, is_under_way
 from frazil.errors import (
     ConflictError,
     ErrorKind,

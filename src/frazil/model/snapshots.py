@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId, crockford_many
-from frazil.model.framed import BLOB_END, TEXT_END, Written, append_frames, with_row
+from frazil.model.oplog import BLOB_END, TEXT_END, Written, append_frames, with_row
 from frazil.model.plain import EPOCH, MAX_MICROS, Metadata, Micros, ValueCodec
 
 Rows: TypeAlias = npt.NDArray[np.void]

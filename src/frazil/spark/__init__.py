@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from frazil.spark.jobs.copying import clone as clone
     from frazil.spark.jobs.copying import export as export
     from frazil.spark.jobs.copying import import_zarr as import_zarr
-    from frazil.spark.jobs.ingesting import ingest as ingest
+    from frazil.spark.jobs.copying import ingest as ingest
     from frazil.spark.jobs.rechunking import rechunk as rechunk
     from frazil.spark.jobs.upgrading import upgrade_older as upgrade_older
     from frazil.spark.jobs.value_diffs import diff_values as diff_values
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from frazil.spark.upkeep.auditing import sql_check as sql_check
     from frazil.spark.upkeep.auditing import staged as staged
     from frazil.spark.upkeep.calls import register as register
-    from frazil.spark.upkeep.compaction import compact_chunks as compact_chunks
     from frazil.spark.upkeep.fsck import fsck as fsck
     from frazil.spark.upkeep.fsck import verify as verify
     from frazil.spark.upkeep.garbage import collect_garbage as collect_garbage
     from frazil.spark.upkeep.garbage import find_garbage as find_garbage
+    from frazil.spark.upkeep.space import compact_chunks as compact_chunks
     from frazil.spark.upkeep.space import storage as storage
     from frazil.spark.writing.write import write as write
 

@@ -24,7 +24,7 @@ from frazil.maintenance.fencing import OldRefs
 from frazil.model.config import StorageRetriesSettings
 from frazil.opening import detect
 from frazil.storage.base import LostRace, Storage, require_deleted
-from frazil.storage.legacy.state_file import StateFile
+from frazil.storage.legacy.g1 import StateFile
 from frazil.upgrading.records import ChunkMode, cannot, marker
 from frazil.upgrading.source import Source
 

@@ -1,12 +1,21 @@
-"""Clones, exports and imports by URL, copied by Spark's tasks; `frazil.transfer` is how."""
+"""Files ingested, and clones, exports and imports by URL, copied by Spark's tasks.
+
+`frazil.ingestion` and `frazil.transfer` are how.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Unpack
 
 from frazil.errors import invalid_option
+from frazil.ingestion import reports
+from frazil.ingestion.ingest import branch_of
+from frazil.ingestion.ingest import ingest as ingest_here
+from frazil.ingestion.request import Files, IngestOptions
 from frazil.run import JobReport, Progress
 from frazil.spark.location import open_pinned
+from frazil.spark.options.table import STORAGE
 from frazil.spark.runner import SparkRunner
 from frazil.spark.tasks import Options, target_of
 from frazil.transfer import cloning, zarr_export, zarr_import
@@ -105,3 +114,33 @@ def import_zarr(
         runner=SparkRunner(spark),
         progress=progress,
     )
+
+
+def ingest(
+    files: Files,
+    url: str,
+    *,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+    progress: Callable[[reports.Progress], None] | None = None,
+    **options: Unpack[IngestOptions],
+) -> reports.IngestReport:
+    """Take files into a repository in one commit, by reference or by copy; see `frazil.ingest`.
+
+    Args:
+        files: paths, URLs and patterns (`data/*.nc`).
+        url: the repository, which is made when there is none, and a branch: `URL@branch`.
+        spark: the session to use; the active or an embedded one by default.
+        master: where that one is to run.
+        progress: called now and then with how far it is.
+        options: how to do it; see `IngestOptions`.
+
+    Raises:
+        InvalidInputError: files do not go together, or some failed; nothing is committed then,
+            and the error has the whole report as `report`.
+    """
+    reached = {STORAGE + name: v for name, v in (options.get("storage_options") or {}).items()}
+    target = target_of(url, reached)
+    options["branch"] = branch_of(None if target.ref is None else target.branch, options)
+    storage, runner = target.location.storage(), SparkRunner(spark, master)
+    return ingest_here(files, storage, runner=runner, progress=progress, **options)

@@ -18,10 +18,9 @@ import pyarrow as pa
 from frazil.errors import invalid_option
 from frazil.formats.manifest import native_chunk_ids
 from frazil.ids import ALPHABET, crockford_many
-from frazil.maintenance.ages import safe_cutoff
 from frazil.maintenance.candidates import PHASES, of_objects, unused_attribute_files
 from frazil.maintenance.collecting import Way, carry_out
-from frazil.maintenance.deleting import DeleteLimits, Told
+from frazil.maintenance.deleting import DeleteLimits, Told, safe_cutoff
 from frazil.maintenance.garbage import Plan, plan_collection
 from frazil.maintenance.garbage_plan import GarbagePlan
 from frazil.maintenance.listing import Objects, list_older, parse_names

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from frazil.bulk.layout import array_layout
+from frazil.bulk.grid import array_layout
 from frazil.bulk.write import write_region
 from frazil.cf.decoding import Mask, Rules
 from frazil.errors import ConflictError, ErrorKind, invalid_option, unsuitable

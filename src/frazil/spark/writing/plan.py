@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.bulk.grid import Grid
-from frazil.bulk.layout import Layout, layout_of
+from frazil.bulk.grid import Grid, Layout, layout_of
 from frazil.cf.decoding import Mask, Values
 from frazil.errors import unsuitable
 from frazil.formats.zarr_meta import ArrayMeta, parse_node
