@@ -60,11 +60,7 @@ def detect(storage: Storage) -> Detected | None:
 
 
 def require(storage: Storage) -> Detected:
-    """Like `detect`, where there must be a repository.
-
-    Raises:
-        RepositoryNotFoundError: there is none.
-    """
+    """Like `detect`, where there must be a repository."""
     found = detect(storage)
     if found is None:
         raise RepositoryNotFoundError("the repository doesn't exist", url=storage.url)

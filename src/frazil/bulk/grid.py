@@ -184,11 +184,7 @@ def layout_of(document: bytes) -> Layout | None:
 
 
 def array_layout(node: ArrayNode) -> Layout | None:
-    """The layout of an array; None when its `zarr.json` has something that only zarr may know.
-
-    Raises:
-        FormatError: its `zarr.json` is damaged.
-    """
+    """The layout of an array; None when its `zarr.json` has something that only zarr may know."""
     try:
         return layout_of(node.user_data)
     except FormatError as error:
@@ -197,9 +193,5 @@ def array_layout(node: ArrayNode) -> Layout | None:
 
 
 def grid_of(node: ArrayNode) -> Grid:
-    """The chunk grid of an array.
-
-    Raises:
-        FormatError: its `zarr.json` is damaged.
-    """
+    """The chunk grid of an array."""
     return parse_grid(array_document(node))

@@ -136,11 +136,7 @@ class PackWriter:
         wait(self._sending)
 
     def put_large(self, chunks: Iterable[Encoded]) -> list[Encoded]:
-        """Store the chunks that are better stored by several threads, and return the others.
-
-        Raises:
-            InvalidInputError: a chunk has no bytes.
-        """
+        """Store the chunks that are better stored by several threads, and return the others."""
         small: list[Encoded] = []
         large: list[Encoded] = []
         for chunk in chunks:
@@ -185,11 +181,7 @@ class PackWriter:
         self._record(rows, ids, 0, list(map(len, data)))
 
     def table(self, coords: npt.NDArray[np.uint32]) -> ChunkTable:
-        """Store what is left, and tell where all chunks are; `coords` is (count, ndim).
-
-        Raises:
-            InvalidInputError: two chunks have the same coordinates.
-        """
+        """Store what is left, and tell where all chunks are; `coords` is (count, ndim)."""
         self._close_pack()
         while self._sending:
             self._sending.popleft().result()

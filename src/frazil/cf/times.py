@@ -307,11 +307,7 @@ def shown_time(value: Any, units: TimeUnits | None) -> str:  # noqa: ANN401  (a 
 
 
 def common_units(found: Sequence[TimeUnits]) -> TimeUnits:
-    """Units that can tell the times of all: the first's day, and a step that divides all steps.
-
-    Raises:
-        InvalidInputError: the calendars differ.
-    """
+    """Units that can tell the times of all: the first's day, and a step that divides all steps."""
     first = found[0]
     for other in found[1:]:
         if other.calendar != first.calendar:

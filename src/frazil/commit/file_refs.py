@@ -206,11 +206,7 @@ class FileRefs(RefStore):
         return None
 
     def require_tag_deletion(self) -> None:
-        """Refuse to delete tags where that cannot be told to others.
-
-        Raises:
-            FormatError: this generation has no way to.
-        """
+        """Refuse to delete tags where that cannot be told to others."""
         if not self.generation.deletes_tags:
             raise FormatError(
                 f"repositories of {self.generation.title} cannot delete tags",
@@ -231,11 +227,7 @@ class FileRefs(RefStore):
 
     @abstractmethod
     def require_current(self) -> None:
-        """Refuse when the repository is of another generation than this handle by now.
-
-        Raises:
-            ConflictError: it is.
-        """
+        """Refuse when the repository is of another generation than this handle by now."""
 
     def require_online(self) -> None:
         """Repositories without status are always online, if they can be written at all."""
@@ -340,11 +332,7 @@ class BranchFileRefs(FileRefs):
         new: SnapshotId,
         ready: Callable[[], None] = lambda: None,
     ) -> None:
-        """Move a branch from `base` to `new`, once `ready` has returned.
-
-        Raises:
-            ConflictError: it is at neither of them.
-        """
+        """Move a branch from `base` to `new`, once `ready` has returned."""
 
     @abstractmethod
     def _keys_of(self, branch: str) -> list[str]:

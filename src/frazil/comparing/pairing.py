@@ -156,11 +156,7 @@ def are_alike(old: ArrayNode, new: ArrayNode) -> bool:
 def pair_arrays(
     old: WorkingState, new: WorkingState, paths: Sequence[str] | None = None
 ) -> list[tuple[ArrayNode | None, ArrayNode | None]]:
-    """Arrays that belong together, by path; `paths` are arrays, or groups above them.
-
-    Raises:
-        NodeNotFoundError: neither side has a node at one of the paths.
-    """
+    """Arrays that belong together, by path; `paths` are arrays, or groups above them."""
     before = {node.id: node for node in old.arrays()}
     after = {node.id: node for node in new.arrays()}
     pairs: list[tuple[ArrayNode | None, ArrayNode | None]] = [

@@ -175,11 +175,7 @@ class FlatWriter:
         return self.whole(words.tobytes(), *pieces, inside=4)
 
     def table(self, layout: Layout, *values: int | bytes | None) -> int:
-        """A table; fields that are None or zero are left out.
-
-        Raises:
-            FormatError: a number is too large for its field.
-        """
+        """A table; fields that are None or zero are left out."""
         plan = layout.plan(tuple(map(bool, values)))
         vtable = self._vtable(plan)
         stored: list[int | bytes | None] = [values[slot] for slot in plan.order]

@@ -48,11 +48,7 @@ SMALLEST_UPDATE: Final = 16
 
 
 def read_snapshots(root: Table, slot: int) -> SnapshotColumns:
-    """Read the snapshots of the repo object.
-
-    Raises:
-        FormatError: they are damaged, out of order, or have impossible parents or times.
-    """
+    """Read the snapshots of the repo object."""
     buffer = root.buffer
     tables = table_columns(root, slot, "snapshots", smallest=SMALLEST_SNAPSHOT)
     rows = np.zeros(len(tables), snapshots.ROW)

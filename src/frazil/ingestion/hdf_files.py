@@ -126,11 +126,7 @@ class Files:
         ]
 
     def require_sources(self, found: Found, depth: int = DEPTH) -> None:
-        """Make sure that the library may read a dataset, and finds all that it consists of.
-
-        Raises:
-            InvalidInputError: it would open a file that was not allowed, or miss one.
-        """
+        """Make sure that the library may read a dataset, and finds all that it consists of."""
         if self.raw_segments(found) and depth < DEPTH:
             raise bad_file("a virtual dataset of datasets with files of raw values", found.url)
         plist = found.item.id.get_create_plist()

@@ -110,11 +110,7 @@ def delete_objects(storage: Storage, garbage: Objects, limits: DeleteLimits) -> 
 
 
 def delete_keys(storage: Storage, keys: Sequence[str]) -> None:
-    """Delete objects, all of them or with an error.
-
-    Raises:
-        StorageError: one would not go.
-    """
+    """Delete objects, all of them or with an error."""
     for at in range(0, len(keys), BATCH):
         failed = storage.delete_many(keys[at : at + BATCH]).failed
         if failed:
@@ -150,9 +146,6 @@ def deletable_before(
     """The time before which an object must have been written; None: whatever the caller says.
 
     A dry run, which writes nothing, goes by the clock of this machine.
-
-    Raises:
-        InvalidInputError: the age is negative.
     """
     if unsafe_minimum_age is not None and unsafe_minimum_age < timedelta(0):
         raise InvalidInputError("a minimum age cannot be negative", kind=ErrorKind.INVALID_OPTION)
@@ -181,11 +174,7 @@ def safe_cutoff(
 
 
 def require_old(items: list[Listed], limit: datetime | None, action: str) -> None:
-    """Refuse to delete a set of files, which go together or not at all, if one is too young.
-
-    Raises:
-        SessionStateError: one is.
-    """
+    """Refuse to delete a set of files, which go together or not at all, if one is too young."""
     young = [item for item in items if limit is not None and item.created_at >= limit]
     if young:
         newest = max(young, key=lambda item: item.created_at)

@@ -93,11 +93,7 @@ class FileHistory:
     def since(
         self, tips: Iterable[SnapshotId], known: Collection[SnapshotId]
     ) -> dict[SnapshotId, Known]:
-        """What some tips descend from, tips included, as far as it is not known.
-
-        Raises:
-            SnapshotNotFoundError: a file is missing.
-        """
+        """What some tips descend from, tips included, as far as it is not known."""
         found: dict[SnapshotId, Known] = {}
         for tip in tips:
             for entry in self.ancestry(tip):

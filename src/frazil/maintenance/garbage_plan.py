@@ -107,11 +107,7 @@ class GarbagePlan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], source: str = "plan") -> Self:
-        """Read a plan from plain data.
-
-        Raises:
-            FormatError: it is no plan.
-        """
+        """Read a plan from plain data."""
         try:
             _check_head(data)
             return cls(

@@ -265,11 +265,7 @@ COLLAPSED: Final = (
 
 
 def inspect_snapshot(context: Context, snapshot_id: SnapshotId) -> Described:
-    """A snapshot file.
-
-    Raises:
-        SnapshotNotFoundError: there is none.
-    """
+    """A snapshot file."""
     blob, key = snapshot_blob(context.storage, snapshot_id), snapshot_key(snapshot_id)
     envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
     return snapshot(decode_snapshot(blob, key=key), envelope)
@@ -284,11 +280,7 @@ def inspect_manifest(context: Context, manifest_id: str) -> Described:
 
 
 def inspect_repo_info(context: Context) -> Described:
-    """The repo object.
-
-    Raises:
-        FormatError: the repository has none.
-    """
+    """The repo object."""
     context.generation.require_repo_object("the repo object")
     blob = context.storage.get(REPO_KEY)
     if blob is None:
@@ -333,11 +325,7 @@ def _pruned(context: Context, snapshot_id: SnapshotId) -> tuple[SnapshotId, ...]
 
 
 def inspect_file(blob: bytes, key: str) -> Described:
-    """A file of whatever kind, told from its bytes and its key.
-
-    Raises:
-        FormatError: the file is damaged or none of ours.
-    """
+    """A file of whatever kind, told from its bytes and its key."""
     if key.startswith(CHUNKS):
         return {"file_type": "chunk", "size_bytes": len(blob)}
     if key.startswith("refs/"):

@@ -21,11 +21,7 @@ T = TypeVar("T")
 
 
 def snapshot_blob(storage: Storage, snapshot_id: SnapshotId) -> bytes:
-    """The bytes of a snapshot file.
-
-    Raises:
-        SnapshotNotFoundError: there is no such file.
-    """
+    """The bytes of a snapshot file."""
     blob = storage.get(snapshot_key(snapshot_id))
     if blob is None:
         raise SnapshotNotFoundError("no such snapshot", snapshot=snapshot_id)
@@ -33,20 +29,12 @@ def snapshot_blob(storage: Storage, snapshot_id: SnapshotId) -> bytes:
 
 
 def read_snapshot(storage: Storage, snapshot_id: SnapshotId) -> Snapshot:
-    """Read a snapshot.
-
-    Raises:
-        SnapshotNotFoundError: there is no such file.
-    """
+    """Read a snapshot."""
     return decode_snapshot(snapshot_blob(storage, snapshot_id), key=snapshot_key(snapshot_id))
 
 
 def manifest_blob(storage: Storage, manifest_id: ManifestId) -> bytes:
-    """The bytes of a manifest file.
-
-    Raises:
-        StorageError: there is no such file.
-    """
+    """The bytes of a manifest file."""
     key = manifest_key(manifest_id)
     blob = storage.get(key)
     if blob is None:

@@ -143,11 +143,7 @@ def plan_upgrade(context: Context, refs: RefFileRefs, old: OldRefs, at_once: int
 def migrated(
     old: OldRefs, entries: Mapping[SnapshotId, SnapshotEntry], config: JSON | None
 ) -> RepoInfo:
-    """The repo object of a repository that had none; `entries` are all snapshots that refs reach.
-
-    Raises:
-        FormatError: there is no main branch.
-    """
+    """The repo object of a repository that had none; `entries`: all snapshots that refs reach."""
     if MAIN not in old.branches:
         raise FormatError("the repository has no main branch")
     lineages = {name: [*_lineage(entries, tip)] for name, tip in sorted(old.branches.items())}
@@ -205,11 +201,7 @@ def is_whole(storage: Storage, info: RepoInfo) -> bool:
 
 
 def _check_leftovers(context: Context, info: RepoInfo) -> None:
-    """Refuse unless only unused files of an interrupted upgrade are left.
-
-    Raises:
-        SessionStateError: there are none, or an old client has gone on using them.
-    """
+    """Refuse unless only unused files of an interrupted upgrade are left."""
     storage = context.storage
     if next(iter(storage.list(REFS)), None) is None and storage.head(CONFIG_KEY) is None:
         raise SessionStateError(
@@ -221,11 +213,7 @@ def _check_leftovers(context: Context, info: RepoInfo) -> None:
 
 
 def _require_known(storage: Storage, info: RepoInfo, old: OldRefs) -> None:
-    """Refuse to give up refs of version 1 that lead to what version 2 does not know.
-
-    Raises:
-        SessionStateError: one does.
-    """
+    """Refuse to give up refs of version 1 that lead to what version 2 does not know."""
     for name, tip in [*old.branches.items(), *old.tags.items()]:
         if tip not in info.snapshots and storage.head(snapshot_key(tip)) is not None:
             raise SessionStateError(

@@ -158,11 +158,7 @@ def find(context: Context, wanted: Target, own: Collection[str] = ()) -> Found:
 
 
 def _identified(storage: Storage, wanted: Target) -> tuple[Target, set[str]]:
-    """What is meant with the ids of its nodes, and keys of snapshots that have its path in them.
-
-    Raises:
-        NodeNotFoundError: no snapshot has, or had, a node at the path.
-    """
+    """What is meant with the ids of its nodes, and keys of snapshots that have its path in them."""
     nodes = set(wanted.nodes)
     traces: set[str] = set()
     for key, blob in snapshot_blobs(storage):

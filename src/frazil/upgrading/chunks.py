@@ -103,11 +103,7 @@ def move_chunks(
 
 
 def require_moved(source: Source, transfers: Transfers) -> None:
-    """Make sure that every chunk object has its new name.
-
-    Raises:
-        StorageError: one has not.
-    """
+    """Make sure that every chunk object has its new name."""
     if not transfers.wanted:
         return
     there = {item.key: item.size_bytes for item in source.place.list(CHUNKS)}

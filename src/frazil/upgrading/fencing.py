@@ -32,11 +32,7 @@ NOWHERE: Final = SnapshotId(bytes(SnapshotId.width))
 
 
 def require_no_other(source: Source, target: Generation) -> None:
-    """Refuse to upgrade to one spec what is on its way to another.
-
-    Raises:
-        SessionStateError: an upgrade to another spec has been begun.
-    """
+    """Refuse to upgrade to one spec what is on its way to another."""
     found = _markers(source)
     if found - {marker(target)}:
         raise cannot(

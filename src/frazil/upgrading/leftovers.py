@@ -156,11 +156,7 @@ class Left:
     new: Context | None
 
     def require_readable(self) -> Seen:
-        """Make sure that the old history is there; tell what it would be in the new repository.
-
-        Raises:
-            SessionStateError: it is not.
-        """
+        """Make sure that the old history is there; tell what it would be in the new repository."""
         source = self.source
         try:
             refs = source.read_refs()
@@ -222,11 +218,7 @@ def show_hidden_refs(place: Storage) -> None:
 
 
 def left_at(place: Storage, new: Context | None, store_root: Storage | str | None = None) -> Left:
-    """The old repository at a place.
-
-    Raises:
-        SessionStateError: there is none.
-    """
+    """The old repository at a place."""
     old = find_legacy(place)
     if old is None:
         raise cannot("there are no files of an older generation here, or they were cleaned up")
@@ -236,22 +228,14 @@ def left_at(place: Storage, new: Context | None, store_root: Storage | str | Non
 
 
 def delete_all(place: Storage, keys: Iterable[str]) -> None:
-    """Delete files, in the order given.
-
-    Raises:
-        StorageError: one would not go.
-    """
+    """Delete files, in the order given."""
     todo = [*keys]
     for at in range(0, len(todo), AT_ONCE):
         require_deleted(place.delete_many(todo[at : at + AT_ONCE]))
 
 
 def require_writable(place: Storage, action: str) -> None:
-    """Refuse an action on a storage that takes no changes.
-
-    Raises:
-        ReadOnlyError: it does not.
-    """
+    """Refuse an action on a storage that takes no changes."""
     if not place.can_write:
         raise ReadOnlyError(
             f"cannot {action}: the storage is read-only", kind=ErrorKind.READ_ONLY_STORAGE

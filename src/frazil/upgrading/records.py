@@ -27,11 +27,7 @@ class ChunkMode(StrEnum):
 
     @classmethod
     def of(cls, text: str) -> ChunkMode:
-        """The mode of a name.
-
-        Raises:
-            InvalidInputError: there is none.
-        """
+        """The mode of a name."""
         try:
             return cls(text)
         except ValueError:
@@ -85,11 +81,7 @@ class TidyReport:
 
 
 def target_generation(to: int) -> Generation:
-    """The generation of a spec version that can be upgraded to.
-
-    Raises:
-        InvalidInputError: there is none.
-    """
+    """The generation of a spec version that can be upgraded to."""
     if to not in BY_SPEC:
         raise InvalidInputError(
             f"repositories can be upgraded to spec version 1 or 2, not {to}",

@@ -124,11 +124,7 @@ class Source:
         return ordered
 
     def snapshot(self, id: SnapshotId) -> Snapshot:
-        """A snapshot of the history.
-
-        Raises:
-            SnapshotNotFoundError: it is missing.
-        """
+        """A snapshot of the history."""
         found = self.files.snapshot(id)
         if found is None:
             raise SnapshotNotFoundError("a snapshot of the history is missing", snapshot=id)
@@ -157,11 +153,7 @@ class Source:
 
 
 def source_of(context: Context) -> Source:
-    """The old repository that a context is of.
-
-    Raises:
-        SessionStateError: it is none.
-    """
+    """The old repository that a context is of."""
     files = legacy_files(context.storage)
     if files is None or not isinstance(context.refs, FileRefs):
         raise cannot("this repository is not from before spec version 1")

@@ -195,11 +195,7 @@ def clean(
 
 
 def _require_own(source: Source) -> None:
-    """Refuse to delete what is outside of the repository.
-
-    Raises:
-        ReadOnlyError: the files are there.
-    """
+    """Refuse to delete what is outside of the repository."""
     if isinstance(source.files.storage, ReadOnlyStorage):
         raise ReadOnlyError(
             "the old files are outside of the repository, where nothing is deleted; delete them"

@@ -44,11 +44,7 @@ UNCOMPRESSED_SIZE: Final = 6
 
 
 def column_sizes(blob: bytes, *, key: str) -> list[int]:
-    """How many bytes each column of each row group says it unpacks to.
-
-    Raises:
-        FormatError: the footer is damaged.
-    """
+    """How many bytes each column of each row group says it unpacks to."""
     length = int.from_bytes(blob[-TAIL : -len(MAGIC)], "little")
     if len(blob) < TAIL or blob[-len(MAGIC) :] != MAGIC or length > len(blob) - TAIL:
         raise _damaged(key)
@@ -185,11 +181,7 @@ _DESCRIPTIONS: Final = {
 
 
 def arrow() -> Any:  # noqa: ANN401 - pyarrow ships no types
-    """The pyarrow package, which only this generation needs.
-
-    Raises:
-        InvalidInputError: it is not installed.
-    """
+    """The pyarrow package, which only this generation needs."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -320,11 +312,7 @@ def parquet_errors(key: str) -> Iterator[None]:
 
 
 def read_table(blob: bytes, *, key: str) -> pa.Table:
-    """All rows of a Parquet file, as long as they do not grow out of bounds.
-
-    Raises:
-        FormatError: the file is damaged or too large.
-    """
+    """All rows of a Parquet file, as long as they do not grow out of bounds."""
     pa = arrow()
     with parquet_errors(key):
         file = pa.parquet.ParquetFile(

@@ -62,11 +62,7 @@ _EMPTY: Final[Mapping[str, Value]] = {}
 
 
 def decode_structure(blob: bytes, *, key: str, item: StateSnapshot) -> SnapshotRecord:
-    """Read a structure file; `item` is what the state file says of the snapshot.
-
-    Raises:
-        FormatError: the file is damaged.
-    """
+    """Read a structure file; `item` is what the state file says of the snapshot."""
     table = read_table(blob, key=key)
     # Nobody else names the profile of a file.
     is_ours = PROFILE_KEY in (table.schema.metadata or {})

@@ -219,11 +219,7 @@ def node_number(node_id: NodeId, *, limit: int = MAX_NODE_NUMBER) -> int:
 
 
 def sequence_name(number: int, *, length: int = SEQUENCE_LENGTH) -> str:
-    """The file name, without extension, of one step of a branch; the newest sorts first.
-
-    Raises:
-        FormatError: the branch is full.
-    """
+    """The file name, without extension, of one step of a branch; the newest sorts first."""
     if not 0 <= number <= MAX_SEQUENCE:
         raise FormatError(
             "a branch has no more room for commits", kind=ErrorKind.SERIALIZATION, number=number

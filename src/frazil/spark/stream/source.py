@@ -359,11 +359,7 @@ def stream_reader(request: ReadRequest, schema: StructType) -> ChangeReader:
 
 
 def require_rows_of_changes(request: ReadRequest) -> None:
-    """Refuse options that rows of changes do not go with.
-
-    Raises:
-        InvalidInputError: there is one.
-    """
+    """Refuse options that rows of changes do not go with."""
     if request.layout == LINES:
         raise invalid_option("changes are rows of cells or of chunks, not layout=lines")
     if request.layout == CHUNKS and request.skip_changes:

@@ -86,9 +86,6 @@ def inventory_listing(inventory: DataFrame) -> DataFrame:
 
     It must have a column with keys or locations (`key` or `path`), one with sizes (`size_bytes`,
     `size` or `length`) and one with times (`created_at`, `last_modified`, `modificationTime`).
-
-    Raises:
-        InvalidInputError: a column is missing.
     """
     from pyspark.sql import functions as f
 

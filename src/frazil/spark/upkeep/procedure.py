@@ -88,11 +88,7 @@ def columns(**kinds: t.DataType) -> t.StructType:
 
 
 def procedure_named(name: str) -> Procedure:
-    """A procedure.
-
-    Raises:
-        InvalidInputError: there is no such.
-    """
+    """A procedure."""
     if name not in PROCEDURES:
         raise bad_argument(f"there is no procedure {name!r}{nearest(name, PROCEDURES)}")
     return PROCEDURES[name]

@@ -29,9 +29,6 @@ def storage(
 
     Columns: the name (`node_path`, `snapshot_id` or `branch`), `chunks`, `native_bytes`,
     `inline_bytes`, `virtual_bytes`. Bytes that several references of a row share count once.
-
-    Raises:
-        InvalidInputError: `by` is something else.
     """
     chosen = spark or spark_session()
     given = dict(options or {})

@@ -71,11 +71,7 @@ class StateFile:
         self._lock = threading.Lock()
 
     def find(self) -> Held | None:
-        """The present state; None where there is no state file.
-
-        Raises:
-            FormatError: the file is damaged, or older than what was read before.
-        """
+        """The present state; None where there is no state file."""
         with self._lock:
             seen = self._seen
         held = self._newest(seen)
@@ -93,11 +89,7 @@ class StateFile:
         return held
 
     def read(self) -> Held:
-        """The present state.
-
-        Raises:
-            RepositoryNotFoundError: there is no state file.
-        """
+        """The present state."""
         held = self.find()
         if held is None:
             raise RepositoryNotFoundError("the repository doesn't exist", url=self._storage.url)
@@ -135,11 +127,7 @@ class StateFile:
         return not isinstance(done, LostRace)
 
     def swap(self, held: Held, state: State, ready: Callable[[], None] = lambda: None) -> bool:
-        """Put a state in the place of the one that is held; False when that is no longer there.
-
-        Raises:
-            StorageError: the storage cannot do that safely.
-        """
+        """Put a state in the place of the one that is held; False when that is no longer there."""
         if state.generation != held.state.generation + 1:
             raise FormatError("a state must follow the one before", generation=state.generation)
         data = encode_state(state)
