@@ -16,7 +16,8 @@ from frazil.merging.applying import (
     tip_of,
     until_still,
 )
-from frazil.merging.graph import Graph, merge_metadata
+from frazil.merging.graph import Graph
+from frazil.merging.lineage import merge_metadata
 from frazil.merging.policies import Decide, decider
 from frazil.merging.records import MergeReport, MergeStatus
 from frazil.merging.states import MergedState, State, StoredState, logged_between

@@ -17,7 +17,8 @@ from frazil.merging.applying import (
     tip_of,
     until_still,
 )
-from frazil.merging.graph import CHERRY_PICKED_FROM, REVERTS, expired_base, was_adopted
+from frazil.merging.graph import expired_base, was_adopted
+from frazil.merging.lineage import CHERRY_PICKED_FROM, REVERTS
 from frazil.merging.policies import decider
 from frazil.merging.records import MergeReport, MergeStatus
 from frazil.merging.states import StoredState, logged_between

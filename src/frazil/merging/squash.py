@@ -17,7 +17,7 @@ from frazil.commit.base import later_than
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import NodeId, SnapshotId
 from frazil.merging.applying import MergeOptions, Subject, require_ability, tip_of
-from frazil.merging.graph import REWRITTEN_FROM, merged_commits, other_parents, squash_metadata
+from frazil.merging.lineage import REWRITTEN_FROM, merged_commits, other_parents, squash_metadata
 from frazil.merging.records import ChangeCounts, MergeReport, MergeStatus
 from frazil.merging.states import StoredState, delta_between, logged_between
 from frazil.model.history import Metadata, Move, Snapshot, SnapshotEntry, TransactionLog

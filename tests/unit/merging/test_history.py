@@ -20,8 +20,9 @@ from frazil.errors import (
     SnapshotNotFoundError,
 )
 from frazil.ids import SnapshotId
-from frazil.merging import applying, graph, three_way
-from frazil.merging.graph import MERGE_PARENTS, Graph, other_parents
+from frazil.merging import applying, lineage, three_way
+from frazil.merging.graph import Graph
+from frazil.merging.lineage import MERGE_PARENTS, other_parents
 from frazil.merging.records import MergeReport, MergeStatus
 from frazil.model.history import RepoAvailability
 from frazil.model.values import RepoStatus
@@ -315,7 +316,7 @@ class TestExpired:
         self, repo: Branches, monkeypatch: pytest.MonkeyPatch, commits: int, squashed: bool
     ) -> None:
         """What was deleted since does not come back, whether or not the base is named."""
-        monkeypatch.setattr(graph, "NAMED_COMMITS", 4)
+        monkeypatch.setattr(lineage, "NAMED_COMMITS", 4)
         repo.commit("main", {"g/b/c/1/1": b"x"})
         start, line = repo.tip("main"), "main" if squashed else "dev"
         repo.commit(line, {"n/zarr.json": array_document(2), "n/c/0": b"n0"})

@@ -8,7 +8,7 @@ import pytest
 
 from frazil.errors import ConflictError, ErrorKind, FrazilError, MergeConflictError
 from frazil.merging import squash as squashing
-from frazil.merging.graph import CHERRY_PICKED_FROM, REVERTS, SQUASHED
+from frazil.merging.lineage import CHERRY_PICKED_FROM, REVERTS, SQUASHED
 from frazil.merging.records import MergeStatus
 from tests.support.ages import AT_ONCE
 from tests.support.branches import Branches
