@@ -39,7 +39,7 @@ NOT_SUFFIXED: Final = (history.UpdateType.FeatureFlagChanged, history.UnknownUpd
 """Updates whose type is not named with `Update` at its end."""
 
 
-def header(envelope: Envelope) -> Described:
+def _header(envelope: Envelope) -> Described:
     """Who wrote a file, and how."""
     name, dash, version = envelope.writer.partition("-")
     return {
@@ -73,11 +73,11 @@ def moment_of(when: datetime) -> str:
 # --- snapshots ---
 
 
-def snapshot(found: Snapshot, envelope: Envelope) -> Described:
+def _snapshot(found: Snapshot, envelope: Envelope) -> Described:
     """A snapshot file."""
     return {
         "id": str(found.id),
-        "header": header(envelope),
+        "header": _header(envelope),
         "flushed_at": moment(found.flushed_at),
         "commit_message": found.message,
         "metadata": dict(found.metadata),
@@ -119,7 +119,7 @@ def _node(node: Node) -> Described:
 # --- manifests ---
 
 
-def manifest(found: Manifest, envelope: Envelope, key: str) -> Described:
+def _manifest(found: Manifest, envelope: Envelope, key: str) -> Described:
     """A manifest file: how many references of which kind, not each of them."""
     arrays = [{"node_id": str(node), **_counts(table)} for node, table in found.tables()]
     totals = {
@@ -128,7 +128,7 @@ def manifest(found: Manifest, envelope: Envelope, key: str) -> Described:
     }
     return {
         "id": str(found.id),
-        "header": header(envelope),
+        "header": _header(envelope),
         "size_bytes": len(envelope.body),
         "num_arrays": len(arrays),
         **totals,
@@ -166,10 +166,10 @@ def _location_compression(buffer: Buffer) -> Described:
 # --- transaction logs ---
 
 
-def log(found: TransactionLog, envelope: Envelope) -> Described:
+def _log(found: TransactionLog, envelope: Envelope) -> Described:
     """A transaction log."""
     return {
-        "header": header(envelope),
+        "header": _header(envelope),
         **{name: [*map(str, getattr(found, name))] for name in ID_LISTS},
         "updated_chunks": [
             {"node_id": str(node), "chunks": coords.tolist()}
@@ -182,11 +182,11 @@ def log(found: TransactionLog, envelope: Envelope) -> Described:
 # --- the repo object ---
 
 
-def repo(info: RepoInfo, envelope: Envelope) -> Described:
+def _repo(info: RepoInfo, envelope: Envelope) -> Described:
     """A repo object."""
     before = info.repo_before_updates
     return {
-        "header": header(envelope),
+        "header": _header(envelope),
         "spec_version": spec(info.spec_version),
         "branches": {name: str(info.branches[name]) for name in sorted(info.branches)},
         "tags": {name: str(info.tags[name]) for name in sorted(info.tags)},
@@ -198,7 +198,7 @@ def repo(info: RepoInfo, envelope: Envelope) -> Described:
     }
 
 
-def rest_of_repo(info: RepoInfo) -> Described:
+def _rest_of_repo(info: RepoInfo) -> Described:
     """What the official description of a repo object leaves out."""
     return {
         "status": _status(info.status),
@@ -268,7 +268,7 @@ def inspect_snapshot(context: Context, snapshot_id: SnapshotId) -> Described:
     """A snapshot file."""
     blob, key = snapshot_blob(context.storage, snapshot_id), snapshot_key(snapshot_id)
     envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
-    return snapshot(decode_snapshot(blob, key=key), envelope)
+    return _snapshot(decode_snapshot(blob, key=key), envelope)
 
 
 def inspect_manifest(context: Context, manifest_id: str) -> Described:
@@ -276,7 +276,7 @@ def inspect_manifest(context: Context, manifest_id: str) -> Described:
     found = ManifestId.parse(manifest_id)
     blob, key = manifest_blob(context.storage, found), manifest_key(found)
     envelope = unseal(blob, FileKind.MANIFEST, key=key)
-    return manifest(decode_manifest(blob, key=key), envelope, key)
+    return _manifest(decode_manifest(blob, key=key), envelope, key)
 
 
 def inspect_repo_info(context: Context) -> Described:
@@ -286,7 +286,7 @@ def inspect_repo_info(context: Context) -> Described:
     if blob is None:
         raise StorageError("no such object", kind=ErrorKind.OBJECT_NOT_FOUND, key=REPO_KEY)
     envelope = unseal(blob, FileKind.REPO_INFO, key=REPO_KEY)
-    return repo(decode_repo_info(blob, key=REPO_KEY), envelope)
+    return _repo(decode_repo_info(blob, key=REPO_KEY), envelope)
 
 
 def inspect_transaction_log(context: Context, snapshot_id: SnapshotId) -> Described:
@@ -299,12 +299,12 @@ def inspect_transaction_log(context: Context, snapshot_id: SnapshotId) -> Descri
     own = decode_log(blob, key=key)
     pruned = _pruned(context, snapshot_id)
     if not pruned:
-        return log(own, envelope)
+        return _log(own, envelope)
     found = {one: context.assets.log(one) for one in pruned}
     older = [log for log in found.values() if log is not None]
     merged: TransactionLog = reduce(unite, [*older, own])
     return {
-        **log(merged, envelope),
+        **_log(merged, envelope),
         "synthetic_composite": {
             "note": COLLAPSED,
             "merged_pruned_ancestor_tx_logs": [str(log.id) for log in older],
@@ -344,16 +344,16 @@ def inspect_file(blob: bytes, key: str) -> Described:
         case FileKind.SNAPSHOT:
             snapshot = decode_snapshot(blob, key=key)
             parent = snapshot.parent_id
-            told = snapshot(snapshot, envelope)
+            told = _snapshot(snapshot, envelope)
             return {**told, "parent_id": None if parent is None else str(parent)}
         case FileKind.MANIFEST:
-            return manifest(decode_manifest(blob, key=key), envelope, key)
+            return _manifest(decode_manifest(blob, key=key), envelope, key)
         case FileKind.TRANSACTION_LOG:
             log = decode_log(blob, key=key)
-            return {"id": str(log.id), **log(log, envelope)}
+            return {"id": str(log.id), **_log(log, envelope)}
         case FileKind.REPO_INFO:
             info = decode_repo_info(blob, key=key)
-            return {**repo(info, envelope), **rest_of_repo(info)}
+            return {**_repo(info, envelope), **_rest_of_repo(info)}
         case other:
             raise FormatError("no file has this kind", key=key, kind=other.name)
 
