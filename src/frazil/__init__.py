@@ -20,7 +20,7 @@ _NAMES: Final = {
         "ReadOnlyError RebaseFailedError RefNotFoundError RepositoryNotFoundError "
         "SelectionError SessionStateError SnapshotNotFoundError StorageError"
     ),
-    "frazil.ingestion.ingest": "ingest",
+    "frazil.ingestion.pipeline": "ingest",
     "frazil.ingestion.reports": "IngestReport",
     "frazil.logs": "initialize_logs set_logs_filter shutdown_telemetry",
     "frazil.maintenance.garbage_plan": "GarbagePlan",
@@ -70,7 +70,7 @@ _NAMES: Final = {
     "frazil.transfer.zarr_export": "export",
     "frazil.transfer.zarr_import": "import_zarr",
     "frazil.upgrade": ("clean_upgrade plan_upgrade undo_upgrade upgrade_older upgrade_repository"),
-    "frazil.upgrading.records": "TidyReport UpgradeReport",
+    "frazil.upgrading.source": "TidyReport UpgradeReport",
 }
 """public names by the module they live in"""
 

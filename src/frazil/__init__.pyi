@@ -25,7 +25,7 @@ from frazil.errors import SelectionError as SelectionError
 from frazil.errors import SessionStateError as SessionStateError
 from frazil.errors import SnapshotNotFoundError as SnapshotNotFoundError
 from frazil.errors import StorageError as StorageError
-from frazil.ingestion.ingest import ingest as ingest
+from frazil.ingestion.pipeline import ingest as ingest
 from frazil.ingestion.reports import IngestReport as IngestReport
 from frazil.logs import initialize_logs as initialize_logs
 from frazil.logs import set_logs_filter as set_logs_filter
@@ -145,7 +145,7 @@ from frazil.upgrade import plan_upgrade as plan_upgrade
 from frazil.upgrade import undo_upgrade as undo_upgrade
 from frazil.upgrade import upgrade_older as upgrade_older
 from frazil.upgrade import upgrade_repository as upgrade_repository
-from frazil.upgrading.records import TidyReport as TidyReport
-from frazil.upgrading.records import UpgradeReport as UpgradeReport
+from frazil.upgrading.source import TidyReport as TidyReport
+from frazil.upgrading.source import UpgradeReport as UpgradeReport
 
 __version__: Final[str]

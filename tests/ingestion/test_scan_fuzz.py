@@ -15,8 +15,8 @@ from frazil.errors import FrazilError
 from frazil.ingestion.copying import read_safely
 from frazil.ingestion.encoding import dtype_of
 from frazil.ingestion.fetching import read_variable
-from frazil.ingestion.formats import Format
 from frazil.ingestion.isolation import Limits, isolated
+from frazil.ingestion.parsers import Format
 from frazil.ingestion.records import Array, Failure, FileScan, Task, Variable
 from frazil.ingestion.scan import scan
 from frazil.ingestion.sources import as_url

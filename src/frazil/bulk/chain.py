@@ -29,7 +29,7 @@ from frazil.bulk.codecs import (
 )
 from frazil.bulk.compressors import ByteCodec, byte_codec
 from frazil.bulk.data_types import dtype_of, fill_of
-from frazil.formats.bounds import ALLOWANCE, justified
+from frazil.formats.envelope import ALLOWANCE, justified
 
 if TYPE_CHECKING:
     from zarr.core.metadata import ArrayV3Metadata

@@ -108,7 +108,7 @@ def _run(
     master: str | None,
     **asked: Any,  # noqa: ANN401  (the options of `frazil.ingest`)
 ) -> tuple[IngestReport, Exit]:
-    from frazil.ingestion.ingest import ingest as run
+    from frazil.ingestion.pipeline import ingest as run
     from frazil.ingestion.reports import IngestRefusedError
     from frazil.spark.engine import runner_for
 

@@ -26,7 +26,7 @@ from frazil import config
 from frazil.bulk.codecs import MAX_VARIABLE, damaged, require_justified, wrong_size
 from frazil.bulk.compressors import ByteCodec, byte_codec
 from frazil.errors import ErrorKind, FormatError
-from frazil.formats.bounds import ALLOWANCE, justified
+from frazil.formats.envelope import ALLOWANCE, justified
 
 HEAD: Final = 64 << 10
 """Bytes in which a head must be found."""

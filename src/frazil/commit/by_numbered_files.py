@@ -48,7 +48,7 @@ from frazil.model.history import JSON, SnapshotEntry
 from frazil.storage.assets import Assets
 from frazil.storage.base import PLAIN, LostRace, Storage, require_deleted
 from frazil.storage.legacy.files import NameBook
-from frazil.storage.legacy.steps import Step, layout_at, steps_of
+from frazil.storage.legacy.g2_g3 import Step, layout_at, steps_of
 
 FAR_BACK: Final = 8
 """Steps that may vanish between listing and reading before a branch counts as deleted."""

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
-from frazil.formats.bounds import SMALL_VALUES
+from frazil.formats.envelope import SMALL_VALUES
 from frazil.model.plain import JSON, ValueCodec
 
 MAX_DEPTH: Final = 128

@@ -15,7 +15,6 @@ from frazil.commit.file_refs import CONFIG_KEY
 from frazil.errors import FormatError
 from frazil.formats.envelope import HEADER, has_checksum
 from frazil.formats.manifest import Manifest
-from frazil.fsck.decoding import decode_chunks
 from frazil.fsck.files import Files, Place, Read, open_anyway
 from frazil.fsck.findings import (
     MAX_FINDINGS,
@@ -35,7 +34,7 @@ from frazil.fsck.history import (
     listed_history,
     lone_history,
 )
-from frazil.fsck.manifest_rules import check_manifest_file
+from frazil.fsck.manifest_rules import check_manifest_file, decode_chunks
 from frazil.fsck.objects import ALL, Needs, ask_source
 from frazil.fsck.repo_rules import (
     check_backups,
@@ -47,8 +46,7 @@ from frazil.fsck.repo_rules import (
 from frazil.fsck.snapshot_rules import Use, uses_of
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.id_sets import RowSet
-from frazil.maintenance.listing import ID_NAME, list_older
-from frazil.maintenance.reading import portions
+from frazil.maintenance.listing import ID_NAME, list_older, portions
 from frazil.maintenance.walk import WalkLimits, portions_by_size
 from frazil.model.history import ManifestFile
 from frazil.model.nodes import ArrayNode

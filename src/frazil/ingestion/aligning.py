@@ -10,7 +10,7 @@ from math import gcd, prod
 from typing import Final
 
 from frazil.bulk.codecs import LARGE_CHUNK
-from frazil.formats.bounds import justified
+from frazil.formats.envelope import justified
 from frazil.ingestion.plans import Findings, Joint
 from frazil.ingestion.records import FileScan, Shape, Variable
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from frazil.cf.attributes import PACKING
+from frazil.cf.decoding import PACKING
 from frazil.ingestion.encoding import decoded_fill, dtype_of, same
 from frazil.ingestion.plans import Findings, Joint
 from frazil.ingestion.records import Variable, canonical

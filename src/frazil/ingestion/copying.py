@@ -15,8 +15,8 @@ import numpy as np
 
 from frazil.errors import FrazilError
 from frazil.ingestion.encoding import decoded_fill, dtype_of
-from frazil.ingestion.formats import Format
 from frazil.ingestion.isolation import Limits, ParserEndedError, isolated
+from frazil.ingestion.parsers import Format
 from frazil.ingestion.plans import Plan, Planned, missing_value
 from frazil.ingestion.records import Array, Origin, Shape, Source
 from frazil.ingestion.sources import bad_file, look

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from frazil.cf.attributes import LOADED, named_arrays
+from frazil.cf.decoding import LOADED, named_arrays
 from frazil.ingestion.plans import Findings, Wanted
 from frazil.ingestion.records import FileScan
 from frazil.spelling import ALIKE, meant, near, unknown

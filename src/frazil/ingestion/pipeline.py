@@ -1,4 +1,4 @@
-"""An ingest from the names of files to a commit, in order: scan, compare, plan, write, publish.
+"""`frazil.ingest`: from files to a commit, in order: scan, compare, plan, write, publish.
 
 Nothing is written before all files were scanned and compared, and nothing that others can see
 before the one commit. Work on files goes through a `Runner`.
@@ -6,15 +6,16 @@ before the one commit. Work on files goes through a `Runner`.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from frazil import config
-from frazil.errors import ConflictError, ErrorKind
+from frazil.errors import ConflictError, ErrorKind, invalid_option
 from frazil.ingestion import containers, writing
 from frazil.ingestion.copying import Copied, copies, copy, digest_safely
 from frazil.ingestion.isolation import Limits
@@ -32,16 +33,19 @@ from frazil.ingestion.planning import make_plan
 from frazil.ingestion.plans import Findings, Kind, Plan, Planned
 from frazil.ingestion.records import Failure, FileScan, Outcome, References, Skipped, Task
 from frazil.ingestion.reports import IngestReport, Progress, Status, refused
-from frazil.ingestion.request import FAIL, REFUSE, Request
+from frazil.ingestion.request import FAIL, REFUSE, Files, IngestOptions, Request, parse_request
 from frazil.ingestion.scan import scan, unless_known
 from frazil.ingestion.sources import Allowed, expand, shown
 from frazil.ingestion.target import Target, as_metadata, name_mark
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import ConflictDetector
-from frazil.run import Runner
+from frazil.run import Here, Runner
 from frazil.session import ForkSession, Session
+from frazil.spelling import require_known
 from frazil.storage.base import Storage
+from frazil.storage.constructors import storage_from_url
 from frazil.transaction.forks import merge_changes
+from frazil.urls import MAIN, branch_in, parse_url
 
 PLANS: Final = 10
 """How often an ingest plans while others keep committing what it relied on."""
@@ -325,3 +329,45 @@ def _references(plan: Plan, array: Planned, file: int) -> References:
     found = plan.scans[file][array.name].references
     assert found is not None, "what is not copied has references from every file"
     return found
+
+
+def ingest(
+    files: Files,
+    target: Storage | str | os.PathLike[str],
+    *,
+    runner: Runner = Here(),  # noqa: B008 - a frozen record
+    progress: Callable[[Progress], None] | None = None,
+    **options: Unpack[IngestOptions],
+) -> IngestReport:
+    """Take files into a repository in one commit, by reference or by copy.
+
+    Files are NetCDF 3 and 4, HDF5, GRIB, TIFF, Zarr 2 and 3, or kerchunk references. They are
+    joined in the order of their coordinates, along the dimensions whose coordinates differ.
+
+    Args:
+        files: paths, URLs and patterns (`data/*.nc`).
+        target: the repository, which is made when there is none: `URL[@branch]` or a storage.
+        runner: what scans and copies; threads of this process by default.
+        progress: called now and then with how far it is.
+        options: how to do it; see `IngestOptions`.
+
+    Raises:
+        InvalidInputError: files do not go together, or some failed; nothing is committed then,
+            and the error has the whole report as `report`.
+    """
+    require_known(options, IngestOptions)
+    in_url = None
+    if not isinstance(target, Storage):
+        place = parse_url(os.fspath(target))
+        in_url = branch_in(place)
+        target = storage_from_url(place.url, **(options.get("storage_options") or {}))
+    request = parse_request(files, branch_of(in_url, options), options)
+    return run_request(target, request, runner, progress or (lambda _: None))
+
+
+def branch_of(in_url: str | None, options: IngestOptions) -> str:
+    """The branch to commit to: as an option, or as the URL names it."""
+    named = options.get("branch")
+    if named is not None and in_url not in (None, named):
+        raise invalid_option("the branch is chosen twice, in the URL and as an argument")
+    return named or in_url or MAIN

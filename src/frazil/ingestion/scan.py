@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, unsuitable
-from frazil.ingestion.formats import Format, detect_format, parse_format
 from frazil.ingestion.isolation import Limits, isolated
 from frazil.ingestion.names import VariableChoice
+from frazil.ingestion.parsers import Format, detect_format, parse_format
 from frazil.ingestion.records import (
     PHONY,
     Failure,

@@ -22,7 +22,7 @@ from frazil.formats.repo_info import decode_repo_info
 from frazil.formats.snapshot import decode_snapshot
 from frazil.formats.txlog import ID_LISTS, decode_log
 from frazil.ids import ManifestId, ObjectId, SnapshotId
-from frazil.maintenance.reading import manifest_blob, snapshot_blob
+from frazil.maintenance.listing import manifest_blob, snapshot_blob
 from frazil.masking import shown_data
 from frazil.model import history
 from frazil.model.chunks import ChunkTable, ChunkType

@@ -20,7 +20,7 @@ from frazil.formats.manifest import decode_manifest
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.expire import plan_expiry
 from frazil.maintenance.id_sets import ID_WIDTH, U8
-from frazil.maintenance.reading import portions, read_snapshot
+from frazil.maintenance.listing import portions, read_snapshot
 from frazil.maintenance.space import RANGE_WIDTH, Usage, native_ranges, reachable_entries, usage_of
 from frazil.maintenance.walk import WalkLimits, over_manifests
 from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry

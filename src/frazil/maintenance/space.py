@@ -15,7 +15,7 @@ from frazil.commit.base import RefStore
 from frazil.formats.manifest import decode_manifest
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.id_sets import U8, RowSet
-from frazil.maintenance.reading import read_snapshot
+from frazil.maintenance.listing import read_snapshot
 from frazil.maintenance.walk import WalkLimits, over_manifests, reachable_manifests
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.history import SnapshotEntry

@@ -16,7 +16,6 @@ import numpy as np
 from frazil.formats.zarr_meta import STRUCTURE, ArrayMeta, chunk_lengths, parse_node
 from frazil.ids import ChunkId
 from frazil.masking import shown_url
-from frazil.merging.chunk_deltas import U32, ChunkDelta, common, outside
 from frazil.merging.records import (
     OURS,
     THEIRS,
@@ -26,6 +25,7 @@ from frazil.merging.records import (
     Outcome,
     chunk_sample,
 )
+from frazil.merging.states import U32, ChunkDelta, common, outside
 from frazil.model.chunks import ChunkTable, InlineRef, NativeRef, VirtualRef
 from frazil.model.documents import read_document
 from frazil.model.nodes import ArrayNode

@@ -20,11 +20,19 @@ from frazil.merging.arrays import (
     say_the_same,
     write_document,
 )
-from frazil.merging.chunk_deltas import ChunkDelta, delta_of, outside
 from frazil.merging.places import Triple, make_tree, pair, paths_of
 from frazil.merging.policies import Decide, Ledger
 from frazil.merging.records import OURS, Contested, MergeConflict, Side
-from frazil.merging.states import Logged, MergedState, State, StoredState, delta_between
+from frazil.merging.states import (
+    ChunkDelta,
+    Logged,
+    MergedState,
+    State,
+    StoredState,
+    delta_between,
+    delta_of,
+    outside,
+)
 from frazil.model.chunks import ChunkTable
 from frazil.model.documents import read_document
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, Node

@@ -33,8 +33,7 @@ from frazil.formats.txlog import ID_LISTS, decode_log
 from frazil.ids import INITIAL_SNAPSHOT_ID, ManifestId, NodeId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import U8, RowSet
-from frazil.maintenance.listing import ID_NAME
-from frazil.maintenance.reading import portions
+from frazil.maintenance.listing import ID_NAME, portions
 from frazil.maintenance.space import RANGE_WIDTH, native_ranges
 from frazil.maintenance.trash import TRASH
 from frazil.model.chunks import ChunkTable, ChunkType

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from frazil.spark.jobs.copying import export as export
     from frazil.spark.jobs.copying import import_zarr as import_zarr
     from frazil.spark.jobs.copying import ingest as ingest
+    from frazil.spark.jobs.copying import upgrade_older as upgrade_older
     from frazil.spark.jobs.rechunking import rechunk as rechunk
-    from frazil.spark.jobs.upgrading import upgrade_older as upgrade_older
     from frazil.spark.jobs.value_diffs import diff_values as diff_values
     from frazil.spark.query.run_query import register_views as register_views
     from frazil.spark.query.run_query import run_query as run_query

@@ -28,8 +28,7 @@ from frazil.storage.locations import VCC, normalised
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import AzurePlace, GcsPlace, S3Place
 from frazil.storage.wrapped import ReadOnlyStorage
-from frazil.upgrading.records import LEGACY_CHUNKS, ChunkMode
-from frazil.upgrading.source import Source
+from frazil.upgrading.source import LEGACY_CHUNKS, ChunkMode, Source
 
 Relocate: TypeAlias = Callable[[ChunkTable], ChunkTable]
 """Lets references point to where the chunk objects will be."""

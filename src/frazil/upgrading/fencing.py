@@ -25,8 +25,7 @@ from frazil.model.config import StorageRetriesSettings
 from frazil.opening import detect
 from frazil.storage.base import LostRace, Storage, require_deleted
 from frazil.storage.legacy.g1 import StateFile
-from frazil.upgrading.records import ChunkMode, cannot, marker
-from frazil.upgrading.source import Source
+from frazil.upgrading.source import ChunkMode, Source, cannot, marker
 
 NOWHERE: Final = SnapshotId(bytes(SnapshotId.width))
 

@@ -27,8 +27,15 @@ from frazil.storage.legacy.opening import find_legacy
 from frazil.transaction.context import Context, make_context
 from frazil.upgrading.chunks import legacy_container
 from frazil.upgrading.fencing import late
-from frazil.upgrading.records import ChunkMode, cannot
-from frazil.upgrading.source import Source, keep_once, preserved_keys, put_back, source_of
+from frazil.upgrading.source import (
+    ChunkMode,
+    Source,
+    cannot,
+    keep_once,
+    preserved_keys,
+    put_back,
+    source_of,
+)
 
 COLON_REFS: Final = tuple(
     f"{REFS}{kind}{mark}" for kind in ("branch", "tag") for mark in (":", "%3A")

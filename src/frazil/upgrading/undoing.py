@@ -40,8 +40,14 @@ from frazil.upgrading.leftovers import (
     seen_in,
     show_hidden_refs,
 )
-from frazil.upgrading.records import LEGACY_CHUNKS, TidyReport, cannot
-from frazil.upgrading.source import Source, preserved_keys, put_back
+from frazil.upgrading.source import (
+    LEGACY_CHUNKS,
+    Source,
+    TidyReport,
+    cannot,
+    preserved_keys,
+    put_back,
+)
 
 NEW_FOLDERS: Final = (SNAPSHOTS, MANIFESTS, LOGS, CHUNKS, REFS, OVERWRITTEN)
 """What only spec 1 and 2 have, beside a repository of G1 or G2."""

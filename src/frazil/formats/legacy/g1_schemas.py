@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
-from frazil.formats.bounds import justified, references_justified, too_large
+from frazil.formats.envelope import justified, references_justified, too_large
 from frazil.formats.legacy.header import MAX_MESSAGE
 
 if TYPE_CHECKING:

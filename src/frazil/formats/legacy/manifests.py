@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import FormatError
-from frazil.formats.bounds import references_justified
-from frazil.formats.envelope import FileKind
+from frazil.formats.envelope import FileKind, references_justified
 from frazil.formats.legacy.columns import ManifestBuilder, TableBuilder
 from frazil.formats.legacy.header import LONG, SHORT, Wrapping, refuse_flat, unwrap, wrap
 from frazil.formats.legacy.layouts import DialectLayout, IdForm, layout_of

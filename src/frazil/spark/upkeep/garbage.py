@@ -23,8 +23,7 @@ from frazil.maintenance.collecting import Way, carry_out
 from frazil.maintenance.deleting import DeleteLimits, Told, safe_cutoff
 from frazil.maintenance.garbage import Plan, plan_collection
 from frazil.maintenance.garbage_plan import GarbagePlan
-from frazil.maintenance.listing import Objects, list_older, parse_names
-from frazil.maintenance.reading import manifest_blob
+from frazil.maintenance.listing import Objects, list_older, manifest_blob, parse_names
 from frazil.maintenance.walk import WalkLimits, chunks_by, manifests_of
 from frazil.model.history import ManifestFile, to_micros
 from frazil.model.values import GCSummary

@@ -18,8 +18,7 @@ from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.legacy.files import LegacyFiles, NameBook, spread_arrays
 from frazil.storage.legacy.g1 import G1Files, Held, StateFile
-from frazil.storage.legacy.g2_g3 import G2G3Files
-from frazil.storage.legacy.steps import MainBranch, find_main
+from frazil.storage.legacy.g2_g3 import G2G3Files, MainBranch, find_main
 from frazil.storage.wrapped import ReadOnlyStorage
 
 
