@@ -6,7 +6,7 @@ regular axis has one that never ends. A grid is as large as its description, not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -73,6 +73,15 @@ class GridAxis:
 
 
 Grid: TypeAlias = tuple[GridAxis, ...]
+
+
+def chunk_in_grid(text: str, separator: str, counts: Sequence[int]) -> tuple[int, ...] | None:
+    """The coordinates in a chunk's key; None for what is no chunk of a grid of so many chunks."""
+    parts = text.split(separator) if counts else []
+    if len(parts) != len(counts) or not all(part.isdecimal() for part in parts):
+        return None
+    coords = tuple(map(int, parts))
+    return coords if all(c < n for c, n in zip(coords, counts, strict=True)) else None
 
 
 def regular_grid(shape: tuple[int, ...], chunks: tuple[int, ...]) -> Grid:

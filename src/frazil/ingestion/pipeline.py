@@ -16,7 +16,7 @@ from typing import Any, Final, Unpack
 
 from frazil import config
 from frazil.errors import ConflictError, ErrorKind, invalid_option
-from frazil.ingestion import containers, writing
+from frazil.ingestion import writing
 from frazil.ingestion.copying import Copied, copies, copy, digest_safely
 from frazil.ingestion.isolation import Limits
 from frazil.ingestion.manifests import (
@@ -36,7 +36,7 @@ from frazil.ingestion.reports import IngestReport, Progress, Status, refused
 from frazil.ingestion.request import FAIL, REFUSE, Files, IngestOptions, Request, parse_request
 from frazil.ingestion.scan import scan, unless_known
 from frazil.ingestion.sources import Allowed, expand, shown
-from frazil.ingestion.target import Target, as_metadata, name_mark
+from frazil.ingestion.target import Target, as_metadata, covering, name_mark, prefixes_of
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import ConflictDetector
 from frazil.run import Here, Runner
@@ -245,7 +245,7 @@ class _Ingest:
             native_chunks=native_chunks,
             referenced_bytes=sum(size for _, size in referred),
             copied_bytes=native_bytes + loaded_bytes,
-            containers=tuple(containers.covering(session.config, prefixes)),
+            containers=tuple(covering(session.config, prefixes)),
         )
 
     def _commit(self, session: Session, plan: Plan, facts: Mapping[str, object]) -> str:
@@ -270,7 +270,7 @@ class _Ingest:
             for file in array.files
             for location in _references(plan, array, file).locations
         )
-        return containers.prefixes_of(locations)
+        return prefixes_of(locations)
 
     def _refer(self, session: Session, plan: Plan, array: Planned) -> tuple[int, int]:
         """Put the references of an array into the session; tell their number and bytes."""

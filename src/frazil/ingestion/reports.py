@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import Any, Final
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.ingestion.containers import how_to_read
 from frazil.ingestion.plans import Finding, Level, Planned
 from frazil.ingestion.records import Failure, FileScan, Outcome
 from frazil.ingestion.sources import shown
+from frazil.ingestion.target import how_to_read
 from frazil.masking import safe
 
 _JOINED: Final = ("dimension", "length", "parts")

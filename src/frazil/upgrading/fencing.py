@@ -20,7 +20,7 @@ from frazil.formats.legacy.names import WIDE
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, RefRecord
 from frazil.formats.legacy.refs import encode_ref
 from frazil.ids import SnapshotId, crockford
-from frazil.maintenance.fencing import OldRefs
+from frazil.maintenance.upgrade import OldRefs
 from frazil.model.config import StorageRetriesSettings
 from frazil.opening import detect
 from frazil.storage.base import LostRace, Storage, require_deleted

@@ -17,8 +17,7 @@ from frazil.formats.generation import Generation
 from frazil.formats.legacy.refs import RefPrefix
 from frazil.formats.ref_files import REFS, branch_key, encode_ref, tag_key, tombstone_key
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.maintenance.fencing import OldRefs
-from frazil.maintenance.upgrade import is_whole, migrated
+from frazil.maintenance.upgrade import OldRefs, is_whole, migrated
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot
 from frazil.opening import detect, open_context

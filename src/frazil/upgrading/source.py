@@ -24,7 +24,7 @@ from frazil.formats.legacy.names import plain_name
 from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.refs import check_ref_name, decode_ref, parse_ref_key
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.maintenance.fencing import OldRefs
+from frazil.maintenance.upgrade import OldRefs
 from frazil.model.history import Micros, Snapshot
 from frazil.model.nodes import ArrayNode
 from frazil.storage.assets import MANIFESTS, log_key, manifest_key, snapshot_key

@@ -15,7 +15,7 @@ from frazil.commit.base import attempts
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.refs import check_ref_name
 from frazil.ids import SnapshotId
-from frazil.maintenance.fencing import OldRefs
+from frazil.maintenance.upgrade import OldRefs
 from frazil.transaction.context import Context
 from frazil.upgrading.chunks import (
     Move,
