@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from frazil.spark.jobs.rechunking import rechunk as rechunk
     from frazil.spark.jobs.upgrading import upgrade_older as upgrade_older
     from frazil.spark.jobs.value_diffs import diff_values as diff_values
+    from frazil.spark.query.aggregate import aggregate as aggregate
+    from frazil.spark.query.names import attach as attach
     from frazil.spark.query.run_query import register_views as register_views
     from frazil.spark.query.run_query import run_query as run_query
+    from frazil.spark.query.sql import explain as explain
+    from frazil.spark.query.sql import sql as sql
     from frazil.spark.reading.read import read as read
     from frazil.spark.sessions import session as session
     from frazil.spark.table import FrazilTable as FrazilTable
@@ -36,6 +40,10 @@ if TYPE_CHECKING:
     from frazil.spark.writing.write import write as write
 
 _HOME: Final = {
+    "aggregate": "frazil.spark.query.aggregate",
+    "attach": "frazil.spark.query.names",
+    "explain": "frazil.spark.query.sql",
+    "sql": "frazil.spark.query.sql",
     "diff_values": "frazil.spark.jobs.value_diffs",
     "sql_check": "frazil.spark.upkeep.auditing",
     "staged": "frazil.spark.upkeep.auditing",
@@ -65,10 +73,13 @@ _HOME: Final = {
 
 __all__ = [
     "FrazilTable",
+    "aggregate",
+    "attach",
     "clone",
     "collect_garbage",
     "compact_chunks",
     "diff_values",
+    "explain",
     "export",
     "find_garbage",
     "fsck",
@@ -82,6 +93,7 @@ __all__ = [
     "register_views",
     "run_query",
     "session",
+    "sql",
     "sql_check",
     "staged",
     "storage",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
+from frazil.errors import unsuitable
 from frazil.spark.errors import noted
 
 # Spark imports this module to find the source whatever format is asked for, and starts a new
@@ -31,11 +32,14 @@ if TYPE_CHECKING:
     from frazil.session import Session
     from frazil.spark.location import Pinned, Target
     from frazil.spark.options.table import ReadRequest
+    from frazil.spark.reading.aggregating import AggregateScan
     from frazil.spark.reading.chunk_rows import ChunkScan
     from frazil.spark.reading.partitions import BlockGrid
     from frazil.spark.reading.scan import Scan
     from frazil.spark.stream.source import ChangeScan
     from frazil.spark.tables.metadata import TableScan
+
+    Plan: TypeAlias = Scan | ChunkScan | AggregateScan | ChangeScan | TableScan
 
 
 class FrazilSource(DataSource):
@@ -43,7 +47,7 @@ class FrazilSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self._plan: Scan | ChunkScan | ChangeScan | TableScan | None = None
+        self._plan: Plan | None = None
         self._asked: ReadRequest | None = None
 
     @classmethod
@@ -103,7 +107,7 @@ class FrazilSource(DataSource):
             self._asked = parse_request(ReadRequest, self.options, Use.READ | Use.STREAM_READ)
         return self._asked
 
-    def _planned(self, asked: StructType | None) -> Scan | ChunkScan | ChangeScan | TableScan:
+    def _planned(self, asked: StructType | None) -> Plan:
         from frazil.errors import invalid_option
         from frazil.spark.location import reachable_target
 
@@ -131,9 +135,7 @@ def _keep_imports() -> None:
     keep()
 
 
-def plan_read(
-    target: Target, request: ReadRequest, asked: StructType | None = None
-) -> Scan | ChunkScan | ChangeScan | TableScan:
+def plan_read(target: Target, request: ReadRequest, asked: StructType | None = None) -> Plan:
     """Work out what a read means, opening the repository to see what is there now."""
     from frazil.spark.location import open_pinned
     from frazil.spark.reading.changes import beginning
@@ -157,8 +159,15 @@ def plan_read(
 
 def _plan_scan(
     session: Session, target: Target, pinned: Pinned, request: ReadRequest, asked: StructType | None
-) -> Scan | ChunkScan:
-    from frazil.spark.reading.scan import CHUNKS, make_scan
+) -> Scan | ChunkScan | AggregateScan:
+    from frazil.spark.reading.scan import AGGREGATES, CHUNKS, make_scan
+
+    if request.layout == AGGREGATES:
+        from frazil.spark.reading.aggregating import make_aggregate_scan
+
+        if asked is not None:
+            raise unsuitable("layout=aggregates takes no schema; `columns` and `aggregates` say it")
+        return make_aggregate_scan(session, target, pinned, request)
 
     if request.layout == CHUNKS:
         from frazil.spark.reading.chunk_rows import make_chunk_scan
@@ -171,7 +180,7 @@ def _plan_scan(
     return scan
 
 
-def reader_of(plan: Scan | ChunkScan | ChangeScan | TableScan) -> DataSourceReader:
+def reader_of(plan: Plan) -> DataSourceReader:
     """The reader for a plan."""
     from frazil.spark.reading.partitions import plan_blocks
     from frazil.spark.reading.scan import Scan
@@ -183,6 +192,10 @@ def reader_of(plan: Scan | ChunkScan | ChangeScan | TableScan) -> DataSourceRead
 
     if isinstance(plan, ChunkScan):
         return ChunkReader(plan)
+    from frazil.spark.reading.aggregating import AggregateScan
+
+    if isinstance(plan, AggregateScan):
+        return AggregateReader(plan)
     return TableReader(plan) if isinstance(plan, TableScan) else plan.reader()
 
 
@@ -240,6 +253,29 @@ class ChunkReader(DataSourceReader):
         if partition.value is not None:
             with noted():
                 yield from read_chunks(self.scan, *partition.value)
+
+
+class AggregateReader(DataSourceReader):
+    """Reads values reduced over dimensions."""
+
+    def __init__(self, scan: AggregateScan) -> None:
+        self.scan = scan
+        self.grid = scan.grid()
+
+    def partitions(self) -> list[InputPartition]:
+        """Ranges of blocks."""
+        with noted():
+            ranges = self.scan.ranges(self.grid)
+        _keep_imports()
+        return [InputPartition(each) for each in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a range of blocks."""
+        from frazil.spark.reading.aggregating import read_aggregates
+
+        if partition.value is not None:
+            with noted():
+                yield from read_aggregates(self.scan, self.grid, *partition.value)
 
 
 class TableReader(DataSourceReader):

@@ -196,7 +196,9 @@ def full_mask(scan: Scan, condition: Condition | None, axis: int) -> Mask | None
     def numbers(_: str) -> npt.NDArray[np.int64]:
         return np.arange(length)
 
-    return None if condition is None else axis_mask(condition, axis, scan.known, look, numbers)
+    return (
+        None if condition is None else axis_mask(condition, axis, scan.known_values, look, numbers)
+    )
 
 
 def axis_values(scan: Scan, column: Column, places: Places) -> Decoded:
