@@ -52,7 +52,7 @@ def make_table(rng: np.random.Generator, folder: Path, spark: SparkSession, view
         config.set_virtual_chunk_container(
             frazil.VirtualChunkContainer(container, frazil.local_filesystem_store(str(folder)))
         )
-    access = frazil.containers_credentials({container: None}) if is_virtual else None
+    access = {container: frazil.LocalFileSystemAccess} if is_virtual else None
     url = str(folder / "repo")
     repo = frazil.Repository.create(
         frazil.local_filesystem_storage(url), config, authorize_virtual_chunk_access=access
