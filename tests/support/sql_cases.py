@@ -100,7 +100,7 @@ def _coordinate(rng: np.random.Generator, root: zarr.Group, dim: str, size: int)
             values = np.cumsum(rng.integers(1, 40, size)).astype("i8")
             attributes = {"units": EPOCH}
         case "text":
-            values = np.array([f"s{n % 5}" for n in range(size)], "U4")
+            values = np.array([f"s{n % 5}" for n in range(size)], np.dtypes.StringDType())
         case "i4" | "i8":
             values = np.cumsum(rng.integers(-2, 6, size)).astype(kind)
         case _:

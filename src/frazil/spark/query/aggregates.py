@@ -7,6 +7,7 @@ counts, sums, extremes and squares; Spark computes the answer from these rows. S
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -58,8 +59,15 @@ class Rewritten:
     """variables of which a number near the mean is needed, with what stands for it"""
     doubles: list[str] = field(default_factory=list)
     """expressions that must be doubles for all this to be right"""
+    is_filtered: bool = False
+    """whether an aggregate has a FILTER"""
     unnamed: list[int] = field(default_factory=list)
     """numbers of the items that need a name"""
+
+    @property
+    def is_total(self) -> bool:
+        """Whether it is about all cells at once."""
+        return not self.labels and not self.is_filtered
 
     def aggregates(self) -> str:
         """The option of the source."""
@@ -218,16 +226,30 @@ def _rewrite_call(
         made = _of_values(found, call, text, data.pop(), scan, inside)
     condition = braced(tokens.text_of(Span(call.whole.stop, call.reach.stop)))
     made = made.replace(_FILTER, f" {condition}" if condition else "")
+    found.is_filtered = found.is_filtered or bool(condition)
     start, stop = tokens.all[call.whole.first].start, tokens.all[call.reach.stop - 1].end + 1
     found.edits.append((start, stop, made))
 
 
 _FILTER: Final = "\x00"
 """where FILTER goes, after each aggregate that one is made into"""
+_MADE: Final = "\x01"
+"""stands before each aggregate that one is made into"""
+_AGGREGATE: Final = re.compile(_MADE + r"(?:sum|min|max)\(")
+
+
+def added(text: str) -> str:
+    """A rewritten text for the rows that tasks give: Spark adds them up."""
+    return text.replace(_MADE, "")
+
+
+def alone(text: str) -> str:
+    """The same where there is one row: it is the answer."""
+    return _AGGREGATE.sub("(", text)
 
 
 def _total(expression: str) -> str:
-    return f"sum({expression}){_FILTER}"
+    return f"{_MADE}sum({expression}){_FILTER}"
 
 
 def _of_labels(found: Rewritten, call: _Call, text: str) -> str:
@@ -274,7 +296,7 @@ def _of_values(
         case "min" | "max" if is_bare:
             if not can_compare(column.dtype):
                 raise Refusal(f"tasks cannot compare {kind.simpleString()}")
-            return f"{call.name}({own(call.name)}){_FILTER}"
+            return f"{_MADE}{call.name}({own(call.name)}){_FILTER}"
     if sum_type(kind) is None:
         raise Refusal(f"tasks cannot add {kind.simpleString()}")
     match call.name:

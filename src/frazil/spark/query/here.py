@@ -77,6 +77,18 @@ def read_aggregates_here(plan: AggregateScan) -> pa.Table:
     return pa.Table.from_batches(batches, arrow_schema(plan.schema))
 
 
+def read_one_row_here(plan: AggregateScan) -> pa.Table:
+    """The aggregates of all cells in one row, also when there are none."""
+    grid = whole_grid(plan) or plan.grid()
+    schema = arrow_schema(plan.schema)
+    found = pa.Table.from_batches([*read_aggregates(plan, grid, 0, grid.total)], schema)
+    if len(found):
+        return found
+    counts = ("count(",)
+    row = {name: 0 if name.startswith(counts) else None for name in schema.names}
+    return pa.Table.from_pylist([row], schema)
+
+
 def whole_grid(plan: AggregateScan) -> BlockGrid | None:
     """One block for all, where no data are read and each axis is chosen from alone."""
     scan = plan.scan

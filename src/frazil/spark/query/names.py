@@ -8,6 +8,7 @@ frazil.NAME.snapshots, …             a metadata table
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 CATALOG: Final = "frazil"
 """What names of Frazil's tables begin with."""
 REPOSITORY: Final = "spark.frazil.repository."
-"""Settings of Spark that give a URL to a name; options of the source may follow after a dot."""
+"""Settings of Spark that give a URL to a name."""
+OPTIONS: Final = ".options"
+"""ends the setting with options of the source for a name, as JSON"""
 WAREHOUSE: Final = "spark.frazil.warehouse"
 """The setting of Spark with a folder of repositories."""
 _NAME: Final = re.compile(r"[^\W\d]\w*")
@@ -61,8 +64,9 @@ def attach(
 ) -> None:
     """Give a repository a name for `frazil.spark.sql`, as long as the Spark session lives.
 
-    The name is the setting `spark.frazil.repository.NAME` of Spark, with options of the source
-    below it, so that the defaults of a cluster can name repositories too.
+    The name is the setting `spark.frazil.repository.NAME` of Spark, so that the defaults of a
+    cluster can name repositories too; `spark.frazil.repository.NAME.options` has options of the
+    source for it, as JSON.
 
     Args:
         name: a word.
@@ -78,12 +82,10 @@ def attach(
         raise invalid_option(f"a repository cannot be named {name!r}: a word is needed")
     conf = (spark or session()).conf
     key = REPOSITORY + name.lower()
-    for known in [each for each in conf.getAll if each.startswith(f"{key}.")]:
-        conf.unset(known)
     conf.set(key, url)
-    given = {STORAGE + each: value for each, value in (storage_options or {}).items()}
-    for option, value in {**given, **{spelled(o): v for o, v in options.items()}}.items():
-        conf.set(f"{key}.{option}", as_text(value))
+    given = {STORAGE + each: as_text(value) for each, value in (storage_options or {}).items()}
+    given |= {spelled(each): as_text(value) for each, value in options.items()}
+    conf.set(key + OPTIONS, json.dumps(given))
 
 
 def resolve_name(parts: Sequence[Part], spark: SparkSession) -> Place:
@@ -115,13 +117,7 @@ def _found(head: Part, spark: SparkSession) -> tuple[str, dict[str, str]]:
     for spelling in (key, REPOSITORY + head.text):
         url = spark.conf.get(spelling, None)
         if url is not None:
-            start = f"{spelling}."
-            own = {
-                k.removeprefix(start): v
-                for k, v in spark.conf.getAll.items()
-                if k.startswith(start)
-            }
-            return url, own
+            return url, json.loads(spark.conf.get(spelling + OPTIONS, None) or "{}")
     warehouse = spark.conf.get(WAREHOUSE, None)
     if warehouse is not None:
         return f"{warehouse.rstrip('/')}/{head.text}", {}

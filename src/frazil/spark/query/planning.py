@@ -17,6 +17,8 @@ from frazil.spark.query import here
 from frazil.spark.query.aggregates import (
     Refusal,
     Rewritten,
+    added,
+    alone,
     has_aggregates,
     rewrite,
     unknown_calls,
@@ -46,6 +48,8 @@ class Reading:
     layout: str = "cells"
     is_here: bool = False
     """whether it is read where the query is planned"""
+    is_one_row: bool = False
+    """whether there is nothing left to add, so that the aggregates are the answer"""
     pushed: list[str] = field(default_factory=list)
     left: list[tuple[str, str]] = field(default_factory=list)
     """what Spark does, and why"""
@@ -61,7 +65,11 @@ class Reading:
             return read(self.table.path, spark=spark, **given)
         if self.layout == "aggregates":
             plan = self.table.aggregate_scan(self.options)
-            return spark.createDataFrame(here.read_aggregates_here(plan), plan.schema)
+            if self.is_one_row:
+                return spark.createDataFrame(here.read_one_row_here(plan), plan.schema)
+            # From one partition Spark groups without a shuffle.
+            found = here.read_aggregates_here(plan)
+            return spark.createDataFrame(found, plan.schema).coalesce(1)
         scan = self.table.scan(self.options)
         return spark.createDataFrame(here.read_cells_here(scan), scan.schema)
 
@@ -118,10 +126,17 @@ class Planner:
         for use in find_uses(tree, self._is_ours, self._columns):
             name = f"t{len(plan.readings)}"
             one = _TablePlan(self, tokens, use, self._open(use.node))
-            plan.readings.append(one.make())
-            edits += one.edits
+            reading = one.make()
+            plan.readings.append(reading)
+            finish = alone if reading.is_one_row else added
+            own = {marker: f"{marker}{name}__" for marker in one.shifts}
+            for start, stop, new in one.edits:
+                text_of = finish(new)
+                for marker, renamed in own.items():
+                    text_of = text_of.replace(marker, renamed)
+                edits.append((start, stop, text_of))
             edits.append(_table_edit(tokens, use, name))
-            plan.shifts.update(one.shifts)
+            plan.shifts.update({own[marker]: find for marker, find in one.shifts.items()})
         plan.text = replaced(text, edits)
         return plan
 
@@ -379,6 +394,7 @@ class _TablePlan:
             return  # Spark tells what is wrong when it is asked for all
         self.edits += edits
         reading.layout = "aggregates"
+        reading.is_one_row = found.is_total and not block.clauses.keys() & {"group by", "having"}
         reading.options = options
         made = ", ".join(
             f"{word}({name})" for name, words in found.wanted.items() for word in sorted(words)
@@ -402,16 +418,12 @@ class _TablePlan:
         """The edits of a rewritten SELECT, once its columns are those of the original."""
         tokens, spark = self._tokens, self._spark
         plan = self._table.aggregate_scan(options)
-        all_names = [*dict.fromkeys(self._names_used(scan))]
-        full = spark.createDataFrame(
-            [], t.StructType([self._field(scan, name) for name in all_names])
-        )
-        text = self._select_text(block, "t", [])
-        wanted = spark.sql(text, t=full).schema
+        full = _nulls(scan.schema)
+        wanted = spark.sql(self._select_text(block, "t", []).format(t=full)).schema
         if found.doubles:
             alias = braced(self._use.alias.replace("`", "``"))
             items = ", ".join(braced(each) for each in found.doubles)
-            kinds = spark.sql(f"SELECT {items} FROM {{t}} AS `{alias}`", t=full).schema
+            kinds = spark.sql(f"SELECT {items} FROM {{t}} AS `{alias}`".format(t=full)).schema
             for each, kind in zip(found.doubles, kinds, strict=True):
                 if not isinstance(kind.dataType, t.DoubleType):
                     raise Refusal(f"{each} is {kind.dataType.simpleString()}, not double")
@@ -423,11 +435,10 @@ class _TablePlan:
         for name, marker in found.shifted.items():
             own = self._table.scan({k: v for k, v in options.items() if k in _ROWS})
             self.shifts[marker] = partial(here.mean_near, own, name)
-        empty = spark.createDataFrame([], plan.schema)
-        made = self._select_text(block, "t", edits)
+        made = added(self._select_text(block, "t", edits)).format(t=_nulls(plan.schema))
         for marker in self.shifts:
             made = made.replace(marker, "0.0D")
-        got = spark.sql(made, t=empty).schema
+        got = spark.sql(made).schema
         kinds_of = [field.dataType.simpleString() for field in wanted]
         if [field.dataType.simpleString() for field in got] != kinds_of:
             raise Refusal("its columns would have other types")
@@ -440,12 +451,6 @@ class _TablePlan:
         stop = tokens.all[block.whole.stop - 1].end + 1
         own = [*edits, _table_edit(tokens, self._use, name)]
         return replaced(tokens.text[start:stop], [(a - start, b - start, new) for a, b, new in own])
-
-    def _names_used(self, scan: Scan) -> list[str]:
-        return [column.name for column in scan.columns]
-
-    def _field(self, scan: Scan, name: str) -> t.StructField:
-        return scan.schema[name]
 
     def _limit(self, reading: Reading, block: Block, scan: Scan, pushed: Pushed) -> None:
         tokens, clauses = self._tokens, block.clauses
@@ -493,6 +498,7 @@ class _TablePlan:
             rows = here.rows_of(own, grid)
         most = here.MOST_ROWS * (4 if reading.layout == "aggregates" else 1)
         reading.is_here = bool(limit) and size <= limit and rows <= most
+        reading.is_one_row = reading.is_one_row and reading.is_here
         for column in own.data_columns():
             assert column.variable is not None
             shape, chunk = column.variable.shape, column.variable.chunks
@@ -513,6 +519,15 @@ class _TablePlan:
             reading.chunks += touched
             reading.bytes += part * column.variable.itemsize
         return reading
+
+
+def _nulls(schema: t.StructType) -> str:
+    """A table with the columns of a schema, for Spark to say what a query makes of them."""
+    columns = (
+        f"CAST(NULL AS {each.dataType.simpleString()}) AS `{each.name.replace('`', '``')}`"
+        for each in schema
+    )
+    return f"(SELECT {', '.join(columns)})"
 
 
 _ROWS: Final = frozenset({"variables", "broadcast", "isel", "value-where"})
