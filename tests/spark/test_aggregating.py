@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,7 +76,7 @@ def test_labels_that_are_kept_have_rows(place: Path, data: xr.Dataset) -> None:
 
 
 def test_parts_add_up(place: Path, data: xr.Dataset) -> None:
-    options = {
+    options: dict[str, Any] = {
         "layout": "aggregates",
         "variables": "gaps",
         "aggregates": {"gaps": ["squares", "sum"]},
@@ -117,7 +118,7 @@ def test_large_whole_numbers_are_added_exactly(place: Path, data: xr.Dataset) ->
 
 
 def test_values_may_be_chosen_by(place: Path, data: xr.Dataset) -> None:
-    options = {"variables": "v, mask", "broadcast": True, "columns": "time, lat, v"}
+    options: dict[str, Any] = {"variables": "v, mask", "broadcast": True, "columns": "time, lat, v"}
     found = read_here(place, **options, value_where="v > 1 AND NOT mask = 1").to_pylist()
     wide = data.v.where((data.v > 1) | np.isnan(data.v)).where(data.mask != 1)
     kept = int(((data.v > 1) | np.isnan(data.v)).where(data.mask != 1, False).sum())
@@ -148,7 +149,7 @@ def test_positions_may_be_several_ranges(place: Path) -> None:
         ({"value_where": "time > 3 AND w > 1"}, "w"),
     ],
 )
-def test_what_is_not_there_is_told(place: Path, options: dict[str, str], told: str) -> None:
+def test_what_is_not_there_is_told(place: Path, options: dict[str, Any], told: str) -> None:
     with pytest.raises(InvalidInputError, match=told):
         read_here(place, layout="aggregates", variables="v", **options)
 

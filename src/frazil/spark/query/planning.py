@@ -11,7 +11,7 @@ import numpy as np
 from pyspark.sql import types as t
 from sqlglot import TokenType, exp
 
-from frazil.spark.errors import spark_errors
+from frazil.spark.errors import quiet, spark_errors
 from frazil.spark.options.parsing import invalid_option
 from frazil.spark.query import here
 from frazil.spark.query.aggregates import (
@@ -170,7 +170,8 @@ class Planner:
         if self._is_ours(node):
             return self._open(node).names
         try:
-            return self._spark.table(node.sql(dialect="spark", identify=True)).columns
+            with quiet():
+                return self._spark.table(node.sql(dialect="spark", identify=True)).columns
         except spark_errors():
             return None
 
@@ -386,7 +387,8 @@ class _TablePlan:
         try:
             found = rewrite(self._tokens, block, select, scan, names)
             options = self._aggregate_options(reading.options, found)
-            edits = self._checked(block, scan, found, options)
+            with quiet():
+                edits = self._checked(block, scan, found, options)
         except Refusal as refusal:
             reading.left.append(("aggregates", str(refusal)))
             return

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.spark import tasks
-from frazil.spark.errors import in_one_sentence, told
+from frazil.spark.errors import in_one_sentence, quiet, told
 from frazil.spark.location import open_pinned
 from frazil.spark.query.names import Place
 from frazil.spark.query.sql import (
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 DATA: Final = "data"
-_PYSPARK_LOGGER: Final = "SQLQueryContextLogger"
 Views: TypeAlias = dict[str, tuple[str, dict[str, Any]]]
 """What to read each view from, and with which options."""
 
@@ -106,7 +103,7 @@ def run_query(
         text = explain_statement(statement)
         return QueryResult(("plan",), (False,), [(line,) for line in text.splitlines()], False)
     try:
-        with told(), _quiet():
+        with told(), quiet():
             frame = run_statement(statement)
             schema = frame.schema
             rows = _fetched(frame, limit)
@@ -131,18 +128,6 @@ _NUMBERS: Final = frozenset(
     {"byte", "short", "integer", "long", "float", "double", "decimal", "tinyint", "smallint",
      "int", "bigint"}
 )  # fmt: skip
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep PySpark from writing an error to stderr that is told in a better way."""
-    logger = logging.getLogger(_PYSPARK_LOGGER)
-    before = logger.disabled
-    logger.disabled = True
-    try:
-        yield
-    finally:
-        logger.disabled = before
 
 
 def register_views(
