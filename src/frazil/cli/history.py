@@ -339,11 +339,11 @@ def reflog(url: WholeUrl, limit: Limit = 20) -> Answer:
     found = list(islice(updates, limit + 1 if limit else None))
     shown = found[:limit] if limit else found
     is_cut = len(found) > len(shown)
-    data = {"updates": [_update(each) for each in shown], "truncated": is_cut}
+    data = {"updates": [update_data(each) for each in shown], "truncated": is_cut}
 
     def draw(screen: Screen) -> None:
         rows = [
-            [moment(each.updated_at), styled(_event(each), "bold"), _facts(_update(each))]
+            [moment(each.updated_at), styled(event_name(each), "bold"), _facts(update_data(each))]
             for each in shown
         ]
         screen.table(("when", "what", "details"), rows)
@@ -353,7 +353,7 @@ def reflog(url: WholeUrl, limit: Limit = 20) -> Answer:
     return Answer(data, draw)
 
 
-def _event(update: Update) -> str:
+def event_name(update: Update) -> str:
     name = type(update.kind).__name__
     return (
         "".join(f"-{c.lower()}" if c.isupper() else c for c in name)
@@ -362,13 +362,13 @@ def _event(update: Update) -> str:
     )
 
 
-def _update(update: Update) -> Described:
+def update_data(update: Update) -> Described:
     details = {
         each.name: _plain(getattr(update.kind, each.name))
         for each in dataclasses.fields(update.kind)  # type: ignore[arg-type]
     }
     return {
-        "type": _event(update),
+        "type": event_name(update),
         "updated_at": exact(update.updated_at),
         "details": details,
         "backup_path": update.backup_path,

@@ -25,6 +25,7 @@ from frazil.storage import credentials
 from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.credentials import AnyCredential
+from frazil.storage.read_only import ReadOnlyStorage
 from frazil.storage.trust import ANONYMOUS, split_word
 from frazil.transaction.working import WorkingState
 
@@ -99,15 +100,23 @@ def refuse_version(place: urls.RepoUrl) -> None:
 
 
 def open_place(
-    text: str, authorize: Sequence[str] | None = None, store_root: Storage | str | None = None
+    text: str,
+    authorize: Sequence[str] | None = None,
+    store_root: Storage | str | None = None,
+    *,
+    read_only: bool = False,
 ) -> Place:
     """Open the repository of a URL; for `store_root` see `Repository.open`.
+
+    With `read_only` nothing is written there, whatever the credentials would allow.
 
     Raises:
         RepositoryNotFoundError: there is none.
     """
     place = urls.parse_url(text)
     storage = storage_from_url(place.url)
+    if read_only:
+        storage = ReadOnlyStorage(storage)
     access: dict[str, AnyCredential | None] = {}
     words = [split_word(as_prefix(each)) for each in authorize or ()]
     if words:
