@@ -11,6 +11,7 @@ import zarr
 
 import frazil
 from frazil.model.config import RepositoryConfig, VirtualChunkContainer
+from frazil.model.plain import JSON
 from frazil.storage.constructors import local_filesystem_store
 
 DAYS: Final = 24
@@ -85,6 +86,7 @@ def make_ocean(place: Path) -> str:
 
 
 def _coordinates(root: zarr.Group) -> None:
+    attributes: dict[str, JSON]
     for name, values, attributes in (
         ("time", np.arange(DAYS, dtype="i4"), {"units": "days since 2026-05-01"}),
         ("lat", LAT.astype("f4"), {"units": "degrees_north", "standard_name": "latitude"}),
@@ -135,7 +137,9 @@ def make_odd(place: Path) -> str:
     """A repository whose every text is hostile, and arrays that are hard to draw."""
     repo = frazil.Repository.create(str(place / "odd place"))
     session = repo.writable_session("main")
-    root = zarr.group(session.store, attributes={HOSTILE: HOSTILE, "deep": {"a": [1, {"b": HOSTILE}]}})
+    root = zarr.group(
+        session.store, attributes={HOSTILE: HOSTILE, "deep": {"a": [1, {"b": HOSTILE}]}}
+    )
     for name in (ODD, "t?ok#en=1&v=x"):
         made = root.create_array(
             name,

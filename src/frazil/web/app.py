@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from frazil.cli.exits import Exit, exit_code
 from frazil.errors import FrazilError
 from frazil.masking import safe
+from frazil.model.values import SnapshotInfo
 from frazil.web import data, pages, reports
 from frazil.web.asking import Answer, Ask, Binary, Data, Page
 from frazil.web.guard import Guard
@@ -108,7 +109,7 @@ class Explorer:
         return HTMLResponse(found, headers={"cache-control": "no-cache"})
 
     def _repositories(self) -> str:
-        rows = []
+        rows: list[tuple[Shown, int, int, SnapshotInfo | None, str | None]] = []
         for shown in self.library:
             try:
                 refs = shown.repository.context.refs

@@ -50,7 +50,9 @@ def map_axes(
     Raises:
         InvalidInputError: there are no such axes.
     """
-    order = sorted(sorted(range(len(grid)), key=lambda axis: (-grid[axis], axis))[:2])
+    most = sorted(range(len(grid)), key=lambda axis: (-grid[axis], axis))[:2]
+    # The longer one goes across, as screens do; of two as long, the first goes down.
+    order = most[::-1] if len(most) == 2 and grid[most[0]] > grid[most[1]] else most
     if len(grid) == 1:
         chosen_y, chosen_x = None, 0
     elif not grid:

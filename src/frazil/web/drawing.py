@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from frazil.cli.text import size
 
-WIDTH: Final = 720
+WIDTH: Final = 600
 HEIGHT: Final = 180
 LEFT: Final = 74
 RIGHT: Final = 16

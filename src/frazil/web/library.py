@@ -174,4 +174,6 @@ class Library:
                     raise
                 unknown.clear()  # it may be that one's
         if unknown:
-            raise NotFoundError(f"no repository has a virtual chunk container {next(iter(unknown))!r}")
+            raise NotFoundError(
+                f"no repository has a virtual chunk container {next(iter(unknown))!r}"
+            )

@@ -38,7 +38,9 @@ def make_environment() -> Environment:
         safe_text=safe,
         embedded=embedded,
     )
-    made.globals.update(zip_dims=zip, link=link, growth_chart=growth_chart, frazil_version=frazil.__version__)
+    made.globals.update(
+        zip_dims=zip, link=link, growth_chart=growth_chart, frazil_version=frazil.__version__
+    )
     return made
 
 

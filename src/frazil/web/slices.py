@@ -19,6 +19,7 @@ import numpy.typing as npt
 from frazil.cf.decoding import TEXT, Decoded, Decoder, Rules, decoder_of
 from frazil.errors import FrazilError, InvalidInputError
 from frazil.masking import clean
+from frazil.model.nodes import ArrayNode
 from frazil.session import Session
 from frazil.web.settings import Limits
 
@@ -253,8 +254,9 @@ def coordinate_path(session: Session, path: str, axis: int) -> str | None:
         return None
     above = path.rpartition("/")[0]
     found = session.state.tree.get(f"{above}/{name}")
-    shape = getattr(found, "shape", ())
-    if len(shape) != 1 or shape[0].array_length != node.shape[axis].array_length:
+    if not isinstance(found, ArrayNode) or len(found.shape) != 1:
+        return None
+    if found.shape[0].array_length != node.shape[axis].array_length:
         return None
     return f"{above}/{name}"
 
@@ -300,7 +302,9 @@ def _axis(session: Session, path: str, axis: int, span: Span, limits: Limits) ->
     return {
         **about,
         "kind": kind,
-        "values": values.tolist() if kind == "text" else [_finite(each) for each in values.tolist()],
+        "values": values.tolist()
+        if kind == "text"
+        else [_finite(each) for each in values.tolist()],
         "units": _text(units),
         "upward": is_north and ascends,
     }

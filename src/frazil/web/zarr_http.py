@@ -78,9 +78,10 @@ def serve_key(
         return Served(304, headers)
     status, span = 200, None
     if asked_range is not None:
-        span = _span(asked_range, size)
-        if isinstance(span, str):
-            return Served(416, {**headers, "content-range": span})
+        try:
+            span = _span(asked_range, size)
+        except InvalidInputError:
+            return Served(416, {**headers, "content-range": f"bytes */{size}"})
     if span is None:
         headers["content-length"] = str(size)
     else:
@@ -91,17 +92,22 @@ def serve_key(
     return Served(status, headers, b"" if head else keys.get(key, span) or b"")
 
 
-def _span(text: str, size: int) -> Span | str | None:
-    """The bytes that a `Range` header means; None to send all; text if it cannot be met."""
+def _span(text: str, size: int) -> Span | None:
+    """The bytes that a `Range` header means; None to send all.
+
+    Raises:
+        InvalidInputError: the value has no such bytes.
+    """
     found = _RANGE.fullmatch(text.strip())
     if found is None:
         return None  # several ranges, or another unit: all bytes are a right answer
     first, last, suffix = found.groups()
     if suffix is not None:
-        count = min(int(suffix), size)
-        return Last(count) if count else f"bytes */{size}"
+        if not int(suffix) or not size:
+            raise InvalidInputError("no bytes are asked for")
+        return Last(min(int(suffix), size))
     if int(first) >= size:
-        return f"bytes */{size}"
+        raise InvalidInputError("the range begins behind the end")
     if last is None:
         return From(int(first))
     if int(last) < int(first):

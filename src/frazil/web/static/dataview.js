@@ -81,7 +81,7 @@ function draw(found) {
     root.dataset.high = high;
     if (header.empty || !values.length) told.textContent = "This part of the array has no cells.";
   } else if (stand.shown.length === 1) {
-    stage.replaceChildren(linePlot(header, values, about.dims[0], null, `Values of ${about.path}`));
+    stage.replaceChildren(linePlot(header, values, about.dims[0], null, `Values of ${about.path}`, Math.max(280, stage.clientWidth)));
     const [low, high] = ends(stand, extent(values));
     const bars = histogram(values, low, high, stand.colours);
     side.replaceChildren(bars.element, legend(header, low, high, stand.colours, bars.missing, values.length));
@@ -143,7 +143,7 @@ async function drawLine(signal) {
     const choice = el("label", {}, "Along ", el("select", { id: "line-axis", onchange: (event) => { lineAxis = Number(event.target.value); keep({ along: lineAxis }); drawLine(); } },
       ...about.dims.map((name, n) => el("option", { value: n, selected: n === axis, text: name }))));
     line.replaceChildren(el("div", { class: "controls" }, choice, el("span", { class: "dim", text: `through [${index.join(", ")}]` })),
-      linePlot(found.header, found.values, about.dims[axis], Math.round((index[axis] - across.start) / across.step), "Values along a line"));
+      linePlot(found.header, found.values, about.dims[axis], Math.round((index[axis] - across.start) / across.step), "Values along a line", Math.max(280, Math.min(line.clientWidth, 1000))));
   } catch (error) {
     if (error.name !== "AbortError") line.replaceChildren(el("p", { class: "note", text: error.message }));
   }

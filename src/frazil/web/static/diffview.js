@@ -76,7 +76,7 @@ function draw(before, after) {
     if (!one) return;
     const [from, to, colours] = n === 2 ? [-reach, reach, "balance"] : [low, high, stand.colours];
     if (stand.shown.length === 2) pictures[n].draw(one.header, one.values, dims, { low: from, high: to, colours, upward: after.header.axes[0].upward });
-    else if (stand.shown.length === 1) pictures[n].element.replaceChildren(linePlot(one.header, one.values, dims[0], null, names[n]));
+    else if (stand.shown.length === 1) pictures[n].element.replaceChildren(linePlot(one.header, one.values, dims[0], null, names[n], Math.max(260, pictures[n].element.clientWidth)));
     else pictures[n].element.replaceChildren(el("p", { class: "scalar", text: worded(one.header, one.values[0], 12) }));
     const bars = histogram(one.values, from, to, colours);
     sides[n].replaceChildren(bars.element, legend(one.header, from, to, colours, bars.missing, one.values.length));

@@ -54,10 +54,15 @@ function axisTicks(axis, count, room) {
         .map((value) => ({ at: ((value - first) / even + 0.5) / count, text: shown(value) }));
     }
   }
+  if (!axis.values) {
+    const last = axis.start + (count - 1) * axis.step;
+    return [...new Set(ticks(axis.start, last, most).map(Math.round))]
+      .map((value) => ({ at: ((value - axis.start) / axis.step + 0.5) / count, text: String(value) }));
+  }
   const found = [];
   const unit = Math.max(1, Math.ceil(count / most));
   for (let n = 0; n < count; n += unit) {
-    const value = axis.values ? axis.values[n] : axis.start + n * axis.step;
+    const value = axis.values[n];
     found.push({ at: (n + 0.5) / count, text: value === null ? "" : axis.kind === "number" ? shown(value, 4) : String(value) });
   }
   return found;
@@ -204,9 +209,9 @@ function clipped(text, most) {
 }
 
 /** A plot of a line of values; the place of one of them may be marked. */
-export function linePlot(header, values, dim, marked, label) {
-  const width = 640, height = 220, left = 74, right = 16, top = 12, bottom = 44;
-  const made = svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+export function linePlot(header, values, dim, marked, label, width = 640) {
+  const height = 220, left = 74, right = 16, top = 12, bottom = 44;
+  const made = svg("svg", { class: "plot", width, height, role: "img", "aria-label": label });
   const axis = header.axes[0], range = extent(values);
   const count = values.length;
   if (!count || !range) {
@@ -221,7 +226,7 @@ export function linePlot(header, values, dim, marked, label) {
     made.append(svg("line", { class: "rule", x1: left, x2: width - right, y1: y(value), y2: y(value) }),
       svg("text", { class: "tick", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, header.kind === "time" ? time(value).slice(0, 10) : shown(value, 5)));
   }
-  for (const tick of axisTicks(axis, count, axis.kind === "text" ? 4 : 7)) {
+  for (const tick of axisTicks(axis, count, Math.floor(width / (axis.kind === "text" ? 120 : 80)))) {
     const at = x(tick.at * count - 0.5);
     made.append(svg("text", { class: "tick", x: Math.min(Math.max(at, left), width - right), y: height - bottom + 18, "text-anchor": at > width - right - 30 ? "end" : at < left + 30 ? "start" : "middle" }, tick.text));
   }
