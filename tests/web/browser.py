@@ -50,6 +50,7 @@ class Visit:
     elsewhere: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.page.set_default_timeout(15_000)
         self.page.on("console", lambda told: self._note(told.type, told.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self._asked(request.url))
@@ -80,8 +81,14 @@ class Visit:
     def pixel(self, row: int, column: int, canvas: str = "canvas.plane") -> tuple[int, ...]:
         """Red, green, blue and opacity of a cell of a picture."""
         found = self.page.evaluate(
-            """([canvas, row, column]) => [...document.querySelector(canvas)
-                .getContext('2d').getImageData(column, row, 1, 1).data]""",
+            """([canvas, row, column]) => {
+                // Read from a copy: readers of pixels slow the canvas of the page down.
+                const copy = document.createElement('canvas');
+                copy.width = copy.height = 1;
+                const pen = copy.getContext('2d', { willReadFrequently: true });
+                pen.drawImage(document.querySelector(canvas), column, row, 1, 1, 0, 0, 1, 1);
+                return [...pen.getImageData(0, 0, 1, 1).data];
+            }""",
             [canvas, row, column],
         )
         return tuple(found)

@@ -91,7 +91,7 @@ def test_an_unknown_container_is_told(places: Places) -> None:
 def test_what_is_not_installed_is_named_with_the_extra(
     monkeypatch: pytest.MonkeyPatch, missing: str, places: Places
 ) -> None:
-    for name in [each for each in sys.modules if each.startswith("frazil.web")]:
+    for name in [each for each in sys.modules if each.startswith(("frazil.web", f"{missing}."))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
     code, text = said(places.ocean)
