@@ -17,7 +17,7 @@ from tests.web.samples import make_ocean
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 PICTURES = {
     "overview": ("", 760, "light"),
-    "history": ("history", 620, "light"),
+    "history": ("history", 700, "light"),
     "commit": ("commit?v=calibration", 620, "light"),
     "array": ("array?path=/sst&by=commit", 700, "light"),
     "data": ("data?path=/sst&i0=5&p=5,30,60", 1240, "light"),

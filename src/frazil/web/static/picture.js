@@ -68,6 +68,18 @@ function axisTicks(axis, count, room) {
   return found;
 }
 
+/** Ticks whose texts do not touch, in the order of their places; letters are about 7 wide. */
+function apart(found, place, anchor) {
+  let end = -Infinity;
+  return found.filter((tick) => {
+    const at = place(tick), wide = tick.text.length * 7 + 6, side = anchor(tick);
+    const begin = side === "middle" ? at - wide / 2 : side === "end" ? at - wide : at;
+    if (begin < end) return false;
+    end = begin + wide;
+    return true;
+  });
+}
+
 /** A picture of a plane. */
 export class Picture {
   constructor(label, events = {}) {
@@ -170,12 +182,13 @@ export class Picture {
     this.frame.style.height = `${top + height + bottom}px`;
     this.frame.style.width = `${left + width + right}px`;
     const parts = [];
-    for (const tick of axisTicks(across, columns, Math.floor(width / (across.kind === "text" ? 110 : 70)))) {
-      const x = left + tick.at * width;
-      if (x < left || x > left + width) continue;
+    const above = (tick) => left + tick.at * width;
+    const inside = axisTicks(across, columns, Math.floor(width / (across.kind === "text" ? 90 : 48))).filter((tick) => above(tick) >= left && above(tick) <= left + width);
+    for (const tick of apart(inside, above, () => "middle")) {
+      const x = above(tick);
       parts.push(svg("line", { x1: x, x2: x, y1: top + height, y2: top + height + 5 }), svg("text", { x, y: top + height + 18, "text-anchor": "middle" }, tick.text));
     }
-    for (const tick of axisTicks(down, rows, Math.floor(height / 34))) {
+    for (const tick of axisTicks(down, rows, Math.floor(height / 26))) {
       const y = top + (this.upward ? 1 - tick.at : tick.at) * height;
       if (y < top || y > top + height) continue;
       parts.push(svg("line", { x1: left - 5, x2: left, y1: y, y2: y }), svg("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, clipped(tick.text, 9)));
@@ -222,13 +235,14 @@ export function linePlot(header, values, dim, marked, label, width = 640) {
   if (low === high) { low -= Math.abs(low) * 0.05 || 1; high += Math.abs(high) * 0.05 || 1; }
   const x = (n) => left + (count === 1 ? 0.5 : n / (count - 1)) * (width - left - right);
   const y = (value) => height - bottom - ((value - low) / (high - low)) * (height - top - bottom);
-  for (const value of ticks(low, high, 4)) {
+  for (const value of ticks(low, high, 6)) {
     made.append(svg("line", { class: "rule", x1: left, x2: width - right, y1: y(value), y2: y(value) }),
       svg("text", { class: "tick", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, header.kind === "time" ? time(value).slice(0, 10) : shown(value, 5)));
   }
-  for (const tick of axisTicks(axis, count, Math.floor(width / (axis.kind === "text" ? 120 : 80)))) {
-    const at = x(tick.at * count - 0.5);
-    made.append(svg("text", { class: "tick", x: Math.min(Math.max(at, left), width - right), y: height - bottom + 18, "text-anchor": at > width - right - 30 ? "end" : at < left + 30 ? "start" : "middle" }, tick.text));
+  const across = (tick) => Math.min(Math.max(x(tick.at * count - 0.5), left), width - right);
+  const anchor = (tick) => (across(tick) > width - right - 30 ? "end" : across(tick) < left + 30 ? "start" : "middle");
+  for (const tick of apart(axisTicks(axis, count, Math.floor(width / (axis.kind === "text" ? 100 : 60))), across, anchor)) {
+    made.append(svg("text", { class: "tick", x: across(tick), y: height - bottom + 18, "text-anchor": anchor(tick) }, tick.text));
   }
   made.append(svg("text", { class: "title", x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, axis.units ? `${dim} (${axis.units})` : dim));
   let path = "", pen = false;
