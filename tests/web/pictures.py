@@ -16,9 +16,9 @@ from tests.web.samples import make_ocean
 
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 PICTURES = {
-    "overview": ("", 760, "light"),
+    "overview": ("", 960, "light"),
     "history": ("history", 700, "light"),
-    "commit": ("commit?v=calibration", 620, "light"),
+    "commit": ("commit?v=calibration", 700, "light"),
     "array": ("array?path=/sst&by=commit", 700, "light"),
     "data": ("data?path=/sst&i0=5&p=5,30,60", 1240, "light"),
     "compare": ("diff/array?a=v1&b=main&path=/sst&i0=5", 1060, "dark"),

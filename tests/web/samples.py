@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -86,12 +86,12 @@ def make_ocean(place: Path) -> str:
 
 
 def _coordinates(root: zarr.Group) -> None:
-    attributes: dict[str, JSON]
-    for name, values, attributes in (
+    axes: tuple[tuple[str, npt.NDArray[Any], dict[str, JSON]], ...] = (
         ("time", np.arange(DAYS, dtype="i4"), {"units": "days since 2026-05-01"}),
         ("lat", LAT.astype("f4"), {"units": "degrees_north", "standard_name": "latitude"}),
         ("lon", LON.astype("f4"), {"units": "degrees_east", "standard_name": "longitude"}),
-    ):
+    )
+    for name, values, attributes in axes:
         made = root.create_array(
             name,
             shape=values.shape,
