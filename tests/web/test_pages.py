@@ -293,3 +293,14 @@ def test_a_chunk_that_is_too_large_is_refused(places: Places) -> None:
         found = get(f"{at}/r/odd-place/api/values", path="/large")
         assert found.status_code == 400
         assert "one chunk" in found.json()["error"]
+
+
+def test_secrets_in_addresses_are_not_shown(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(str(tmp_path / "kept"))
+    for source in ("https://user:hunter2@host/a?sig=hunter2", "https://user:hunter2@host/b"):
+        session = repo.writable_session("main")
+        zarr.open_group(session.store, mode="a").attrs["source"] = source
+        session.commit("Say where it is from")
+    with served(Library([str(tmp_path / "kept")]), Settings(port=0)) as at:
+        for page in ("tree", "diff", "commit", ""):
+            assert "hunter2" not in get(f"{at}/r/kept/{page}").text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ from frazil.session import Session
 from frazil.transaction.working import WorkingState
 
 I64: TypeAlias = npt.NDArray[np.int64]
-NOTHING: Final = "—"
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,9 @@ def _metadata(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _json(value: object, most: int) -> str:
-    """A JSON value for people, cut where it is long."""
-    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    """A JSON value for people: without secrets, cut where it is long."""
+    told = shown_data(value)
+    text = told if isinstance(told, str) else json.dumps(told, indent=2, ensure_ascii=False)
     return text if len(text) <= most else text[:most] + "\n… (cut)"
 
 
@@ -154,7 +155,7 @@ def _attributes(node: Node, most: int) -> list[tuple[str, str]]:
     found = document(node).get("attributes")
     if not isinstance(found, dict):
         return []
-    return [(name, _json(shown_data(value), most)) for name, value in found.items()]
+    return [(name, _json(value, most)) for name, value in found.items()]
 
 
 def _version(ask: Ask) -> dict[str, Any]:

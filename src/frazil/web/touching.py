@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from frazil.ids import NodeId
 from frazil.model.history import SnapshotEntry, TransactionLog, to_datetime
-from frazil.transaction.context import Context
 from frazil.web.library import Shown
 from frazil.web.settings import Limits
 
@@ -82,8 +81,3 @@ def _joined(entry: SnapshotEntry, parts: list[tuple[str, Coords | None]]) -> Tou
     written = [chunks for _, chunks in parts if chunks is not None and len(chunks)]
     one = np.unique(np.concatenate(written), axis=0) if written else np.zeros((0, 0), np.uint32)
     return Touch(entry, ", ".join(words), one)
-
-
-def logged(context: Context) -> bool:
-    """Whether commits of this repository have logs at all."""
-    return not context.generation.is_legacy
