@@ -209,7 +209,9 @@ class ReadRequest(Request):
         choices=("ntz", "utc"),
     )
     split_size: int | None = _reads(
-        "decoded bytes for each partition, as in 64m (default 64 MiB)", parse=texts.size
+        "decoded bytes for each partition, as in 64m (default 64 MiB); a letter alone and MiB are "
+        "powers of 1024, MB is one of 1000",
+        parse=texts.size,
     )
     chunks_per_partition: int | None = _reads("chunks for each partition, instead of `split-size`")
     max_partitions: int = _reads("largest number of partitions (default 10000)", default=10_000)
