@@ -281,7 +281,7 @@ def write_encoded(
     if len(coords):
         state.require_held(node, tuple(coords.max(axis=0).tolist()))
     wanted = chosen_packing(packing, default=packs_by_default(state))
-    views = [_flat(data) for data in buffers]
+    views = [data if isinstance(data, bytes) else memoryview(data).cast("B") for data in buffers]
     chunks: list[Encoded] = [*enumerate(views)]
     pace = pace_for(state.context.storage, max(map(len, views), default=1))
     runs = [chunks[at : at + pace.rows] for at in range(0, len(chunks), pace.rows)]
@@ -290,7 +290,3 @@ def write_encoded(
             for small in stored:
                 writer.add(small)
         return writer.table(coords)
-
-
-def _flat(data: Bytes) -> Bytes:
-    return data if isinstance(data, bytes) else memoryview(data).cast("B")

@@ -175,7 +175,8 @@ def rebuild_repo(files: Files, tips: Mapping[str, SnapshotId]) -> Rebuilt | None
         loose = [one for one in loose if one.id != first.id]
         entry = first.entry(None)
         base = first_repo_info(entry, snapshot_table([entry]), None)
-        base = replace(base, latest_updates=UpdateLog.of([_begun(first)]))
+        begun = UpdateEntry(UpdateType.RepoInitialized(), first.flushed_at)
+        base = replace(base, latest_updates=UpdateLog.of([begun]))
         name, blob, losses = None, None, [_ALL_LOST]
     known = {entry.id: entry.flushed_at for entry in base.snapshots.entries()}
     placed = place(files, known, loose)
@@ -245,10 +246,6 @@ def _first(loose: Sequence[Snapshot]) -> Snapshot | None:
     """The snapshot that a history begins with: the well-known one, else the oldest."""
     known = [one for one in loose if one.id == INITIAL_SNAPSHOT_ID]
     return min(known or loose, key=lambda one: one.flushed_at, default=None)
-
-
-def _begun(first: Snapshot) -> UpdateEntry:
-    return UpdateEntry(UpdateType.RepoInitialized(), first.flushed_at)
 
 
 # --- where it belongs ---

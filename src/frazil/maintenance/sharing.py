@@ -75,7 +75,6 @@ def shares(
     by: By = "array",
     *,
     older_than: datetime | None = None,
-    limits: WalkLimits | None = None,
 ) -> Shares:
     """Tell what arrays, snapshots or refs refer to, over all that branches and tags reach.
 
@@ -93,7 +92,7 @@ def shares(
         context.generation.require_expiry()
     entries = reachable_entries(context.refs)
     tree = _Tree.read(context.storage, entries)
-    index = _Index.read(context.storage, tree.files.values(), limits or WalkLimits())
+    index = _Index.read(context.storage, tree.files.values())
     kept = None if older_than is None else _kept(context, entries, older_than)
     free, stranded = index.dead(tree, kept)
     if by == "array":
@@ -191,14 +190,16 @@ class _Index:
     usage: dict[PartKey, Usage]
 
     @classmethod
-    def read(cls, storage: Storage, files: Iterable[ManifestFile], limits: WalkLimits) -> _Index:
+    def read(cls, storage: Storage, files: Iterable[ManifestFile]) -> _Index:
         """Read every manifest."""
         files = tuple(files)
         rows: list[U8] = [np.zeros((0, RANGE_WIDTH), np.uint8)]
         spans: dict[PartKey, tuple[int, int]] = {}
         usage: dict[PartKey, Usage] = {}
         at = 0
-        for file, tables in zip(files, over_manifests(storage, files, limits, _look), strict=True):
+        for file, tables in zip(
+            files, over_manifests(storage, files, WalkLimits(), _look), strict=True
+        ):
             for node_id, ranges, used in tables:
                 rows.append(ranges)
                 spans[file.id, node_id] = at, at + len(ranges)

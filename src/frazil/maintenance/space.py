@@ -124,11 +124,11 @@ def reachable_entries(refs: RefStore) -> dict[SnapshotId, SnapshotEntry]:
     return found
 
 
-def growth(context: Context, limits: WalkLimits | None = None) -> Iterator[SnapshotUsage]:
+def growth(context: Context) -> Iterator[SnapshotUsage]:
     """What each snapshot of the whole repository added, in the order in which they were made."""
     entries = reachable_entries(context.refs).values()
     ordered = sorted(entries, key=lambda entry: (entry.flushed_at, entry.id))
-    return snapshot_usage(context.storage, ordered, limits)
+    return snapshot_usage(context.storage, ordered)
 
 
 def _tables(blob: bytes, key: str) -> list[ChunkTable]:

@@ -49,9 +49,9 @@ class TrashBatch:
     size_bytes: int
 
 
-def batch_name(now: datetime | None = None) -> str:
+def batch_name() -> str:
     """A name for what is put aside now; names sort by time."""
-    return f"{now or datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
 def put_aside(storage: Storage, garbage: Objects, batch: str, limits: DeleteLimits) -> DeleteReport:

@@ -77,7 +77,7 @@ def merge_fields(
             continue
         values = [each.get(name, MISSING) for each in (base, ours, theirs)]
         if name == ATTRIBUTES and all(isinstance(each, Missing | dict) for each in values):
-            old, own, their = map(_as_map, values)
+            old, own, their = (each if isinstance(each, dict) else {} for each in values)
             value: object = _attributes(path, old, own, their, settle)
         else:
             value = _one(ConflictKind.METADATA, path, name, values, settle)
@@ -96,10 +96,6 @@ def _attributes(
         if not isinstance(value, Missing):
             merged[key] = value
     return merged
-
-
-def _as_map(value: object) -> Document:
-    return value if isinstance(value, dict) else {}
 
 
 def _names(ours: Mapping[str, object], theirs: Mapping[str, object]) -> Iterable[str]:
@@ -242,7 +238,7 @@ def _structure_side(sides: ArraySides, settle: Settle) -> Outcome:
             return THEIRS
         if same(theirs, base) and not _touched(sides, THEIRS):
             return OURS
-    shown = [_shown_structure(text) for text in sides.texts[1:]]
+    shown = [{SHAPE: text.get(SHAPE), **structure(text)} for text in sides.texts[1:]]
     side = settle(MergeConflict(kind, sides.path, shown[0], shown[1]))
     return OURS if side is None else side
 
@@ -255,10 +251,6 @@ def _touched(sides: ArraySides, side: str) -> bool:
     if not all(same(text.get(name), base.get(name)) for name in (SHAPE, *names)):
         return True
     return bool(len(sides.changed_ours if side == OURS else sides.changed_theirs))
-
-
-def _shown_structure(text: Document) -> dict[str, Any]:
-    return {SHAPE: text.get(SHAPE), **structure(text)}
 
 
 # --- shape and chunks ---

@@ -90,7 +90,8 @@ def _publish_files(source: Source, refs: OldRefs, config: JSON | None) -> None:
     encoded = source.place.percent_encodes_names
     if config is not None:
         _replace(source, CONFIG_KEY, config_map_to_yaml(config), is_config=True)
-    for name, id in {**refs.tags, **_deleted(refs)}.items():
+    deleted = {name: id or refs.branches[MAIN] for name, id in refs.deleted_tags.items()}
+    for name, id in {**refs.tags, **deleted}.items():
         _replace(source, tag_key(name, encoded=encoded), encode_ref(id))
     for name in refs.deleted_tags:
         create_object(source.place, tombstone_key(name, encoded=encoded), b"", PLAIN)
@@ -101,11 +102,6 @@ def _publish_files(source: Source, refs: OldRefs, config: JSON | None) -> None:
     made = create_object(source.place, key, data, JSON_FILE)
     if isinstance(made, LostRace) and source.place.get(key) != data:
         raise late()
-
-
-def _deleted(refs: OldRefs) -> dict[str, SnapshotId]:
-    """Deleted tags with what they point to; names are blocked by files that must name one."""
-    return {name: id or refs.branches[MAIN] for name, id in refs.deleted_tags.items()}
 
 
 def _replace(source: Source, key: str, data: bytes, *, is_config: bool = False) -> None:

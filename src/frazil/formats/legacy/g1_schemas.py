@@ -347,9 +347,7 @@ def _check_footer(metadata: pa.FileMetaData, blob: bytes, limit: int, key: str) 
     return max(1, *sizes, 1)
 
 
-def write_table(
-    table: pa.Table, *, sorting: tuple[str, ...] = (), group_rows: int = 100_000
-) -> bytes:
+def write_table(table: pa.Table, *, sorting: tuple[str, ...] = ()) -> bytes:
     """A Parquet file with these rows, its row groups small enough to be skipped one by one."""
     pa = arrow()
     sink = pa.BufferOutputStream()
@@ -358,7 +356,7 @@ def write_table(
         table,
         sink,
         compression="zstd",
-        row_group_size=group_rows,
+        row_group_size=100_000,
         sorting_columns=columns or None,
         write_page_checksum=True,
         use_compliant_nested_type=False,  # items of lists keep the name the schema gives them
