@@ -71,20 +71,19 @@ def fsck(
     deep: bool = False,
     virtual: bool = False,
     max_findings: int = MAX_FINDINGS,
-    limits: WalkLimits | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Check that a repository keeps every rule of the format.
 
-    `place` is an open repository, or the storage of one, which may be too damaged to open, and
-    `limits` says what may be in memory at one time. All else is that of `Repository.audit.fsck`.
+    `place` is an open repository, or the storage of one, which may be too damaged to open. All else
+    is that of `Repository.audit.fsck`.
 
     Raises:
         RepositoryNotFoundError: there is nothing of a repository.
         RefNotFoundError: a ref does not exist.
     """
     context = open_anyway(place)
-    walk = _Walk(context, rules_of(context), max_findings, limits, progress)
+    walk = _Walk(context, rules_of(context), max_findings, progress)
     history, findings = read_history(context, walk.files)
     walk.report.record(findings)
     wanted = wanted_snapshots(history, refs, ancestors=ancestors)
@@ -105,7 +104,6 @@ def verify(
     *,
     virtual: bool = False,
     max_findings: int = MAX_FINDINGS,
-    limits: WalkLimits | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Check that everything some snapshots refer to is there: the rules `REFERENCES` of `fsck`.
@@ -114,7 +112,7 @@ def verify(
     is that of `fsck`.
     """
     context = open_anyway(place)
-    walk = _Walk(context, REFERENCES, max_findings, limits, progress)
+    walk = _Walk(context, REFERENCES, max_findings, progress)
     if snapshots is None:
         history, _ = read_history(context, walk.files)
     else:
@@ -187,7 +185,6 @@ class _Walk:
         context: Context,
         rules: frozenset[Code],
         max_findings: int,
-        limits: WalkLimits | None,
         progress: Progress | None,
     ) -> None:
         self.report = Report(spec=context.generation.spec, limit=max_findings, rules=rules)
@@ -195,7 +192,7 @@ class _Walk:
         self._whole = not rules <= REFERENCES
         """whether there is more to check than references"""
         self._context = context
-        self._limits = limits or WalkLimits()
+        self._limits = WalkLimits()
         self._tell = progress or (lambda *_: None)
         self._sizes: dict[ManifestId, ManifestFile] = {}
         self._needs = Needs(self.files.objects)

@@ -84,18 +84,15 @@ def array_usage(state: WorkingState, node: ArrayNode) -> Usage:
     return usage_of([state.table(node)])
 
 
-def snapshot_usage(
-    storage: Storage, history: Iterable[SnapshotEntry], limits: WalkLimits | None = None
-) -> Iterator[SnapshotUsage]:
+def snapshot_usage(storage: Storage, history: Iterable[SnapshotEntry]) -> Iterator[SnapshotUsage]:
     """Follow a history, oldest first; each manifest is read once."""
-    limits = limits or WalkLimits()
     seen = RowSet(RANGE_WIDTH)
     known: dict[ManifestId, Usage] = {}
     for entry in history:
         files = read_snapshot(storage, entry.id).manifest_files
         fresh = [file for file in files if file.id not in known]
         ranges = RowSet(RANGE_WIDTH)
-        found = over_manifests(storage, fresh, limits, _tables)
+        found = over_manifests(storage, fresh, WalkLimits(), _tables)
         for file, tables in zip(fresh, found, strict=True):
             known[file.id] = usage_of(tables)
             for table in tables:
