@@ -31,12 +31,21 @@ from frazil.ingestion.manifests import (
 from frazil.ingestion.names import require_variables
 from frazil.ingestion.planning import make_plan
 from frazil.ingestion.plans import Findings, Kind, Plan, Planned
-from frazil.ingestion.records import Failure, FileScan, Outcome, References, Skipped, Task
+from frazil.ingestion.records import (
+    Failure,
+    FileScan,
+    Outcome,
+    References,
+    Skipped,
+    Task,
+    as_metadata,
+    name_mark,
+)
 from frazil.ingestion.reports import IngestReport, Progress, Status, refused
 from frazil.ingestion.request import FAIL, REFUSE, Files, IngestOptions, Request, parse_request
 from frazil.ingestion.scan import scan, unless_known
 from frazil.ingestion.sources import Allowed, expand, shown
-from frazil.ingestion.target import Target, as_metadata, covering, name_mark, prefixes_of
+from frazil.ingestion.target import Target, covering, prefixes_of
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import ConflictDetector
 from frazil.run import Here, Runner

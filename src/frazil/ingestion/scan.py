@@ -20,9 +20,10 @@ from frazil.ingestion.records import (
     Source,
     Task,
     Variable,
+    name_mark,
+    state_mark,
 )
 from frazil.ingestion.sources import bad_file, look, shown
-from frazil.ingestion.target import name_mark, state_mark
 
 MESSAGE: Final = 300
 """Libraries may tell a long story; so much of it is passed on."""

@@ -4,16 +4,11 @@ A plan says where the parts of files go behind what is there, so that it holds f
 The session begins at that snapshot and says what the plan relied on; when others were quicker,
 the ingest plans again.
 
-Which files are there already is marked in the metadata of commits, in twelve bytes a file: eight
-of a hash of its URL, four of its state. That is short enough for ten thousand files, and long
-enough that two files hardly share a mark.
-
 References point to places for which the repository gets virtual chunk containers.
 """
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -22,7 +17,7 @@ from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind, InvalidI
 from frazil.formats.config_codec import config_from_map, config_to_map
 from frazil.ids import INITIAL_SNAPSHOT_ID, child_path, node_path
 from frazil.ingestion.plans import Plan
-from frazil.ingestion.records import FileScan, Identity
+from frazil.ingestion.records import FileScan, known_files
 from frazil.ingestion.sources import parent, root_of
 from frazil.model.config import (
     ObjectStoreConfig,
@@ -31,7 +26,6 @@ from frazil.model.config import (
     VirtualChunkContainer,
 )
 from frazil.model.history import JSON
-from frazil.model.marks import GONE, INGEST, NAME_BYTES, STATE_BYTES, marks_of, packed
 from frazil.repository import Repository
 from frazil.repository.handle import edit_stored_config
 from frazil.session import Session
@@ -141,37 +135,6 @@ def how_to_read(prefixes: Iterable[str]) -> str:
 
 def _with_slash(prefix: str) -> str:
     return prefix if prefix.endswith("/") else f"{prefix}/"
-
-
-def name_mark(url: str) -> bytes:
-    """The mark of a file's name."""
-    return hashlib.blake2b(url.encode(), digest_size=NAME_BYTES).digest()
-
-
-def state_mark(identity: Identity) -> bytes:
-    """The mark of a file's state."""
-    text = f"{identity.size} {identity.etag or identity.stamp or identity.modified}"
-    return hashlib.blake2b(text.encode(), digest_size=STATE_BYTES).digest()
-
-
-def as_metadata(
-    files: Sequence[tuple[str, Identity]], group: str, **facts: object
-) -> dict[str, Any]:
-    """What a commit keeps of the files that went into it."""
-    marks = {name_mark(url): state_mark(identity) for url, identity in files}
-    return {INGEST: {"group": group, "files": len(files), "marks": packed(marks), **facts}}
-
-
-def known_files(commits: Iterable[Mapping[str, Any]], group: str) -> dict[bytes, bytes]:
-    """States of the files that commits with this metadata took in, by the marks of their names.
-
-    The newest commit comes first. Metadata that are not ours are left alone.
-    """
-    found: dict[bytes, bytes] = {}
-    for metadata in commits:
-        for name, state in marks_of(metadata).files.get(group, {}).items():
-            found.setdefault(name, state)
-    return {name: state for name, state in found.items() if state != GONE}
 
 
 class Target:

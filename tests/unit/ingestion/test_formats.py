@@ -8,9 +8,8 @@ import pytest
 
 from frazil.errors import InvalidInputError, StorageError
 from frazil.ingestion.parsers import Format, detect_format, parse_format, tell_format
-from frazil.ingestion.records import Identity
+from frazil.ingestion.records import Identity, as_metadata, known_files, name_mark, state_mark
 from frazil.ingestion.sources import as_url, expand, look, shown
-from frazil.ingestion.target import as_metadata, known_files, name_mark, state_mark
 
 
 @pytest.mark.parametrize(
