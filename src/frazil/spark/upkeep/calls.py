@@ -1,6 +1,9 @@
-"""Procedures by name: from Python by `call`, and from SQL once they are registered.
+"""Procedures by name: from Python by `call`, and as table functions once they are registered.
 
-SELECT * FROM frazil_expire_snapshots(table => 'URL', dry_run => true)
+SELECT * FROM frazil_ancestors_of(table => 'URL')
+
+Spark runs a table function when rows are fetched, as often as it likes. So one that changes
+something only tells what it would do; `CALL` in `frazil.spark.sql` runs it at once, and once.
 """
 
 from __future__ import annotations
@@ -17,7 +20,6 @@ from frazil.spark.upkeep.procedure import (
     PROCEDURES,
     REQUIRED,
     Place,
-    Procedure,
     Row,
     bad_argument,
     procedure_named,
@@ -46,7 +48,7 @@ def call(
         InvalidInputError: there is no such procedure or argument.
     """
     procedure = procedure_named(name)
-    _check_names(name, procedure, arguments)
+    check_names(name, arguments)
     target = location_of(table, options)
     repository = target.location.open()
 
@@ -58,7 +60,13 @@ def call(
     return list(procedure.run(Place(repository, branch, snapshot, runner), **chosen))
 
 
-def _check_names(name: str, procedure: Procedure, arguments: Mapping[str, Any]) -> None:
+def check_names(name: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that a procedure does not have, and lacking ones.
+
+    Raises:
+        InvalidInputError: there is one.
+    """
+    procedure = procedure_named(name)
     known = ["table", *procedure.parameters, "options"]
     for given in arguments:
         if given not in procedure.parameters:
@@ -108,11 +116,16 @@ def call_by_sql(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
     table, options = given.pop("table", None), given.pop("options", None)
     if not isinstance(table, str):
         raise bad_argument(f"{name} needs the argument 'table', the URL of a repository")
-    chosen: dict[str, Any] = {k: _from_sql(v) for k, v in given.items() if v is not None}
+    chosen: dict[str, Any] = {k: from_sql(v) for k, v in given.items() if v is not None}
+    if procedure_named(name).changes and not chosen.get("dry_run"):
+        raise bad_argument(
+            f"{name} changes the repository, and Spark may run a table function many times; run "
+            f"CALL frazil.system.{name}(…) with frazil.spark.sql, or FrazilTable's method {name}"
+        )
     return call(name, table, options, **chosen)
 
 
-def _from_sql(value: object) -> object:
+def from_sql(value: object) -> object:
     """Spark hands a TIMESTAMP over in the time zone of the worker."""
     if isinstance(value, datetime) and value.tzinfo is None:
         return value.astimezone(UTC)

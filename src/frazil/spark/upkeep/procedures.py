@@ -40,7 +40,7 @@ def _move(place: Place, to: str) -> list[Row]:
     return [(before, to)]
 
 
-@procedure("point a branch to an ancestor", MOVED, on_branch=True)
+@procedure("point a branch to an ancestor", MOVED, on_branch=True, changes=True)
 def rollback_to_snapshot(place: Place, snapshot_id: str) -> list[Row]:
     """Point the branch to one of its ancestors."""
     to = place.repository.resolve(snapshot_id)
@@ -52,7 +52,7 @@ def rollback_to_snapshot(place: Place, snapshot_id: str) -> list[Row]:
     return _move(place, to)
 
 
-@procedure("point a branch to what it was", MOVED, on_branch=True)
+@procedure("point a branch to what it was", MOVED, on_branch=True, changes=True)
 def rollback_to_timestamp(place: Place, timestamp: datetime | str) -> list[Row]:
     """Point the branch to what it was at a time."""
     when = as_time(timestamp)
@@ -65,7 +65,7 @@ def rollback_to_timestamp(place: Place, timestamp: datetime | str) -> list[Row]:
     )
 
 
-@procedure("point a branch to any snapshot", MOVED, on_branch=True)
+@procedure("point a branch to any snapshot", MOVED, on_branch=True, changes=True)
 def set_current_snapshot(
     place: Place, snapshot_id: str | None = None, ref: str | None = None
 ) -> list[Row]:
@@ -78,7 +78,7 @@ def set_current_snapshot(
 # --- branches and tags ---
 
 
-@procedure("make a branch", REF)
+@procedure("make a branch", REF, changes=True)
 def create_branch(place: Place, branch: str, snapshot_id: str | None = None) -> list[Row]:
     """Make a branch at a snapshot; at what the URL names by default."""
     at = place.snapshot() if snapshot_id is None else place.repository.resolve(snapshot_id)
@@ -86,7 +86,7 @@ def create_branch(place: Place, branch: str, snapshot_id: str | None = None) -> 
     return [(branch, "BRANCH", at)]
 
 
-@procedure("make a tag", REF)
+@procedure("make a tag", REF, changes=True)
 def create_tag(place: Place, tag: str, snapshot_id: str | None = None) -> list[Row]:
     """Make a tag at a snapshot; at what the URL names by default."""
     at = place.snapshot() if snapshot_id is None else place.repository.resolve(snapshot_id)
@@ -94,7 +94,7 @@ def create_tag(place: Place, tag: str, snapshot_id: str | None = None) -> list[R
     return [(tag, "TAG", at)]
 
 
-@procedure("delete a branch", REF)
+@procedure("delete a branch", REF, changes=True)
 def drop_branch(place: Place, branch: str) -> list[Row]:
     """Delete a branch."""
     at = place.repository.lookup_branch(branch)
@@ -102,7 +102,7 @@ def drop_branch(place: Place, branch: str) -> list[Row]:
     return [(branch, "BRANCH", at)]
 
 
-@procedure("delete a tag", REF)
+@procedure("delete a tag", REF, changes=True)
 def drop_tag(place: Place, tag: str) -> list[Row]:
     """Delete a tag; its name cannot be used again."""
     at = place.repository.lookup_tag(tag)
