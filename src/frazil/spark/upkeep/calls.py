@@ -1,7 +1,10 @@
 """Procedures with Iceberg's argument and column names, and all procedures by name.
 
-From Python by `call`, and from SQL once they are registered:
-SELECT * FROM frazil_expire_snapshots(table => 'URL', dry_run => true)
+From Python by `call`, and as table functions once they are registered:
+SELECT * FROM frazil_ancestors_of(table => 'URL')
+
+Spark runs a table function when rows are fetched, as often as it likes. So one that changes
+something only tells what it would do; `CALL` in `frazil.spark.sql` runs it at once, and once.
 """
 
 from __future__ import annotations
@@ -26,7 +29,6 @@ from frazil.spark.upkeep.procedure import (
     TEXT,
     TIME,
     Place,
-    Procedure,
     Row,
     bad_argument,
     columns,
@@ -54,7 +56,7 @@ def _move(place: Place, to: str) -> list[Row]:
     return [(before, to)]
 
 
-@procedure("point a branch to an ancestor", MOVED, on_branch=True)
+@procedure("point a branch to an ancestor", MOVED, on_branch=True, changes=True)
 def rollback_to_snapshot(place: Place, snapshot_id: str) -> list[Row]:
     """Point the branch to one of its ancestors."""
     to = place.repository.resolve(snapshot_id)
@@ -66,7 +68,7 @@ def rollback_to_snapshot(place: Place, snapshot_id: str) -> list[Row]:
     return _move(place, to)
 
 
-@procedure("point a branch to what it was", MOVED, on_branch=True)
+@procedure("point a branch to what it was", MOVED, on_branch=True, changes=True)
 def rollback_to_timestamp(place: Place, timestamp: datetime | str) -> list[Row]:
     """Point the branch to what it was at a time."""
     when = as_time(timestamp)
@@ -79,7 +81,7 @@ def rollback_to_timestamp(place: Place, timestamp: datetime | str) -> list[Row]:
     )
 
 
-@procedure("point a branch to any snapshot", MOVED, on_branch=True)
+@procedure("point a branch to any snapshot", MOVED, on_branch=True, changes=True)
 def set_current_snapshot(
     place: Place, snapshot_id: str | None = None, ref: str | None = None
 ) -> list[Row]:
@@ -92,7 +94,7 @@ def set_current_snapshot(
 # --- branches and tags ---
 
 
-@procedure("make a branch", REF)
+@procedure("make a branch", REF, changes=True)
 def create_branch(place: Place, branch: str, snapshot_id: str | None = None) -> list[Row]:
     """Make a branch at a snapshot; at what the URL names by default."""
     at = place.snapshot() if snapshot_id is None else place.repository.resolve(snapshot_id)
@@ -100,7 +102,7 @@ def create_branch(place: Place, branch: str, snapshot_id: str | None = None) -> 
     return [(branch, "BRANCH", at)]
 
 
-@procedure("make a tag", REF)
+@procedure("make a tag", REF, changes=True)
 def create_tag(place: Place, tag: str, snapshot_id: str | None = None) -> list[Row]:
     """Make a tag at a snapshot; at what the URL names by default."""
     at = place.snapshot() if snapshot_id is None else place.repository.resolve(snapshot_id)
@@ -108,7 +110,7 @@ def create_tag(place: Place, tag: str, snapshot_id: str | None = None) -> list[R
     return [(tag, "TAG", at)]
 
 
-@procedure("delete a branch", REF)
+@procedure("delete a branch", REF, changes=True)
 def drop_branch(place: Place, branch: str) -> list[Row]:
     """Delete a branch."""
     at = place.repository.lookup_branch(branch)
@@ -116,7 +118,7 @@ def drop_branch(place: Place, branch: str) -> list[Row]:
     return [(branch, "BRANCH", at)]
 
 
-@procedure("delete a tag", REF)
+@procedure("delete a tag", REF, changes=True)
 def drop_tag(place: Place, tag: str) -> list[Row]:
     """Delete a tag; its name cannot be used again."""
     at = place.repository.lookup_tag(tag)
@@ -205,7 +207,7 @@ def call(
         InvalidInputError: there is no such procedure or argument.
     """
     known = procedure_named(name)
-    _check_names(name, known, arguments)
+    check_names(name, arguments)
     target = location_of(table, options)
     repository = target.location.open()
 
@@ -217,7 +219,13 @@ def call(
     return list(known.run(Place(repository, branch, snapshot, runner), **chosen))
 
 
-def _check_names(name: str, procedure: Procedure, arguments: Mapping[str, Any]) -> None:
+def check_names(name: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that a procedure does not have, and lacking ones.
+
+    Raises:
+        InvalidInputError: there is one.
+    """
+    procedure = procedure_named(name)
     known = ["table", *procedure.parameters, "options"]
     for given in arguments:
         if given not in procedure.parameters:
@@ -267,11 +275,16 @@ def call_by_sql(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
     table, options = given.pop("table", None), given.pop("options", None)
     if not isinstance(table, str):
         raise bad_argument(f"{name} needs the argument 'table', the URL of a repository")
-    chosen: dict[str, Any] = {k: _from_sql(v) for k, v in given.items() if v is not None}
+    chosen: dict[str, Any] = {k: from_sql(v) for k, v in given.items() if v is not None}
+    if procedure_named(name).changes and not chosen.get("dry_run"):
+        raise bad_argument(
+            f"{name} changes the repository, and Spark may run a table function many times; run "
+            f"CALL frazil.system.{name}(…) with frazil.spark.sql, or FrazilTable's method {name}"
+        )
     return call(name, table, options, **chosen)
 
 
-def _from_sql(value: object) -> object:
+def from_sql(value: object) -> object:
     """Spark hands a TIMESTAMP over in the time zone of the worker."""
     if isinstance(value, datetime) and value.tzinfo is None:
         return value.astimezone(UTC)

@@ -147,7 +147,7 @@ def _commit(
 
 def _rely(plan: WritePlan, session: Session) -> None:
     """Say what the plan was made by: labels, lengths, and the arrays that must grow or go along."""
-    session.rely_on(*(axis.path for axis in plan.axes))
+    session.rely_on(*(axis.path for axis in plan.axes), *plan.relied)
     dims = [axis.name for axis in plan.axes]
     if plan.deleted or any(axis.size > axis.old_size for axis in plan.axes):
         session.rely_on_dimensions(plan.group, *dims, members=True)

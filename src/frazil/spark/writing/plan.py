@@ -151,6 +151,8 @@ class WritePlan(_Lean):
     """along each axis the places to replace"""
     request: WriteRequest
     is_resolved: bool = False
+    relied: tuple[str, ...] = ()
+    """paths of arrays that the rows were made from"""
 
     @property
     def columns(self) -> list[str]:
