@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import suppress
 
 from frazil import urls
 from frazil.async_twins import AsyncItems, async_items, async_twin
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.errors import ErrorKind, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
 from frazil.model.graph import AncestryGraph
 from frazil.model.history import SnapshotEntry
+from frazil.model.lineage import other_parents
 from frazil.model.values import (
     Diff,
     ManifestFileInfo,
@@ -55,18 +57,39 @@ class History(Refs):
         snapshot_id: str | None = None,
         plain: bool = False,
     ) -> AncestryGraph:
-        """The history as a picture: of one ref, or of all branches and tags."""
+        """The history as a picture, with merges: of one ref, or of all branches and tags.
+
+        What a commit merged is drawn too, as far as it is still there.
+        """
         refs = self.context.refs
         branches, tags = dict(refs.branches()), dict(refs.tags())
         chosen = (branch, tag, snapshot_id) != (None, None, None)
         starts = [self._selected(branch, tag, snapshot_id)] if chosen else sorted(refs.heads())
-        entries = {entry.id: entry for start in starts for entry in refs.ancestry(start)}
         return AncestryGraph(
-            [snapshot_info(entry) for entry in entries.values()],
+            [snapshot_info(entry) for entry in self._merged_history(starts)],
             {name: str(tip) for name, tip in branches.items()},
             {name: str(target) for name, target in tags.items()},
             plain,
         )
+
+    def _merged_history(self, starts: Iterable[SnapshotId]) -> list[SnapshotEntry]:
+        """Some snapshots, their ancestors, and those of all that they merged."""
+        found: dict[SnapshotId, SnapshotEntry] = {}
+        merged: list[SnapshotId] = []
+
+        def walk(start: SnapshotId) -> None:
+            for entry in self.context.refs.ancestry(start):
+                if entry.id in found:
+                    break
+                found[entry.id] = entry
+                merged.extend(other_parents(entry.metadata))
+
+        for start in starts:
+            walk(start)
+        while merged:
+            with suppress(SnapshotNotFoundError):  # it was collected as garbage since
+                walk(merged.pop())
+        return list(found.values())
 
     def ops_log(self) -> Iterator[Update]:
         """Everything that was done to the repository, newest first."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from frazil.cli.documents import reference
 from frazil.errors import InvalidInputError
+from frazil.model.lanes import Row, lay_out
 from frazil.model.nodes import ArrayNode
 from frazil.web.asking import Answer, Ask, Binary, Data
 from frazil.web.chunk_maps import (
@@ -20,7 +21,6 @@ from frazil.web.chunk_maps import (
     written_map,
 )
 from frazil.web.comparing import changed_chunks
-from frazil.web.history import Row, lay_out
 from frazil.web.slices import Wish, exact_value, read_view
 from frazil.web.touching import Touches, touches
 from frazil.web.work import Pending
