@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from frazil.drawing.cells import map_axes, place
 from frazil.errors import InvalidInputError
-from frazil.web.chunk_maps import map_axes, place, written_map
+from frazil.web.chunk_maps import written_map
 from frazil.web.settings import Limits
 from frazil.web.slices import Wish, plan_view
 

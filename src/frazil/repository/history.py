@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
+from typing import Final
 
 from frazil import urls
 from frazil.async_twins import AsyncItems, async_items, async_twin
+from frazil.drawing.markup import Html, folded, joined, note, table, text
 from frazil.errors import ErrorKind, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
 from frazil.model.graph import AncestryGraph
@@ -21,12 +24,60 @@ from frazil.model.values import (
     snapshot_info,
     update,
 )
+from frazil.naming import OURS, package
 from frazil.repository.refs import Refs
 from frazil.transaction.draft import diff_of
+from frazil.transaction.views import views
+
+SHOWN_COMMITS: Final = 100
+"""Commits that a notebook shows of an ancestry."""
+SHOWN_NEWEST: Final = 12
+"""Commits that it shows of a repository."""
+SHOWN_BRANCHES: Final = 8
+"""Branches whose newest commits are looked at for that."""
+
+
+class Ancestry(AsyncItems[SnapshotInfo]):
+    """Snapshots one after the other; a notebook shows the newest, and none is used up by that."""
+
+    def _repr_html_(self) -> str:
+        return joined(views(self._views()))
+
+    def _views(self) -> Iterator[Html]:
+        found = list(islice(self._start(), SHOWN_COMMITS + 1))
+        yield Html(AncestryGraph(found[:SHOWN_COMMITS])._repr_html_())
+        if len(found) > SHOWN_COMMITS:
+            yield note(f"the newest {SHOWN_COMMITS}; there are more")
 
 
 class History(Refs):
     """What happened so far."""
+
+    def shown_below(self) -> Iterable[Html]:
+        """In a notebook: branches, tags, and the newest commits of the first of them."""
+        if package() == OURS and self._open_context is not None:
+            yield from views(self._views())
+
+    def _views(self) -> Iterator[Html]:
+        refs = self.context.refs
+        branches = {name: str(tip) for name, tip in sorted(refs.branches().items())}
+        tags = {name: str(target) for name, target in sorted(refs.tags().items())}
+        for title, names in (("branch", branches), ("tag", tags)):
+            if names:
+                rows = ([text(name), text(target)] for name, target in names.items())
+                many = "es" if title == "branch" else "s"
+                counted = f"{len(names):,} {title}{many if len(names) != 1 else ''}"
+                yield folded(counted, table((title, "snapshot"), rows), is_open=len(names) <= 5)
+        first = [branches["main"]] if "main" in branches else []
+        starts = dict.fromkeys([*first, *branches.values()][:SHOWN_BRANCHES])
+        known = {
+            info.id: info
+            for start in starts
+            for info in islice(self.ancestry(snapshot_id=start), SHOWN_NEWEST)
+        }
+        newest = sorted(known.values(), key=lambda info: info.written_at, reverse=True)
+        drawn = AncestryGraph(newest[:SHOWN_NEWEST], branches, tags)
+        yield folded("newest commits", Html(drawn._repr_html_()), is_open=True)
 
     def ancestry(
         self,
@@ -37,7 +88,7 @@ class History(Refs):
     ) -> Iterator[SnapshotInfo]:
         """A snapshot and its ancestors, newest first."""
         start = self._selected(branch, tag, snapshot_id)
-        return AsyncItems(lambda: self.context.refs.history(start))
+        return Ancestry(lambda: self.context.refs.history(start))
 
     def async_ancestry(
         self,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from frazil.drawing.reports import ReportView
 from frazil.model.values import GCSummary, ManifestFileInfo
 
 
-@dataclass(frozen=True, slots=True)
-class ExpiryReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class ExpiryReport(ReportView):
     """What an expiry did, or would do."""
 
     older_than: datetime
@@ -23,8 +24,8 @@ class ExpiryReport:
     """what was deleted with them"""
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class CollectionReport(ReportView):
     """What a garbage collection deleted, or would delete."""
 
     older_than: datetime
@@ -37,8 +38,8 @@ class CollectionReport:
     """where the files were"""
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestsReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class ManifestsReport(ReportView):
     """What building manifests anew did, or would do."""
 
     branch: str

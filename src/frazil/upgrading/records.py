@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError, SessionStateError
 from frazil.formats.generation import BY_SPEC, Generation
 
@@ -40,8 +41,8 @@ class ChunkMode(StrEnum):
                                     kind=ErrorKind.NOT_ALLOWED) from None  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradeReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class UpgradeReport(ReportView):
     """What an upgrade found and did, or would do."""
 
     url: str
@@ -71,8 +72,8 @@ class UpgradeReport:
     applied: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TidyReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class TidyReport(ReportView):
     """What undoing an upgrade, or cleaning up after one, did or would do."""
 
     url: str
