@@ -10,8 +10,7 @@ from frazil.errors import InvalidInputError
 from frazil.fsck.checking import fsck
 from frazil.maintenance.garbage_plan import make_plan
 from frazil.maintenance.sharing import BY, shares
-from frazil.maintenance.space import growth, objects_by_kind
-from frazil.maintenance.stats import chunk_storage_stats
+from frazil.maintenance.space import chunk_storage_stats, growth, objects_by_kind
 from frazil.model.history import to_datetime
 from frazil.web.asking import Answer, Ask, Page
 from frazil.web.work import Pending
