@@ -1,6 +1,6 @@
 # Every target makes the environment it needs; nothing outside this folder is touched.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench benchspark peer soak dist lock clean venv peers benchmarks
+.PHONY: help demo test lint format bench benchspark peer soak dist docs lock clean venv peers benchmarks
 
 PY := .venv/bin/python
 WORKERS ?= 2
@@ -42,11 +42,15 @@ dist: venv ## build the wheel and the source distribution, and try them with eac
 	@$(PY) scripts/dist
 	$(PY) -m pytest tests/dist -n $(WORKERS) $(ARGS)
 
+docs: ## build the documentation site in build/site, with the API reference from the docstrings
+	@scripts/venv .venv-docs requirements-docs.lock 3.11 3.14
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --strict $(ARGS)
+
 lock: ## choose the newest versions that fit and write the lock files anew
 	@scripts/lock
 
 clean: ## remove environments, caches and build results
-	rm -rf .venv .venv-bench .venv-peer1 .venv-peer2 .venv-peer*.missing build dist
+	rm -rf .venv .venv-bench .venv-docs .venv-peer1 .venv-peer2 .venv-peer*.missing build dist
 	rm -rf .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

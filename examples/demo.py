@@ -108,6 +108,7 @@ class Demo:
         self.ask("The newest answer, with the days that were appended")
         self.ask(f"The older answer, at the first commit: {first}", snapshot_id=first)
         self.draw()
+        self.invite()
 
     def ingest(self, count: int, message: str, title: str, after: int = 0) -> str:
         """Write files of the archive and take them into the repository in one commit."""
@@ -181,6 +182,18 @@ class Demo:
         newest = xr.open_zarr(session.store, consolidated=False, chunks=None).isel(time=-1)
         path = draw_map(newest, self.folder / "map.png")
         print(f"  {path}")
+
+    def invite(self) -> None:
+        """How to go on looking."""
+        self.screen.title("Look at its history and data in a browser")
+        print(f"  frazil serve {near(self.url)}")
+        print(f"  with --authorize {self.allowed} also what is still in the NetCDF files")
+
+
+def near(path: str) -> str:
+    """A path as one would type it here."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
 def draw_map(fields: xr.Dataset, path: Path) -> Path:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from frazil import config
+from frazil.drawing.reports import ReportView
 from frazil.formats.zarr_meta import ArrayMeta, parse_node
 from frazil.ids import INITIAL_SNAPSHOT_ID, NodeId, parent_path
 from frazil.model.nodes import ArrayNode
@@ -83,8 +84,8 @@ class Here:
         return {}
 
 
-@dataclass(frozen=True, slots=True)
-class JobReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class JobReport(ReportView):
     """What a job did."""
 
     snapshot_id: str | None

@@ -10,6 +10,7 @@ from frazil.async_twins import AsyncItems, async_twin
 from frazil.bulk.array import BulkArray
 from frazil.commit.base import Publication, moved
 from frazil.commit.by_repo_object import require_moves
+from frazil.drawing.markup import Html, folded
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -24,7 +25,7 @@ from frazil.model.config import RepositoryConfig
 from frazil.model.display import Field, HasRepr, Literal
 from frazil.model.history import SnapshotEntry, TransactionLog
 from frazil.model.values import ConflictSolver, Diff, SessionMode
-from frazil.naming import OURS
+from frazil.naming import OURS, package
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.committing import (
     NodeIds,
@@ -42,6 +43,7 @@ from frazil.transaction.moving import check_move, reindex_array, shift_array
 from frazil.transaction.preload import prefetch
 from frazil.transaction.rebasing import rebase
 from frazil.transaction.reliance import Reliance
+from frazil.transaction.views import node_views, views
 from frazil.transaction.working import WorkingState, rearranges_only
 
 # Stores bring zarr along, which whoever only looks at a snapshot need not wait for.
@@ -166,6 +168,16 @@ class Session(HasRepr):
         if not self.read_only:
             yield Field("branch", Literal(str(self._branch)))
             yield Field("has_uncommitted_changes", self.has_uncommitted_changes)
+
+    def shown_below(self) -> Iterable[Html]:
+        """In a notebook: the nodes at the top, and what is not yet committed."""
+        if package() == OURS:
+            yield from views(self._views())
+
+    def _views(self) -> Iterable[Html]:
+        yield from node_views(self.state)
+        if self.has_uncommitted_changes:
+            yield folded("not yet committed", Html(self.status()._repr_html_()), is_open=True)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Session):

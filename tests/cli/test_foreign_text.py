@@ -74,6 +74,7 @@ def nasty(tmp_path_factory: pytest.TempPathFactory) -> str:
 COMMANDS = (
     ("log",),
     ("log", "--graph"),
+    ("log", "--mermaid"),
     ("show",),
     ("ls",),
     ("tree",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import zarr
@@ -62,6 +63,51 @@ def test_graph_draws_all_branches(frazil_command: Frazil, still_ocean: Ocean) ->
     found = frazil_command("log", still_ocean.url, "--graph", "--json").data["snapshots"]
     assert found[0]["id"] == still_ocean.third
     assert len(found) == 4
+
+
+def merged(ocean: Ocean) -> str:
+    repo = ocean.open()
+    session = repo.writable_session("main")
+    zarr.open_array(session.store, path="sst", mode="r+")[0] = 9.0
+    session.commit("Meanwhile <b>")
+    repo.versions.merge("dev", into="main")
+    repo.delete_branch("dev")
+    return ocean.url
+
+
+def test_graph_draws_merges_though_the_branch_is_gone(frazil_command: Frazil, ocean: Ocean) -> None:
+    url = merged(ocean)
+    for version in ("", "@main"):
+        said = frazil_command("log", url + version, "--graph")
+        assert "●─╮" in said.out
+        assert "●─╯" in said.out
+        assert "On a branch" in said.out
+
+
+def test_graph_is_written_as_a_picture_and_as_mermaid(
+    frazil_command: Frazil, ocean: Ocean, tmp_path: Path
+) -> None:
+    url, file = merged(ocean), tmp_path / "history.svg"
+    said = frazil_command("log", url, "--svg", str(file))
+    assert said.out == f"wrote {file}\n"
+    picture = file.read_text()
+    assert ElementTree.fromstring(picture).tag.endswith("svg")
+    assert "Meanwhile &lt;b&gt;" in picture
+    assert "<script" not in picture
+    drawn = frazil_command("log", url, "--mermaid").out
+    assert drawn.startswith("flowchart BT\n")
+    assert "-.->" in drawn
+    assert "<b>" not in drawn
+    as_json = frazil_command("log", url, "--mermaid", "--json")
+    assert as_json.data == frazil_command("log", url, "--graph", "--json").data
+
+
+def test_a_picture_that_cannot_be_written_is_told(
+    frazil_command: Frazil, still_ocean: Ocean, tmp_path: Path
+) -> None:
+    said = frazil_command("log", still_ocean.url, "--svg", str(tmp_path / "none" / "x.svg"))
+    assert said.code == 2
+    assert "cannot write" in said.err
 
 
 def test_show_tells_what_a_snapshot_changed(frazil_command: Frazil, still_ocean: Ocean) -> None:

@@ -47,6 +47,7 @@ def test_demo_ends_with_a_map_and_right_answers(
     assert abs(float(answers[0][4]) - air) < 0.002
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
     assert str(tmp_path / "map.png") in printed
+    assert f"frazil serve {tmp_path / 'repository'}" in printed
 
 
 def test_demo_says_that_java_is_missing(tmp_path: Path) -> None:

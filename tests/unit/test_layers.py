@@ -20,6 +20,7 @@ LAYERS: Final = (
     ("cf",),
     ("ids",),
     ("async_twins",),
+    ("drawing",),
     ("model",),
     ("urls",),
     ("flatbuf",),

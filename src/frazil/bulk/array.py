@@ -14,8 +14,10 @@ from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.grid import GridAxis
 from frazil.bulk.read import Opened, Owner, open_array, read_by_zarr, read_selection, zarr_array
 from frazil.bulk.write import write_region
-from frazil.masking import clean
+from frazil.drawing.markup import Html, fields, folded, frame, table, text
+from frazil.masking import clean, shown_data
 from frazil.transaction.keys import clean_path
+from frazil.transaction.views import chunk_view, views
 
 if TYPE_CHECKING:
     import zarr
@@ -118,6 +120,26 @@ class BulkArray:
         return clean(
             f"<BulkArray {self._path} shape={self.shape} dtype={self.dtype} chunks={self.chunks}>"
         )
+
+    def _repr_html_(self) -> str:
+        return frame(f"BulkArray {self._path}", views(self._views()))
+
+    def _views(self) -> Iterator[Html]:
+        named = zip(self.dims or (None,) * self.ndim, self.shape, strict=True)
+        axes = (f"{name}: {size:,}" if name else f"{size:,}" for name, size in named)
+        facts = {"shape": f"({', '.join(axes)})", "type": str(self.dtype)}
+        facts["chunks"] = str(self.chunks)
+        if self.shards is not None:
+            facts["shards"] = str(self.shards)
+        facts["in memory"] = f"{self.nbytes:,} bytes"
+        yield fields((name, text(value)) for name, value in facts.items())
+        if self.attrs:
+            shown = (
+                [text(str(key)), text(repr(shown_data(value, str(key))))]
+                for key, value in self.attrs.items()
+            )
+            yield folded(f"{len(self.attrs):,} attributes", table(("", ""), shown))
+        yield from chunk_view(self._owner.state, self._opened().node)
 
     def __len__(self) -> int:
         if not self.shape:

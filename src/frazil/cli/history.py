@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import typer
@@ -46,12 +47,19 @@ def log(
     graph: Annotated[
         bool, typer.Option("--graph", help="Draw all branches and tags, or one ref.")
     ] = False,
+    svg: Annotated[
+        Path | None,
+        typer.Option("--svg", metavar="FILE", help="Write that drawing as an SVG picture."),
+    ] = None,
+    mermaid: Annotated[
+        bool, typer.Option("--mermaid", help="Print that drawing as a Mermaid flowchart.")
+    ] = False,
 ) -> Answer:
     """List the snapshots of a ref, newest first."""
 
     place = open_place(url)
-    if graph:
-        return _graph(place)
+    if graph or mermaid or svg is not None:
+        return _graph(place, svg, mermaid=mermaid)
     if place.ref is None and urls.MAIN not in place.repository.list_branches():
         history = iter(place.repository.list_snapshots())  # G1 need not have branches
     else:
@@ -128,19 +136,34 @@ def _label(refs: list[Described]) -> Any:  # noqa: ANN401  (rich is not imported
     return Text.assemble("(", Text(", ").join(parts), ")")
 
 
-def _graph(place: Place) -> Answer:
+def _graph(place: Place, file: Path | None, *, mermaid: bool) -> Answer:
     chosen = {"snapshot_id": place.snapshot_id()} if place.ref is not None else {}
     repository, names = place.repository, _names(place)
     starts = chosen.values() or names
     known = {info.id: info for tip in starts for info in repository.ancestry(snapshot_id=tip)}
     newest = sorted(known.values(), key=lambda info: info.written_at, reverse=True)
+    if file is not None:
+        _write(file, repository.ancestry_graph(**chosen).svg())
 
     def draw(screen: Screen) -> None:
-        has_colour = screen.console.color_system is not None and not screen.console.no_color
-        drawing = str(repository.ancestry_graph(**chosen, plain=not has_colour))
-        screen.console.file.write(drawing + "\n")
+        if mermaid:
+            screen.console.file.write(repository.ancestry_graph(**chosen).mermaid())
+        elif file is not None:
+            screen.line(f"wrote {file}")
+        else:
+            has_colour = screen.console.color_system is not None and not screen.console.no_color
+            drawing = str(repository.ancestry_graph(**chosen, plain=not has_colour))
+            screen.console.file.write(drawing + "\n")
 
     return Answer(_snapshots(newest, names, is_cut=False), draw)
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InvalidInputError(f"cannot write {str(file)!r}: {reason}") from error
 
 
 # --- show ---
@@ -350,6 +373,7 @@ def reflog(url: WholeUrl, limit: Limit = 20) -> Answer:
 
 
 def event_name(update: Update) -> str:
+    """What an operation is called in lists."""
     starts = r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
     return re.sub(starts, "-", type(update.kind).__name__).lower()
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from frazil.drawing.reports import ReportView
+
 Box: TypeAlias = tuple[tuple[int, int], ...]
 """Per axis the first cell and the one past the last."""
 Shape: TypeAlias = tuple[int, ...]
@@ -129,8 +131,8 @@ class ArrayDiff:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ValueDiff:
+@dataclass(frozen=True, slots=True, repr=False)
+class ValueDiff(ReportView):
     """How the values of two snapshots differ."""
 
     from_snapshot_id: str

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from typing import Any, Final, Self
 
+from frazil.drawing.reports import ReportView
 from frazil.masking import safe
 from frazil.model.nodes import Coordinates
 
@@ -215,8 +216,8 @@ _COUNTS: Final = (
 )
 
 
-@dataclass(slots=True)
-class Report:
+@dataclass(slots=True, repr=False)
+class Report(ReportView):
     """What was checked and what was found."""
 
     spec: int | None = None

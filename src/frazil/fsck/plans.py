@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Self
 
+from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.generation import Generation
 from frazil.fsck.files import Files
@@ -65,8 +66,8 @@ class Step:
         return safe(f"{self.action} {self.target}: {self.detail}")
 
 
-@dataclass(frozen=True, slots=True)
-class RepairPlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class RepairPlan(ReportView):
     """What can be brought back and how, and what cannot."""
 
     steps: tuple[Step, ...] = ()

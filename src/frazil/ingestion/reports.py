@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ingestion.plans import Finding, Level, Planned
 from frazil.ingestion.records import Failure, FileScan, Outcome
@@ -63,8 +64,8 @@ class Progress:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class IngestReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class IngestReport(ReportView):
     """What was found, what was written, and what was not."""
 
     status: Status

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from frazil.bulk.engine import pace_for, spans
 from frazil.bulk.fetch import References, fetch_into
 from frazil.bulk.pack import Choice, Encoded, Packing, PackWriter, chosen_packing
+from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many, is_below, node_path
 from frazil.model.chunks import ChunkTable, ChunkType, concat
@@ -34,8 +35,8 @@ ITEM_PACKS: Final = 4
 """Packs that one item of work fills, where a runner does it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+@dataclass(frozen=True, slots=True, repr=False)
+class Compaction(ReportView):
     """What a compaction did, or would do."""
 
     arrays: int = 0

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 
+from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.ids import SnapshotId, crockford_many
 from frazil.maintenance.candidates import (
@@ -36,8 +37,8 @@ VERSION: Final = 1
 MAX_FILE: Final = 1 << 32
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GarbagePlan:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class GarbagePlan(ReportView):
     """Objects that were garbage when the plan was made."""
 
     url: str

@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.formats.manifest import decode_manifest
 from frazil.ids import ManifestId, NodeId, SnapshotId
@@ -62,8 +63,8 @@ class Share:
         return self.referenced_bytes - self.unique_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
+@dataclass(frozen=True, slots=True, repr=False)
+class Shares(ReportView):
     """All owners of one kind, largest first, and the repository as a whole."""
 
     owners: tuple[Share, ...]

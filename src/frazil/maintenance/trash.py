@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, FormatError, NotFoundError, StorageError
 from frazil.maintenance.candidates import PHASES
 from frazil.maintenance.deleting import (
@@ -38,8 +39,8 @@ MOVED_AT_ONCE: Final = 256 << 20
 RESTORED_FIRST: Final = tuple(reversed(PHASES))
 
 
-@dataclass(frozen=True, slots=True)
-class TrashBatch:
+@dataclass(frozen=True, slots=True, repr=False)
+class TrashBatch(ReportView):
     """What one collection put aside."""
 
     name: str

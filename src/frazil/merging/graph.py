@@ -9,9 +9,9 @@ from enum import IntFlag
 
 from frazil.errors import ErrorKind, SessionStateError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
-from frazil.merging import lineage
-from frazil.merging.lineage import merged_commits, other_parents
+from frazil.model import lineage
 from frazil.model.history import Metadata, Micros, SnapshotEntry
+from frazil.model.lineage import merged_commits, other_parents
 from frazil.transaction.context import Context
 
 

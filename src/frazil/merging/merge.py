@@ -17,11 +17,11 @@ from frazil.merging.applying import (
     until_still,
 )
 from frazil.merging.graph import Graph
-from frazil.merging.lineage import merge_metadata
 from frazil.merging.policies import Decide, decider
 from frazil.merging.records import MergeReport, MergeStatus
 from frazil.merging.states import MergedState, State, StoredState, logged_between
 from frazil.merging.three_way import Sides, merge_bases
+from frazil.model.lineage import merge_metadata
 from frazil.model.marks import united
 from frazil.transaction.context import Context
 

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.drawing.reports import ReportView
 from frazil.ids import NodeId, ObjectId
 from frazil.masking import safe
 from frazil.model.history import TransactionLog
@@ -164,8 +165,8 @@ class ChangeCounts:
         return not self.nodes and not self.chunks
 
 
-@dataclass(frozen=True, slots=True)
-class MergeReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class MergeReport(ReportView):
     """What an operation on branches did, or would do in a dry run."""
 
     operation: str

@@ -18,12 +18,12 @@ from frazil.merging.applying import (
     until_still,
 )
 from frazil.merging.graph import expired_base, was_adopted
-from frazil.merging.lineage import CHERRY_PICKED_FROM, REVERTS
 from frazil.merging.policies import decider
 from frazil.merging.records import MergeReport, MergeStatus
 from frazil.merging.states import StoredState, logged_between
 from frazil.merging.three_way import Sides
 from frazil.model.history import SnapshotEntry
+from frazil.model.lineage import CHERRY_PICKED_FROM, REVERTS
 from frazil.model.marks import Marks, own_marks, taken_back
 from frazil.model.plain import JSON
 from frazil.transaction.context import Context

@@ -17,10 +17,10 @@ from frazil.commit.base import later_than
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import NodeId, SnapshotId
 from frazil.merging.applying import MergeOptions, Subject, require_ability, tip_of
-from frazil.merging.lineage import REWRITTEN_FROM, merged_commits, other_parents, squash_metadata
 from frazil.merging.records import ChangeCounts, MergeReport, MergeStatus
 from frazil.merging.states import StoredState, delta_between, logged_between
 from frazil.model.history import Metadata, Move, Snapshot, SnapshotEntry, TransactionLog
+from frazil.model.lineage import REWRITTEN_FROM, merged_commits, other_parents, squash_metadata
 from frazil.model.marks import united as united_marks
 from frazil.model.marks import with_marks
 from frazil.model.nodes import ArrayNode, GroupNode, Node, segment_order

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Final
 
+from frazil.drawing.markup import Html
 from frazil.masking import safe, shown_text
 from frazil.naming import dotted, package, shown_as
 
@@ -61,6 +62,10 @@ class HasRepr:
         """The lines that follow."""
         return ()
 
+    def shown_below(self) -> Iterable[Html]:
+        """What a notebook shows below them: pictures and tables."""
+        return ()
+
     def __repr__(self) -> str:
         with shown_as(self.shown_package):
             return expression(self) if self.executable else str(self)
@@ -72,7 +77,7 @@ class HasRepr:
     def _repr_html_(self) -> str:
         with shown_as(self.shown_package):
             view = markup(self.shown_title(), self.shown_fields())
-            return _STYLE.replace("PACKAGE", package()) + view
+            return _STYLE.replace("PACKAGE", package()) + view + "".join(self.shown_below())
 
 
 def expression(shown: HasRepr) -> str:

@@ -1,13 +1,14 @@
-"""The history drawn as a tree, for terminals and notebooks."""
+"""The history drawn as a graph with its merges: for terminals, notebooks, files and Mermaid."""
 
 from __future__ import annotations
 
-import heapq
 import html
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from frazil.masking import safe
+from frazil.model.lanes import Row, lay_out
 from frazil.model.values import SnapshotInfo
 
 _PALETTE: Final = ("#7AA800", "#A653FF", "#E4572E", "#2E86AB", "#D4A017", "#17A398")
@@ -20,20 +21,16 @@ _CHAR_WIDTH: Final = 8
 _ID_CHARS: Final = 8
 _MESSAGE_CHARS: Final = 72
 
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """One snapshot in its lane; `joins` are the lanes that end here, `passing` those that go by."""
-
-    snapshot: SnapshotInfo
-    lane: int
-    joins: tuple[int, ...]
-    passing: frozenset[int]
-    from_above: bool
+_UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
+_BOXES: Final = " │││─╯╮┤─╰╭├─┴┬┼"
+"""the character for each set of directions, by the sum of their numbers"""
 
 
 class AncestryGraph:
     """A drawing of snapshots, newest first, with the branches and tags that point to them.
+
+    `str` gives it for a terminal, a notebook shows it as a picture, `svg` and `mermaid` are for
+    files and documents.
 
     Args:
         snapshots: the commits to draw, in any order.
@@ -54,31 +51,110 @@ class AncestryGraph:
         for refs, is_tag in ((branches or {}, False), (tags or {}, True)):
             for name, snapshot_id in refs.items():
                 self._labels.setdefault(snapshot_id, []).append((_legible(name), is_tag))
-        first = (branches or {}).get("main")
-        self._rows = list(_lay_out(snapshots, first))
-        self._width = 1 + max(
-            (max((row.lane, *row.joins, *row.passing)) for row in self._rows), default=0
-        )
+        self._rows = lay_out(snapshots, (branches or {}).get("main"))
+        lanes = [row.lane for row in self._rows]
+        lanes += [end for row in self._rows for _, end, _ in row.lines]
+        self._width = 1 + max(lanes, default=0)
 
     def __str__(self) -> str:
         lines: list[str] = []
-        for row in self._rows:
-            if lines:
-                lines.append(self._gap(row))
-            lines.append(f"{self._rail(row)} {self._caption(row)}")
+        before: Row | None = None
+        for row, after in zip(self._rows, [*self._rows[1:], None], strict=False):
+            if before is not None:
+                lines.append(self._gap(before, row))
+            lines.append(f"{self._rail(before, row, after)} {self._caption(row)}")
+            before = row
         return "\n".join(line.rstrip() for line in lines)
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        return f'<div style="overflow-x: auto">{self.svg()}</div>'
+
     def _repr_svg_(self) -> str:
-        lane_of = {row.snapshot.id: (row.lane, y) for y, row in enumerate(self._rows)}
-        shapes: list[str] = []
-        for y, row in enumerate(self._rows):
-            parent = lane_of.get(row.snapshot.parent_id or "")
-            if parent is not None:
-                shapes.append(self._edge(row.lane, y, *parent))
-        for y, row in enumerate(self._rows):
-            shapes.append(self._dot(row, y))
+        return self.svg()
+
+    # --- terminal ---
+
+    def _gap(self, before: Row, row: Row) -> str:
+        """The line between two rows: every lane that leads from one to the other."""
+        alive: dict[int, int] = {}
+        for line in before.lines:
+            begin, end, colour = line
+            alive[end if _leaves(line, before, row) else begin] = colour
+        return "".join(
+            self._paint("│", alive[i]) + " " if i in alive else "  " for i in range(self._width)
+        )
+
+    def _rail(self, before: Row | None, row: Row, after: Row | None) -> str:
+        """The lanes beside a commit; what joins it from above, or leaves it, goes across."""
+        cells, across = [0] * self._width, [0] * self._width
+        colours: dict[int, int] = {}
+        beams: dict[int, int] = {}
+
+        def reach(lane: int, colour: int, direction: int) -> None:
+            low, high = sorted((lane, row.lane))
+            cells[low] |= _RIGHT
+            cells[high] |= _LEFT
+            cells[lane] |= direction
+            colours[lane] = colour
+            for between in range(low, high):
+                across[between] = 1
+                beams[between] = colour
+                if between > low:
+                    cells[between] |= _LEFT | _RIGHT
+
+        for line in before.lines if before is not None else ():
+            begin, end, colour = line
+            if begin == end or (before is not None and _leaves(line, before, row)):
+                cells[end] |= _UP
+                colours.setdefault(end, colour)
+            else:
+                reach(begin, colour, _UP)
+        for line in row.lines:
+            begin, end, colour = line
+            if after is not None and begin != end and _leaves(line, row, after):
+                reach(end, colour, _DOWN)
+            else:
+                cells[begin] |= _DOWN
+                colours.setdefault(begin, colour)
+        shown: list[str] = []
+        for lane in range(self._width):
+            colour = colours.get(lane, beams.get(lane, 0))
+            shown.append(
+                self._paint("●", row.colour)
+                if lane == row.lane
+                else self._paint(_BOXES[cells[lane]], colour)
+            )
+            shown.append(self._paint("─", beams[lane]) if across[lane] else " ")
+        return "".join(shown[:-1])
+
+    def _caption(self, row: Row) -> str:
+        names = [
+            self._style(name, _TAG_COLOUR if is_tag else _colour(row.colour), bold=True)
+            for name, is_tag in self._labels.get(row.snapshot.id, ())
+        ]
+        label = f"({', '.join(names)}) " if names else ""
+        short = row.snapshot.id[:_ID_CHARS]
+        return f"{self._style(short, None)} {label}{_headline(row.snapshot)}"
+
+    def _paint(self, mark: str, colour: int) -> str:
+        return mark if mark == " " else self._style(mark, _colour(colour))
+
+    def _style(self, text: str, colour: str | None, *, bold: bool = False) -> str:
+        if self._plain:
+            return text
+        if colour is None:
+            return f"\x1b[2m{text}\x1b[0m"
+        red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+        weight = "\x1b[1m" if bold else ""
+        return f"{weight}\x1b[38;2;{red};{green};{blue}m{text}\x1b[0m"
+
+    # --- pictures ---
+
+    def svg(self) -> str:
+        """The drawing as an SVG document, readable on light and dark ground."""
+        shapes = [*self._edges(), *(self._dot(row, y) for y, row in enumerate(self._rows))]
         longest = max((len(_headline(row.snapshot)) for row in self._rows), default=0)
         labels = max(
             (sum(len(n) + 2 for n, _ in names) for names in self._labels.values()), default=0
@@ -93,70 +169,35 @@ class AncestryGraph:
             f'style="{style}">\n{body}\n</svg>'
         )
 
-    # --- terminal ---
+    def _edges(self) -> Iterator[str]:
+        """A line from every commit to each of its parents."""
+        places = {row.snapshot.id: (row.lane, y) for y, row in enumerate(self._rows)}
+        for y, row in enumerate(self._rows):
+            for parent, (track, colour) in zip(row.parents, row.tracks, strict=True):
+                if parent in places:
+                    yield self._edge((row.lane, y), track, places[parent], colour)
 
-    def _gap(self, below: _Row) -> str:
-        """The line above a row: every lane that reaches it."""
-        alive = below.passing | set(below.joins)
-        if below.from_above:
-            alive |= {below.lane}
-        return "".join(
-            self._paint("│", i) + " " if i in alive else "  " for i in range(self._width)
-        )
+    def _edge(
+        self, child: tuple[int, int], track: int, parent: tuple[int, int], colour: int
+    ) -> str:
+        x1, y1, x2, y2 = _x(child[0]), _y(child[1]), _x(parent[0]), _y(parent[1])
+        middle, down, turn = _x(track), y1 + _ROW_HEIGHT, y2 - _ROW_HEIGHT
+        path = f"M {x1} {y1}"
+        if y2 - y1 == _ROW_HEIGHT:
+            path += f" C {x1} {y2}, {x2} {y1}, {x2} {y2}" if x1 != x2 else f" L {x2} {y2}"
+        else:
+            if middle != x1:
+                path += f" C {x1} {down}, {middle} {y1}, {middle} {down}"
+            path += f" L {middle} {turn if middle != x2 else y2}"
+            if middle != x2:
+                path += f" C {middle} {y2}, {x2} {turn}, {x2} {y2}"
+        stroke = "currentColor" if self._plain else _colour(colour)
+        return f'<path d="{path}" fill="none" stroke="{stroke}" stroke-width="2" />'
 
-    def _rail(self, row: _Row) -> str:
-        last_join = max(row.joins, default=row.lane)
-        cells: list[str] = []
-        for i in range(self._width):
-            between = row.lane < i < last_join
-            if i == row.lane:
-                mark = self._paint("●", i)
-            elif i in row.joins:
-                mark = self._paint("╯" if i == last_join else "┴", i)
-            elif i in row.passing:
-                mark = self._paint("┼" if between else "│", i)
-            else:
-                mark = self._paint("─", last_join) if between else " "
-            cells.append(mark)
-            cells.append(self._paint("─", last_join) if row.lane <= i < last_join else " ")
-        return "".join(cells[:-1])
-
-    def _caption(self, row: _Row) -> str:
-        names = [
-            self._style(name, _TAG_COLOUR if is_tag else _colour(row.lane), bold=True)
-            for name, is_tag in self._labels.get(row.snapshot.id, ())
-        ]
-        label = f"({', '.join(names)}) " if names else ""
-        short = row.snapshot.id[:_ID_CHARS]
-        return f"{self._style(short, None)} {label}{_headline(row.snapshot)}"
-
-    def _paint(self, mark: str, lane: int) -> str:
-        return self._style(mark, _colour(lane))
-
-    def _style(self, text: str, colour: str | None, *, bold: bool = False) -> str:
-        if self._plain:
-            return text
-        if colour is None:
-            return f"\x1b[2m{text}\x1b[0m"
-        red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-        weight = "\x1b[1m" if bold else ""
-        return f"{weight}\x1b[38;2;{red};{green};{blue}m{text}\x1b[0m"
-
-    # --- notebook ---
-
-    def _edge(self, lane: int, y: int, parent_lane: int, parent_y: int) -> str:
-        x1, y1, x2, y2 = _x(lane), _y(y), _x(parent_lane), _y(parent_y)
-        stroke = "currentColor" if self._plain else _colour(lane)
-        turn = y2 - _ROW_HEIGHT
-        return (
-            f'<path d="M {x1} {y1} L {x1} {turn} C {x1} {y2}, {x2} {turn}, {x2} {y2}" '
-            f'fill="none" stroke="{stroke}" stroke-width="2" />'
-        )
-
-    def _dot(self, row: _Row, y: int) -> str:
-        fill = "currentColor" if self._plain else _colour(row.lane)
+    def _dot(self, row: Row, y: int) -> str:
+        fill = "currentColor" if self._plain else _colour(row.colour)
         names = ", ".join(
-            f'<tspan font-weight="bold"{self._fill(row.lane, is_tag)}>{html.escape(name)}</tspan>'
+            f'<tspan font-weight="bold"{self._fill(row.colour, is_tag)}>{html.escape(name)}</tspan>'
             for name, is_tag in self._labels.get(row.snapshot.id, ())
         )
         label = f"({names}) " if names else ""
@@ -168,55 +209,38 @@ class AncestryGraph:
             f"{html.escape(_headline(row.snapshot))}</text>"
         )
 
-    def _fill(self, lane: int, is_tag: bool) -> str:
+    def _fill(self, colour: int, is_tag: bool) -> str:
         if self._plain:
             return ' font-style="italic"' if is_tag else ""
-        return f' fill="{_TAG_COLOUR if is_tag else _colour(lane)}"'
+        return f' fill="{_TAG_COLOUR if is_tag else _colour(colour)}"'
+
+    def mermaid(self) -> str:
+        """The graph as a Mermaid flowchart, which GitHub and many documents draw."""
+        numbers = {row.snapshot.id: n for n, row in enumerate(self._rows)}
+        lines = ["flowchart BT"]
+        for number, row in enumerate(self._rows):
+            names = ", ".join(name for name, _ in self._labels.get(row.snapshot.id, ()))
+            parts = [row.snapshot.id[:_ID_CHARS], f"({names})" if names else ""]
+            parts.append(_headline(row.snapshot))
+            lines.append(f'    c{number}["{_entities(" ".join(filter(None, parts)))}"]')
+        lines += [
+            f"    c{numbers[parent]} {'-->' if first else '-.->'} c{number}"
+            for number, row in enumerate(self._rows)
+            for first, parent in zip([True, *[False] * len(row.parents)], row.parents, strict=False)
+            if parent in numbers
+        ]
+        return "\n".join(lines) + "\n"
 
 
-def _lay_out(snapshots: Sequence[SnapshotInfo], first: str | None) -> Iterator[_Row]:
-    """Give every snapshot a row below its children and a lane of its own line of descent."""
-    known = {snapshot.id for snapshot in snapshots}
-    lanes: list[str | None] = [first] if first in known else []
-    live: set[int] = set()  # lanes with a line in them; the first may only be reserved
-    for snapshot in _children_first(snapshots):
-        waiting = [i for i, wanted in enumerate(lanes) if wanted == snapshot.id]
-        if not waiting:
-            if None not in lanes:
-                lanes.append(None)
-            waiting = [lanes.index(None)]
-        lane, *joins = waiting
-        from_above = lane in live
-        for i in waiting:
-            lanes[i] = None
-            live.discard(i)
-        yield _Row(snapshot, lane, tuple(joins), frozenset(live), from_above)
-        if snapshot.parent_id in known:
-            lanes[lane] = snapshot.parent_id
-            live.add(lane)
+def _leaves(line: tuple[int, int, int], row: Row, after: Row) -> bool:
+    """Whether a line goes across beside the commit it comes from; others do where they end."""
+    begin, end, _ = line
+    goes_on = any(one == other == begin for one, other, _ in row.lines)
+    return begin == row.lane and begin != end and (end != after.lane or goes_on)
 
 
-def _children_first(snapshots: Sequence[SnapshotInfo]) -> Iterator[SnapshotInfo]:
-    """Newest first, but never a parent before its children."""
-    by_id = {snapshot.id: snapshot for snapshot in snapshots}
-    children = dict.fromkeys(by_id, 0)
-    for snapshot in by_id.values():
-        if snapshot.parent_id in children:
-            children[snapshot.parent_id] += 1
-    ready = [(-s.written_at.timestamp(), s.id) for s in by_id.values() if not children[s.id]]
-    heapq.heapify(ready)
-    while ready:
-        snapshot = by_id[heapq.heappop(ready)[1]]
-        yield snapshot
-        parent = snapshot.parent_id
-        if parent in children:
-            children[parent] -= 1
-            if not children[parent]:
-                heapq.heappush(ready, (-by_id[parent].written_at.timestamp(), parent))
-
-
-def _colour(lane: int) -> str:
-    return _PALETTE[lane % len(_PALETTE)]
+def _colour(number: int) -> str:
+    return _PALETTE[number % len(_PALETTE)]
 
 
 def _x(lane: int) -> int:
@@ -235,4 +259,9 @@ def _headline(snapshot: SnapshotInfo) -> str:
 
 
 def _legible(text: str) -> str:
-    return "".join(c if c.isprintable() else "�" for c in text)
+    return "".join(c if c.isprintable() else "�" for c in safe(text))
+
+
+def _entities(text: str) -> str:
+    """Text as Mermaid takes it inside quotes: whatever might mean something, by its number."""
+    return re.sub(r"[^\w .,:/()+=@-]", lambda found: f"#{ord(found[0])};", text)

@@ -14,6 +14,23 @@ from datetime import UTC, datetime
 from itertools import repeat
 from typing import ClassVar, Final, Literal, TypeAlias
 
+import numpy as np
+
+from frazil.drawing.cells import SIDE, cell_map, map_axes, place
+from frazil.drawing.markup import (
+    BLUE,
+    GREEN,
+    RED,
+    YELLOW,
+    Html,
+    coloured,
+    folded,
+    frame,
+    joined,
+    listing,
+    note,
+    text,
+)
 from frazil.ids import ObjectId
 from frazil.masking import clean
 from frazil.model import history
@@ -23,6 +40,7 @@ from frazil.model.history import JSON, RepoAvailability, to_datetime, to_micros
 from frazil.model.settings import NamedInt
 from frazil.model.snapshots import HistoryPage
 from frazil.model.updates import UpdateKind, UpdateType
+from frazil.naming import dotted
 
 CommitMethod: TypeAlias = Literal["new_commit", "amend"]
 
@@ -221,8 +239,37 @@ class Diff(_Record):
         parts.append(_listing("Nodes moved/renamed", moves))
         return clean("".join(parts))
 
+    def _repr_html_(self) -> str:
+        return frame(dotted(self.shown_name), self._views())
+
+    def _views(self) -> Iterator[Html]:
+        if self.is_empty():
+            yield note("nothing changed")
+        lines: list[Html] = []
+        for name, (mark, what, colour) in _DIFF_MARKS.items():
+            lines += [
+                joined([coloured(f"{mark} {path}", colour), text(f" {what}")])
+                for path in sorted(getattr(self, name))
+            ]
+        moves = [f"> {source} -> {target}" for source, target in self.moved_nodes]
+        lines += [joined([coloured(each, BLUE), text(" moved")]) for each in moves]
+        yield listing(lines)
+        for path in sorted(self.updated_chunks)[:_SHOWN_MAPS]:
+            yield _chunk_map(path, self.updated_chunks[path])
+        if len(self.updated_chunks) > _SHOWN_MAPS:
+            yield note(f"… chunks of {len(self.updated_chunks) - _SHOWN_MAPS:,} more arrays")
+
 
 _SHOWN_CHUNKS: Final = 10
+_SHOWN_MAPS: Final = 10
+_DIFF_MARKS: Final = {
+    "new_groups": ("+", "group", GREEN),
+    "new_arrays": ("+", "array", GREEN),
+    "deleted_groups": ("-", "group", RED),
+    "deleted_arrays": ("-", "array", RED),
+    "updated_groups": ("~", "group metadata", YELLOW),
+    "updated_arrays": ("~", "array metadata", YELLOW),
+}
 _DIFF_TITLES: Final = {
     "new_groups": "Groups created",
     "new_arrays": "Arrays created",
@@ -231,6 +278,19 @@ _DIFF_TITLES: Final = {
     "deleted_groups": "Groups deleted",
     "deleted_arrays": "Arrays deleted",
 }
+
+
+def _chunk_map(path: str, chunks: Sequence[Sequence[int]]) -> Html:
+    """The chunks of an array that were written, on its grid up to the last of them."""
+    title = f"~ {path}  {len(chunks):,} chunk{'s' if len(chunks) != 1 else ''} written"
+    if not chunks or not len(chunks[0]):
+        return coloured(title, YELLOW)
+    coords = np.asarray(chunks, np.int64)
+    axes = map_axes([int(most) + 1 for most in coords.max(axis=0)], SIDE)
+    filled = np.bincount(place(coords, axes)[0], minlength=axes.rows * axes.columns)
+    names = (f"axis {axes.y}", f"axis {axes.x}")
+    picture = cell_map(axes, [YELLOW if count else None for count in filled], names)
+    return folded(title, picture, is_open=True)
 
 
 def _listing(title: str, lines: list[str]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.bulk.grid import Grid
+from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import NodeId, is_below
 
@@ -88,8 +89,8 @@ class Verification:
         return not self.leftovers
 
 
-@dataclass(frozen=True, slots=True)
-class PurgeReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class PurgeReport(ReportView):
     """What an erasure did, or would do."""
 
     path: str

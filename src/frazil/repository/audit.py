@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from frazil.async_twins import async_twin
 from frazil.commit.base import Publication, later_than
+from frazil.drawing.reports import ReportView
 from frazil.errors import AuditFailedError, ConflictError, ErrorKind, FrazilError, InvalidInputError
 from frazil.ids import SnapshotId
 from frazil.model.history import Metadata
@@ -64,8 +65,8 @@ class CheckResult:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class AuditReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class AuditReport(ReportView):
     """What became of all checks of one snapshot."""
 
     snapshot_id: str

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Any, Final
 
 from frazil import urls
 from frazil.async_twins import AsyncItems, async_items, async_twin
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.drawing.markup import Html, folded, joined, note, table, text
+from frazil.errors import ErrorKind, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
 from frazil.model.config import FeatureFlag
 from frazil.model.graph import AncestryGraph
 from frazil.model.history import SnapshotEntry
+from frazil.model.lineage import other_parents
 from frazil.model.updates import FLAGS
 from frazil.model.values import (
     Diff,
@@ -25,9 +29,31 @@ from frazil.model.values import (
     snapshot_info,
     update,
 )
+from frazil.naming import OURS, package
 from frazil.repository.handle import Handle
 from frazil.tip import require_writable
 from frazil.transaction.draft import diff_of
+from frazil.transaction.views import views
+
+SHOWN_COMMITS: Final = 100
+"""Commits that a notebook shows of an ancestry."""
+SHOWN_NEWEST: Final = 12
+"""Commits that it shows of a repository."""
+SHOWN_BRANCHES: Final = 8
+"""Branches whose newest commits are looked at for that."""
+
+
+class Ancestry(AsyncItems[SnapshotInfo]):
+    """Snapshots one after the other; a notebook shows the newest, and none is used up by that."""
+
+    def _repr_html_(self) -> str:
+        return joined(views(self._views()))
+
+    def _views(self) -> Iterator[Html]:
+        found = list(islice(self._start(), SHOWN_COMMITS + 1))
+        yield Html(AncestryGraph(found[:SHOWN_COMMITS])._repr_html_())
+        if len(found) > SHOWN_COMMITS:
+            yield note(f"the newest {SHOWN_COMMITS}; there are more")
 
 
 class Refs(Handle):
@@ -91,6 +117,32 @@ class Refs(Handle):
 class History(Refs):
     """What happened so far."""
 
+    def shown_below(self) -> Iterable[Html]:
+        """In a notebook: branches, tags, and the newest commits of the first of them."""
+        if package() == OURS and self._open_context is not None:
+            yield from views(self._views())
+
+    def _views(self) -> Iterator[Html]:
+        refs = self.context.refs
+        branches = {name: str(tip) for name, tip in sorted(refs.branches().items())}
+        tags = {name: str(target) for name, target in sorted(refs.tags().items())}
+        for title, names in (("branch", branches), ("tag", tags)):
+            if names:
+                rows = ([text(name), text(target)] for name, target in names.items())
+                many = "es" if title == "branch" else "s"
+                counted = f"{len(names):,} {title}{many if len(names) != 1 else ''}"
+                yield folded(counted, table((title, "snapshot"), rows), is_open=len(names) <= 5)
+        first = [branches["main"]] if "main" in branches else []
+        starts = dict.fromkeys([*first, *branches.values()][:SHOWN_BRANCHES])
+        known = {
+            info.id: info
+            for start in starts
+            for info in islice(self.ancestry(snapshot_id=start), SHOWN_NEWEST)
+        }
+        newest = sorted(known.values(), key=lambda info: info.written_at, reverse=True)
+        drawn = AncestryGraph(newest[:SHOWN_NEWEST], branches, tags)
+        yield folded("newest commits", Html(drawn._repr_html_()), is_open=True)
+
     def ancestry(
         self,
         *,
@@ -100,7 +152,7 @@ class History(Refs):
     ) -> Iterator[SnapshotInfo]:
         """A snapshot and its ancestors, newest first."""
         start = self._selected(branch, tag, snapshot_id)
-        return AsyncItems(lambda: self.context.refs.history(start))
+        return Ancestry(lambda: self.context.refs.history(start))
 
     def async_ancestry(
         self,
@@ -120,18 +172,39 @@ class History(Refs):
         snapshot_id: str | None = None,
         plain: bool = False,
     ) -> AncestryGraph:
-        """The history as a picture: of one ref, or of all branches and tags."""
+        """The history as a picture, with merges: of one ref, or of all branches and tags.
+
+        What a commit merged is drawn too, as far as it is still there.
+        """
         refs = self.context.refs
         branches, tags = dict(refs.branches()), dict(refs.tags())
         chosen = (branch, tag, snapshot_id) != (None, None, None)
         starts = [self._selected(branch, tag, snapshot_id)] if chosen else sorted(refs.heads())
-        entries = {entry.id: entry for start in starts for entry in refs.ancestry(start)}
         return AncestryGraph(
-            [snapshot_info(entry) for entry in entries.values()],
+            [snapshot_info(entry) for entry in self._merged_history(starts)],
             {name: str(tip) for name, tip in branches.items()},
             {name: str(target) for name, target in tags.items()},
             plain,
         )
+
+    def _merged_history(self, starts: Iterable[SnapshotId]) -> list[SnapshotEntry]:
+        """Some snapshots, their ancestors, and those of all that they merged."""
+        found: dict[SnapshotId, SnapshotEntry] = {}
+        merged: list[SnapshotId] = []
+
+        def walk(start: SnapshotId) -> None:
+            for entry in self.context.refs.ancestry(start):
+                if entry.id in found:
+                    break
+                found[entry.id] = entry
+                merged.extend(other_parents(entry.metadata))
+
+        for start in starts:
+            walk(start)
+        while merged:
+            with suppress(SnapshotNotFoundError):  # it was collected as garbage since
+                walk(merged.pop())
+        return list(found.values())
 
     def ops_log(self) -> Iterator[Update]:
         """Everything that was done to the repository, newest first."""

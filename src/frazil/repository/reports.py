@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from frazil.drawing.reports import ReportView
 from frazil.ids import SnapshotId
 from frazil.model.values import GCSummary, ManifestFileInfo
 from frazil.repository.sessions import Sessions
 from frazil.transaction.context import Context
 
 
-@dataclass(frozen=True, slots=True)
-class ExpiryReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class ExpiryReport(ReportView):
     """What an expiry did, or would do."""
 
     older_than: datetime
@@ -26,8 +27,8 @@ class ExpiryReport:
     """what was deleted with them"""
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class CollectionReport(ReportView):
     """What a garbage collection deleted, or would delete."""
 
     older_than: datetime
@@ -40,8 +41,8 @@ class CollectionReport:
     """where the files were"""
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestsReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class ManifestsReport(ReportView):
     """What building manifests anew did, or would do."""
 
     branch: str

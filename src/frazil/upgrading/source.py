@@ -11,6 +11,7 @@ from frazil.commit.base import MAIN
 from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.by_state_file import StateFileRefs
 from frazil.commit.file_refs import FileRefs
+from frazil.drawing.reports import ReportView
 from frazil.errors import (
     ErrorKind,
     FormatError,
@@ -61,8 +62,8 @@ class ChunkMode(StrEnum):
                                     kind=ErrorKind.NOT_ALLOWED) from None  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradeReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class UpgradeReport(ReportView):
     """What an upgrade found and did, or would do."""
 
     url: str
@@ -92,8 +93,8 @@ class UpgradeReport:
     applied: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TidyReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class TidyReport(ReportView):
     """What undoing an upgrade, or cleaning up after one, did or would do."""
 
     url: str

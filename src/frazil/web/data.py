@@ -8,19 +8,19 @@ from typing import Any, Final
 import numpy as np
 
 from frazil.cli.values import reference
+from frazil.drawing.cells import map_axes
 from frazil.errors import InvalidInputError
+from frazil.model.chunk_map import stored_map
+from frazil.model.lanes import Row, lay_out
 from frazil.model.nodes import ArrayNode
 from frazil.web.asking import Answer, Ask, Binary, Data
 from frazil.web.chunk_maps import (
     as_data,
     bounded_table,
     changed_map,
-    map_axes,
-    stored_map,
     written_map,
 )
 from frazil.web.comparing import changed_chunks
-from frazil.web.history import Row, lay_out
 from frazil.web.slices import Wish, exact_value, read_view
 from frazil.web.touching import Touches, touches
 from frazil.web.work import Pending

@@ -14,12 +14,12 @@ from frazil.cli.values import codec_names, document, summary, usage
 from frazil.errors import FrazilError, InvalidInputError
 from frazil.ids import is_below
 from frazil.masking import shown_data
+from frazil.model.lanes import parents_of
 from frazil.model.nodes import ArrayNode, Node
 from frazil.model.values import SnapshotInfo
 from frazil.web.asking import Answer, Ask, Page
 from frazil.web.chunk_maps import bounded_table, dimension_names
 from frazil.web.comparing import changed_fields, compare
-from frazil.web.history import parents_of
 from frazil.web.work import Pending
 
 UPDATE_ROWS: Final = 100

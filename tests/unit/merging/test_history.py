@@ -20,11 +20,12 @@ from frazil.errors import (
     SnapshotNotFoundError,
 )
 from frazil.ids import SnapshotId
-from frazil.merging import applying, lineage, three_way
+from frazil.merging import applying, three_way
 from frazil.merging.graph import Graph
-from frazil.merging.lineage import MERGE_PARENTS, other_parents
 from frazil.merging.records import MergeReport, MergeStatus
+from frazil.model import lineage
 from frazil.model.history import RepoAvailability
+from frazil.model.lineage import MERGE_PARENTS, other_parents
 from frazil.model.values import RepoStatus
 from frazil.repository import Repository
 from tests.support.ages import AT_ONCE

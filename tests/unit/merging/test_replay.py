@@ -8,8 +8,8 @@ import pytest
 
 from frazil.errors import ConflictError, ErrorKind, FrazilError, MergeConflictError
 from frazil.merging import squash as squashing
-from frazil.merging.lineage import CHERRY_PICKED_FROM, REVERTS, SQUASHED
 from frazil.merging.records import MergeStatus
+from frazil.model.lineage import CHERRY_PICKED_FROM, REVERTS, SQUASHED
 from tests.support.ages import AT_ONCE
 from tests.support.branches import Branches
 from tests.support.nodes import array_document, group_document

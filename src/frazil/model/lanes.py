@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from frazil.merging.lineage import other_parents
+from frazil.model.lineage import other_parents
 from frazil.model.values import SnapshotInfo
 
 
@@ -21,6 +21,8 @@ class Row:
     lane: int
     colour: int
     parents: tuple[str, ...]
+    tracks: tuple[tuple[int, int], ...]
+    """for each parent, the lane in which the line to it goes down, and its colour"""
     lines: tuple[tuple[int, int, int], ...]
 
 
@@ -36,6 +38,7 @@ class _Step:
     lane: int
     colour: int
     parents: tuple[str, ...]
+    tracks: tuple[tuple[int, int], ...]
     below: list[tuple[int, int, str, int]]
     """lines to the next row: from, to, what the lane waits for, colour"""
 
@@ -62,7 +65,16 @@ def lay_out(snapshots: Sequence[SnapshotInfo], first: str | None = None) -> list
             (begin, after.lane if after and wanted == after.snapshot.id else end, colour)
             for begin, end, wanted, colour in step.below
         }
-        rows.append(Row(step.snapshot, step.lane, step.colour, step.parents, tuple(sorted(lines))))
+        rows.append(
+            Row(
+                step.snapshot,
+                step.lane,
+                step.colour,
+                step.parents,
+                step.tracks,
+                tuple(sorted(lines)),
+            )
+        )
     return rows
 
 
@@ -82,8 +94,10 @@ def _steps(
         for number in waiting:
             lanes[number] = None
         fresh: list[tuple[int, int]] = []
+        tracks: list[int] = []
         if parents[key]:
             lanes[lane] = _Lane(parents[key][0], colour)
+            tracks.append(lane)
         for other in parents[key][1:]:
             held = next(
                 (n for n, each in enumerate(lanes) if each is not None and each.wanted == other),
@@ -94,8 +108,12 @@ def _steps(
                 lanes[held] = _Lane(other, colours)
                 colours += 1
                 fresh.append((held, held))
+            elif held == 0 and reserved:
+                reserved = False  # it was kept free for a tip, and now leads there
+                fresh.append((held, held))
             else:
                 fresh.append((held, -1))
+            tracks.append(held)
         new = {end for end, mark in fresh if mark >= 0}
         below = [
             (number, number, each.wanted, each.colour)
@@ -107,9 +125,10 @@ def _steps(
             for end, _ in fresh
             if (each := lanes[end]) is not None
         ]
+        taken = tuple((n, each.colour) for n in tracks if (each := lanes[n]) is not None)
         while lanes and lanes[-1] is None:
             lanes.pop()
-        yield _Step(known[key], lane, colour, parents[key], below)
+        yield _Step(known[key], lane, colour, parents[key], taken, below)
 
 
 def _free(lanes: list[_Lane | None]) -> int:

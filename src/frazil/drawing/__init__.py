@@ -1,0 +1,1 @@
+"""Views for notebooks: HTML and SVG that carry their own styles and ask nobody for anything."""

@@ -1,0 +1,234 @@
+"""What notebooks show: pages of their own, in which foreign text is text and secrets are hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import frazil
+import frazil.icechunk as icechunk
+from frazil.drawing.markup import MOST_ROWS
+from frazil.drawing.reports import ReportView
+from frazil.fsck.findings import Code, Finding, Report
+from frazil.merging.records import MergeReport
+from frazil.model.values import Diff
+
+SECRET = "hush"
+EVIL = f"<script>alert(1)</script><b onclick=x> https://u:{SECRET}@h/x?sig={SECRET} \x1b[31m\u202e"
+
+
+class Page(HTMLParser):
+    """What a browser would make of a view."""
+
+    def __init__(self, view: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(view)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self._open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+ALLOWED = {
+    *("div", "span", "table", "tbody", "tr", "th", "td", "details", "summary", "style"),
+    *("svg", "path", "circle", "rect", "text", "tspan"),
+}
+
+
+def page_of(thing: object) -> Page:
+    """The view of an object, which asks for nothing and runs nothing."""
+    view: str = thing._repr_html_()  # type: ignore[attr-defined]
+    page = Page(view)
+    assert {*page.tags} <= ALLOWED
+    for name, value in page.attributes:
+        assert not name.startswith("on")
+        assert name not in ("href", "src")
+        assert "url(" not in value
+        assert name == "xmlns" or "://" not in value
+    assert SECRET not in view
+    assert not {"\x1b", "\u202e"} & set(view)
+    return page
+
+
+@pytest.fixture(params=[1, 2], ids=["v1", "v2"], scope="module")
+def repo(request: pytest.FixtureRequest) -> frazil.Repository:
+    made = frazil.Repository.create(frazil.in_memory_storage(), spec_version=request.param)
+    session = made.writable_session("main")
+    group = zarr.create_group(session.store, attributes={"title": EVIL})
+    group.create_group("g<script>alert(1)<b onclick=x>\x1b[31m")
+    heat = group.create_array(
+        "sst", shape=(8, 40), chunks=(2, 10), dtype="f4", dimension_names=("time", "<lat>")
+    )
+    heat.attrs["units"] = EVIL
+    heat[:4] = 1.0
+    first = session.commit(f"first {EVIL}", {"author": EVIL})
+    made.create_branch("dev", first)
+    for branch, row in (("dev", 6), ("main", 0)):
+        session = made.writable_session(branch)
+        zarr.open_array(session.store, path="sst", mode="r+")[row] = 3.0
+        session.commit(f"on {branch}")
+    made.versions.merge("dev", into="main")
+    made.create_tag("v1", first)
+    return made
+
+
+def test_a_repository_shows_refs_and_newest_commits(repo: frazil.Repository) -> None:
+    page = page_of(repo)
+    assert "2 branches" in page.text
+    assert "1 tag" in page.text
+    assert repo.lookup_branch("dev") in page.text
+    assert page.tags.count("circle") == 5
+    assert page.tags.count("path") == 5  # the merge has two parents
+    assert "<svg" not in repr(repo)
+    assert len(repr(repo)) < 500
+
+
+def test_a_session_shows_nodes_and_changes(repo: frazil.Repository) -> None:
+    session = repo.writable_session("main")
+    zarr.open_array(session.store, path="sst", mode="r+")[2] = 5.0
+    page = page_of(session)
+    assert "(time: 8, <lat>: 40)" in page.text
+    assert "float32" in page.text
+    assert "~ /sst  4 chunks written" in page.text
+    assert "rect" in page.tags
+    assert len(repr(session)) < 300
+
+
+def test_the_facade_shows_what_the_official_package_does(repo: frazil.Repository) -> None:
+    same = icechunk.Repository.open(repo.storage)
+    for thing in (same, same.readonly_session("main")):
+        page = page_of(thing)
+        assert "svg" not in page.tags
+        assert "table" not in page.tags
+
+
+def test_an_ancestry_is_drawn_and_not_used_up(repo: frazil.Repository) -> None:
+    found = repo.ancestry(branch="main")
+    page = page_of(found)
+    assert page.tags.count("circle") == 4
+    assert "<script>" in page.text
+    assert len(list(found)) == 4
+
+
+def test_a_graph_is_drawn(repo: frazil.Repository) -> None:
+    page = page_of(repo.ancestry_graph())
+    assert page.tags.count("path") == 5
+
+
+def test_a_diff_shows_nodes_and_chunks(repo: frazil.Repository) -> None:
+    diff = repo.diff(from_tag="v1", to_branch="main")
+    page = page_of(diff)
+    assert "~ /sst" in page.text
+    assert "frazil.Diff" in page.text
+    assert "nothing changed" in page_of(Diff()).text
+    large = Diff(new_arrays={f"/a{n}{EVIL}" for n in range(1000)}, moved_nodes=[("/a", EVIL)])
+    assert f"{1001 - MOST_ROWS:,} more" in page_of(large).text
+
+
+def test_a_diff_of_arrays_without_axes_and_with_many_chunks() -> None:
+    touched = [[int(y), int(x)] for y, x in np.ndindex(300, 300)]
+    diff = Diff(updated_chunks={"/point": [[]], "/large": touched, "/none": []})
+    page = page_of(diff)
+    assert "90,000 chunks written" in page.text
+    assert len(diff._repr_html_()) < 100_000
+
+
+def test_an_array_shows_its_chunks(repo: frazil.Repository) -> None:
+    page = page_of(repo.readonly_session("main").array("sst"))
+    assert "12 of 16 chunks" in page.text
+    assert "across: <lat>" in page.text or "down: <lat>" in page.text
+    assert page.tags.count("rect") >= 1
+    assert "attributes" in page.text
+
+
+def test_arrays_of_any_rank_have_a_picture() -> None:
+    session = frazil.Repository.create(frazil.in_memory_storage()).writable_session("main")
+    root = zarr.create_group(session.store)
+    for shape in ((), (0,), (5,), (3, 4, 5), (500, 500)):
+        name = f"a{'x'.join(map(str, shape))}"
+        array = root.create_array(name, shape=shape, chunks=(1,) * len(shape), dtype="i2")
+        if shape and 0 not in shape:
+            array[(0,) * len(shape)] = 1
+        page_of(session.array(name))
+
+
+def test_reading_that_fails_is_told_in_the_view(
+    repo: frazil.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> Iterator[str]:
+        raise frazil.StorageError(f"the network is gone {EVIL}")
+
+    monkeypatch.setattr(repo.context.refs, "branches", fail)
+    assert "cannot be shown" in page_of(repo).text
+
+
+# --- reports ---
+
+
+def test_reports_show_themselves(repo: frazil.Repository, tmp_path: Path) -> None:
+    found = repo.audit.fsck()
+    merge = repo.versions.merge("dev", into="main", dry_run=True)
+    assert isinstance(merge, MergeReport)
+    shares = repo.space.shares()
+    values = repo.versions.diff_values("v1", "main")
+    for report in (found, merge, shares, values, repo.space.compact(dry_run=True)):
+        page = page_of(report)
+        assert f"frazil.{type(report).__name__}" in page.text
+        assert len(repr(report)) < 2000
+
+
+def test_long_reports_stay_short_as_text() -> None:
+    report = Report(spec=2)
+    report.record(
+        Finding(Code.CHUNK_MISSING, f"chunks/{n}", EVIL, path=f"/a{EVIL}") for n in range(500)
+    )
+    assert "findings=<500 items>" in repr(report)
+    assert len(repr(report)) < 1000
+    page = page_of(report)
+    assert f"{500 - MOST_ROWS} more" in page.text
+    assert "<script>" in page.text
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Told(ReportView):
+    """A report with something of every kind."""
+
+    url: str
+    secret_key: str
+    counts: dict[str, int]
+    names: tuple[str, ...]
+    done: bool
+    nothing: None = None
+    share: float = 0.25
+
+
+def test_fields_of_any_kind_are_shown_and_secrets_are_not() -> None:
+    told = Told(f"s3://b/x?sig={SECRET}", SECRET, {"a": 1200}, (EVIL,), True)
+    page = page_of(told)
+    for word in ("s3://b/x?****", "1,200", "yes", "none", "0.25"):
+        assert word in page.text
+    assert SECRET not in repr(told)
+    assert "\x1b" not in repr(told)
