@@ -41,10 +41,8 @@ if TYPE_CHECKING:
 
 _NAMES: Final = {
     "jobs.blocks": "map_blocks reduce_blocks",
-    "jobs.copying": "clone export import_zarr",
-    "jobs.ingesting": "ingest",
+    "jobs.copying": "clone export import_zarr ingest upgrade_older",
     "jobs.rechunking": "rechunk",
-    "jobs.upgrading": "upgrade_older",
     "jobs.value_diffs": "diff_values",
     "query.aggregate": "aggregate",
     "query.names": "attach",
@@ -55,10 +53,9 @@ _NAMES: Final = {
     "table": "FrazilTable",
     "upkeep.auditing": "sql_check staged",
     "upkeep.calls": "register",
-    "upkeep.compaction": "compact_chunks",
     "upkeep.fsck": "fsck verify",
     "upkeep.garbage": "collect_garbage find_garbage",
-    "upkeep.space": "storage",
+    "upkeep.space": "compact_chunks storage",
     "writing.write": "write",
 }
 """public names by the module they live in"""
