@@ -30,6 +30,7 @@ from frazil.spark.reading.aggregating import (
     sum_type,
 )
 from frazil.spark.reading.scan import Column, Scan, column_type
+from frazil.texts import backquoted
 
 _UNREAD: Final = ("window", "qualify", "lateral", "sort by", "cluster by", "distribute by")
 _WEIGHTS: Final = frozenset(
@@ -59,20 +60,23 @@ class Rewritten:
     """variables of which a number near the mean is needed, with what stands for it"""
     doubles: list[str] = field(default_factory=list)
     """expressions that must be doubles for all this to be right"""
-    is_filtered: bool = False
-    """whether an aggregate has a FILTER"""
+    is_summed: bool = False
+    """whether some aggregates are rewritten, so that it makes one row of all"""
+    is_mixed: bool = False
+    """whether an aggregate has a FILTER, or is left as it is"""
     unnamed: list[int] = field(default_factory=list)
     """numbers of the items that need a name"""
 
     @property
     def is_total(self) -> bool:
         """Whether it is about all cells at once."""
-        return not self.labels and not self.is_filtered
+        return self.is_summed and not self.labels and not self.is_mixed
 
     def aggregates(self) -> str:
         """The option of the source."""
         return ", ".join(
-            f"`{name}`=[{', '.join(sorted(words))}]" for name, words in sorted(self.wanted.items())
+            f"{backquoted(name)}=[{', '.join(sorted(words))}]"
+            for name, words in sorted(self.wanted.items())
         )
 
 
@@ -139,6 +143,9 @@ def rewrite(
     stars = (star for each in select.selects for star in each.find_all(exp.Star))
     if not all(isinstance(star.parent, exp.Count) for star in stars):
         raise Refusal("it takes all columns")
+    strange = [name for name in names.values() if not _is_there(scan, name)]
+    if strange:
+        raise Refusal(f"{strange[0]} may be a column of the answer")
     found = Rewritten()
     covered: list[Span] = []
     for number, span in enumerate(_spans(block)):
@@ -175,6 +182,10 @@ def rewrite(
 
 def _inside(at: int, span: Span) -> bool:
     return span.first <= at < span.stop
+
+
+def _is_there(scan: Scan, name: str) -> bool:
+    return name in scan.values or name in scan.coordinates
 
 
 def _column(scan: Scan, name: str) -> Column:
@@ -216,6 +227,7 @@ def _rewrite_call(
     if not data:
         found.labels.update(dict.fromkeys(inside.values()))
         if call.is_distinct or call.name in (MIN, MAX):
+            found.is_mixed = True
             return  # the same for a label, however many cells it has
         made = _of_labels(found, call, text)
     elif call.is_distinct:
@@ -226,7 +238,8 @@ def _rewrite_call(
         made = _of_values(found, call, text, data.pop(), scan, inside)
     condition = braced(tokens.text_of(Span(call.whole.stop, call.reach.stop)))
     made = made.replace(_FILTER, f" {condition}" if condition else "")
-    found.is_filtered = found.is_filtered or bool(condition)
+    found.is_summed = True
+    found.is_mixed = found.is_mixed or bool(condition)
     start, stop = tokens.all[call.whole.first].start, tokens.all[call.reach.stop - 1].end + 1
     found.edits.append((start, stop, made))
 
@@ -265,7 +278,7 @@ def _of_labels(found: Rewritten, call: _Call, text: str) -> str:
             return f"coalesce({_total(present)}, 0L)"
         case "sum":
             found.doubles.append(text)
-            return _total(f"({braced(text)}) * {rows}")
+            return _total(f"({braced(text)}) * nullif({rows}, 0L)")
         case "avg":
             found.doubles.append(text)
             return f"({_total(f'({braced(text)}) * {rows}')} / nullif({_total(present)}, 0L))"
@@ -288,7 +301,7 @@ def _of_values(
 
     def own(aggregate: str) -> str:
         wanted.add(aggregate)
-        return "`" + column_name(aggregate, name).replace("`", "``") + "`"
+        return braced(backquoted(column_name(aggregate, name)))
 
     match call.name:
         case "count" if is_bare:

@@ -32,10 +32,12 @@ from frazil.spark.query.tokens import Block, Edit, Span, Tokens, braced, replace
 from frazil.spark.reading.partitions import plan_blocks
 from frazil.spark.reading.read import read
 from frazil.spark.reading.scan import Scan
+from frazil.texts import backquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_QUOTES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
 _OUTER: Final = frozenset({"LEFT", "RIGHT", "FULL"})
 
 
@@ -118,6 +120,8 @@ class Planner:
             InvalidInputError: it cannot be read.
             FrazilError: there is no such repository, version or table.
         """
+        if '"' in text and self._spark.conf.get(_QUOTES, "false") == "true":
+            raise invalid_option(f"names stand in backquotes here, also where {_QUOTES} is true")
         tree = parse_query(text)
         tokens = Tokens(text)
         self._made = {each.alias.lower() for each in tree.find_all(exp.CTE)}
@@ -203,7 +207,7 @@ def _table_edit(tokens: Tokens, use: TableUse, name: str) -> Edit:
         last = _version_end(tokens, last)
     new = f"{{{name}}}"
     if not use.node.alias and not use.node.args.get("sample"):
-        new += f" AS `{braced(use.alias.replace('`', '``'))}`"
+        new += f" AS {braced(backquoted(use.alias))}"
     return tokens.all[first].start, tokens.all[last].end + 1, new
 
 
@@ -333,9 +337,7 @@ class _TablePlan:
     def _names(self, select: exp.Select) -> dict[int, str]:
         """The columns that are surely of this table, by where they begin in the text."""
         found = {}
-        others = [
-            source for source in self._use.scope.sources.values() if source is not self._use.node
-        ]
+        others = [source for source in self._use.sources if source is not self._use.node]
         for column in select.find_all(exp.Column):
             start = column.parts[0].meta.get("start")
             own = self._table.find(column.name)
@@ -352,7 +354,7 @@ class _TablePlan:
         return (
             not select.args.get("joins")
             and not select.args.get("laterals")
-            and len(self._use.scope.sources) == 1
+            and len(self._use.sources) == 1
         )
 
     def _is_optional(self, select: exp.Select) -> bool:
@@ -409,7 +411,7 @@ class _TablePlan:
         made = {name: value for name, value in options.items() if name != "columns"}
         made["layout"] = "aggregates"
         if found.labels:
-            made["columns"] = ", ".join(f"`{name}`" for name in found.labels)
+            made["columns"] = ", ".join(map(backquoted, found.labels))
         if found.wanted:
             made["aggregates"] = found.aggregates()
         return made
@@ -423,17 +425,16 @@ class _TablePlan:
         full = _nulls(scan.schema)
         wanted = spark.sql(self._select_text(block, "t", []).format(t=full)).schema
         if found.doubles:
-            alias = braced(self._use.alias.replace("`", "``"))
+            alias = braced(backquoted(self._use.alias))
             items = ", ".join(braced(each) for each in found.doubles)
-            kinds = spark.sql(f"SELECT {items} FROM {{t}} AS `{alias}`".format(t=full)).schema
+            kinds = spark.sql(f"SELECT {items} FROM {{t}} AS {alias}".format(t=full)).schema
             for each, kind in zip(found.doubles, kinds, strict=True):
                 if not isinstance(kind.dataType, t.DoubleType):
                     raise Refusal(f"{each} is {kind.dataType.simpleString()}, not double")
         edits = list(found.edits)
         for number in found.unnamed:
             end = tokens.all[block.items[number].stop - 1].end + 1
-            name = wanted.names[number].replace("`", "``")
-            edits.append((end, end, f" AS `{braced(name)}`"))
+            edits.append((end, end, f" AS {braced(backquoted(wanted.names[number]))}"))
         for name, marker in found.shifted.items():
             own = self._table.scan({k: v for k, v in options.items() if k in _ROWS})
             self.shifts[marker] = partial(here.mean_near, own, name)
@@ -526,7 +527,7 @@ class _TablePlan:
 def _nulls(schema: t.StructType) -> str:
     """A table with the columns of a schema, for Spark to say what a query makes of them."""
     columns = (
-        f"CAST(NULL AS {each.dataType.simpleString()}) AS `{each.name.replace('`', '``')}`"
+        f"CAST(NULL AS {each.dataType.simpleString()}) AS {backquoted(each.name)}"
         for each in schema
     )
     return f"(SELECT {', '.join(columns)})"
