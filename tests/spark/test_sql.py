@@ -307,6 +307,9 @@ def test_aggregate_without_sql(spark: SparkSession, ocean: Ocean) -> None:
         "max(month(time)) FROM frazil.ocean WHERE lat > 51 AND month(time) = 1",
         "SELECT min(lat), max(lon), max(time), count(*) FROM frazil.ocean WHERE lat > 1000",
         "SELECT min(lat + lon), max(time) FROM frazil.ocean WHERE lat > 51",
+        "SELECT lon, sum(sst * cos(lat)) / sum(cos(lat)) FILTER (WHERE sst IS NOT NULL), count(*) "
+        "FILTER (WHERE sst IS NOT NULL), avg(lat) FILTER (WHERE o.sst IS NOT NULL) "
+        "FROM frazil.ocean o WHERE month(time) = 1 GROUP BY lon ORDER BY lon",
     ],
 )
 def test_constants_aliases_and_extremes(spark: SparkSession, ocean: Ocean, query: str) -> None:
@@ -323,6 +326,30 @@ def test_tables_of_with_do_not_stop_pushing(spark: SparkSession, ocean: Ocean) -
     assert "pushed: lon = 0" in told
     assert "pushed: count(sst), sum(sst) over time, lon" in told
     assert_as_plain(spark, query)
+
+
+def test_weights_of_present_cells_are_counted_by_tasks(spark: SparkSession, ocean: Ocean) -> None:
+    told = plan_of(
+        spark,
+        "SELECT sum(sst * cos(lat)) / sum(cos(lat)) FILTER (WHERE sst IS NOT NULL) "
+        "FROM frazil.ocean",
+    )
+    assert "pushed: count(sst), sum(sst) over time, lon" in told
+
+
+def test_extremes_of_coordinates_do_not_make_all_cells(spark: SparkSession, ocean: Ocean) -> None:
+    told = plan_of(spark, "SELECT min(lat), max(lon), max(time), count(*) FROM frazil.ocean")
+    assert f"to read: 0 of 0 chunks, 0 of 0 bytes when decoded, {DAYS} rows" in told
+    assert "pushed: count(*), extremes of lat, lon, time" in told
+    cells = plan_of(spark, "SELECT min(lat), max(lon), max(time) FROM frazil.ocean WHERE sst > 270")
+    assert "rows: cells" in cells
+
+
+def test_explain_extended_has_the_plan_of_spark(spark: SparkSession, ocean: Ocean) -> None:
+    query = "EXPLAIN EXTENDED SELECT lat, stddev(sst) FROM frazil.ocean GROUP BY lat"
+    told = run(spark, query).collect()[0][0]
+    assert "pushed: count(sst), squares(sst), sum(sst) over time, lon" in told
+    assert "== Physical Plan ==" in told
 
 
 def test_errors_of_spark_are_told_after_quiet_ones(spark: SparkSession, ocean: Ocean) -> None:

@@ -64,6 +64,8 @@ class Rewritten:
     """whether some aggregates are rewritten, so that it makes one row of all"""
     is_mixed: bool = False
     """whether an aggregate has a FILTER, or is left as it is"""
+    is_apart: bool = True
+    """whether labels of an axis need not meet those of others, as in `min(lat), max(lon)`"""
     unnamed: list[int] = field(default_factory=list)
     """numbers of the items that need a name"""
 
@@ -121,8 +123,12 @@ def rewrite(
     select: exp.Select,
     scan: Scan,
     names: Mapping[int, str],
+    *,
+    is_apart: bool,
 ) -> Rewritten:
     """Rewrite a SELECT on one table; `names` has its columns by where they begin in the text.
+
+    `is_apart` says whether each axis is chosen from alone.
 
     Raises:
         Refusal: it is left to Spark.
@@ -146,13 +152,11 @@ def rewrite(
     strange = [name for name in names.values() if not _is_there(scan, name)]
     if strange:
         raise Refusal(f"{strange[0]} may be a column of the answer")
-    found = Rewritten()
+    found = Rewritten(is_apart=is_apart)
     covered: list[Span] = []
     for number, span in enumerate(_spans(block)):
         calls = [*_calls(tokens, span)]
-        for call in calls:
-            _rewrite_call(found, tokens, call, scan, names)
-            covered.append(call.whole)
+        covered += [_rewrite_call(found, tokens, call, scan, names) for call in calls]
         if number < len(block.items) and calls and not select.selects[number].alias:
             found.unnamed.append(number)
     aliases = {each.alias.lower() for each in select.selects if each.alias}
@@ -170,12 +174,14 @@ def rewrite(
         if "where" in block.clauses and _inside(at, block.clauses["where"]):
             continue
         found.labels.setdefault(name)
+        found.is_apart = False
     if "where" in block.clauses:
         where = block.clauses["where"]
         first, last = tokens.all[where.first - 1], tokens.all[where.stop - 1]
         found.edits.append((first.start, last.end + 1, ""))
     kept = {axis for name in found.labels for axis in _column(scan, name).axes}
-    if kept == set(range(len(scan.axes))) and scan.axes:
+    found.is_apart = found.is_apart and len(kept) > 1 and not found.wanted
+    if kept == set(range(len(scan.axes))) and scan.axes and not found.is_apart:
         raise Refusal("it mentions every dimension, so that there is nothing to reduce")
     return found
 
@@ -214,7 +220,8 @@ def _calls(tokens: Tokens, span: Span) -> Iterator[_Call]:
 
 def _rewrite_call(
     found: Rewritten, tokens: Tokens, call: _Call, scan: Scan, names: Mapping[int, str]
-) -> None:
+) -> Span:
+    """Rewrite one aggregate, and tell what of the text needs no columns any more."""
     inside = {
         start: name
         for start, name in names.items()
@@ -228,8 +235,19 @@ def _rewrite_call(
         found.labels.update(dict.fromkeys(inside.values()))
         if call.is_distinct or call.name in (MIN, MAX):
             found.is_mixed = True
-            return  # the same for a label, however many cells it has
-        made = _of_labels(found, call, text)
+            axes = {axis for name in inside.values() for axis in _column(scan, name).axes}
+            found.is_apart = found.is_apart and len(axes) <= 1
+            return call.whole  # the same for a label, however many cells it has
+        found.is_apart = found.is_apart and not inside
+        present = _present(tokens, call, names, scan)
+        if present is not None:
+            found.wanted.setdefault(present, set()).add(COUNT)
+            rows = braced(backquoted(column_name(COUNT, present)))
+            made = _of_labels(found, call, text, rows).replace(_FILTER, "")
+            found.is_summed = True
+            found.edits.append((*_places(tokens, call), made))
+            return call.reach
+        made = _of_labels(found, call, text, f"`{ROWS}`")
     elif call.is_distinct:
         raise Refusal("tasks cannot count distinct values")
     elif len(data) > 1:
@@ -240,8 +258,22 @@ def _rewrite_call(
     made = made.replace(_FILTER, f" {condition}" if condition else "")
     found.is_summed = True
     found.is_mixed = found.is_mixed or bool(condition)
-    start, stop = tokens.all[call.whole.first].start, tokens.all[call.reach.stop - 1].end + 1
-    found.edits.append((start, stop, made))
+    found.edits.append((*_places(tokens, call), made))
+    return call.whole
+
+
+def _places(tokens: Tokens, call: _Call) -> tuple[int, int]:
+    return tokens.all[call.whole.first].start, tokens.all[call.reach.stop - 1].end + 1
+
+
+def _present(tokens: Tokens, call: _Call, names: Mapping[int, str], scan: Scan) -> str | None:
+    """The variable of which a FILTER takes the cells that have a value, if that is what it does."""
+    first, stop = call.whole.stop + 3, call.reach.stop - 1  # after FILTER ( WHERE, before )
+    if [tokens.word(n) for n in range(stop - 3, stop)] != ["is", "not", "null"]:
+        return None
+    name = names.get(tokens.all[first].start)
+    plain = stop - 3 - first in (1, 3)  # with a table's name or without
+    return name if plain and name in scan.values else None
 
 
 _FILTER: Final = "\x00"
@@ -265,9 +297,8 @@ def _total(expression: str) -> str:
     return f"{_MADE}sum({expression}){_FILTER}"
 
 
-def _of_labels(found: Rewritten, call: _Call, text: str) -> str:
+def _of_labels(found: Rewritten, call: _Call, text: str, rows: str) -> str:
     """An aggregate of what is the same for all cells of a label: it counts as often as they are."""
-    rows = f"`{ROWS}`"
     present = f"CASE WHEN ({braced(text)}) IS NOT NULL THEN {rows} END"
     match call.name:
         case "count" if text == "*":
@@ -281,7 +312,8 @@ def _of_labels(found: Rewritten, call: _Call, text: str) -> str:
             return _total(f"({braced(text)}) * nullif({rows}, 0L)")
         case "avg":
             found.doubles.append(text)
-            return f"({_total(f'({braced(text)}) * {rows}')} / nullif({_total(present)}, 0L))"
+            total = _total(f"({braced(text)}) * nullif({rows}, 0L)")
+            return f"({total} / nullif({_total(present)}, 0L))"
         case _:
             raise Refusal(f"tasks cannot compute {call.name}() of coordinates")
 
