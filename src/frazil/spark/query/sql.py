@@ -25,7 +25,8 @@ from frazil.texts import as_text
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from frazil.spark.query.planning import QueryPlan, Reading
+    from frazil.spark.query.planning import QueryPlan
+    from frazil.spark.query.readings import Reading
 
 
 _EXPLAIN: Final = re.compile(
@@ -261,6 +262,9 @@ def explain_statement(statement: Statement) -> str:
     query = _EXPLAIN.sub("", statement.text)
     plan = plan_of(replace(statement, text=query))
     lines = [line for reading in plan.readings for line in _report(reading)]
+    words = _EXPLAIN.match(statement.text)
+    if words is not None and words[2]:
+        lines += ["", plan.explained(statement.spark, words[2].upper())]
     return "\n".join(lines)
 
 
@@ -278,7 +282,8 @@ def _report(reading: Reading) -> list[str]:
     if table.metadata is None:
         found.append(
             f"  to read: {reading.chunks} of {reading.all_chunks} chunks, "
-            f"{reading.bytes:,} of {reading.all_bytes:,} bytes when decoded"
+            f"{reading.bytes:,} of {reading.all_bytes:,} bytes when decoded, "
+            f"{reading.rows:,} rows at most"
         )
         found.append(f"  read by: {'this process' if reading.is_here else 'tasks of Spark'}")
     return found
