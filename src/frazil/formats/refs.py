@@ -302,12 +302,11 @@ def plan_packing(
     return None if dictionary is None else Packing(dictionary, 3 if level is None else level)
 
 
-def may_fit(table: ChunkTable) -> bool:
+def may_fit(table: ChunkTable, limit: int = MAX_SIZE - ROOM) -> bool:
     """Whether readers certainly take a manifest with these references.
 
     They refuse 2 GiB, and count a text again for each reference that leads to it.
     """
-    limit = MAX_SIZE - ROOM
     fixed = len(table) * (LARGEST_TABLE + 4 * table.ndim) + len(table.inline_data)
     pools = ((table.location, table.locations), (table.etag, table.etags))
     longest = [_longest(texts) for _, texts in pools]
