@@ -19,7 +19,9 @@ from frazil.spark.query.procedure_calls import place_of
 from frazil.spark.query.scopes import invalid_query
 from frazil.spark.query.sql import Statement, names_ours, plan_of
 from frazil.spark.query.tables import OpenTable, open_table
+from frazil.spark.reading.columns import struct
 from frazil.spark.reading.variables import Variable
+from frazil.spark.tasks import local_frame
 from frazil.spark.writing.commit import txn_of
 from frazil.spark.writing.write import write_frame
 from frazil.spelling import listed, unknown
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from frazil.spark.query.planning import Reading
 
-_WRITTEN: Final = "snapshot_id string, written_chunks long, written_bytes long"
+_WRITTEN: Final = struct("snapshot_id string, written_chunks long, written_bytes long")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ class Destination:
     def answer(self, report: JobReport) -> DataFrame:
         """What a statement tells."""
         row = (report.snapshot_id, report.chunks, report.bytes)
-        return self.statement.spark.createDataFrame([row], _WRITTEN)
+        return local_frame(self.statement.spark, [row], _WRITTEN)
 
     def _is_read(self, table: OpenTable) -> bool:
         return (
