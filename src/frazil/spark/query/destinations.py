@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -115,14 +116,15 @@ class Destination:
             is_cellwise: whether each cell is made from itself, so that chunks that both wrote are
                 all that can be in conflict of the arrays that are written.
         """
-        written = {name.lower() for name in rows.frame.columns} if is_cellwise else set()
-        relied = {
+        read = Counter(
             variable.path
             for reading in rows.readings
             if self._is_read(reading.table)
             for variable in reading.table.variables(_named(reading))
-            if variable.name.lower() not in written
-        }
+        )
+        own = {child_path(self.target.node or "/", name) for name in rows.frame.columns}
+        # What is read twice may be read elsewhere than in the cell that is written.
+        relied = [p for p, n in read.items() if not (is_cellwise and p in own and n == 1)]
         report = write_frame(
             rows.frame,
             self.target,
