@@ -114,6 +114,7 @@ def test_calls_that_cannot_be_meant(sea: Place, text: str, said: str) -> None:
 
 def test_vacuum_is_orphan_removal_with_its_floor(sea: Place) -> None:
     orphan = Path(sea.url) / "chunks" / "0000000000000000000G"
+    orphan.parent.mkdir(exist_ok=True)
     orphan.write_bytes(b"left over")
     assert sea.rows("VACUUM frazil.sea RETAIN 0 HOURS DRY RUN") == []
     assert sea.rows("VACUUM frazil.sea") == []

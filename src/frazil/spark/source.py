@@ -160,7 +160,7 @@ def plan_read(
     pinned = target.pin(repository)
     if request.end_snapshot is not None:
         pinned = replace(pinned, snapshot_id=repository.resolve(request.end_snapshot))
-    from frazil.spark.reading.scan import AGGREGATES, CHUNKS, make_scan
+    from frazil.spark.reading.scan import AGGREGATES, CHUNKS, Scan, make_scan
 
     session = open_pinned(pinned, repository)
     scan: Scan | ReadPlan
@@ -180,7 +180,6 @@ def plan_read(
         scan = make_scan(session, target, pinned, request, asked)
         require_labels(scan)
     if request.change_feed:
-        from frazil.spark.reading.scan import Scan
         from frazil.spark.stream.feed import make_feed
 
         if not isinstance(scan, Scan):

@@ -11,6 +11,7 @@ from frazil.spark.location import location_of
 from frazil.spark.reading.read import read, storage_texts
 from frazil.spark.runner import SparkRunner
 from frazil.spark.sessions import session
+from frazil.spark.tasks import local_frame
 from frazil.spark.upkeep.calls import call
 from frazil.spark.upkeep.fsck import fsck, verify
 from frazil.spark.upkeep.garbage import collect_garbage
@@ -91,8 +92,7 @@ class FrazilTable(ProcedureMethods):
         can_spread = procedure in TABLE and TABLE[procedure].can_spread
         runner = SparkRunner(self._spark) if can_spread and self._is_large() else None
         rows = call(procedure, self._url, self._options, runner=runner, **given)
-        plain = [tuple(dict(v) if _is_map(v) else v for v in row) for row in rows]
-        return self._spark.createDataFrame(plain, PROCEDURES[procedure].returns)
+        return local_frame(self._spark, rows, PROCEDURES[procedure].returns)
 
     def remove_orphan_files(
         self,
@@ -132,7 +132,7 @@ class FrazilTable(ProcedureMethods):
         )
         place = location_of(self._url, self._options).location.storage().url.rstrip("/")
         rows = [(f"{place}/{key}",) for key in sorted(keys)]
-        return self._spark.createDataFrame(rows, PROCEDURES["remove_orphan_files"].returns)
+        return local_frame(self._spark, rows, PROCEDURES["remove_orphan_files"].returns)
 
     vacuum = remove_orphan_files
 
@@ -176,8 +176,3 @@ class FrazilTable(ProcedureMethods):
         return self.metadata_table(
             "changes", start_snapshot_id=start_snapshot_id, end_snapshot_id=end_snapshot_id
         )
-
-
-def _is_map(value: object) -> bool:
-    """Tell whether a value is the pairs of a map, as Arrow takes them."""
-    return isinstance(value, list) and all(isinstance(each, tuple) for each in value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -19,6 +19,7 @@ from frazil.run import path_of as path_of
 from frazil.session import Session
 from frazil.spark.errors import noted, told
 from frazil.spark.location import Location, Pinned, Target, named_request, reachable_target
+from frazil.spark.reading.columns import arrow_schema, row_batch
 from frazil.texts import as_text
 from frazil.tip import Tip
 
@@ -190,6 +191,15 @@ def map_batches(
             yield from work(batches)
 
     return frame.mapInArrow(each, schema)
+
+
+def local_frame(
+    spark: SparkSession, rows: Iterable[Sequence[Any]], schema: StructType
+) -> DataFrame:
+    """A few rows as a DataFrame that Spark keeps in its plan, so that no task is needed."""
+    held, kinds = [*rows], arrow_schema(schema)
+    batches = [row_batch(held, kinds)] if held else []
+    return spark.createDataFrame(pa.Table.from_batches(batches, kinds), schema)
 
 
 def collect(frame: DataFrame) -> pa.Table:

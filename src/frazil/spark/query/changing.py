@@ -27,7 +27,9 @@ from frazil.spark.query.destinations import (
 from frazil.spark.query.phrases import Phrase
 from frazil.spark.query.scopes import invalid_query
 from frazil.spark.query.sql import Statement, after_first_word, run_statement
+from frazil.spark.reading.columns import struct
 from frazil.spark.reading.read import FORMAT
+from frazil.spark.tasks import local_frame
 from frazil.spelling import listed
 
 if TYPE_CHECKING:
@@ -46,7 +48,8 @@ def insert(statement: Statement) -> DataFrame:
     phrase.accept("table")
     parts = phrase.name()
     more = phrase.pairs() if phrase.sees("with", "(") and phrase.accept("with") else {}
-    by_name, names = phrase.accept("by", "name"), None
+    by_name = phrase.accept("by", "name")
+    names: list[str] | None = None
     if phrase.sees("(") and phrase.tokens.word(phrase.at + 1) not in _QUERY:
         names = [_word(phrase, span.first, span.stop) for span in phrase.items()]
     if phrase.accept("replace", "where"):
@@ -127,7 +130,8 @@ def create(statement: Statement) -> DataFrame:
             "CREATE makes a TABLE, or a TEMPORARY VIEW, of what is read from a repository"
         )
     skips = phrase.accept("if", "not", "exists")
-    parts, more = phrase.name(), {}
+    parts = phrase.name()
+    more: dict[str, str] = {}
     while not phrase.accept("as"):
         if phrase.accept("using"):
             source = phrase.value().lower()
@@ -143,7 +147,7 @@ def create(statement: Statement) -> DataFrame:
         else:
             raise phrase.wrong("AS and a query")
     where = destination(statement, parts, more, may_be_new=True)
-    there = [] if where.table is None else where.table.group.data_names
+    there = () if where.table is None else where.table.group.data_names
     if where.is_done or (there and skips):
         return where.answer(JobReport(None, ()))
     if there and not is_replaced:
@@ -165,7 +169,7 @@ def _create_view(statement: Statement, phrase: Phrase, *, is_replaced: bool) -> 
     phrase.expect("as")
     found = run_statement(replace(statement, text=phrase.rest()))
     (found.createOrReplaceTempView if is_replaced else found.createTempView)(quoted(name))
-    return statement.spark.createDataFrame([], "name string")
+    return local_frame(statement.spark, [(name,)], struct("name string"))
 
 
 def update(statement: Statement) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -19,7 +20,9 @@ from frazil.spark.query.procedure_calls import place_of
 from frazil.spark.query.scopes import invalid_query
 from frazil.spark.query.sql import Statement, names_ours, plan_of
 from frazil.spark.query.tables import OpenTable, open_table
+from frazil.spark.reading.columns import struct
 from frazil.spark.reading.variables import Variable
+from frazil.spark.tasks import local_frame
 from frazil.spark.writing.commit import txn_of
 from frazil.spark.writing.write import write_frame
 from frazil.spelling import listed, unknown
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
     from frazil.spark.query.planning import Reading
 
-_WRITTEN: Final = "snapshot_id string, written_chunks long, written_bytes long"
+_WRITTEN: Final = struct("snapshot_id string, written_chunks long, written_bytes long")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +116,15 @@ class Destination:
             is_cellwise: whether each cell is made from itself, so that chunks that both wrote are
                 all that can be in conflict of the arrays that are written.
         """
-        written = {name.lower() for name in rows.frame.columns} if is_cellwise else set()
-        relied = {
+        read = Counter(
             variable.path
             for reading in rows.readings
             if self._is_read(reading.table)
             for variable in reading.table.variables(_named(reading))
-            if variable.name.lower() not in written
-        }
+        )
+        own = {child_path(self.target.node or "/", name) for name in rows.frame.columns}
+        # What is read twice may be read elsewhere than in the cell that is written.
+        relied = [p for p, n in read.items() if not (is_cellwise and p in own and n == 1)]
         report = write_frame(
             rows.frame,
             self.target,
@@ -134,7 +138,7 @@ class Destination:
     def answer(self, report: JobReport) -> DataFrame:
         """What a statement tells."""
         row = (report.snapshot_id, report.chunks, report.bytes)
-        return self.statement.spark.createDataFrame([row], _WRITTEN)
+        return local_frame(self.statement.spark, [row], _WRITTEN)
 
     def _is_read(self, table: OpenTable) -> bool:
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import InvalidInputError
 from frazil.spark.query.phrases import Phrase
@@ -28,7 +28,8 @@ def with_feeds(statement: Statement) -> str:
         InvalidInputError: the arguments are not as they must be.
         FrazilError: there is no such snapshot.
     """
-    phrase, found, at = Phrase(statement.text), [], 0
+    phrase, at = Phrase(statement.text), 0
+    found: list[str] = []
     tokens = phrase.tokens
     for number in range(len(tokens) - 1):
         if tokens.word(number) != FUNCTION or tokens.word(number + 1) != "(":
@@ -55,7 +56,8 @@ def _view(statement: Statement, given: dict[str, object]) -> str | None:
     if end is not None:
         options["endingVersion"] = str(end)
     opened = open_table(place, {})
-    frame = read(opened.path, spark=statement.spark, **{**opened.reading, **options})
+    given: dict[str, Any] = {**opened.reading, **options}
+    frame = read(opened.path, spark=statement.spark, **given)
     told = repr((opened.path, sorted(options.items())))
     name = f"__frazil_changes_{hashlib.sha256(told.encode()).hexdigest()[:16]}"
     frame.createOrReplaceTempView(name)

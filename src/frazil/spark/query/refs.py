@@ -9,7 +9,7 @@ SHOW BRANCHES|TAGS IN frazil.NAME
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository
@@ -19,13 +19,15 @@ from frazil.spark.query.procedure_calls import place_of, run_procedure
 from frazil.spark.query.scopes import invalid_query
 from frazil.spark.query.sql import Statement, after_first_word
 from frazil.spark.query.tables import OpenTable, open_table
+from frazil.spark.reading.columns import struct
 from frazil.spark.reading.read import read
+from frazil.spark.tasks import local_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_REF: Final = "name string, type string, snapshot_id string"
-_TABLES: Final = "namespace string, tableName string, isTemporary boolean"
+_REF: Final = struct("name string, type string, snapshot_id string")
+_TABLES: Final = struct("namespace string, tableName string, isTemporary boolean")
 _KINDS: Final = ("branch", "tag")
 
 
@@ -97,7 +99,7 @@ def _lookup(repository: Repository, kind: str, name: str) -> str:
 
 
 def _answer(statement: Statement, rows: list[tuple[str, ...]]) -> DataFrame:
-    return statement.spark.createDataFrame(rows, _REF)
+    return local_frame(statement.spark, rows, _REF)
 
 
 def show(statement: Statement) -> DataFrame:
@@ -112,16 +114,16 @@ def show(statement: Statement) -> DataFrame:
     phrase.end()
     if len(parts) == 1 and parts[0].text.lower() == CATALOG:
         rows = [(CATALOG, name, False) for name in attached(statement.spark)]
-        return statement.spark.createDataFrame(rows, _TABLES)
+        return local_frame(statement.spark, rows, _TABLES)
     table = open_table(place_of(statement, parts), statement.options)
     if what == "tables":
         namespace = ".".join(part.text for part in parts)
         rows = [(namespace, name, False) for name in _below(table)]
-        return statement.spark.createDataFrame(rows, _TABLES)
+        return local_frame(statement.spark, rows, _TABLES)
     repository, kind = table.target.location.open(), "branch" if what == "branches" else "tag"
     names = sorted(_there(repository, kind))
     found = [(name, kind.upper(), _lookup(repository, kind, name)) for name in names]
-    return statement.spark.createDataFrame(found, _REF)
+    return local_frame(statement.spark, found, _REF)
 
 
 def _below(table: OpenTable) -> list[str]:
@@ -153,7 +155,7 @@ def describe_history(statement: Statement) -> DataFrame:
     phrase.end()
     table = open_table(place, statement.options)
     url = table.pinned.location.url.replace("#", "%23")
-    given = {**statement.options, **place.options}
+    given: dict[str, Any] = {**statement.options, **place.options}
     given.setdefault("branch", table.target.branch)
     found = read(f"{url}#history", spark=statement.spark, **given)
     return found.orderBy(found["made_current_at"].desc())
