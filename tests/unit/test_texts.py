@@ -11,6 +11,7 @@ from frazil.texts import (
     Compressor,
     age,
     as_text,
+    backquoted,
     byte_count,
     chunk_lengths,
     compressor,
@@ -93,3 +94,9 @@ def test_a_letter_is_a_power_of_1024_and_MB_one_of_1000() -> None:
     for text in ("0", "-1", "MB", "1 XB"):
         with pytest.raises(ValueError, match="a positive number of bytes"):
             size(text)
+
+
+def test_names_in_backquotes_may_have_any_characters() -> None:
+    odd = "a `b`, c={0}"
+    assert names(f"{backquoted(odd)}, plain ,`two words`") == (odd, "plain", "two words")
+    assert settings(f"{backquoted(odd)}=3, time=4") == {odd: "3", "time": "4"}
