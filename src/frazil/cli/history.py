@@ -137,23 +137,23 @@ def _label(refs: list[Described]) -> Any:  # noqa: ANN401  (rich is not imported
 
 
 def _graph(place: Place, file: Path | None, *, mermaid: bool) -> Answer:
-    chosen = {"snapshot_id": place.snapshot_id()} if place.ref is not None else {}
+    chosen = place.snapshot_id() if place.ref is not None else None
     repository, names = place.repository, _names(place)
-    starts = chosen.values() or names
+    starts = names if chosen is None else [chosen]
     known = {info.id: info for tip in starts for info in repository.ancestry(snapshot_id=tip)}
     newest = sorted(known.values(), key=lambda info: info.written_at, reverse=True)
     if file is not None:
-        _write(file, repository.ancestry_graph(**chosen).svg())
+        _write(file, repository.ancestry_graph(snapshot_id=chosen).svg())
 
     def draw(screen: Screen) -> None:
+        has_colour = screen.console.color_system is not None and not screen.console.no_color
         if mermaid:
-            screen.console.file.write(repository.ancestry_graph(**chosen).mermaid())
+            screen.console.file.write(repository.ancestry_graph(snapshot_id=chosen).mermaid())
         elif file is not None:
             screen.line(f"wrote {file}")
         else:
-            has_colour = screen.console.color_system is not None and not screen.console.no_color
-            drawing = str(repository.ancestry_graph(**chosen, plain=not has_colour))
-            screen.console.file.write(drawing + "\n")
+            drawing = repository.ancestry_graph(snapshot_id=chosen, plain=not has_colour)
+            screen.console.file.write(f"{drawing}\n")
 
     return Answer(_snapshots(newest, names, is_cut=False), draw)
 
