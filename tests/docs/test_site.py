@@ -121,7 +121,7 @@ def test_public_names_are_all_in_the_reference() -> None:
     pages = {*re.findall(r"^::: ([\w.]+)$", named, re.MULTILINE)}
     missing = [
         name
-        for name in frazil.__all__
+        for name in vars(frazil)["__all__"]
         if (home := getattr(getattr(frazil, name), "__module__", None)) is not None
         and home.startswith("frazil.")
         and home not in pages

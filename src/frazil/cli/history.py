@@ -146,14 +146,14 @@ def _graph(place: Place, file: Path | None, *, mermaid: bool) -> Answer:
         _write(file, repository.ancestry_graph(snapshot_id=chosen).svg())
 
     def draw(screen: Screen) -> None:
+        has_colour = screen.console.color_system is not None and not screen.console.no_color
         if mermaid:
             screen.console.file.write(repository.ancestry_graph(snapshot_id=chosen).mermaid())
         elif file is not None:
             screen.line(f"wrote {file}")
         else:
-            has_colour = screen.console.color_system is not None and not screen.console.no_color
-            drawing = str(repository.ancestry_graph(**chosen, plain=not has_colour))
-            screen.console.file.write(drawing + "\n")
+            drawing = repository.ancestry_graph(snapshot_id=chosen, plain=not has_colour)
+            screen.console.file.write(f"{drawing}\n")
 
     return Answer(_snapshots(newest, names, is_cut=False), draw)
 

@@ -21,7 +21,7 @@ from frazil.drawing.markup import (
     table,
     text,
 )
-from frazil.masking import clean, safe, shown_data
+from frazil.masking import safe, shown_data
 from frazil.naming import OURS
 
 SHOWN_ITEMS: Final = 3
@@ -65,7 +65,7 @@ def _short(value: object, name: str) -> str:
         if isinstance(value, Mapping):
             return "{" + ", ".join(f"{k!r}: {_short(v, str(k))}" for k, v in value.items()) + "}"
         return "(" + ", ".join(_short(each, name) for each in value) + ")"
-    return clean(repr(shown_data(value, name)))
+    return safe(repr(shown_data(value, name)))
 
 
 def _folded(name: str, value: object) -> Html | None:
@@ -117,4 +117,4 @@ def _value(value: object, name: str) -> Html:
         case Sequence() | Set():
             return joined([_value(each, name) for each in list(value)[:8]], ", ") or text("none")
         case _:
-            return text(safe(str(value)))
+            return text(str(value))
