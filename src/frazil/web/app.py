@@ -20,7 +20,7 @@ from frazil.cli.exits import Exit, exit_code
 from frazil.errors import FrazilError
 from frazil.masking import safe
 from frazil.model.values import SnapshotInfo
-from frazil.web import data, pages, reports
+from frazil.web import data, pages, queries, reports
 from frazil.web.asking import Answer, Ask, Binary, Data, Page
 from frazil.web.guard import FOREIGN, Guard
 from frazil.web.library import Library, Shown
@@ -105,6 +105,7 @@ class Explorer:
             "page": page,
             "many": len(self.library) > 1,
             "zarr": self.settings.zarr,
+            "has_sql": self.settings.sql,
         }
 
     def _rendered(self, template: str, values: Mapping[str, Any]) -> str:
@@ -214,7 +215,8 @@ def make_app(library: Library, settings: Settings) -> Guard:
         Route("/r/{name}", bare),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
-    for page, work in {**pages.PAGES, **reports.PAGES}.items():
+    sql = queries.PAGES if settings.sql else queries.OFF
+    for page, work in {**pages.PAGES, **reports.PAGES, **sql}.items():
         routes.append(
             Route(f"/r/{{name}}/{page}", explorer.of_repository(work, page, is_page=True))
         )
