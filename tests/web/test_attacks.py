@@ -25,18 +25,7 @@ from tests.web.test_pages import get, ready, values
 from tests.web.test_rules import commit
 
 GROUP = b'{"zarr_format":3,"node_type":"group","attributes":{}}'
-ODD_TEXTS = (
-    "",
-    "\0",
-    "..",
-    "../../etc/passwd",
-    "/../..",
-    "'\"<script>",
-    "\ud7ff",
-    "²",
-    "-1",
-    "1" * 99,
-)
+ODD_TEXTS = ("\0", "../../etc/passwd", "'\"<script>", "²", "-1", "1" * 99)
 NAMES = ("v", "path", "x", "i²", "c٣", "index", "from", "older", "by", "a", "b", "start", "q", "p")
 ADDRESSES = [
     *(f"/r/odd-place/{page}" for page in (*pages.PAGES, *reports.PAGES)),
