@@ -1,6 +1,6 @@
 # Every target makes the environment it needs; nothing outside this folder is touched.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench benchspark peer soak dist docs lock clean venv peers benchmarks
+.PHONY: help demo test lint format bench benchspark benchpages peer soak dist docs lock clean venv peers benchmarks
 
 PY := .venv/bin/python
 WORKERS ?= 2
@@ -9,7 +9,7 @@ ARGS ?=
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | \
-		while IFS='	' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+		while IFS='	' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
 
 demo: venv ## NetCDF files to a repository, SQL, rechunking and a map, on embedded Spark
 	@$(PY) examples/demo.py $(ARGS)
@@ -31,6 +31,9 @@ bench: peers benchmarks ## measure beside all peers, write docs/benchmarks.md (A
 
 benchspark: venv benchmarks ## the same for the pipeline on Spark (ARGS="--size small --only where")
 	@FRAZIL_BENCH_PEER=$(CURDIR)/.venv-bench/bin/python PYTHONPATH=src:. $(PY) -m bench.spark $(ARGS)
+
+benchpages: venv ## how long pages of the explorer take (ARGS="--size small")
+	@PYTHONPATH=src:. $(PY) -m bench.pages $(ARGS)
 
 peer: venv peers ## only the tests against the official packages, 1.1.21 and 2.3.0
 	$(PY) -m pytest -m peer -n $(WORKERS) $(ARGS)

@@ -137,7 +137,10 @@ def iso_time(written: str) -> datetime:
 def moment(written: str) -> datetime:
     """A time as text, UTC when it names no zone, or as milliseconds since 1970."""
     if re.fullmatch(r"\s*-?\d{6,}\s*", written):
-        return datetime.fromtimestamp(int(written) / 1000, UTC)
+        try:
+            return datetime.fromtimestamp(int(written) / 1000, UTC)
+        except (OverflowError, OSError):
+            raise ValueError("it must be a time between the years 1 and 9999") from None
     return iso_time(written)
 
 
@@ -150,13 +153,19 @@ def age(written: str) -> timedelta:
     found = _AGE.fullmatch(written.strip())
     if found is None:
         raise ValueError("it must be an age such as 12h, 30m, 2d or 0h")
-    return timedelta(**{_AGE_UNITS[found[2]]: int(found[1])})
+    try:
+        return timedelta(**{_AGE_UNITS[found[2]]: int(found[1])})
+    except OverflowError:
+        raise ValueError("it must be an age of less than a million years") from None
 
 
 def moment_or_age(written: str, now: datetime | None = None) -> datetime:
     """A time as text, or an age, which counts back from now."""
     if _AGE.fullmatch(written.strip()):
-        return (now or datetime.now(UTC)) - age(written)
+        try:
+            return (now or datetime.now(UTC)) - age(written)
+        except OverflowError:
+            raise ValueError("it must be an age that ends after the year 1") from None
     try:
         return iso_time(written)
     except ValueError:

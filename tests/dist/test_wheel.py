@@ -16,7 +16,7 @@ from tests.dist.environments import make
 from tests.support.documents import program
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-EXTRAS: Final = ("", "xarray", "dask", "spark", "virtual", "legacy", "cli", "testing", "all")
+EXTRAS: Final = ("", "xarray", "dask", "spark", "virtual", "legacy", "cli", "web", "testing", "all")
 NEEDS: Final = {
     "frazil.cli": "cli",
     "frazil.dask": "dask",
@@ -28,6 +28,7 @@ NEEDS: Final = {
     "frazil.spark": "spark",
     "frazil.spark.jobs.copying": "all",
     "frazil.testing": "testing",
+    "frazil.web": "web",
     "frazil.xarray": "xarray",
     "pyspark_frazil": "spark",
     "pyspark_icechunk": "spark",
@@ -49,6 +50,27 @@ def walk(name):
 for name in ("frazil", "pyspark_frazil", "pyspark_icechunk"):
     walk(name)
 print(json.dumps([len([n for n in sys.modules if n.startswith("frazil")]), failed]))
+"""
+
+
+SERVE_A_PAGE: Final = """
+import threading, time, urllib.request
+import uvicorn, zarr, frazil
+from frazil.web.app import make_app
+from frazil.web.library import Library
+from frazil.web.server import bind
+from frazil.web.settings import Settings
+session = frazil.Repository.create("place").writable_session("main")
+zarr.group(session.store)
+session.commit("The first look")
+listening, settings = bind(Settings(port=0))
+server = uvicorn.Server(uvicorn.Config(make_app(Library(["place"]), settings), log_level="error"))
+threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True).start()
+while not server.started:
+    time.sleep(0.01)
+for page in ("", "r/place/", "r/place/commit", "static/style.css", "static/dataview.js"):
+    print(urllib.request.urlopen(settings.url + page, timeout=60).read().decode())
+server.should_exit = True
 """
 
 
@@ -86,6 +108,10 @@ def test_the_wheel_has_the_source_and_the_sdist_what_tests_it(built: Path) -> No
     names = set(zipfile.ZipFile(the_wheel(built)).namelist())
     source = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
     assert source <= names
+    explorer = ROOT / "src" / "frazil" / "web"
+    assets = [path for part in ("static", "templates") for path in (explorer / part).rglob("*.*")]
+    assert len(assets) > 30
+    assert {str(path.relative_to(ROOT / "src")) for path in assets} <= names
     assert "frazil/py.typed" in names
     assert not [name for name in names if name.startswith(("tests", "docs"))]
     [sdist] = built.glob("*.tar.gz")
@@ -108,6 +134,14 @@ def test_every_module_imports_with_the_extra_it_is_for(
     }
     assert not unexpected
     assert count > 200
+
+
+@pytest.mark.slow
+def test_the_explorer_serves_pages_from_the_wheel(built: Path, tmp_path: Path) -> None:
+    python = make(tmp_path / "env", the_wheel(built), "web")
+    served = run(python, "-c", SERVE_A_PAGE, cwd=tmp_path)
+    for text in ("The first look", 'href="/r/place/history"', "--accent", "import {"):
+        assert text in served, text
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, ViewportSize, expect
 
 import frazil.web
 from tests.web.browser import Visit, launched
@@ -18,6 +18,10 @@ from tests.web.test_pages import PAGES
 SCRIPTS = Path(frazil.web.__file__).parent / "static"
 SCALES = dict(re.findall(r'(\w+):\s*"([0-9a-f]+)"', (SCRIPTS / "colours.js").read_text()))
 ARRAYS = ("known", "packed", "one", "empty", "scalar", "line", "words", "large", "flags", "big")
+
+LIGHT, DARK = "rgb(248, 250, 251)", "rgb(16, 23, 29)"
+LAPTOP: ViewportSize = {"width": 1280, "height": 1100}
+PHONE: ViewportSize = {"width": 390, "height": 800}
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -29,15 +33,22 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
-@pytest.fixture
-def visit(browser: Browser, site: str) -> Iterator[Visit]:
-    """A fresh window, which may neither complain nor ask elsewhere."""
-    context = browser.new_context(viewport={"width": 1280, "height": 1100})
-    made = Visit(context.new_page(), site)
-    yield made
+@pytest.fixture(scope="module")
+def window(browser: Browser, site: str) -> Iterator[Visit]:
+    """One window for all tests: what it has loaded once it need not load again."""
+    context = browser.new_context(viewport=LAPTOP, color_scheme="light")
+    yield Visit(context.new_page(), site)
     context.close()
-    assert made.complaints == []
-    assert made.elsewhere == []
+
+
+@pytest.fixture
+def visit(window: Visit) -> Iterator[Visit]:
+    """The window, which may neither complain nor ask elsewhere."""
+    window.complaints.clear()
+    window.elsewhere.clear()
+    yield window
+    assert window.complaints == []
+    assert window.elsewhere == []
 
 
 def shade(value: float, low: float, high: float, scale: str = "viridis") -> tuple[int, ...]:
@@ -46,10 +57,39 @@ def shade(value: float, low: float, high: float, scale: str = "viridis") -> tupl
     return (*bytes.fromhex(SCALES[scale][6 * step : 6 * step + 6]), 255)
 
 
+def paper(visit: Visit) -> str:
+    """The colour behind everything."""
+    found = visit.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    return str(found)
+
+
 @pytest.mark.parametrize("page", PAGES)
-def test_pages_open_without_complaints(visit: Visit, page: str) -> None:
+def test_pages_fit_a_laptop_and_a_phone_in_the_dark(visit: Visit, page: str) -> None:
     visit.open(f"/r/ocean/{page}")
     assert not visit.overflows()
+    assert paper(visit) == LIGHT
+    try:
+        visit.page.set_viewport_size(PHONE)
+        visit.page.emulate_media(color_scheme="dark")
+        visit.settle()
+        assert not visit.overflows()
+        assert paper(visit) == DARK
+    finally:
+        visit.page.set_viewport_size(LAPTOP)
+        visit.page.emulate_media(color_scheme="light")
+
+
+def test_the_button_changes_the_colours_and_they_stay(visit: Visit) -> None:
+    page = visit.open("/r/ocean/operations")
+    try:
+        page.locator("#theme").click()
+        assert paper(visit) == DARK
+        page.reload()
+        assert paper(visit) == DARK
+        page.locator("#theme").click()
+        assert paper(visit) == LIGHT
+    finally:
+        page.evaluate("localStorage.clear()")  # the window is for other tests too
 
 
 @pytest.mark.parametrize(
@@ -82,7 +122,6 @@ def test_odd_names_lead_through_the_tree_to_the_values(visit: Visit, name: str) 
 def test_every_kind_of_array_is_shown(visit: Visit, name: str) -> None:
     page = visit.open(f"/r/odd-place/data?path=/{name}")
     assert page.locator("#view").get_attribute("data-ready") == "1"
-    visit.open(f"/r/odd-place/array?path=/{name}")
 
 
 def test_the_picture_has_the_right_pixels(visit: Visit) -> None:
@@ -233,18 +272,3 @@ def test_the_map_of_chunks_tells_what_is_under_the_pointer(visit: Visit) -> None
     page.get_by_label("Coloured by").select_option("size")
     expect(page.locator(".legend .ramp")).to_be_visible()
     assert "by=size" in page.url
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_a_phone_in_the_dark(browser: Browser, site: str, page: str) -> None:
-    context = browser.new_context(viewport={"width": 390, "height": 800}, color_scheme="dark")
-    visit = Visit(context.new_page(), site)
-    visit.open(f"/r/ocean/{page}")
-    assert not visit.overflows()
-    paper = visit.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-    assert paper == "rgb(16, 23, 29)"
-    visit.page.locator("#theme").click()
-    paper = visit.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-    assert paper == "rgb(248, 250, 251)"
-    context.close()
-    assert visit.complaints == []

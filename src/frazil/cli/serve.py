@@ -66,6 +66,10 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    sql: Annotated[
+        bool,
+        typer.Option("--sql", help="Allow SELECT on Spark, which runs on this machine."),
+    ] = False,
     authorize: Authorize = None,
 ) -> Answer:
     """Show repositories in a browser: history, arrays, values, differences, storage.
@@ -83,6 +87,7 @@ def serve(
         frozenset(allow_host or ()),
         zarr,
         frozenset(cors or ()),
+        sql,
     )
     web.server.serve(urls, settings, tuple(authorize or ()), _tell)
     return Answer({"served": len(urls)}, lambda screen: screen.note("stopped"))

@@ -8,9 +8,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from frazil.model.lineage import other_parents
 from frazil.model.values import SnapshotInfo
+
+MOST_LANES: Final = 64
+"""Lanes whose lines are drawn; of more nobody could follow one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,63 +82,93 @@ def lay_out(snapshots: Sequence[SnapshotInfo], first: str | None = None) -> list
     return rows
 
 
+class _Lanes:
+    """Which lanes wait for which commit; histories may have as many lanes as branches."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[int, _Lane] = {}
+        self._by_wanted: dict[str, list[int]] = {}
+        self._free: list[int] = []
+        self._next = 0
+
+    def put(self, wanted: str, colour: int, lane: int | None = None) -> int:
+        """Let a lane wait for a commit: a certain one, or the first that is free."""
+        if lane is None:
+            lane = self.take()
+        self._lanes[lane] = _Lane(wanted, colour)
+        self._by_wanted.setdefault(wanted, []).append(lane)
+        return lane
+
+    def take(self) -> int:
+        """The first lane that is free."""
+        if self._free:
+            return heapq.heappop(self._free)
+        self._next += 1
+        return self._next - 1
+
+    def give_back(self, lane: int) -> None:
+        """Nothing waits in a lane any more."""
+        heapq.heappush(self._free, lane)
+
+    def arrived(self, key: str) -> list[tuple[int, int]]:
+        """The lanes that waited for a commit, with their colours; they wait no longer."""
+        found = sorted(self._by_wanted.pop(key, ()))
+        return [(lane, self._lanes.pop(lane).colour) for lane in found]
+
+    def waiting_for(self, key: str) -> int | None:
+        """The first lane that waits for a commit."""
+        return min(self._by_wanted.get(key, ()), default=None)
+
+    def colour(self, lane: int) -> int:
+        """The colour of a lane that waits."""
+        return self._lanes[lane].colour
+
+    def first(self) -> Iterator[tuple[int, _Lane]]:
+        """The lanes that wait, as many as are drawn."""
+        return ((n, self._lanes[n]) for n in range(MOST_LANES) if n in self._lanes)
+
+
 def _steps(
     known: Mapping[str, SnapshotInfo], parents: Mapping[str, tuple[str, ...]], first: str | None
 ) -> Iterator[_Step]:
-    lanes: list[_Lane | None] = [_Lane(first, 0)] if first in known and first else []
-    reserved, colours = bool(lanes), 1
+    lanes = _Lanes()
+    reserved, colours = bool(first in known and first), 1
+    if reserved and first:
+        lanes.put(first, 0)
     for key in _children_first(known, parents):
-        waiting = [n for n, lane in enumerate(lanes) if lane is not None and lane.wanted == key]
+        waiting = lanes.arrived(key)
         if waiting:
-            lane, colour = waiting[0], lanes[waiting[0]].colour  # type: ignore[union-attr]
-            if reserved and lane == 0:
-                reserved = False
+            lane, colour = waiting[0]
+            reserved = reserved and lane != 0
         else:
-            lane, colour, colours = _free(lanes), colours, colours + 1
-        for number in waiting:
-            lanes[number] = None
-        fresh: list[tuple[int, int]] = []
-        tracks: list[int] = []
+            lane, colour, colours = lanes.take(), colours, colours + 1
+        for other_lane, _ in waiting[1:]:
+            lanes.give_back(other_lane)
+        tracks = []
         if parents[key]:
-            lanes[lane] = _Lane(parents[key][0], colour)
-            tracks.append(lane)
+            lanes.put(parents[key][0], colour, lane)
+            tracks.append((lane, colour))
+        else:
+            lanes.give_back(lane)
+        joins: list[tuple[int, int, str, int]] = []
+        new = set()
         for other in parents[key][1:]:
-            held = next(
-                (n for n, each in enumerate(lanes) if each is not None and each.wanted == other),
-                None,
-            )
+            held = lanes.waiting_for(other)
             if held is None:
-                held = _free(lanes)
-                lanes[held] = _Lane(other, colours)
+                held = lanes.put(other, colours)
+                new.add(held)
                 colours += 1
-                fresh.append((held, held))
             elif held == 0 and reserved:
                 reserved = False  # it was kept free for a tip, and now leads there
-                fresh.append((held, held))
-            else:
-                fresh.append((held, -1))
-            tracks.append(held)
-        new = {end for end, mark in fresh if mark >= 0}
+                new.add(held)
+            tracks.append((held, lanes.colour(held)))
+            joins.append((lane, held, other, lanes.colour(held)))
         below = [
             (number, number, each.wanted, each.colour)
-            for number, each in enumerate(lanes)
-            if each is not None and number not in new and not (reserved and number == 0)
+            for number, each in lanes.first()
+            if number not in new and not (reserved and number == 0)
         ]
-        below += [
-            (lane, end, each.wanted, each.colour)
-            for end, _ in fresh
-            if (each := lanes[end]) is not None
-        ]
-        taken = tuple((n, each.colour) for n in tracks if (each := lanes[n]) is not None)
-        while lanes and lanes[-1] is None:
-            lanes.pop()
-        yield _Step(known[key], lane, colour, parents[key], taken, below)
-
-
-def _free(lanes: list[_Lane | None]) -> int:
-    if None not in lanes:
-        lanes.append(None)
-    return lanes.index(None)
+        yield _Step(known[key], lane, colour, parents[key], tuple(tracks), below + joins)
 
 
 def _children_first(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,21 +20,26 @@ from frazil.cli.answers import Exit, exit_code
 from frazil.errors import FrazilError
 from frazil.masking import safe
 from frazil.model.values import SnapshotInfo
-from frazil.web import data, pages, reports
+from frazil.web import data, pages, queries, reports
 from frazil.web.asking import Answer, Ask, Binary, Data, Page
-from frazil.web.guard import Guard
+from frazil.web.guard import FOREIGN, Guard
 from frazil.web.library import Library, Shown
 from frazil.web.rendering import make_environment
 from frazil.web.settings import Settings
 from frazil.web.work import BusyError, Workers
-from frazil.web.zarr_http import serve_key
+from frazil.web.zarr_http import Asked, serve_key, split_path
 
 log = logging.getLogger("uvicorn.error")  # the one that a server shows
 
 Handler = Callable[[Request], Awaitable[Response]]
+ListRow: TypeAlias = tuple[Shown, int, int, SnapshotInfo | None, str | None]
+"""A repository with its numbers of branches and tags, its newest commit, or what is wrong."""
 STATIC: Final = Path(__file__).parent / "static"
 STATUS: Final = {Exit.NOT_FOUND: 404, Exit.USAGE: 400, Exit.REFUSED: 403, Exit.CONFLICT: 409}
 KEPT: Final = "private, max-age=31536000, immutable"
+UNEXPECTED: Final = "something unexpected happened; the server's log has it"
+LISTED_S: Final = 5.0
+"""Seconds that the list of repositories waits for each of them, all at once."""
 TITLES: Final = {
     400: "That cannot be shown",
     403: "Not allowed",
@@ -60,20 +66,21 @@ class Explorer:
             name = request.path_params["name"]
             try:
                 shown = self.library.find(name)
-                ask = Ask(shown, dict(request.query_params), self.settings.limits, self.workers)
-                return await self.workers.run(self._answer, work, ask, page)
+                ask = Ask(
+                    shown,
+                    dict(request.query_params),
+                    self.settings.limits,
+                    self.workers,
+                    is_foreign=request.headers.get("sec-fetch-site") in FOREIGN,
+                )
+                return await self.workers.run(name, self._answer, work, ask, page)
             except FrazilError as error:
                 return self._failure(error, name if is_page else None, is_page=is_page)
             except RecursionError:
                 return self._told(400, "a document is nested too deeply", name, is_page=is_page)
             except Exception:
                 log.exception("a page failed")
-                return self._told(
-                    500,
-                    "something unexpected happened; the server's log has it",
-                    name,
-                    is_page=is_page,
-                )
+                return self._told(500, UNEXPECTED, name, is_page=is_page)
 
         return handle
 
@@ -98,6 +105,7 @@ class Explorer:
             "page": page,
             "many": len(self.library) > 1,
             "zarr": self.settings.zarr,
+            "has_sql": self.settings.sql,
         }
 
     def _rendered(self, template: str, values: Mapping[str, Any]) -> str:
@@ -105,38 +113,45 @@ class Explorer:
 
     async def repositories(self, request: Request) -> Response:
         """The list of repositories."""
-        found = await self.workers.run(self._repositories)
+        rows = await asyncio.gather(*map(self._listed, self.library))
+        found = self._rendered("repositories.html", {**self._shared(None, ""), "rows": rows})
         return HTMLResponse(found, headers={"cache-control": "no-cache"})
 
-    def _repositories(self) -> str:
-        rows: list[tuple[Shown, int, int, SnapshotInfo | None, str | None]] = []
-        for shown in self.library:
-            try:
-                refs = shown.repository.context.refs
-                branches, tags = refs.branches(), refs.tags()
-                tip = branches.get("main") or next(iter(branches.values()), None)
-                newest = None if tip is None else shown.info(str(tip))
-                rows.append((shown, len(branches), len(tags), newest, None))
-            except FrazilError as error:
-                rows.append((shown, 0, 0, None, safe(str(error))))
-        return self._rendered("repositories.html", {**self._shared(None, ""), "rows": rows})
+    async def _listed(self, shown: Shown) -> ListRow:
+        """One repository of the list; what is wrong with one is no trouble for the others."""
+        try:
+            return await self.workers.run(shown.name, _list_row, shown, seconds=LISTED_S)
+        except FrazilError as error:
+            return (shown, 0, 0, None, safe(str(error)))
+        except Exception:
+            log.exception("a repository failed")
+            return (shown, 0, 0, None, UNEXPECTED)
 
     async def zarr(self, request: Request) -> Response:
         """A key of a version."""
         raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
         try:
+            text = raw.decode("ascii", "replace").partition("?")[0].removeprefix("/zarr/")
+            crew = self.library.find(split_path(text)[0]).name
             found = await self.workers.run(
-                serve_key,
-                self.library,
-                raw.decode("ascii", "replace").partition("?")[0].removeprefix("/zarr/"),
-                request.headers.get("range"),
-                request.headers.get("if-none-match"),
-                head=request.method == "HEAD",
+                crew, serve_key, self.library, text, self._asked(request)
             )
         except FrazilError as error:
-            status = _status(error)
-            return Response(f"{safe(str(error))}\n", status, media_type="text/plain")
+            return _plain(_status(error), safe(str(error)))
+        except Exception:
+            log.exception("a key failed")
+            return _plain(500, UNEXPECTED)
         return Response(found.body, found.status, found.headers)
+
+    def _asked(self, request: Request) -> Asked:
+        headers = request.headers
+        return Asked(
+            headers.get("range"),
+            headers.get("if-range"),
+            headers.get("if-none-match"),
+            request.method == "HEAD",
+            self.settings.token is not None,
+        )
 
     # --- failures ---
 
@@ -161,6 +176,18 @@ class Explorer:
         """A page for an address that leads nowhere."""
         status = error.status_code if isinstance(error, HTTPException) else 500
         return self._told(status, f"there is nothing at {request.url.path}", None, is_page=True)
+
+
+def _list_row(shown: Shown) -> ListRow:
+    refs = shown.repository.context.refs
+    branches, tags = refs.branches(), refs.tags()
+    tip = branches.get("main") or next(iter(branches.values()), None)
+    newest = None if tip is None else shown.info(str(tip))
+    return (shown, len(branches), len(tags), newest, None)
+
+
+def _plain(status: int, text: str) -> Response:
+    return Response(f"{text}\n", status, media_type="text/plain")
 
 
 def _kept(is_fixed: bool) -> str:
@@ -188,7 +215,8 @@ def make_app(library: Library, settings: Settings) -> Guard:
         Route("/r/{name}", bare),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
-    for page, work in {**pages.PAGES, **reports.PAGES}.items():
+    sql = queries.PAGES if settings.sql else queries.OFF
+    for page, work in {**pages.PAGES, **reports.PAGES, **sql}.items():
         routes.append(
             Route(f"/r/{{name}}/{page}", explorer.of_repository(work, page, is_page=True))
         )

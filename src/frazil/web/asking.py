@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from frazil.errors import InvalidInputError
 from frazil.session import Session
@@ -13,6 +14,8 @@ from frazil.transaction.keys import clean_path
 from frazil.web.library import Shown
 from frazil.web.settings import Limits
 from frazil.web.work import Workers
+
+_NUMBER: Final = re.compile(r"[0-9]{1,4}")  # digits of other scripts are none for `int`, or odd
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,8 @@ class Ask:
     params: Mapping[str, str]
     limits: Limits
     workers: Workers
+    is_foreign: bool = False
+    """whether a link of another site led here"""
 
     def text(self, name: str, default: str = "") -> str:
         """A parameter as text."""
@@ -48,9 +53,9 @@ class Ask:
     def numbered(self, prefix: str) -> dict[int, int]:
         """Parameters such as `i0=3`, by their number."""
         return {
-            int(name.removeprefix(prefix)): self.number(name, 0)
+            int(number): self.number(name, 0)
             for name in self.params
-            if name.startswith(prefix) and name.removeprefix(prefix).isdigit() and len(name) < 6
+            if name.startswith(prefix) and _NUMBER.fullmatch(number := name.removeprefix(prefix))
         }
 
     @cached_property

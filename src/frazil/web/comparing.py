@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +13,18 @@ from frazil.cli.values import document
 from frazil.comparing.candidates import different_chunks, written_chunks
 from frazil.errors import FrazilError
 from frazil.model.nodes import ArrayNode, Node
+from frazil.model.values import Diff
 from frazil.session import Session
 from frazil.transaction.working import WorkingState
 
+KINDS: Final = (
+    "new_groups",
+    "new_arrays",
+    "deleted_groups",
+    "deleted_arrays",
+    "updated_groups",
+    "updated_arrays",
+)
 I64: TypeAlias = npt.NDArray[np.int64]
 
 
@@ -43,6 +53,37 @@ class NodeChange:
     fields: tuple[Field, ...] = ()
     chunks: int | None = None
     """how many references differ; None: not counted"""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a commit changed, as much of it as one page shows."""
+
+    nodes: tuple[tuple[str, str], ...]
+    """what happened, as `Diff` calls it, and the path"""
+    moved: tuple[tuple[str, str], ...]
+    chunks: Mapping[str, int]
+    """how many chunks of each array were written"""
+    more: int
+    """how many lines were left out"""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changed."""
+        return not (self.nodes or self.moved or self.chunks)
+
+
+def changes_of(found: Diff, most: int) -> Changes:
+    """The first changes of a commit; a commit may have a million."""
+    nodes = [(kind, path) for kind in KINDS for path in sorted(getattr(found, kind))]
+    moved, chunks = list(found.moved_nodes), sorted(found.updated_chunks.items())
+    left_out = sum(max(0, len(each) - most) for each in (nodes, moved, chunks))
+    return Changes(
+        tuple(nodes[:most]),
+        tuple(moved[:most]),
+        {path: len(written) for path, written in chunks[:most]},
+        left_out,
+    )
 
 
 def compare(old: Session, new: Session) -> list[NodeChange]:

@@ -34,8 +34,8 @@ def graph(ask: Ask) -> Answer:
     chosen = ask.text("v")
     start = max(0, ask.number("start", 0))
     count = min(max(1, ask.number("count", 100)), ask.limits.rows)
-    key = ("graph", ask.shown.state_key(), chosen)
-    rows = ask.workers.long(key, lambda: _rows(ask, chosen), PATIENCE)
+    key, state = ("graph", ask.shown.name, chosen), ask.shown.state_key()
+    rows = ask.workers.long(key, lambda: _rows(ask, chosen), PATIENCE, state=state)
     if isinstance(rows, Pending):
         return Data({"pending": True}, status=202)
     refs = ask.shown.refs()
@@ -173,7 +173,8 @@ def values(ask: Ask) -> Answer:
 
 def value(ask: Ask) -> Answer:
     """One cell, in full."""
-    text = exact_value(ask.session, ask.path, _index(ask), decode=ask.text("raw") != "1")
+    raw = ask.text("raw") == "1"
+    text = exact_value(ask.session, ask.path, _index(ask), ask.limits, decode=not raw)
     return Data({"value": text}, ask.is_fixed)
 
 

@@ -24,6 +24,8 @@ ZARR: Final = "/zarr/"
 BY_PATH: Final = "/t/"
 """`/t/TOKEN/zarr/…` is for clients that send neither cookies nor headers"""
 METHODS: Final = ("GET", "HEAD")
+FOREIGN: Final = ("cross-site", "same-site")
+"""What `Sec-Fetch-Site` says of other sites; another port of this machine is of the same site."""
 HEADERS: Final[Mapping[str, str]] = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; "
@@ -72,16 +74,17 @@ class Guard:
             return _refusal(421, "this server does not answer to that name; see --allow-host")
         given = _token_of_path(scope) or _bearer(request.headers)
         is_zarr = scope["path"].startswith(ZARR)
+        if is_zarr and self._settings.cors:
+            added["vary"] = "Origin"  # also without one: caches must not mix the two
         origin = request.headers.get("origin")
         if origin is not None and not self._is_same(origin, request.headers["host"]):
             if not is_zarr or not self._allows(origin):
                 return _refusal(403, "pages of other sites may not read this; see --cors")
             added.update(CORS_HEADERS)
             added["access-control-allow-origin"] = origin
-            added["vary"] = "Origin"
             if request.method == "OPTIONS":
                 return Response(status_code=204)
-        elif request.headers.get("sec-fetch-site") == "cross-site" and not _is_visit(request):
+        elif request.headers.get("sec-fetch-site") in FOREIGN and not _is_visit(request):
             return _refusal(403, "pages of other sites may not use this")
         if request.method not in METHODS:
             return _refusal(405, "this server only shows: GET and HEAD")

@@ -18,9 +18,11 @@ from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.trust import split_word
 from frazil.urls import MAIN, parse_url
+from frazil.web.outline import Outline, outline_of
 
 SESSIONS: Final = 24
 """Sessions that are kept for each repository; one holds the nodes of a snapshot."""
+OUTLINES: Final = 4
 _ODD: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -33,6 +35,7 @@ class Shown:
     authorize: Sequence[str] = ()
     _repository: Repository | None = field(default=None, repr=False)
     _sessions: OrderedDict[str, Session] = field(default_factory=OrderedDict, repr=False)
+    _outlines: OrderedDict[str, Outline] = field(default_factory=OrderedDict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     @property
@@ -80,6 +83,19 @@ class Shown:
             while len(self._sessions) > SESSIONS:
                 self._sessions.popitem(last=False)
         return made
+
+    def outline(self, snapshot_id: str) -> Outline:
+        """The nodes of a snapshot in order."""
+        with self._lock:
+            found = self._outlines.get(snapshot_id)
+        if found is None:
+            found = outline_of(self.session(snapshot_id).state)
+        with self._lock:
+            self._outlines[snapshot_id] = found
+            self._outlines.move_to_end(snapshot_id)
+            while len(self._outlines) > OUTLINES:
+                self._outlines.popitem(last=False)
+        return found
 
     def default_version(self) -> str:
         """The version that is shown first: main, else some branch, else the newest snapshot."""

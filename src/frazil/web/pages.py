@@ -7,22 +7,24 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from frazil.cli.changes import diff_data
 from frazil.cli.history import event_name, update_data
 from frazil.cli.places import find_node
 from frazil.cli.values import codec_names, document, summary, usage
 from frazil.errors import FrazilError, InvalidInputError
-from frazil.ids import is_below
 from frazil.masking import shown_data
 from frazil.model.lanes import parents_of
 from frazil.model.nodes import ArrayNode, Node
 from frazil.model.values import SnapshotInfo
 from frazil.web.asking import Answer, Ask, Page
 from frazil.web.chunk_maps import bounded_table, dimension_names
-from frazil.web.comparing import changed_fields, compare
+from frazil.web.comparing import Changes, changed_fields, changes_of, compare
 from frazil.web.work import Pending
 
 UPDATE_ROWS: Final = 100
+MOST_TEXTS: Final = 500
+"""Attributes that one page shows."""
+TEXT_OF_PAGE: Final = 1_000_000
+"""Characters of all attributes that one page shows."""
 
 
 def overview(ask: Ask) -> Answer:
@@ -54,20 +56,27 @@ def overview(ask: Ask) -> Answer:
             "reason": status.limited_availability_reason if status else None,
             "metadata": _metadata(repository.get_metadata() if generation.repo_object else {}),
             "containers": sorted(config.virtual_chunk_containers or {}),
-            "nodes": _node_counts(ask),
+            "nodes": shown.outline(ask.snapshot_id),
         },
     )
 
 
-def _node_counts(ask: Ask) -> dict[str, int]:
-    nodes = list(ask.session.state.tree)
-    arrays = sum(isinstance(node, ArrayNode) for node in nodes)
-    return {"arrays": arrays, "groups": len(nodes) - arrays}
-
-
 def _metadata(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
-    shown: Mapping[str, Any] = shown_data(dict(metadata))
-    return [(name, _json(value, 2000)) for name, value in shown.items()]
+    return _texts(metadata, 2000)
+
+
+def _texts(found: Mapping[str, Any], most: int) -> list[tuple[str, str]]:
+    """Names and values for people, as many as a page has room for."""
+    left = TEXT_OF_PAGE
+    told = []
+    for number, (name, value) in enumerate(found.items()):
+        if number == MOST_TEXTS or left <= 0:
+            told.append(("…", f"{len(found) - number:,} more"))
+            break
+        text = _json(value, min(most, left))
+        left -= len(name) + len(text)
+        told.append((name if len(name) <= most else name[:most] + "…", text))
+    return told
 
 
 def _json(value: object, most: int) -> str:
@@ -90,12 +99,20 @@ def commit(ask: Ask) -> Answer:
     snapshot_id = ask.snapshot_id
     info = ask.shown.info(snapshot_id)
     files = ask.shown.repository.list_manifest_files(snapshot_id)
-    changes: dict[str, Any] | None = None
+    changes: Changes | Pending | None = None
     if info.parent_id is not None:
-        found = ask.shown.repository.diff(
-            from_snapshot_id=info.parent_id, to_snapshot_id=snapshot_id
-        )
-        changes = diff_data(found)
+        parent_id = info.parent_id
+
+        def work() -> Changes:
+            found = ask.shown.repository.diff(
+                from_snapshot_id=parent_id, to_snapshot_id=snapshot_id
+            )
+            return changes_of(found, ask.limits.rows)
+
+        changes = ask.workers.long(("commit", ask.shown.name, snapshot_id), work, 4)
+    if isinstance(changes, Pending):
+        return Page("working.html", {"what": "Looking what the commit changed"}, 202)
+    tree = ask.session.state.tree
     return Page(
         "commit.html",
         {
@@ -107,11 +124,11 @@ def commit(ask: Ask) -> Answer:
             "file_bytes": sum(each.size_bytes for each in files),
             "references": sum(each.num_chunk_refs for each in files),
             "changes": changes,
-            "chunk_counts": {
-                path: len(chunks)
-                for path, chunks in (changes or {"updated_chunks": {}})["updated_chunks"].items()
+            "arrays": {
+                path
+                for path in (changes.chunks if changes else ())
+                if isinstance(tree.get(path), ArrayNode)
             },
-            "arrays": {node.path for node in ask.session.state.tree if isinstance(node, ArrayNode)},
         },
     )
 
@@ -122,12 +139,10 @@ def tree(ask: Ask) -> Answer:
     node = find_node(state, start)
     if isinstance(node, ArrayNode):
         return array(ask)
-    below = sorted(
-        (each for each in state.tree if is_below(each.path, start)),
-        key=lambda each: each.path.split("/"),
-    )
+    outline = ask.shown.outline(ask.snapshot_id)
     first = max(0, ask.number("from", 0))
-    page = below[first : first + ask.limits.nodes]
+    found = map(state.tree.get, outline.below(start, first, ask.limits.nodes))
+    page = [each for each in found if each is not None]
     depth = start.rstrip("/").count("/")
     return Page(
         "tree.html",
@@ -135,7 +150,7 @@ def tree(ask: Ask) -> Answer:
             "path": start,
             "nodes": [(each.path.rstrip("/").count("/") - depth, _summary(each)) for each in page],
             "first": first,
-            "total": len(below),
+            "total": outline.count_below(start),
             "step": ask.limits.nodes,
             "attributes": _attributes(node, ask.limits.text),
             **_version(ask),
@@ -155,7 +170,7 @@ def _attributes(node: Node, most: int) -> list[tuple[str, str]]:
     found = document(node).get("attributes")
     if not isinstance(found, dict):
         return []
-    return [(name, _json(value, most)) for name, value in found.items()]
+    return _texts(found, most)
 
 
 def _version(ask: Ask) -> dict[str, Any]:

@@ -53,6 +53,8 @@ class Settings:
     """whether versions are also served as plain Zarr"""
     cors: frozenset[str] = frozenset()
     """origins whose pages may read the Zarr part; `*` for all"""
+    sql: bool = False
+    """whether queries may be run"""
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.bulk.array import BulkArray
 from frazil.cf.decoding import TEXT, Decoded, Decoder, Rules, decoder_of
 from frazil.errors import FrazilError, InvalidInputError
 from frazil.masking import clean
@@ -42,7 +42,7 @@ class Span:
     @property
     def count(self) -> int:
         """Number of cells."""
-        return max(0, ceil((self.stop - self.start) / self.step))
+        return max(0, -((self.start - self.stop) // self.step))  # exact, also beyond 2**53
 
     @property
     def indices(self) -> range:
@@ -97,7 +97,7 @@ def plan_view(
         start, stop = wish.windows.get(axis, (0, length))
         start = min(max(start, 0), length)
         stop = min(max(stop, start), length)
-        spans.append(Span(start, stop, max(1, ceil((stop - start) / max(wish.most, 1)))))
+        spans.append(Span(start, stop, max(1, -((start - stop) // max(wish.most, 1)))))
     view = View(tuple(spans), wish.shown)
     while view.cells > limits.cells or _decoded(view, chunks, itemsize) > limits.decoded_bytes:
         widest = max(view.shown, key=lambda axis: view.spans[axis].count, default=None)
@@ -156,8 +156,7 @@ def read_view(session: Session, path: str, wish: Wish, limits: Limits) -> Cells:
         FrazilError: it cannot be read, or is too much.
     """
     array = session.array(path)
-    chunks = [part if isinstance(part, int) else max(part, default=1) for part in array.chunks]
-    view = plan_view(array.shape, chunks, max(array.dtype.itemsize, 1), wish, limits)
+    view = plan_view(array.shape, _chunk_shape(array), _itemsize(array), wish, limits)
     index = tuple(
         slice(span.start, span.stop, span.step) if axis in view.shown else span.start
         for axis, span in enumerate(view.spans)
@@ -186,6 +185,15 @@ def read_view(session: Session, path: str, wish: Wish, limits: Limits) -> Cells:
         **_described(array.attrs),
     }
     return _cells(header, found)
+
+
+def _chunk_shape(array: BulkArray) -> list[int]:
+    """The largest chunk of an array."""
+    return [part if isinstance(part, int) else max(part, default=1) for part in array.chunks]
+
+
+def _itemsize(array: BulkArray) -> int:
+    return max(array.dtype.itemsize, 1)
 
 
 def decoded(
@@ -270,7 +278,9 @@ def coordinates(
         return None
     try:
         array = session.array(where)
-        if array.nbytes > limits.decoded_bytes:
+        if _decoded(View((span,), (0,)), _chunk_shape(array), _itemsize(array)) > (
+            limits.decoded_bytes
+        ):
             return None
         stored = np.asarray(array[slice(span.start, span.stop, span.step)])
     except FrazilError:
@@ -325,11 +335,13 @@ def _label(session: Session, path: str, axis: int, index: int, limits: Limits) -
     return f"{float(values[0]):.6g} {_text(attrs.get('units', ''))}".strip()
 
 
-def exact_value(session: Session, path: str, index: Sequence[int], *, decode: bool) -> str:
+def exact_value(
+    session: Session, path: str, index: Sequence[int], limits: Limits, *, decode: bool
+) -> str:
     """One cell, in full, as text.
 
     Raises:
-        InvalidInputError: there is no such cell.
+        InvalidInputError: there is no such cell, or its chunk is too large.
     """
     array = session.array(path)
     inside = len(index) == array.ndim and all(
@@ -337,6 +349,8 @@ def exact_value(session: Session, path: str, index: Sequence[int], *, decode: bo
     )
     if not inside:
         raise InvalidInputError(f"{path!r} has no cell {list(index)}")
+    wish = Wish((), dict(enumerate(index)), {}, 1)
+    plan_view(array.shape, _chunk_shape(array), _itemsize(array), wish, limits)
     stored = np.asarray(array[tuple(index)])
     found, _ = decoded(path, stored, array.attrs, decode=decode)
     if found.missing is not None and found.missing.all():

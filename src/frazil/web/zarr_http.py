@@ -18,7 +18,7 @@ from frazil.transaction.keyspace import From, KeySpace, Last, Pending, Range, Sp
 from frazil.web.library import Library
 
 _RANGE: Final = re.compile(r"bytes=(?:(\d{1,18})-(\d{1,18})?|-(\d{1,18}))")
-_FOREVER: Final = "public, max-age=31536000, immutable"
+_FOREVER: Final = "max-age=31536000, immutable"
 _ASK_AGAIN: Final = "no-cache"
 
 
@@ -46,9 +46,22 @@ def split_path(text: str) -> tuple[str, str, str]:
     return unquote(name), unquote(version), unquote(key)
 
 
-def serve_key(
-    library: Library, text: str, asked_range: str | None, known: str | None, *, head: bool
-) -> Served:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the headers of a request say."""
+
+    span: str | None = None
+    """`Range`"""
+    if_range: str | None = None
+    """`If-Range`: the range counts only if this is still the value's ETag"""
+    known: str | None = None
+    """`If-None-Match`"""
+    is_head: bool = False
+    is_private: bool = True
+    """whether a token is asked for: caches that others use must not keep the answer"""
+
+
+def serve_key(library: Library, text: str, asked: Asked) -> Served:
     """Answer a request for a key.
 
     Raises:
@@ -60,13 +73,12 @@ def serve_key(
     keys = KeySpace(shown.session(snapshot_id).state)
     headers = {
         "accept-ranges": "bytes",
-        "cache-control": _FOREVER if version == snapshot_id else _ASK_AGAIN,
+        "cache-control": _kept(asked) if version == snapshot_id else _ASK_AGAIN,
     }
     try:
-        parsed = keys.parse(key)
-    except InvalidInputError:
+        parsed, found = keys.parse(key), keys.find(key)
+    except InvalidInputError:  # no key of Zarr, or a chunk of what is no array
         return Served(404, headers)
-    found = keys.find(key)
     if found is None:
         return Served(404, headers)
     size = found.ref.length if isinstance(found, Pending) else len(found)
@@ -74,12 +86,12 @@ def serve_key(
     headers["etag"] = f'"{mark}"'
     is_document = isinstance(parsed, MetadataKey)
     headers["content-type"] = "application/json" if is_document else "application/octet-stream"
-    if known is not None and (known == "*" or f'"{mark}"' in known):
+    if asked.known is not None and (asked.known == "*" or headers["etag"] in asked.known):
         return Served(304, headers)
     status, span = 200, None
-    if asked_range is not None:
+    if asked.span is not None and asked.if_range in (None, headers["etag"]):
         try:
-            span = _span(asked_range, size)
+            span = _span(asked.span, size)
         except InvalidInputError:
             return Served(416, {**headers, "content-range": f"bytes */{size}"})
     if span is None:
@@ -89,7 +101,11 @@ def serve_key(
         status = 206
         headers["content-range"] = f"bytes {first}-{last - 1}/{size}"
         headers["content-length"] = str(last - first)
-    return Served(status, headers, b"" if head else keys.get(key, span) or b"")
+    return Served(status, headers, b"" if asked.is_head else keys.get(key, span) or b"")
+
+
+def _kept(asked: Asked) -> str:
+    return f"{'private' if asked.is_private else 'public'}, {_FOREVER}"
 
 
 def _span(text: str, size: int) -> Span | None:

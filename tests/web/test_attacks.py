@@ -1,0 +1,232 @@
+"""Hostile addresses, hostile repositories and storages that hang: an error, and no more."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import numpy as np
+import pytest
+import zarr
+import zstandard
+
+import frazil
+from frazil.transaction.keyspace import KeySpace
+from frazil.web import data, pages, reports
+from frazil.web.history import lay_out
+from frazil.web.library import Library
+from frazil.web.settings import Limits, Settings
+from tests.web.conftest import TOKEN, Places, served
+from tests.web.test_pages import get, ready, values
+from tests.web.test_rules import commit
+
+GROUP = b'{"zarr_format":3,"node_type":"group","attributes":{}}'
+ODD_TEXTS = ("\0", "../../etc/passwd", "'\"<script>", "²", "-1", "1" * 99)
+NAMES = ("v", "path", "x", "i²", "c٣", "index", "from", "older", "by", "a", "b", "start", "q", "p")
+ADDRESSES = [
+    *(f"/r/odd-place/{page}" for page in (*pages.PAGES, *reports.PAGES)),
+    *(f"/r/odd-place/api/{call}" for call in data.CALLS),
+]
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server over a repository that is made to hurt; nothing of it may be read at length."""
+    place = tmp_path_factory.mktemp("hostile")
+    repo = frazil.Repository.create(str(place / "hurt"))
+    session = repo.writable_session("main")
+    root = zarr.group(session.store, attributes={f"a{n}": "x" * 3_000 for n in range(600)})
+    root.create_array(
+        "wide", shape=(60_000, 60_000), chunks=(60_000, 60_000), dtype="f8", compressors=None
+    )
+    root.create_array("long", shape=(2**60 + 7,), chunks=(2**29,), dtype="u1", fill_value=3)
+    root.create_array(
+        "line", shape=(5,), chunks=(5,), dtype="f4", dimension_names=("far",), fill_value=1
+    )
+    root.create_array("far", shape=(5,), chunks=(2**31,), dtype="f8", dimension_names=("far",))
+    root.create_array("bomb", shape=(64, 64), chunks=(64, 64), dtype="u1")
+    keys = KeySpace(session.state)
+    keys.set("bomb/c/0/0", zstandard.ZstdCompressor().compress(bytes(256 << 20)))
+    for number in range(10):
+        keys.set(f"g{number}/zarr.json", GROUP)
+    for number in range(1200):
+        keys.set(f"g{number % 10}/n{number:05}/zarr.json", GROUP)
+    session.commit("Hurt whoever looks")
+    with served(Library([str(place / "hurt")]), Settings(port=0, zarr=True)) as at:
+        yield at
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS)
+def test_odd_parameters_never_break_a_page(site: str, text: str) -> None:
+    odd = "&".join(f"{quote(name)}={quote(text)}" for name in NAMES)
+    with httpx.Client(timeout=60) as client:
+        for address in ADDRESSES:
+            for known in ("path=/known&v=main", f"v=main&path={quote(text)}"):
+                given = f"{odd}&{known}"  # the last of two counts
+                found = client.get(f"{site}{address}?{given}")
+                assert found.status_code in (200, 202, 400, 404), (given, found.text)
+                assert "Traceback" not in found.text
+
+
+def test_ages_and_times_beyond_the_calendar_are_refused(site: str) -> None:
+    for older in ("99999999999999999d", "9999999w", "999999999999999999"):
+        found = get(f"{site}/r/ocean/panel/garbage", older=older)
+        assert found.status_code == 400, found.text
+
+
+def test_a_chunk_that_is_too_large_is_never_read(hostile: str) -> None:
+    for address in (
+        "api/values?path=/wide",
+        "api/value?path=/wide&index=0,0",
+        "api/values?path=/long",
+        "api/value?path=/long&index=0",
+    ):
+        found = get(f"{hostile}/r/hurt/{address}")
+        assert found.status_code == 400, address
+        assert "one chunk" in found.json()["error"]
+    # Coordinates too large to read are left out, and the values shown without.
+    header, cells = values(f"{hostile}/r/hurt/api/values", path="/line")
+    assert cells.tolist() == [1.0] * 5
+    assert "values" not in header["axes"][0]
+
+
+def test_a_chunk_that_decodes_to_more_than_its_size_is_told(hostile: str) -> None:
+    found = get(f"{hostile}/r/hurt/api/values", path="/bomb")
+    assert found.status_code == 500
+    assert "does not decode" in found.json()["error"]
+
+
+def test_pages_of_many_nodes_and_attributes_stay_small(hostile: str) -> None:
+    page = get(f"{hostile}/r/hurt/tree")
+    assert len(page.content) < 3 << 20
+    assert "of 1,215" in page.text
+    below = get(f"{hostile}/r/hurt/tree", path="/g3", **{"from": 110}).text
+    assert "n01193" in below
+    assert "n01194" not in below
+    changed = get(f"{hostile}/r/hurt/commit")
+    assert len(changed.content) < 1 << 20
+    assert "more changes" in changed.text
+    assert get(f"{hostile}/r/hurt/array", path="/g3").status_code == 400
+
+
+def test_five_thousand_branches_are_laid_out_in_bounded_memory() -> None:
+    history = [commit(0), *(commit(n, 0) for n in range(1, 5000))]
+    begin = time.perf_counter()
+    rows = lay_out(history)
+    assert time.perf_counter() - begin < 20
+    assert max(row.lane for row in rows) == 4998
+    assert max(len(row.lines) for row in rows) <= 65
+
+
+def test_a_repository_that_hangs_stops_no_other(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, gate = Library([places.ocean, places.odd]), threading.Event()
+    stuck = library.find("odd-place")
+    monkeypatch.setattr(stuck, "session", lambda _: gate.wait(60))
+    monkeypatch.setattr("frazil.web.app.LISTED_S", 0.2)
+    limits = Limits(threads=2, waiting=2, seconds=0.3)
+    with served(library, Settings(port=0, limits=limits)) as at:
+        try:
+            for _ in range(2):
+                assert get(f"{at}/r/odd-place/tree").status_code == 503
+            busy = get(f"{at}/r/odd-place/tree")
+            assert busy.status_code == 503
+            assert "busy" in busy.text
+            assert get(f"{at}/r/ocean/history").status_code == 200
+            listed = get(f"{at}/")
+            assert listed.status_code == 200
+            assert "the server is busy" in listed.text
+            assert "2 tags" in listed.text
+        finally:
+            gate.set()
+
+
+def test_an_unexpected_failure_of_one_repository_is_a_line_of_the_list(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = Library([places.ocean, places.odd])
+
+    def fail(_: str) -> None:
+        raise ValueError("a secret of the inside")
+
+    monkeypatch.setattr(library.find("odd-place"), "info", fail)
+    with served(library, Settings(port=0)) as at:
+        found = get(f"{at}/")
+        assert found.status_code == 200
+        assert "a secret" not in found.text
+        assert "something unexpected" in found.text
+
+
+def test_other_ports_of_this_machine_may_not_use_it(site: str) -> None:
+    headers = {"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"}
+    assert httpx.get(f"{site}/r/ocean/", headers=headers, timeout=30).status_code == 403
+
+
+def test_what_a_token_guards_is_kept_by_no_shared_cache(places: Places, site: str) -> None:
+    main = frazil.Repository.open(places.ocean).lookup_branch("main")
+    path = f"/zarr/ocean@{main}/zarr.json"
+    assert "public" in get(site + path).headers["cache-control"]
+    assert get(site + path).headers["vary"] == "Origin"  # --cors is given: answers differ by it
+    with served(Library([places.ocean]), Settings(port=0, zarr=True, token=TOKEN)) as at:
+        found = httpx.get(at + path, headers={"authorization": f"Bearer {TOKEN}"}, timeout=30)
+        assert "private" in found.headers["cache-control"]
+        assert "public" not in found.headers["cache-control"]
+        for refused in ("/", "/zarr/ocean@main/zarr.json", "/r/ocean/", "/nowhere"):
+            answer = httpx.get(at + refused, timeout=30)
+            assert answer.status_code == 403
+            assert "ocean" not in answer.text
+
+
+def test_a_range_of_a_value_that_has_changed_is_not_mixed(site: str) -> None:
+    url = f"{site}/zarr/ocean@main/sst/zarr.json"
+    whole = get(url)
+    ranged = {"range": "bytes=5-9"}
+    same = httpx.get(url, headers={**ranged, "if-range": whole.headers["etag"]}, timeout=30)
+    assert (same.status_code, same.content) == (206, whole.content[5:10])
+    other = httpx.get(url, headers={**ranged, "if-range": '"older"'}, timeout=30)
+    assert (other.status_code, other.content) == (200, whole.content)
+
+
+def test_keys_lead_nowhere_but_to_nodes(site: str) -> None:
+    for key in ("..%2f..%2frepo", "%2e%2e/repo", "%00", "%ff", "/etc/passwd", "c/0", "repo"):
+        assert get(f"{site}/zarr/ocean@main/{key}").status_code == 404
+    for name in ("nope@main", "@", "@main", "ocean", "..@..", f"{'x' * 3000}@main"):
+        assert get(f"{site}/zarr/{name}/zarr.json").status_code == 404
+
+
+def test_infinite_values_and_calendars_have_an_answer(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(str(tmp_path / "odd"))
+    session = repo.writable_session("main")
+    root = zarr.group(session.store)
+    cells = np.array([[1, np.inf, 2], [-np.inf, np.nan, 3]], "f4")
+    root.create_array("inf", shape=(2, 3), chunks=(2, 3), dtype="f4")[:] = cells
+    times = {"units": "days since 1850-01-01", "calendar": "noleap"}
+    root.create_array("day", shape=(2,), chunks=(2,), dtype="i4", attributes=times)[:] = [0, 60]
+    hours = {"units": "hours since 2026-05-01 06:00"}
+    root.create_array(
+        "hour", shape=(2,), chunks=(2,), dtype="i4", dimension_names=("hour",), attributes=hours
+    )[:] = [0, 6]
+    root.create_array("at", shape=(2,), chunks=(2,), dtype="f4", dimension_names=("hour",))[:] = 1
+    session.commit("Odd values")
+    with served(Library([str(tmp_path / "odd")]), Settings(port=0)) as at:
+        _, found = values(f"{at}/r/odd/api/values", path="/inf")
+        np.testing.assert_array_equal(found, cells)
+        text = get(f"{at}/r/odd/api/values", path="/day").text
+        assert "1850-03-02" in text  # no leap day between
+        header, _ = values(f"{at}/r/odd/api/values", path="/at")
+        assert header["axes"][0]["values"] == ["2026-05-01 06:00", "2026-05-01 12:00"]
+
+
+def test_reports_are_seen_although_commits_never_stop(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(str(tmp_path / "live"))
+    with served(Library([str(tmp_path / "live")]), Settings(port=0)) as at:
+        for number in range(4):
+            session = repo.writable_session("main")
+            zarr.open_group(session.store, mode="a").attrs["n"] = number
+            session.commit(f"commit {number}")
+            assert ready(f"{at}/r/live/panel/sizes").status_code == 200

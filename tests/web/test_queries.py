@@ -1,0 +1,141 @@
+"""The SQL page: what it refuses, what it says where Spark is missing, and one query that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from frazil.errors import FrazilError, InvalidInputError, SessionStateError
+from frazil.web import queries
+from frazil.web.library import Library
+from frazil.web.queries import checked_query
+from frazil.web.settings import Settings
+from tests.web.conftest import Places, served
+from tests.web.samples import HOSTILE
+from tests.web.test_pages import get
+
+
+@pytest.fixture(scope="module")
+def asked(places: Places) -> Iterator[str]:
+    """A server that allows queries."""
+    library = Library([places.ocean, places.odd])
+    with served(library, Settings(port=0, sql=True)) as at:
+        yield at
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM csv.`/etc/passwd`",
+        "SELECT * FROM text.`file:///etc/passwd`",
+        "SELECT * FROM frazil.`s3://other/place`",
+        "SELECT * FROM a.b.c",
+        "SELECT * FROM nodes JOIN parquet.`/x` ON true",
+        "SELECT (SELECT max(value) FROM text.`/etc/passwd`)",
+        "WITH t AS (SELECT * FROM json.`/x`) SELECT * FROM t",
+        "SELECT * FROM IDENTIFIER('csv.`/etc/passwd`')",
+        "SELECT * FROM range(10)",
+        "SELECT reflect('java.lang.System', 'exit', 1)",
+        "SELECT ReFlect('java.lang.System', 'exit', 1)",
+        "SELECT `reflect`('java.lang.System', 'exit', 1)",
+        "SELECT system.builtin.java_method('java.lang.System', 'getenv')",
+        "SELECT try_reflect('java.lang.System', 'exit', 1)",
+        "SELECT TRANSFORM(path) USING 'cat /etc/passwd' AS (x STRING) FROM nodes",
+        "INSERT INTO nodes VALUES (1)",
+        "DROP TABLE nodes",
+        "CREATE TABLE t AS SELECT 1",
+        "SET spark.sql.runSQLOnFiles=true",
+        "ADD JAR '/tmp/evil.jar'",
+        "SELECT 1; SELECT 2",
+        "SELECT 1; DROP TABLE x",
+        "EXPLAIN DROP TABLE x",
+        "EXPLAIN EXPLAIN SELECT 1",
+        "FROM",
+        "SELECT (((",
+        "x" * 30_000,
+    ],
+)
+def test_only_questions_about_this_repository_are_run(query: str) -> None:
+    with pytest.raises(InvalidInputError, match="the query is not run"):
+        checked_query(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT avg(sst) FROM data WHERE lat > 10 GROUP BY lon ORDER BY 1 LIMIT 3",
+        "WITH t AS (SELECT * FROM nodes) SELECT count(*) FROM t JOIN arrays USING (path)",
+        "(SELECT path FROM nodes UNION ALL SELECT path FROM arrays)",
+        "SELECT /* a comment */ 'it''s', 'reflect(1)' -- the end",
+        "EXPLAIN SELECT * FROM data",
+    ],
+)
+def test_questions_are(query: str) -> None:
+    is_explained, text = checked_query(query)
+    assert is_explained == query.startswith("EXPLAIN")
+    assert "comment" not in text
+
+
+def test_queries_are_off_unless_allowed(site: str, asked: str) -> None:
+    found = get(f"{site}/r/ocean/sql", q="SELECT 1")
+    assert found.status_code == 403
+    assert "--sql" in found.text
+    assert ">SQL</a>" not in get(f"{site}/r/ocean/history").text
+    assert ">SQL</a>" in get(f"{asked}/r/ocean/history").text
+
+
+def test_the_form_refusals_and_links_of_other_sites_run_nothing(
+    asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "_run", lambda *_, **__: pytest.fail("it ran"))
+    assert "<textarea" in get(f"{asked}/r/ocean/sql").text
+    refused = get(f"{asked}/r/ocean/sql", q="SELECT * FROM csv.`/etc/passwd`")
+    assert refused.status_code == 400
+    assert "the query is not run" in refused.text
+    foreign = httpx.get(
+        f"{asked}/r/ocean/sql?q=SELECT+1+AS+%3Cb%3E",
+        headers={
+            "sec-fetch-site": "cross-site",
+            "sec-fetch-mode": "navigate",
+            "sec-fetch-dest": "document",
+        },
+        timeout=30,
+    )
+    assert "Another site" in foreign.text
+    assert "<b>" not in foreign.text
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (SessionStateError("Spark needs Java 17 or newer, but no java found"), 403),
+        (queries.BusyError("another query is running; one is run at a time"), 503),
+    ],
+)
+def test_what_is_missing_or_busy_is_told(
+    asked: str, monkeypatch: pytest.MonkeyPatch, error: FrazilError, status: int
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(queries, "_run", fail)
+    found = get(f"{asked}/r/ocean/sql", q="SELECT 1")
+    assert found.status_code == status
+    assert str(error) in found.text
+
+
+@pytest.mark.slow
+def test_a_query_runs_and_its_rows_stay_text(asked: str) -> None:
+    pytest.importorskip("pyspark")
+    found = get(f"{asked}/r/ocean/sql", q="SELECT count(*) AS n FROM snapshots")
+    assert found.status_code == 200, found.text
+    assert '<td class="number">11</td>' in found.text
+    hostile = get(f"{asked}/r/odd-place/sql", q="SELECT message FROM snapshots")
+    assert hostile.status_code == 200, hostile.text
+    assert HOSTILE not in hostile.text
+    assert "&lt;script&gt;" in hostile.text
+    unknown = get(f"{asked}/r/ocean/sql", q="SELECT * FROM nowhere")
+    assert unknown.status_code == 400
+    assert "Traceback" not in unknown.text
