@@ -140,8 +140,8 @@ COMMANDS = (
 
 
 GROUPS = ("branch", "tag", "config", "trash")
-ELSEWHERE = {"ingest", "sql", "rechunk", "clone", "export", "import"}
-"""They run on Spark or need a second place; they have tests of their own, and the same screen."""
+ELSEWHERE = {"ingest", "sql", "rechunk", "clone", "export", "import", "serve"}
+"""They run on Spark, need a second place or go on until stopped; they have tests of their own."""
 
 
 def test_every_command_is_here() -> None:

@@ -84,6 +84,17 @@ def test_sql_understands_the_old_order_too(frazil_command: Frazil, still_ocean: 
     assert "first" not in again.err
 
 
+def test_sql_may_name_its_repositories_itself(frazil_command: Frazil, still_ocean: Ocean) -> None:
+    query = f"SELECT count(*) AS n FROM frazil.`{still_ocean.url}`"
+    said = frazil_command("sql", query, "--json")
+    assert said.code == 0, said.err
+    again = frazil_command("sql", still_ocean.url, "SELECT count(*) AS n FROM data", "--json")
+    assert again.data == said.data
+    told = frazil_command("sql", still_ocean.url, "SELECT count(*) FROM data", "--explain")
+    assert told.code == 0, told.err
+    assert "pushed: count(*) over" in told.out
+
+
 def test_sql_as_json_loses_nothing(frazil_command: Frazil, still_ocean: Ocean) -> None:
     query = (
         "SELECT 1 AS n, 2 AS n, 3 AS n_2, double('NaN') AS x, double('-Infinity') AS y, NULL AS z,"

@@ -54,6 +54,17 @@ ancestors = f"SELECT * FROM frazil_ancestors_of(table => '{weather}')"
 told["read"] = [cells.count(), table.detail().count(), table.refs().count()]
 told["called"] = spark.sql(ancestors).count()
 
+# queries that name repositories, read by this process and by tasks
+fs.attach("weather", weather, spark=spark)
+asked = "SELECT count(*), count(t2m), sum(wind), max(lat) FROM frazil.weather WHERE month(time) = 2"
+names = "SELECT n, name FROM frazil.weather.refs JOIN (SELECT count(*) n FROM frazil.weather)"
+told["asked"] = []
+for limit in ("64m", "0"):
+    spark.conf.set("spark.frazil.sql.localBytes", limit)
+    told["asked"].append(list(fs.sql(asked, spark).first()))
+told["joined"] = [list(row) for row in fs.sql(names, spark).collect()]
+told["explained"] = fs.sql(f"EXPLAIN {asked}", spark).first()[0]
+
 # writing, by our shuffle and by Spark's own way
 made = f"{place}/made"
 frame = fs.read(weather, spark=spark).repartition(3)
@@ -159,6 +170,15 @@ def test_reading_tables_and_procedures(basics: Told) -> None:
     _, told = basics
     assert told["read"] == [150, 1, 1]
     assert told["called"] == 2
+
+
+def test_queries_that_name_repositories(basics: Told) -> None:
+    _, told = basics
+    chosen = weather().sel(time="2024-02")
+    wanted = [chosen.wind.size, int(chosen.t2m.count()), float(chosen.wind.sum(dtype="f8")), 60.0]
+    assert told["asked"] == [pytest.approx(wanted), pytest.approx(wanted)]
+    assert told["joined"] == [[weather().wind.size, "main"]]
+    assert "pushed: month(time) = 2" in told["explained"]
 
 
 def test_writing(basics: Told) -> None:

@@ -49,8 +49,7 @@ LAYERS: Final = (
     ("",),  # the package itself: what `import frazil` offers
     ("icechunk",),
     ("spark",),
-    ("cli",),
-    ("web",),
+    ("cli", "web"),  # the edges: `frazil serve` starts the explorer, which says what commands say
 )
 RANK: Final = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 

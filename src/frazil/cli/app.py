@@ -17,6 +17,7 @@ from frazil.cli import (
     nodes,
     refs,
     rewriting,
+    serve,
     settings,
     spark_jobs,
     upgrading,
@@ -28,6 +29,7 @@ from frazil.cli.exits import MEANING
 
 GROUPS: Final = (
     nodes,
+    serve,
     history,
     refs,
     versions,

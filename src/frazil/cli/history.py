@@ -336,11 +336,11 @@ def reflog(url: WholeUrl, limit: Limit = 20) -> Answer:
     """List everything that was done to a repository, newest first."""
 
     shown, is_cut = _first(open_whole(url).ops_log(), limit)
-    data = {"updates": [_update(each) for each in shown], "truncated": is_cut}
+    data = {"updates": [update_data(each) for each in shown], "truncated": is_cut}
 
     def draw(screen: Screen) -> None:
         rows = [
-            [moment(each.updated_at), styled(_event(each), "bold"), _facts(_update(each))]
+            [moment(each.updated_at), styled(event_name(each), "bold"), _facts(update_data(each))]
             for each in shown
         ]
         screen.table(("when", "what", "details"), rows)
@@ -349,18 +349,18 @@ def reflog(url: WholeUrl, limit: Limit = 20) -> Answer:
     return Answer(data, draw)
 
 
-def _event(update: Update) -> str:
+def event_name(update: Update) -> str:
     starts = r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
     return re.sub(starts, "-", type(update.kind).__name__).lower()
 
 
-def _update(update: Update) -> Described:
+def update_data(update: Update) -> Described:
     details = {
         each.name: _plain(getattr(update.kind, each.name))
         for each in dataclasses.fields(update.kind)
     }
     return {
-        "type": _event(update),
+        "type": event_name(update),
         "updated_at": exact(update.updated_at),
         "details": details,
         "backup_path": update.backup_path,

@@ -30,6 +30,7 @@ from frazil.storage.credentials import (
     containers_credentials,
 )
 from frazil.storage.trust import ANONYMOUS, split_word
+from frazil.storage.wrapped import ReadOnlyStorage
 from frazil.transaction.working import WorkingState
 
 
@@ -91,11 +92,20 @@ def refuse_version(place: urls.RepoUrl) -> None:
 
 
 def open_place(
-    text: str, authorize: Sequence[str] | None = None, store_root: Storage | str | None = None
+    text: str,
+    authorize: Sequence[str] | None = None,
+    store_root: Storage | str | None = None,
+    *,
+    read_only: bool = False,
 ) -> Place:
-    """Open the repository of a URL; for `store_root` see `Repository.open`."""
+    """Open the repository of a URL; for `store_root` see `Repository.open`.
+
+    With `read_only` nothing is written there, whatever the credentials would allow.
+    """
     place = urls.parse_url(text)
     storage = storage_from_url(place.url)
+    if read_only:
+        storage = ReadOnlyStorage(storage)
     access: dict[str, AnyCredential | None] = {}
     words = [split_word(as_prefix(each)) for each in authorize or ()]
     if words:

@@ -32,13 +32,17 @@ def add_commands(app: typer.Typer) -> None:
 def sql(
     url: Url,
     query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="SELECT in Spark's SQL.", show_default=False)
-    ],
+        str | None,
+        typer.Argument(metavar="QUERY", help="SELECT in Spark's SQL.", show_default=False),
+    ] = None,
     group: Group = None,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=0, help="Print at most so many rows; 0 prints all.")
     ] = 100,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Tell what would be read, and run nothing.")
+    ] = False,
     authorize: Authorize = None,
     master: Master = None,
 ) -> Answer:
@@ -47,16 +51,21 @@ def sql(
     The view `data` has the cells of the group's variables; where these differ in their
     dimensions, and for coordinates, each variable is a view of its own name. The metadata
     tables are views too: snapshots, refs, history, nodes, arrays, manifests, chunks, ...
+    Without a URL the query names its repositories itself: frazil.`URL`.
     """
     from frazil.spark.query.run_query import run_query
 
-    if looks_like_sql(url) and not looks_like_sql(query):
-        url, query = query, url
+    place: str | None = url
+    if query is None:
+        place, query = None, url
+    elif looks_like_sql(url) and not looks_like_sql(query):
+        place, query = query, url
         print("the repository comes first: frazil sql URL QUERY", file=sys.stderr)
     with running("Running the query"):
         found = run_query(
             query,
-            url,
+            place,
+            explain=explain,
             master=master,
             group=group,
             limit=limit,
@@ -67,6 +76,10 @@ def sql(
     data = {"columns": list(found.labels), "rows": found.plain(), "truncated": found.is_cut}
 
     def show(screen: Screen) -> None:
+        if explain:
+            for (line,) in found.rows:
+                screen.line(line)
+            return
         if as_csv:
             screen.csv(found.columns, found.texts(null=""))
             return

@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from frazil.spark.jobs.rechunking import rechunk as rechunk
     from frazil.spark.jobs.upgrading import upgrade_older as upgrade_older
     from frazil.spark.jobs.value_diffs import diff_values as diff_values
+    from frazil.spark.query.aggregate import aggregate as aggregate
+    from frazil.spark.query.names import attach as attach
     from frazil.spark.query.run_query import register_views as register_views
     from frazil.spark.query.run_query import run_query as run_query
+    from frazil.spark.query.sql import explain as explain
+    from frazil.spark.query.sql import sql as sql
     from frazil.spark.reading.read import read as read
     from frazil.spark.sessions import session as session
     from frazil.spark.table import FrazilTable as FrazilTable
@@ -43,7 +47,10 @@ _NAMES: Final = {
     "jobs.rechunking": "rechunk",
     "jobs.upgrading": "upgrade_older",
     "jobs.value_diffs": "diff_values",
+    "query.aggregate": "aggregate",
+    "query.names": "attach",
     "query.run_query": "register_views run_query",
+    "query.sql": "explain sql",
     "reading.read": "read",
     "sessions": "session",
     "table": "FrazilTable",

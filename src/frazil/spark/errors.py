@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ _CLASS: Final = re.compile(r"^(?:frazil|icechunk)\.(?:\w+\.)*(\w+): ", re.MULTIL
 _IN_PYTHON: Final = "by authorize_virtual_chunk_access when the repository is opened"
 _IN_SPARK: Final = "by the option 'authorize-virtual-chunk-access'"
 _NOT_FOUND: Final = "DATA_SOURCE_NOT_FOUND"
+_PYSPARK_LOGGER: Final = "SQLQueryContextLogger"
 _RAISED: Final = re.compile(r"^(?:[\w.]*\.)?[A-Z]\w*(?:Error|Exception): .+", re.MULTILINE)
 """How the last line of a Python traceback looks."""
 
@@ -108,3 +110,15 @@ def in_one_sentence(error: BaseException) -> str:
         return " ".join(raised[-1].split())
     said = text.partition("JVM stacktrace:")[0].split("\n\tat ")[0].strip()
     return " ".join(said.split("SQLSTATE")[0].split()).rstrip(" .;")
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep PySpark from writing an error to stderr that is told in a better way."""
+    logger = logging.getLogger(_PYSPARK_LOGGER)
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before

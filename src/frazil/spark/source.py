@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
+from frazil.errors import unsuitable
 from frazil.spark.errors import noted
 
 # Spark imports this module to find the source whatever format is asked for, and starts a new
@@ -159,11 +160,17 @@ def plan_read(
     pinned = target.pin(repository)
     if request.end_snapshot is not None:
         pinned = replace(pinned, snapshot_id=repository.resolve(request.end_snapshot))
-    from frazil.spark.reading.scan import CHUNKS, make_scan
+    from frazil.spark.reading.scan import AGGREGATES, CHUNKS, make_scan
 
     session = open_pinned(pinned, repository)
     scan: Scan | ReadPlan
-    if request.layout == CHUNKS:
+    if request.layout == AGGREGATES:
+        from frazil.spark.reading.aggregating import make_aggregate_scan
+
+        if asked is not None:
+            raise unsuitable("layout=aggregates takes no schema; `columns` and `aggregates` say it")
+        scan = make_aggregate_scan(session, target, pinned, request)
+    elif request.layout == CHUNKS:
         from frazil.spark.reading.chunk_rows import make_chunk_scan
 
         scan = make_chunk_scan(session, target, pinned, request, asked)

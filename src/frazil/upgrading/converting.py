@@ -22,8 +22,7 @@ from frazil.formats.manifest import encode_manifest
 from frazil.formats.snapshot import encode_snapshot
 from frazil.formats.txlog import ID_LISTS, encode_log
 from frazil.ids import INITIAL_SNAPSHOT_ID, ManifestId, NodeId, SnapshotId
-from frazil.maintenance.id_sets import RowSet
-from frazil.maintenance.needs import native_needs
+from frazil.maintenance.id_sets import RowSet, native_needs
 from frazil.model.chunks import ChunkTable, concat
 from frazil.model.derived_log import derived_log, is_same_node
 from frazil.model.history import ManifestFile, Metadata, Micros, Snapshot, TransactionLog

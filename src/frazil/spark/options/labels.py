@@ -1,13 +1,13 @@
 """The texts of `sel` and `isel` options.
 
 sel     time=2024-05, lat=10:20
-isel    time=0:10, lat=[3, 5], lon=-1
+isel    time=0:10, lat=[3, 5], lon=[0:4, 8]
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,12 +68,59 @@ def parse_isel(text: str) -> Isel:
 def _positions(name: str, written: str, size: int, text: str, at: int) -> Positions:
     try:
         if written.startswith("["):
-            chosen = {position(part, size) for part in written.strip("[], ").split(",")}
-            return Positions(name, 0, 0, 1, tuple(sorted(chosen)))
+            parts = written.strip("[], ").split(",")
+            if any(":" in part for part in parts):
+                return Positions(name, 0, 0, runs=_merged(_run(part, size) for part in parts))
+            return Positions(name, 0, 0, 1, tuple(sorted({position(p, size) for p in parts})))
         found = span(written, size)
     except ValueError as error:
         raise pointing(text, at, f"{name!r}: {error.args[0]}", "isel") from None
     return Positions(name, found.start, found.stop, found.step)
+
+
+def _run(written: str, size: int) -> tuple[int, int]:
+    """A range of a list, or one place of it as a range."""
+    if ":" not in written:
+        at = position(written, size)
+        return at, at + 1
+    found = span(written, size)
+    if found.step != 1:
+        raise ValueError(f"a range of a list has no step, and {written.strip()!r} has one")
+    return found.start, max(found.start, found.stop)
+
+
+def _merged(runs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Ranges in order, those that meet or overlap as one."""
+    found: list[tuple[int, int]] = []
+    for start, stop in sorted(runs):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], stop))
+        else:
+            found.append((start, stop))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Words by name, with the text that they were read from."""
+
+    text: str
+    items: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def parse_lists(text: str) -> Lists:
+    """Read `name=[word, word], name=word`.
+
+    Raises:
+        InvalidInputError: the text cannot be read.
+    """
+    return Lists(
+        text,
+        tuple(
+            (name, tuple(_unquoted(word) for word in written.strip("[]").split(",")))
+            for name, written, _ in _items(given(text), "aggregates")
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from frazil import texts
 from frazil.masking import MaskedRecord
-from frazil.spark.options.labels import Isel, Sel, parse_isel, parse_sel
+from frazil.spark.options.labels import Isel, Lists, Sel, parse_isel, parse_lists, parse_sel
 from frazil.spark.reading.where import Predicate, parse_predicate
 from frazil.texts import Compressor
 
@@ -79,6 +79,7 @@ _PARSERS: Final[dict[str, Callable[[str], Any]]] = {
     "Predicate": parse_predicate,
     "Sel": parse_sel,
     "Isel": parse_isel,
+    "Lists": parse_lists,
 }
 """How texts are read, by what the annotation of a field says."""
 
@@ -159,12 +160,29 @@ class ReadRequest(Request):
     where: Predicate | None = _reads(
         "condition on coordinates in SQL; chunks outside it are not fetched"
     )
+    value_where: Predicate | None = _reads(
+        "condition on values of the chosen variables in SQL; cells where it does not hold give no "
+        "rows",
+        use=Use.READ,
+    )
     sel: Sel | None = _reads("labels to read: `time=2024-05, lat=10:20`; both ends count")
-    isel: Isel | None = _reads("positions to read: `time=0:10, lat=[3, 5], lon=-1`")
+    isel: Isel | None = _reads("positions to read: `time=0:10, lat=[3, 5], lon=[0:4, 8]`")
     layout: str = _reads(
         "`cells`: a row per cell; `lines`: a row per line along the last dimension, with arrays; "
-        "`chunks`: a row per chunk",
-        choices=("cells", "chunks", "lines"),
+        "`chunks`: a row per chunk; `aggregates`: a row per label of `columns` and part of the "
+        "table, with `aggregates`",
+        choices=("cells", "chunks", "lines", "aggregates"),
+    )
+    aggregates: Lists | None = _reads(
+        "with `layout=aggregates`: what to compute of each variable over the dimensions that "
+        "`columns` do not have: `t2m=[count, sum, min, max, squares]`",
+        use=Use.READ,
+    )
+    broadcast: bool = _reads(
+        "whether variables may lack dimensions of others, along which their values are repeated "
+        "(default false)",
+        use=Use.READ,
+        default=False,
     )
     values: str = _reads(
         "with `layout=chunks`: values as an array (default) or as little-endian bytes",

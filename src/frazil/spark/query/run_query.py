@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import base64
-import contextlib
-import logging
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -14,11 +11,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.spark import tasks
-from frazil.spark.errors import in_one_sentence, told
+from frazil.spark.errors import in_one_sentence, quiet, told
 from frazil.spark.location import open_pinned
-from frazil.spark.query.views import is_remote, temporary_views
+from frazil.spark.query.names import Place
+from frazil.spark.query.sql import (
+    Statement,
+    explain_statement,
+    run_statement,
+    source_options,
+)
 from frazil.spark.reading.read import read
-from frazil.spark.reading.variables import Group, load_group, with_texts
+from frazil.spark.reading.variables import load_group, with_texts
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tables.metadata import TABLES
 from frazil.spark.tasks import Options
@@ -28,18 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 DATA: Final = "data"
-_PYSPARK_LOGGER: Final = "SQLQueryContextLogger"
 Views: TypeAlias = dict[str, tuple[str, dict[str, Any]]]
 """What to read each view from, and with which options."""
-
-_WORD: Final = re.compile(r"[^\W\d]\w*")
-_ALL_COLUMNS: Final = re.compile(
-    r"(?:\b(?:select|distinct|all)|[,.(])\s*\*|\b(?:natural|table|describe|desc|pivot|unpivot|transform)\b",
-    re.IGNORECASE,
-)
-"""where a query takes columns that it does not name"""
-_NAMED: Final = re.compile(r"\b(?:from|join|table)\s+`?([^\W\d]\w*)", re.IGNORECASE)
-"""Names that stand where tables do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,24 +62,27 @@ class QueryResult:
 
 def run_query(
     query: str,
-    url: str,
+    url: str | None = None,
     *,
     spark: SparkSession | None = None,
     master: str | None = None,
     group: str | None = None,
     limit: int = 0,
+    explain: bool = False,
     authorize: Iterable[str] = (),
     options: Options | None = None,
 ) -> QueryResult:
     """Run SQL on a repository and fetch the rows.
 
     Args:
-        query: what to select; see `register_views` for the names of tables.
+        query: what to select; see `register_views` for the names of tables, beside which those
+            of `frazil.spark.sql` mean the same here.
         url: `URL[@version]`.
         spark: the session to use; the active or an embedded one by default.
         master: where that one is to run.
         group: the group whose variables are views; the root by default.
         limit: fetch at most so many rows; 0 fetches all.
+        explain: give the lines of the report on the query instead of its rows.
         authorize: prefixes of virtual chunk containers that may be read.
         options: options of the data source, such as `storage.region`.
 
@@ -99,24 +95,22 @@ def run_query(
     given = dict(options or {})
     if prefixes := [*authorize]:
         given["authorize-virtual-chunk-access"] = prefixes
-    tables = frozenset(name.lower() for name in _NAMED.findall(query))
     # What is not there is noticed before Spark starts.
-    views = _sources(url, group, given, mentioned(query), tables)
+    views = {} if url is None else _sources(url, group, given)
     chosen = spark or spark_session(master)
-    # A list of tables with commas is rare; then any word may be one.
-    has_list = re.search(r"\bfrom\b[^()]*,", query, re.IGNORECASE) is not None
-    words = _WORD.findall(query) if has_list else _NAMED.findall(query)
+    statement = Statement(query, chosen, source_options(given), _local(views))
+    if explain:
+        text = explain_statement(statement)
+        return QueryResult(("plan",), (False,), [(line,) for line in text.splitlines()], False)
     try:
-        with told(), _quiet():
-            with temporary_views(chosen, _frames(chosen, views, given, words)):
-                frame = chosen.sql(query)
-                schema = frame.schema
-                rows = _fetched(frame, limit) if is_remote(chosen) else None
-            if rows is None:
-                rows = _fetched(frame, limit)
+        with told(), quiet():
+            frame = run_statement(statement)
+            schema = frame.schema
+            rows = _fetched(frame, limit)
     except (AnalysisException, ParseException) as error:
+        tables = f"; views are {', '.join(sorted(views))}" if views else ""
         raise InvalidInputError(
-            f"{in_one_sentence(error)}; views are {', '.join(sorted(views))}",
+            f"{in_one_sentence(error)}{tables}",
             kind=ErrorKind.INVALID_EXPRESSION,
         ) from error
     is_cut = bool(limit) and len(rows) > limit
@@ -134,18 +128,6 @@ _NUMBERS: Final = frozenset(
     {"byte", "short", "integer", "long", "float", "double", "decimal", "tinyint", "smallint",
      "int", "bigint"}
 )  # fmt: skip
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep PySpark from writing an error to stderr that is told in a better way."""
-    logger = logging.getLogger(_PYSPARK_LOGGER)
-    before = logger.disabled
-    logger.disabled = True
-    try:
-        yield
-    finally:
-        logger.disabled = before
 
 
 def register_views(
@@ -182,52 +164,8 @@ def _frames(
     }
 
 
-def mentioned(query: str) -> frozenset[str] | None:
-    """Words of a query, in lower case, that may be columns; None when it may mean any column."""
-    # The star of count(*) means rows; where a number or a name stands before it, it is a product.
-    rest = re.sub(r"\bcount\s*\(\s*\*\s*\)", " ", query, flags=re.IGNORECASE)
-    if _ALL_COLUMNS.search(rest):
-        return None
-    words = [*_WORD.findall(query), *re.findall(r"`([^`]+)`", query)]
-    return frozenset(word.lower() for word in words)
-
-
-def _needed(
-    contents: Group,
-    names: Sequence[str],
-    words: frozenset[str] | None,
-    tables: frozenset[str] = frozenset(),
-) -> list[str]:
-    """The columns of a view that a query mentions; none when it may mean any.
-
-    Spark does not tell sources which columns a query needs, so views get no others: what is not
-    there is neither fetched nor decoded.
-    """
-    if words is None:
-        return []
-    chosen = [contents.variables[name] for name in names]
-    dims = {dim for each in chosen for dim in each.dims}
-    # Auxiliary coordinates come in when they are named, unless that names their own view.
-    further = {
-        name
-        for name, each in contents.variables.items()
-        if name not in contents.data_names and each.dims and dims.issuperset(each.dims)
-    }
-    own = {*dims, *names}
-    found = [name for name in own if name.lower() in words]
-    found += [name for name in further - own if name.lower() in words - tables]
-    # Rows are counted by something: the smallest of all.
-    return sorted(found) or [min(chosen, key=lambda each: each.itemsize).name]
-
-
-def _sources(
-    url: str,
-    group: str | None,
-    options: Options | None,
-    words: frozenset[str] | None = None,
-    tables: frozenset[str] = frozenset(),
-) -> Views:
-    """What views there are: the place and options to read each of them with."""
+def _sources(url: str, group: str | None, options: Options | None) -> Views:
+    """What tables there are: the place and options to read each of them with."""
     target = tasks.target_of(url, options)
     repository = target.location.open()
     session = open_pinned(target.pin(repository), repository)
@@ -237,18 +175,25 @@ def _sources(
     found: Views = {name: (f"{place}#{name}", {}) for name in TABLES}
     contents = with_texts(load_group(session, top)[0])
     if contents.data_names:
-        found[DATA] = (
-            place,
-            inside | _columns(_needed(contents, contents.data_names, words, tables)),
-        )
+        found[DATA] = (place, inside)
     for name in contents.variables:
-        own = _columns(_needed(contents, [name], words, tables))
-        found[name] = (place, {**inside, "variables": [name], **own})
+        found[name] = (place, {**inside, "variables": [name]})
     return found
 
 
-def _columns(names: list[str]) -> dict[str, Any]:
-    return {"columns": names} if names else {}
+def _local(views: Views) -> Callable[[str], Place | None]:
+    """Names of views as `frazil.spark.sql` takes them."""
+    by_name = {name.lower(): name for name in views}
+
+    def local(name: str) -> Place | None:
+        own = by_name.get(name.lower())
+        if own is None:
+            return None
+        place, more = views[own]
+        below = [part for part in str(more.get("group", "")).split("/") if part]
+        return Place(place, {}, (*below, *more.get("variables", ())))
+
+    return local
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:

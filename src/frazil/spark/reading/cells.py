@@ -6,7 +6,7 @@ rows, and kept for the next slab, which mostly has the same; batches are slices,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
@@ -48,6 +48,8 @@ class Cut:
     region: Region
     mask: Mask | None
     """the cells that count, when not all do"""
+    read: Mapping[str, Decoded] = field(default_factory=dict)
+    """values that the condition needed, in their variables' own shape"""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -61,9 +63,9 @@ def narrow(scan: Scan, region: Region) -> Cut | None:
         return Cut(region, None)
     rest = []
     for part in conjuncts(scan.condition):
-        if not scan.known.is_along_one(part):
+        if not scan.known_values.is_along_one(part):
             rest.append(part)
-        for axis in scan.known.axes_of(part):
+        for axis in scan.known_values.axes_of(part):
             mask = mask_along(scan, part, axis, region[axis])
             if mask is not None:
                 places = chosen_of(region[axis], mask)
@@ -74,19 +76,26 @@ def narrow(scan: Scan, region: Region) -> Cut | None:
         return Cut(region, None)
     shape = tuple(map(length_of, region))
     mask = np.ones(shape, bool)
+    look, held = _spread_look(scan, region)
     for part in rest:
-        mask = mask & matches(part, _spread_look(scan, region), _spread_numbers(scan, region))
-    if not mask.any():
-        return None
-    return Cut(region, None if mask.all() else mask)
+        mask = mask & matches(part, look, _spread_numbers(scan, region))
+        if not mask.any():
+            return None
+    return Cut(region, None if mask.all() else mask, held)
 
 
-def _spread_look(scan: Scan, region: Region) -> Look:
+def _spread_look(scan: Scan, region: Region) -> tuple[Look, dict[str, Decoded]]:
+    """How a condition gets at values, and what it has got of the data."""
+    held: dict[str, Decoded] = {}
+
     def look(name: str) -> Decoded:
-        column = scan.coordinates[name]
-        return _spread(_values(scan, column, region), column, len(region))
+        column = scan.values.get(name) or scan.coordinates[name]
+        found = held.get(name) or _values(scan, column, region)
+        if name in scan.values:
+            held[name] = found
+        return spread(found, column, len(region))
 
-    return look
+    return look, held
 
 
 def _spread_numbers(scan: Scan, region: Region) -> Numbers:
@@ -108,7 +117,19 @@ def _values(scan: Scan, column: Column, region: Region) -> Decoded:
     return read(scan.pinned, column.variable, column.decoder, places)
 
 
-def _spread(decoded: Decoded, column: Column, ndim: int) -> Decoded:
+def columns_of(scan: Scan, cut: Cut) -> list[Decoded]:
+    """The values of all columns in a region, with the axes of the table."""
+    return [
+        spread(
+            cut.read.get(c.variable.name if c.variable else c.name) or _values(scan, c, cut.region),
+            c,
+            len(cut.region),
+        )
+        for c in scan.columns
+    ]
+
+
+def spread(decoded: Decoded, column: Column, ndim: int) -> Decoded:
     """Values with the axes of the table, those that the variable lacks being 1 long."""
     order = np.argsort(column.axes)
     values = decoded.values.transpose(order)
@@ -150,9 +171,9 @@ def read_cells(
         return
     if keep is not None and (mask := keep(cut.region)) is not None:
         cut = replace(cut, mask=mask if cut.mask is None else cut.mask & mask)
-    spread = [_spread(_values(scan, c, cut.region), c, len(cut.region)) for c in scan.columns]
+    found = columns_of(scan, cut)
     for slab in slabs(cut.shape, REGION_CELLS):
-        yield from _slab_batches(scan, spread, cut, slab, kept or Kept())
+        yield from _slab_batches(scan, found, cut, slab, kept or Kept())
 
 
 def slabs(shape: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
@@ -197,7 +218,7 @@ def _array(
     slab: tuple[slice, ...],
     rows: Rows | None,
 ) -> pa.Array:
-    return cast(name, _flat(values, shape, slab, rows), kind)
+    return cast(name, flattened(values, shape, slab, rows), kind)
 
 
 def _where(column: Column, cut: Cut, slab: tuple[slice, ...]) -> object | None:
@@ -222,7 +243,7 @@ def batches(arrays: list[pa.Array], schema: pa.Schema, count: int) -> Iterator[p
         yield whole.slice(start, BATCH_ROWS)
 
 
-def _flat(
+def flattened(
     decoded: Decoded,
     shape: tuple[int, ...],
     slab: tuple[slice, ...],
@@ -260,9 +281,9 @@ def read_lines(scan: Scan, region: Region) -> Iterator[pa.RecordBatch]:
     cut = narrow(scan, region)
     if cut is None or 0 in cut.shape:
         return
-    spread = [_spread(_values(scan, c, cut.region), c, len(cut.region)) for c in scan.columns]
+    found = columns_of(scan, cut)
     for slab in slabs(cut.shape, max(REGION_CELLS, cut.shape[-1])):
-        yield from _line_batches(scan, spread, cut, slab)
+        yield from _line_batches(scan, found, cut, slab)
 
 
 def _line_batches(
@@ -284,10 +305,10 @@ def _line_batches(
     first = (*slab[:-1], slice(0, 1))
     for column, values, wanted in zip(scan.columns, spread, scan.arrow_schema, strict=True):
         if last in column.axes:
-            flat = cast(column.name, _flat(values, shape, slab, rows), wanted.type.value_type)
+            flat = cast(column.name, flattened(values, shape, slab, rows), wanted.type.value_type)
             arrays.append(pa.ListArray.from_arrays(offsets, flat, type=wanted.type))
         else:
-            flat = _flat(values, (*shape[:-1], 1), first, kept)
+            flat = flattened(values, (*shape[:-1], 1), first, kept)
             arrays.append(cast(column.name, flat, wanted.type))
     rows_each = max(BATCH_ROWS // max(shape[-1], 1), 1)
     whole = pa.RecordBatch.from_arrays(arrays, schema=scan.arrow_schema)

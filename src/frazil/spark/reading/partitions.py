@@ -199,7 +199,7 @@ def mask_along(scan: Scan, condition: Condition, axis: int, places: Places) -> M
     def look(name: str) -> Decoded:
         return axis_values(scan, scan.coordinates[name], places)
 
-    return axis_mask(condition, axis, scan.known, look, lambda _: numbers_of(places))
+    return axis_mask(condition, axis, scan.known_values, look, lambda _: numbers_of(places))
 
 
 def axis_values(scan: Scan, column: Column, places: Places) -> Decoded:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from frazil.spark.reading.selecting import Known, checked, label_condition
 from frazil.spark.reading.variables import (
     Group,
     Variable,
+    joint_dims,
     load_group,
     note_of,
     shared_dims,
@@ -32,6 +33,7 @@ from frazil.spelling import listed, meant, unknown
 CELLS: Final = "cells"
 LINES: Final = "lines"
 CHUNKS: Final = "chunks"
+AGGREGATES: Final = "aggregates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class Scan:
     layout: str
     schema: t.StructType
     request: ReadRequest
+    values: Mapping[str, Column] = field(default_factory=dict)
+    """the data variables, which `value-where` may name"""
 
     @cached_property
     def known(self) -> Known:
@@ -81,6 +85,16 @@ class Scan:
             {name: column.dtype for name, column in self.coordinates.items()},
             {name: column.axes for name, column in self.coordinates.items()},
             self.data_names,
+        )
+
+    @cached_property
+    def known_values(self) -> Known:
+        """What conditions may compare, data variables included."""
+        known = self.known
+        return Known(
+            {**known.types, **{name: column.dtype for name, column in self.values.items()}},
+            {**known.axes, **{name: column.axes for name, column in self.values.items()}},
+            values=frozenset(self.values),
         )
 
     @cached_property
@@ -96,13 +110,15 @@ class Scan:
     @property
     def is_separable(self) -> bool:
         """Whether each part of the condition concerns one axis, and nothing else."""
-        return all(map(self.known.is_along_one, conjuncts(self.condition)))
+        return all(map(self.known_values.is_along_one, conjuncts(self.condition)))
 
     def data_columns(self) -> list[Column]:
         """Columns whose chunks the partitions should follow; labels of one axis are small."""
+        compared = {leaf.name for part in conjuncts(self.condition) for leaf in leaves(part)}
+        needed = [self.values[name] for name in sorted(compared & self.values.keys())]
         return [
             column
-            for column in self.columns
+            for column in {c.name: c for c in (*self.columns, *needed)}.values()
             if column.variable is not None
             and (column.name not in self.coordinates or len(column.axes) > 1)
         ]
@@ -113,7 +129,7 @@ class Scan:
         return sum(c.variable.itemsize for c in self.data_columns() if c.variable) or 8
 
     def __getstate__(self) -> dict[str, Any]:
-        hidden = ("known", "arrow_schema")
+        hidden = ("known", "known_values", "arrow_schema")
         return {k: v for k, v in self.__dict__.items() if k not in hidden}
 
 
@@ -146,7 +162,7 @@ def make_scan(
     group = with_texts(group) if rules.cf else group
     projected = _projection(request, asked)
     variables = _chosen(group, single, request, projected)
-    dims = shared_dims(group, variables)
+    dims = joint_dims(variables) if request.broadcast else shared_dims(group, variables)
     axes = tuple(Axis(name, size) for name, size in dims)
     asked_for = None if projected is None else {*projected, *_named_in_conditions(request)}
     coordinates = _coordinates(group, axes, rules, asked_for)
@@ -167,6 +183,7 @@ def make_scan(
         layout=request.layout,
         schema=_schema(columns, axes, request),
         request=request,
+        values={v.name: _column(v, axes, rules) for v in variables if v.name not in coordinates},
     )
     scan = replace(scan, condition=_condition(scan))
     return scan if asked is None else replace(scan, schema=_fitting(asked, scan))
@@ -263,16 +280,23 @@ def _projected(
     return [replace(known[own], name=name) for name, own in pairs if own is not None]
 
 
+def column_type(column: Column, request: ReadRequest) -> t.DataType:
+    """The Spark type of a column."""
+    if column.decoder is None:
+        return LONG
+    return spark_type(column.dtype, instants=request.timestamps == "utc")
+
+
 def _schema(
     columns: Sequence[Column], axes: tuple[Axis, ...], request: ReadRequest
 ) -> t.StructType:
-    instants, layout = request.timestamps == "utc", request.layout
+    layout = request.layout
     if layout == LINES and not axes:
         raise invalid_option("layout=lines needs at least one dimension")
     last = len(axes) - 1
     fields = []
     for column in columns:
-        kind = LONG if column.decoder is None else spark_type(column.dtype, instants=instants)
+        kind = column_type(column, request)
         if layout == LINES and last in column.axes:
             kind = t.ArrayType(kind)
         notes = note_of(column.variable) if column.variable and request.decode_cf else {}
@@ -301,4 +325,7 @@ def _condition(scan: Scan) -> Condition | None:
     if request.isel is not None:
         # A dimension may share its name with labels, so positions go by the name of the axis.
         found = both(found, request.isel.condition({axis.name: axis.size for axis in scan.axes}))
+    if request.value_where is not None:
+        given = request.value_where
+        found = both(found, checked(given.condition, given.text, scan.known_values))
     return found

@@ -50,6 +50,8 @@ class Known:
     types: Mapping[str, np.dtype[Any]]
     axes: Mapping[str, tuple[int, ...]]
     data_names: tuple[str, ...] = ()
+    values: frozenset[str] = frozenset()
+    """what is no coordinate, so that only whoever reads the data can compare it"""
 
     def axes_of(self, condition: Condition) -> frozenset[int]:
         """The axes that a condition depends on."""
@@ -57,8 +59,9 @@ class Known:
 
     def is_along_one(self, condition: Condition) -> bool:
         """Whether all that is compared lies along one axis, so that a mask of it says it all."""
-        spans = {self.axes[leaf.name] for leaf in leaves(condition)}
-        return len(spans) == 1 and len(*spans) == 1
+        names = {leaf.name for leaf in leaves(condition)}
+        spans = {self.axes[name] for name in names}
+        return len(spans) == 1 and len(*spans) == 1 and not names & self.values
 
 
 def checked(condition: Condition, text: str, known: Known) -> Condition:
@@ -173,6 +176,11 @@ def matches(condition: Condition, look: Look, numbers: Numbers) -> Mask:
 def _at(chosen: Positions, numbers: npt.NDArray[np.int64]) -> Mask:
     if chosen.numbers:
         return np.isin(numbers, chosen.numbers)
+    if chosen.runs:
+        starts, stops = np.array(chosen.runs, np.int64).T
+        last = np.searchsorted(starts, numbers, side="right") - 1
+        found: Mask = (last >= 0) & (numbers < stops[last])
+        return found
     inside: Mask = (numbers >= chosen.start) & (numbers < chosen.stop)
     return inside if chosen.step == 1 else inside & ((numbers - chosen.start) % chosen.step == 0)
 
@@ -235,7 +243,7 @@ def axis_mask(
                 return np.logical_and.reduce(given) if given else None
             return np.logical_or.reduce(given) if len(given) == len(masks) else None
         case _:
-            if known.axes[condition.name] != (axis,):
+            if known.axes[condition.name] != (axis,) or condition.name in known.values:
                 return None
             return matches(condition, look, numbers)
 

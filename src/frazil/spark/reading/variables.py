@@ -247,3 +247,23 @@ def shared_dims(group: Group, chosen: Iterable[Variable]) -> tuple[tuple[str, in
         f"the variables of group {group.path!r} have different dimensions, and the rows of a "
         f"table have one set; choose one of: {choices}"
     )
+
+
+def joint_dims(chosen: Iterable[Variable]) -> tuple[tuple[str, int], ...]:
+    """The dimensions of all chosen variables together, those of the widest in its order first.
+
+    Raises:
+        InvalidInputError: two of them have one dimension in two lengths.
+    """
+    variables = sorted(chosen, key=lambda each: -len(each.dims))
+    found: dict[str, int] = {}
+    for variable in variables:
+        if len(set(variable.dims)) != len(variable.dims):
+            raise unsuitable(f"{variable} has two dimensions with one name")
+        for name, size in zip(variable.dims, variable.shape, strict=True):
+            if found.setdefault(name, size) != size:
+                raise unsuitable(
+                    f"{variable} does not go with {variables[0]}: dimension {name!r} has another "
+                    "length, so that no one table can hold both"
+                )
+    return tuple(found.items())

@@ -74,6 +74,8 @@ class Positions:
     step: int = 1
     numbers: tuple[int, ...] = ()
     """instead of the range, if there are any"""
+    runs: tuple[tuple[int, int], ...] = ()
+    """ranges in order that do not meet, likewise"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from frazil.spark.reading.changes import (
 )
 from frazil.spark.reading.chunk_rows import ChunkScan, make_chunk_scan, read_chunks
 from frazil.spark.reading.partitions import SPLIT_BYTES, BlockGrid, plan_blocks
-from frazil.spark.reading.scan import CHUNKS, LINES, Scan, make_scan
+from frazil.spark.reading.scan import AGGREGATES, CHUNKS, LINES, Scan, make_scan
 from frazil.spark.worker import session
 
 try:
@@ -364,8 +364,8 @@ def require_rows_of_changes(request: ReadRequest) -> None:
     Raises:
         InvalidInputError: there is one.
     """
-    if request.layout == LINES:
-        raise invalid_option("changes are rows of cells or of chunks, not layout=lines")
+    if request.layout in (LINES, AGGREGATES):
+        raise invalid_option(f"changes are rows of cells or of chunks, not layout={request.layout}")
     if request.layout == CHUNKS and request.skip_changes:
         raise invalid_option("'skipChangeCommits' is for rows of cells, not of chunks")
     beginning(request)

@@ -1,0 +1,414 @@
+"""SELECTs with aggregates, rewritten so that tasks do most of the adding.
+
+Tasks reduce the dimensions that a SELECT does not mention, and give for each label that is left
+counts, sums, extremes and squares; Spark computes the answer from these rows. So grouping by
+`date_trunc('month', time)` keeps `time` and reduces all else, and no function of SQL is ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyspark.sql import types as t
+from sqlglot import TokenType, exp, parse_one
+from sqlglot.errors import ParseError
+
+from frazil.spark.query.functions import AGGREGATES, GROUPINGS, SCALARS
+from frazil.spark.query.tokens import DIALECT, Block, Edit, Span, Tokens, braced
+from frazil.spark.reading.aggregating import (
+    COUNT,
+    MAX,
+    MIN,
+    ROWS,
+    SQUARES,
+    SUM,
+    can_compare,
+    column_name,
+    sum_type,
+)
+from frazil.spark.reading.scan import Column, Scan, column_type
+
+_UNREAD: Final = ("window", "qualify", "lateral", "sort by", "cluster by", "distribute by")
+_WEIGHTS: Final = frozenset(
+    ["abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "degrees", "exp", "floor", "greatest",
+     "least", "ln", "log10", "pi", "pow", "power", "radians", "sin", "sinh", "sqrt", "tan", "tanh",
+     "cast", "double", "coalesce"]
+)  # fmt: skip
+"""functions that weights may have: they are written anew, and must come out the same"""
+SHIFT: Final = "__frazil_near_{}__"
+"""stands for a number near the mean of a variable, until that is known"""
+
+
+class Refusal(Exception):
+    """Why a SELECT is not rewritten."""
+
+
+@dataclass(slots=True)
+class Rewritten:
+    """A SELECT on the rows that tasks give."""
+
+    edits: list[Edit] = field(default_factory=list)
+    labels: dict[str, None] = field(default_factory=dict)
+    """columns to keep"""
+    wanted: dict[str, set[str]] = field(default_factory=dict)
+    """aggregates by variable"""
+    shifted: dict[str, str] = field(default_factory=dict)
+    """variables of which a number near the mean is needed, with what stands for it"""
+    doubles: list[str] = field(default_factory=list)
+    """expressions that must be doubles for all this to be right"""
+    is_filtered: bool = False
+    """whether an aggregate has a FILTER"""
+    unnamed: list[int] = field(default_factory=list)
+    """numbers of the items that need a name"""
+
+    @property
+    def is_total(self) -> bool:
+        """Whether it is about all cells at once."""
+        return not self.labels and not self.is_filtered
+
+    def aggregates(self) -> str:
+        """The option of the source."""
+        return ", ".join(
+            f"`{name}`=[{', '.join(sorted(words))}]" for name, words in sorted(self.wanted.items())
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One aggregate of a SELECT."""
+
+    name: str
+    whole: Span
+    """without FILTER"""
+    argument: Span
+    is_distinct: bool
+    reach: Span
+    """with FILTER"""
+
+
+def has_aggregates(tokens: Tokens, block: Block) -> bool:
+    """Whether a SELECT makes fewer rows of many."""
+    return (
+        block.is_distinct
+        or "group by" in block.clauses
+        or any(name in AGGREGATES for span in _spans(block) for name, _ in tokens.calls(span))
+    )
+
+
+def unknown_calls(tokens: Tokens, span: Span) -> list[str]:
+    """Functions that may be anything."""
+    known = SCALARS | AGGREGATES.keys() | GROUPINGS
+    return [name for name, _ in tokens.calls(span) if name not in known]
+
+
+def _spans(block: Block) -> Iterator[Span]:
+    yield from block.items
+    for name in ("group by", "having", "order by"):
+        if name in block.clauses:
+            yield block.clauses[name]
+
+
+def rewrite(
+    tokens: Tokens,
+    block: Block,
+    select: exp.Select,
+    scan: Scan,
+    names: Mapping[int, str],
+) -> Rewritten:
+    """Rewrite a SELECT on one table; `names` has its columns by where they begin in the text.
+
+    Raises:
+        Refusal: it is left to Spark.
+    """
+    for clause in _UNREAD:
+        if clause in block.clauses:
+            raise Refusal(f"it has {clause.upper()}")
+    if len(select.selects) != len(block.items):
+        raise Refusal("its columns cannot be told apart")
+    for span in _spans(block):
+        for name in unknown_calls(tokens, span):
+            raise Refusal(f"tasks cannot compute {name}()")
+        kinds = {tokens.kind(number) for number in range(span.first, span.stop)}
+        if TokenType.SELECT in kinds:
+            raise Refusal("it has a query within")
+        if TokenType.OVER in kinds:
+            raise Refusal("it has a window")
+    stars = (star for each in select.selects for star in each.find_all(exp.Star))
+    if not all(isinstance(star.parent, exp.Count) for star in stars):
+        raise Refusal("it takes all columns")
+    found = Rewritten()
+    covered: list[Span] = []
+    for number, span in enumerate(_spans(block)):
+        calls = [*_calls(tokens, span)]
+        for call in calls:
+            _rewrite_call(found, tokens, call, scan, names)
+            covered.append(call.whole)
+        if number < len(block.items) and calls and not select.selects[number].alias:
+            found.unnamed.append(number)
+    aliases = {each.alias.lower() for each in select.selects if each.alias}
+    for start, name in names.items():
+        at = tokens.at(start)
+        if at is None or any(span.first <= at < span.stop for span in covered):
+            continue
+        if any(
+            clause in block.clauses
+            and block.clauses[clause].first <= at < block.clauses[clause].stop
+            and tokens.word(at) in aliases
+            for clause in ("having", "order by")
+        ):
+            continue
+        if "where" in block.clauses and _inside(at, block.clauses["where"]):
+            continue
+        found.labels.setdefault(name)
+    if "where" in block.clauses:
+        where = block.clauses["where"]
+        first, last = tokens.all[where.first - 1], tokens.all[where.stop - 1]
+        found.edits.append((first.start, last.end + 1, ""))
+    kept = {axis for name in found.labels for axis in _column(scan, name).axes}
+    if kept == set(range(len(scan.axes))) and scan.axes:
+        raise Refusal("it mentions every dimension, so that there is nothing to reduce")
+    return found
+
+
+def _inside(at: int, span: Span) -> bool:
+    return span.first <= at < span.stop
+
+
+def _column(scan: Scan, name: str) -> Column:
+    return scan.values.get(name) or scan.coordinates[name]
+
+
+def _calls(tokens: Tokens, span: Span) -> Iterator[_Call]:
+    stop = -1
+    for name, number in tokens.calls(span):
+        if name not in AGGREGATES or number < stop:
+            continue
+        close = tokens.closing(number + 1)
+        first = number + 2
+        is_distinct = tokens.kind(first) is TokenType.DISTINCT
+        stop = close + 1
+        if tokens.word(stop) == "filter" and tokens.kind(stop + 1) is TokenType.L_PAREN:
+            stop = tokens.closing(stop + 1) + 1
+        yield _Call(
+            AGGREGATES[name],
+            Span(number, close + 1),
+            Span(first + is_distinct, close),
+            is_distinct,
+            Span(number, stop),
+        )
+
+
+def _rewrite_call(
+    found: Rewritten, tokens: Tokens, call: _Call, scan: Scan, names: Mapping[int, str]
+) -> None:
+    inside = {
+        start: name
+        for start, name in names.items()
+        if (at := tokens.at(start)) is not None and _inside(at, call.argument)
+    }
+    text = tokens.text_of(call.argument)
+    data = {name for name in inside.values() if name in scan.values}
+    if any(name in AGGREGATES for name, _ in tokens.calls(call.argument)):
+        raise Refusal("it has an aggregate within another")
+    if not data:
+        found.labels.update(dict.fromkeys(inside.values()))
+        if call.is_distinct or call.name in (MIN, MAX):
+            return  # the same for a label, however many cells it has
+        made = _of_labels(found, call, text)
+    elif call.is_distinct:
+        raise Refusal("tasks cannot count distinct values")
+    elif len(data) > 1:
+        raise Refusal(f"{text} is about more than one variable")
+    else:
+        made = _of_values(found, call, text, data.pop(), scan, inside)
+    condition = braced(tokens.text_of(Span(call.whole.stop, call.reach.stop)))
+    made = made.replace(_FILTER, f" {condition}" if condition else "")
+    found.is_filtered = found.is_filtered or bool(condition)
+    start, stop = tokens.all[call.whole.first].start, tokens.all[call.reach.stop - 1].end + 1
+    found.edits.append((start, stop, made))
+
+
+_FILTER: Final = "\x00"
+"""where FILTER goes, after each aggregate that one is made into"""
+_MADE: Final = "\x01"
+"""stands before each aggregate that one is made into"""
+_AGGREGATE: Final = re.compile(_MADE + r"(?:sum|min|max)\(")
+
+
+def added(text: str) -> str:
+    """A rewritten text for the rows that tasks give: Spark adds them up."""
+    return text.replace(_MADE, "")
+
+
+def alone(text: str) -> str:
+    """The same where there is one row: it is the answer."""
+    return _AGGREGATE.sub("(", text)
+
+
+def _total(expression: str) -> str:
+    return f"{_MADE}sum({expression}){_FILTER}"
+
+
+def _of_labels(found: Rewritten, call: _Call, text: str) -> str:
+    """An aggregate of what is the same for all cells of a label: it counts as often as they are."""
+    rows = f"`{ROWS}`"
+    present = f"CASE WHEN ({braced(text)}) IS NOT NULL THEN {rows} END"
+    match call.name:
+        case "count" if text == "*":
+            return f"coalesce({_total(rows)}, 0L)"
+        case "count":
+            if "," in text:
+                raise Refusal("tasks cannot count by several columns")
+            return f"coalesce({_total(present)}, 0L)"
+        case "sum":
+            found.doubles.append(text)
+            return _total(f"({braced(text)}) * {rows}")
+        case "avg":
+            found.doubles.append(text)
+            return f"({_total(f'({braced(text)}) * {rows}')} / nullif({_total(present)}, 0L))"
+        case _:
+            raise Refusal(f"tasks cannot compute {call.name}() of coordinates")
+
+
+def _of_values(
+    found: Rewritten,
+    call: _Call,
+    text: str,
+    name: str,
+    scan: Scan,
+    inside: Mapping[int, str],
+) -> str:
+    column = scan.values[name]
+    kind = column_type(column, scan.request)
+    is_bare = len(inside) == 1 and _is_bare(text)
+    wanted = found.wanted.setdefault(name, set())
+
+    def own(aggregate: str) -> str:
+        wanted.add(aggregate)
+        return "`" + column_name(aggregate, name).replace("`", "``") + "`"
+
+    match call.name:
+        case "count" if is_bare:
+            return f"coalesce({_total(own(COUNT))}, 0L)"
+        case "min" | "max" if is_bare:
+            if not can_compare(column.dtype):
+                raise Refusal(f"tasks cannot compare {kind.simpleString()}")
+            return f"{_MADE}{call.name}({own(call.name)}){_FILTER}"
+    if sum_type(kind) is None:
+        raise Refusal(f"tasks cannot add {kind.simpleString()}")
+    match call.name:
+        case "sum" if is_bare and isinstance(kind, t.LongType):
+            return f"CAST({_total(own(SUM))} AS BIGINT)"
+        case "sum" if is_bare:
+            return _total(own(SUM))
+        case "avg" if is_bare:
+            return f"(CAST({_total(own(SUM))} AS DOUBLE) / nullif({_total(own(COUNT))}, 0L))"
+        case "count" | "sum" | "avg":
+            made = _linear(text, name, own(SUM), own(COUNT), found, inside)
+            count = f"CASE WHEN ({made}) IS NOT NULL THEN {own(COUNT)} END"
+            found.doubles.append(text)
+            if call.name == "count":
+                return f"coalesce({_total(count)}, 0L)"
+            if call.name == "sum":
+                return _total(made)
+            return f"({_total(made)} / nullif({_total(count)}, 0L))"
+        case "min" | "max":
+            raise Refusal(f"tasks cannot find the extremes of {text}")
+    if not is_bare:
+        raise Refusal(f"tasks cannot compute {call.name}() of {text}")
+    return _spread(call.name, own(COUNT), own(SUM), own(SQUARES), found, name)
+
+
+def _spread(
+    aggregate: str, count: str, total: str, squares: str, found: Rewritten, name: str
+) -> str:
+    """Variances from those of parts: within the parts, and between their means.
+
+    Means are taken from a number near them all, so that no digits are lost.
+    """
+    near = found.shifted.setdefault(name, SHIFT.format(len(found.shifted)))
+    apart = f"(CAST({total} AS DOUBLE) / nullif({count}, 0L) - {near})"
+    number = _total(count)
+    both = (
+        f"greatest({_total(squares)} + {_total(f'{count} * {apart} * {apart}')} - "
+        f"{_total(f'{count} * {apart}')} * {_total(f'{count} * {apart}')} / nullif({number}, 0L), "
+        "0.0D)"
+    )
+    by = f"nullif({number}, 0L)" if aggregate.endswith("_pop") else f"nullif({number} - 1L, 0L)"
+    variance = f"CASE WHEN {number} > 0L THEN {both} / {by} END"
+    return f"sqrt({variance})" if aggregate.startswith("stddev") else f"({variance})"
+
+
+def _is_bare(text: str) -> bool:
+    return isinstance(_parsed(text), exp.Column)
+
+
+def _parsed(text: str) -> exp.Expr:
+    try:
+        found = parse_one(f"SELECT {text}", dialect=DIALECT)
+    except ParseError:
+        raise Refusal(f"{text} cannot be read") from None
+    if not isinstance(found, exp.Select) or len(found.selects) != 1:
+        raise Refusal(f"{text} is not one value")
+    return found.selects[0]
+
+
+def _linear(
+    text: str,
+    name: str,
+    total: str,
+    count: str,
+    found: Rewritten,
+    inside: Mapping[int, str],
+) -> str:
+    """The sum of an expression that is linear in a variable, from the variable's sum and count."""
+    tree = _parsed(text)
+
+    def has(node: exp.Expr) -> bool:
+        return any(each.name.lower() == name.lower() for each in node.find_all(exp.Column))
+
+    def weight(node: exp.Expr) -> str:
+        for each in node.walk():
+            is_plain = isinstance(
+                each,
+                exp.Column | exp.Identifier | exp.Literal | exp.Binary | exp.Neg | exp.Paren
+                | exp.DataType,
+            )  # fmt: skip
+            if not is_plain and not (
+                isinstance(each, exp.Func) and {*map(str.lower, each.sql_names())} & _WEIGHTS
+            ):
+                raise Refusal(f"{node.sql(dialect=DIALECT)} is no weight that tasks know")
+        return f"({braced(node.sql(dialect=DIALECT))})"
+
+    def summed(node: exp.Expr) -> str:
+        match node:
+            case exp.Column():
+                return total
+            case exp.Paren() | exp.Alias():
+                return f"({summed(node.this)})"
+            case exp.Neg():
+                return f"(-{summed(node.this)})"
+            case exp.Cast() if node.to.is_type("double"):
+                return f"CAST({summed(node.this)} AS DOUBLE)"
+            case exp.Add() | exp.Sub():
+                sign = "+" if isinstance(node, exp.Add) else "-"
+                left, right = (
+                    summed(side) if has(side) else f"({weight(side)} * {count})"
+                    for side in (node.this, node.expression)
+                )
+                return f"({left} {sign} {right})"
+            case exp.Mul() if not has(node.this):
+                return f"({weight(node.this)} * {summed(node.expression)})"
+            case exp.Mul() if not has(node.expression):
+                return f"({summed(node.this)} * {weight(node.expression)})"
+            case exp.Div() if not has(node.expression):
+                return f"({summed(node.this)} / {weight(node.expression)})"
+            case _:
+                raise Refusal(f"{text} is not linear in {name}")
+
+    made = summed(tree)
+    found.labels.update(dict.fromkeys(each for each in inside.values() if each != name))
+    return made

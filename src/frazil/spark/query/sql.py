@@ -1,0 +1,246 @@
+"""`frazil.spark.sql`: queries that name repositories, with what they need of them read and no more.
+
+Spark does not tell a source written in Python which rows, columns and sums a query needs. So the
+query is looked at first, each Frazil table in it is read with the options it needs, and Spark
+runs the query on what was read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from frazil.errors import ErrorKind, SessionStateError
+from frazil.masking import shown_url
+from frazil.spark.errors import told
+from frazil.spark.query.names import CATALOG, Place
+from frazil.spark.reading.read import spelled, storage_texts
+from frazil.spark.sessions import session
+from frazil.texts import as_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from frazil.spark.query.planning import QueryPlan, Reading
+
+
+_EXPLAIN: Final = re.compile(
+    r"^\s*explain(\s+(extended|formatted|codegen|cost))?\s+", re.IGNORECASE
+)
+
+_DOTTED: Final = re.compile(rf"\b{CATALOG}\s*\.", re.IGNORECASE)
+_WORD: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(\w+|\()", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What is to be run, and where."""
+
+    text: str
+    spark: SparkSession
+    options: Mapping[str, str] = field(default_factory=dict)
+    """of the source, for every Frazil table"""
+    local: Callable[[str], Place | None] = lambda _: None
+    """what names without `frazil.` mean, before Spark is asked"""
+
+
+Handler: TypeAlias = "Callable[[Statement], DataFrame]"
+
+
+def sql(
+    query: str,
+    spark: SparkSession | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Any,  # noqa: ANN401  (those of the data source)
+) -> DataFrame:
+    """Run SQL that names repositories, beside Spark's own tables.
+
+    ``frazil.`URL[@version][#/group]` `` is a table, and so is `frazil.NAME` after
+    `attach(NAME, URL)`. Chunks, columns and dimensions that the query does not need are not read;
+    `EXPLAIN SELECT …` tells what is.
+
+    Args:
+        query: a query in Spark's SQL.
+        spark: the session to use; the active or an embedded one by default.
+        storage_options: arguments of the storage, such as `region`.
+        options: options of the data source with `_` for `-`, for every Frazil table of the query.
+
+    Raises:
+        InvalidInputError: the query cannot be read.
+        FrazilError: there is no such repository, version, group or table.
+        pyspark.errors.AnalysisException: Spark does not understand the query.
+    """
+    return run_statement(
+        Statement(query, spark or session(), source_options(options, storage_options))
+    )
+
+
+def explain(
+    query: str,
+    spark: SparkSession | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Any,  # noqa: ANN401  (those of the data source)
+) -> str:
+    """What of a query the source does, what is left to Spark and why, and how much is read."""
+    statement = Statement(query, spark or session(), source_options(options, storage_options))
+    return explain_statement(statement)
+
+
+def source_options(
+    options: Mapping[str, Any], storage_options: Mapping[str, Any] | None = None
+) -> dict[str, str]:
+    """Options of the source as text."""
+    given = {spelled(name): as_text(v) for name, v in options.items() if v is not None}
+    return {**storage_texts(storage_options), **given}
+
+
+# --- kinds of statements ---
+
+
+def run_statement(statement: Statement) -> DataFrame:
+    """Run a statement in the way of its kind."""
+    require_sqlglot()
+    with told():
+        if not _names_ours(statement):
+            return statement.spark.sql(statement.text)
+        handler = _HANDLERS.get(_first_word(statement))
+        if handler is None:
+            from frazil.spark.query.scopes import invalid_query
+
+            raise invalid_query(
+                f"{_first_word(statement).upper()} is not supported for tables of Frazil; "
+                f"SELECT and EXPLAIN are"
+            )
+        return handler(statement)
+
+
+def _query(statement: Statement) -> DataFrame:
+    return plan_of(statement).run(statement.spark)
+
+
+def _table(statement: Statement) -> DataFrame:
+    """`TABLE name`, which is short for a SELECT."""
+    return _query(replace(statement, text=f"SELECT * FROM {_after_words(statement, 'table')}"))
+
+
+def _describe(statement: Statement) -> DataFrame:
+    """`DESCRIBE name`: its columns and their types."""
+    name = _after_words(statement, "describe", "desc", "table", "extended")
+    plan = plan_of(replace(statement, text=f"SELECT * FROM {name}"))
+    (reading,) = plan.readings
+    rows = [
+        (f.name, f.dataType.simpleString(), None) for f in reading.table.schema(reading.options)
+    ]
+    return statement.spark.createDataFrame(
+        rows, "col_name string, data_type string, comment string"
+    )
+
+
+def _after_words(statement: Statement, *words: str) -> str:
+    """The text of a statement after its first words."""
+    from frazil.spark.query.tokens import Tokens
+
+    tokens = Tokens(statement.text)
+    at = 0
+    while tokens.word(at) in words:
+        at += 1
+    return statement.text[tokens.all[at].start :] if at < len(tokens) else ""
+
+
+def _explain(statement: Statement) -> DataFrame:
+    found = explain_statement(statement)
+    return statement.spark.createDataFrame([(found,)], "plan string")
+
+
+_HANDLERS: Final[dict[str, Handler]] = {
+    **dict.fromkeys(("select", "with", "from", "values", "("), _query),
+    "table": _table,
+    "describe": _describe,
+    "desc": _describe,
+    "explain": _explain,
+}
+"""what is done, by the first word of a statement"""
+
+
+def plan_of(statement: Statement) -> QueryPlan:
+    """How a query is run."""
+    from frazil.spark.query.planning import Planner
+
+    return Planner(statement.spark, statement.options, statement.local).plan(statement.text)
+
+
+def require_sqlglot() -> None:
+    """Check that the parser of SQL is there.
+
+    Raises:
+        SessionStateError: it is not.
+    """
+    if find_spec("sqlglot") is None:
+        raise SessionStateError(
+            "sqlglot is not installed: pip install 'frazil[spark]'",
+            kind=ErrorKind.SPARK_UNAVAILABLE,
+        )
+
+
+def _names_ours(statement: Statement) -> bool:
+    """Whether a statement may name a Frazil table; what Spark alone reads need not be readable."""
+    from sqlglot import TokenType
+    from sqlglot.errors import TokenError
+
+    from frazil.spark.query.tokens import Tokens
+
+    text = _EXPLAIN.sub("", statement.text)
+    try:
+        tokens = Tokens(text)
+    except TokenError:
+        return CATALOG in text.lower()
+    if any(tokens.kind(number) is TokenType.COMMAND for number in range(len(tokens))):
+        return _DOTTED.search(text) is not None  # its words are no tokens
+    for number in range(len(tokens)):
+        word = tokens.word(number)
+        if word == CATALOG and tokens.kind(number + 1) is TokenType.DOT:
+            return True
+        if statement.local(word) is not None:
+            return True
+    return False
+
+
+def _first_word(statement: Statement) -> str:
+    found = _WORD.match(statement.text)
+    return found[1].lower() if found else ""
+
+
+# --- EXPLAIN ---
+
+
+def explain_statement(statement: Statement) -> str:
+    """The report on a query, with Spark's plan of the rest."""
+    query = _EXPLAIN.sub("", statement.text)
+    plan = plan_of(replace(statement, text=query))
+    lines = [line for reading in plan.readings for line in _report(reading)]
+    return "\n".join(lines)
+
+
+def _report(reading: Reading) -> list[str]:
+    table = reading.table
+    what = table.metadata or reading.layout
+    found = [
+        f"{table.shown} at {shown_url(table.pinned.location.url)}",
+        f"  snapshot: {table.pinned.snapshot_id}, group: {table.node}, rows: {what}",
+    ]
+    if "columns" in reading.options:
+        found.append(f"  columns: {reading.options['columns'].replace('`', '')}")
+    found += [f"  pushed: {each}" for each in reading.pushed]
+    found += [f"  left to Spark: {what} ({why})" for what, why in reading.left]
+    if table.metadata is None:
+        found.append(
+            f"  to read: {reading.chunks} of {reading.all_chunks} chunks, "
+            f"{reading.bytes:,} of {reading.all_bytes:,} bytes when decoded"
+        )
+        found.append(f"  read by: {'this process' if reading.is_here else 'tasks of Spark'}")
+    return found

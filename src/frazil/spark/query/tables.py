@@ -1,0 +1,201 @@
+"""A Frazil table of a query: what it has, and with which options the source is to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import NodeNotFoundError, invalid_option
+from frazil.ids import child_path
+from frazil.session import Session
+from frazil.spark.location import (
+    BranchTip,
+    Pinned,
+    Tagged,
+    Target,
+    open_pinned,
+    reachable_target,
+)
+from frazil.spark.options.parsing import parse_request
+from frazil.spark.options.table import ReadRequest, Use
+from frazil.spark.query.names import Place
+from frazil.spark.reading.aggregating import AggregateScan, make_aggregate_scan
+from frazil.spark.reading.scan import Scan, make_scan
+from frazil.spark.reading.variables import Group, Variable, load_group, with_texts
+from frazil.spark.tables.metadata import TABLES
+from frazil.spelling import meant, unknown
+from frazil.urls import AsOf, Named, RepoUrl, VersionRef
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_CHOOSING: Final = frozenset(
+    {"branch", "tag", "snapshotid", "versionasof", "asoftimestamp", "timestampasof", "group"}
+)
+"""Options that say which version and group: found out once, and not asked again."""
+
+
+@dataclass(frozen=True)
+class OpenTable:
+    """A table at one snapshot: a group of variables, or a metadata table."""
+
+    target: Target
+    pinned: Pinned
+    session: Session
+    options: Mapping[str, str]
+    """of the source, for access and decoding"""
+    node: str
+    metadata: str | None = None
+    shown: str = field(default="")
+    """its name in the query"""
+
+    @cached_property
+    def _contents(self) -> tuple[Group, str | None]:
+        group, single = load_group(self.session, self.node)
+        return (with_texts(group) if self.request({}).decode_cf else group), single
+
+    @property
+    def group(self) -> Group:
+        """The variables of the group."""
+        return self._contents[0]
+
+    @property
+    def path(self) -> str:
+        """The URL for the source, at the snapshot that was found."""
+        ref: VersionRef | None = Named(self.pinned.snapshot_id)
+        if self.metadata is not None:  # some of them are about a branch
+            ref = self.target.ref if isinstance(self.target.ref, Named | AsOf) else None
+        place = str(RepoUrl(self.pinned.location.url, ref))
+        place = place if "://" in place else place.replace("#", "%23")
+        return f"{place}#{self.metadata or self.node}"
+
+    @property
+    def reading(self) -> Mapping[str, str]:
+        """Options for the source beside the path."""
+        match self.target.ref:
+            case BranchTip(name) if self.metadata is not None:
+                return {**self.options, "branch": name}
+            case Tagged(name) if self.metadata is not None:
+                return {**self.options, "tag": name}
+            case _:
+                return self.options
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Every column that a query may name."""
+        if self.metadata is not None:
+            return tuple(TABLES[self.metadata].schema.fieldNames())
+        group, single = self._contents
+        if single is not None:
+            dims = group.variables[single].dims
+            fitting = [n for n, v in group.variables.items() if set(v.dims) <= set(dims)]
+            return tuple(dict.fromkeys((*dims, single, *fitting)))
+        dims = tuple(dim for each in group.variables.values() for dim in each.dims)
+        return tuple(dict.fromkeys((*dims, *group.variables)))
+
+    def find(self, name: str) -> str | None:
+        """The column that a name means; Spark does not tell upper from lower case."""
+        return meant(name, self.names)
+
+    def variables(self, named: Iterable[str] | None) -> tuple[Variable, ...]:
+        """The data variables whose cells are the rows: those that a query names, else all."""
+        group, single = self._contents
+        if single is not None:
+            return (group.variables[single],)
+        chosen = [name for name in group.data_names if named is not None and name in named]
+        return tuple(group.variables[name] for name in chosen or group.data_names)
+
+    def chosen(self, named: Iterable[str] | None) -> dict[str, str]:
+        """Options of the source for the columns that a query names; None stands for all."""
+        if self.metadata is not None:
+            names = [] if named is None else [name for name in self.names if name in {*named}]
+            return {"columns": _listed(names)} if names else {}
+        variables = self.variables(None if named is None else tuple(named))
+        if not variables:
+            return {}
+        widest = max(variables, key=lambda each: len(each.dims))
+        dims = set(zip(widest.dims, widest.shape, strict=True))
+        found: dict[str, str] = {"variables": _listed(each.name for each in variables)}
+        is_all = named is None or not {*named} & set(self.group.data_names)
+        covered = all(set(zip(v.dims, v.shape, strict=True)) <= dims for v in variables)
+        if covered or not is_all:
+            # Without this the source says which variables go together, when not all do.
+            found["broadcast"] = "true"
+        if named is not None:
+            columns = [name for name in self.names if name in {*named}]
+            found["columns"] = _listed(columns or [self._counted(variables)])
+        return found
+
+    def _counted(self, variables: Sequence[Variable]) -> str:
+        """A column for queries that only count rows: labels are cheaper than values."""
+        dims = [dim for each in variables for dim in each.dims]
+        return dims[-1] if dims else variables[0].name
+
+    def request(self, more: Mapping[str, str]) -> ReadRequest:
+        """What the source is asked for."""
+        return parse_request(ReadRequest, {**self.options, **more}, Use.READ)
+
+    def scan(self, more: Mapping[str, str]) -> Scan:
+        """What a read with further options means."""
+        target = Target(self.target.location, None, None, self.node)
+        return make_scan(self.session, target, self.pinned, self.request(more))
+
+    def aggregate_scan(self, more: Mapping[str, str]) -> AggregateScan:
+        """The same for `layout=aggregates`."""
+        target = Target(self.target.location, None, None, self.node)
+        return make_aggregate_scan(self.session, target, self.pinned, self.request(more))
+
+    def schema(self, more: Mapping[str, str]) -> StructType:
+        """The columns and types of a read."""
+        if self.metadata is None:
+            return self.scan(more).schema
+        schema = TABLES[self.metadata].schema
+        wanted = self.request(more).columns
+        from pyspark.sql.types import StructType
+
+        return schema if wanted is None else StructType([schema[name] for name in wanted])
+
+
+def open_table(place: Place, options: Mapping[str, str], shown: str = "") -> OpenTable:
+    """Open what a name means.
+
+    Raises:
+        FrazilError: there is no such repository, version, group or table.
+    """
+    given = {**place.options, **options}
+    request = parse_request(ReadRequest, {"path": place.url, **given}, Use.READ)
+    target = reachable_target(request)
+    repository = target.location.open()
+    pinned = target.pin(repository)
+    session = open_pinned(pinned, repository)
+    kept = {name: value for name, value in given.items() if _plain(name) not in _CHOOSING}
+    node, table = _node(session, target, place.below)
+    if table is not None and table not in TABLES:
+        raise invalid_option(unknown("metadata table", table, TABLES))
+    return OpenTable(target, pinned, session, kept, node, table, shown)
+
+
+def _node(session: Session, target: Target, below: Sequence[str]) -> tuple[str, str | None]:
+    """The node below a place, and the metadata table if that is what the last name means."""
+    node, table = target.node or "/", target.table
+    for number, name in enumerate(below):
+        children = [*session.state.tree.children(node)]
+        found = meant(name, children)
+        if found is None:
+            is_last = number == len(below) - 1
+            if is_last and name.lower() in TABLES:
+                return node, name.lower()
+            choices = [*children, *TABLES] if is_last else children
+            raise NodeNotFoundError(unknown("group or table", name, choices, f" in {node!r}"))
+        node = child_path(node, found)
+    return node, table
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)

@@ -1,0 +1,205 @@
+"""The application: addresses to pages, answers to responses, errors to error pages."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from frazil.cli.exits import Exit, exit_code
+from frazil.errors import FrazilError
+from frazil.masking import safe
+from frazil.model.values import SnapshotInfo
+from frazil.web import data, pages, reports
+from frazil.web.asking import Answer, Ask, Binary, Data, Page
+from frazil.web.guard import Guard
+from frazil.web.library import Library, Shown
+from frazil.web.rendering import make_environment
+from frazil.web.settings import Settings
+from frazil.web.work import BusyError, Workers
+from frazil.web.zarr_http import serve_key
+
+log = logging.getLogger("uvicorn.error")  # the one that a server shows
+
+Handler = Callable[[Request], Awaitable[Response]]
+STATIC: Final = Path(__file__).parent / "static"
+STATUS: Final = {Exit.NOT_FOUND: 404, Exit.USAGE: 400, Exit.REFUSED: 403, Exit.CONFLICT: 409}
+KEPT: Final = "private, max-age=31536000, immutable"
+TITLES: Final = {
+    400: "That cannot be shown",
+    403: "Not allowed",
+    404: "Not found",
+    503: "Busy",
+}
+
+
+class Explorer:
+    """A server's repositories, with all that answers about them."""
+
+    def __init__(self, library: Library, settings: Settings) -> None:
+        self.library = library
+        self.settings = settings
+        self.workers = Workers(settings.limits)
+        self.templates = make_environment()
+
+    # --- handlers ---
+
+    def of_repository(self, work: Callable[[Ask], Answer], page: str, *, is_page: bool) -> Handler:
+        """A handler that asks one function about one repository."""
+
+        async def handle(request: Request) -> Response:
+            name = request.path_params["name"]
+            try:
+                shown = self.library.find(name)
+                ask = Ask(shown, dict(request.query_params), self.settings.limits, self.workers)
+                return await self.workers.run(self._answer, work, ask, page)
+            except FrazilError as error:
+                return self._failure(error, name if is_page else None, is_page=is_page)
+            except RecursionError:
+                return self._told(400, "a document is nested too deeply", name, is_page=is_page)
+            except Exception:
+                log.exception("a page failed")
+                return self._told(
+                    500,
+                    "something unexpected happened; the server's log has it",
+                    name,
+                    is_page=is_page,
+                )
+
+        return handle
+
+    def _answer(self, work: Callable[[Ask], Answer], ask: Ask, page: str) -> Response:
+        match work(ask):
+            case Page(template, values, status):
+                shared = self._shared(ask.shown, page)
+                return HTMLResponse(
+                    self._rendered(template, {**shared, **values}),
+                    status,
+                    {"cache-control": "no-cache"},
+                )
+            case Data(values, is_fixed, status):
+                return JSONResponse(dict(values), status, {"cache-control": _kept(is_fixed)})
+            case Binary(body, is_fixed):
+                headers = {"cache-control": _kept(is_fixed)}
+                return Response(body, 200, headers, "application/octet-stream")
+
+    def _shared(self, shown: Shown | None, page: str) -> dict[str, Any]:
+        return {
+            "repository": shown,
+            "page": page,
+            "many": len(self.library) > 1,
+            "zarr": self.settings.zarr,
+        }
+
+    def _rendered(self, template: str, values: Mapping[str, Any]) -> str:
+        return self.templates.get_template(template).render(values)
+
+    async def repositories(self, request: Request) -> Response:
+        """The list of repositories."""
+        found = await self.workers.run(self._repositories)
+        return HTMLResponse(found, headers={"cache-control": "no-cache"})
+
+    def _repositories(self) -> str:
+        rows: list[tuple[Shown, int, int, SnapshotInfo | None, str | None]] = []
+        for shown in self.library:
+            try:
+                refs = shown.repository.context.refs
+                branches, tags = refs.branches(), refs.tags()
+                tip = branches.get("main") or next(iter(branches.values()), None)
+                newest = None if tip is None else shown.info(str(tip))
+                rows.append((shown, len(branches), len(tags), newest, None))
+            except FrazilError as error:
+                rows.append((shown, 0, 0, None, safe(str(error))))
+        return self._rendered("repositories.html", {**self._shared(None, ""), "rows": rows})
+
+    async def zarr(self, request: Request) -> Response:
+        """A key of a version."""
+        raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+        try:
+            found = await self.workers.run(
+                serve_key,
+                self.library,
+                raw.decode("ascii", "replace").partition("?")[0].removeprefix("/zarr/"),
+                request.headers.get("range"),
+                request.headers.get("if-none-match"),
+                head=request.method == "HEAD",
+            )
+        except FrazilError as error:
+            status = _status(error)
+            return Response(f"{safe(str(error))}\n", status, media_type="text/plain")
+        return Response(found.body, found.status, found.headers)
+
+    # --- failures ---
+
+    def _failure(self, error: FrazilError, name: str | None, *, is_page: bool) -> Response:
+        return self._told(_status(error), safe(str(error)), name, is_page=is_page)
+
+    def _told(self, status: int, text: str, name: str | None, *, is_page: bool) -> Response:
+        if not is_page:
+            return JSONResponse({"error": text}, status, {"cache-control": "no-store"})
+        shown = next((each for each in self.library if each.name == name), None)
+        values = {
+            **self._shared(shown, "error"),
+            "status": status,
+            "heading": TITLES.get(status, "This did not work"),
+            "message": text,
+        }
+        return HTMLResponse(
+            self._rendered("error.html", values), status, {"cache-control": "no-store"}
+        )
+
+    async def on_http_error(self, request: Request, error: Exception) -> Response:
+        """A page for an address that leads nowhere."""
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        return self._told(status, f"there is nothing at {request.url.path}", None, is_page=True)
+
+
+def _kept(is_fixed: bool) -> str:
+    return KEPT if is_fixed else "no-cache"
+
+
+def _status(error: FrazilError) -> int:
+    return 503 if isinstance(error, BusyError) else STATUS.get(exit_code(error), 500)
+
+
+def make_app(library: Library, settings: Settings) -> Guard:
+    """The whole application, guard included."""
+    explorer = Explorer(library, settings)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        explorer.workers.close()
+
+    async def bare(request: Request) -> Response:
+        return RedirectResponse(f"{request.url.path}/", 307)
+
+    routes: list[BaseRoute] = [
+        Route("/", explorer.repositories),
+        Route("/r/{name}", bare),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
+    for page, work in {**pages.PAGES, **reports.PAGES}.items():
+        routes.append(
+            Route(f"/r/{{name}}/{page}", explorer.of_repository(work, page, is_page=True))
+        )
+    for call, work in data.CALLS.items():
+        handler = explorer.of_repository(work, call, is_page=False)
+        routes.append(Route(f"/r/{{name}}/api/{call}", handler))
+    if settings.zarr:
+        routes.append(Route("/zarr/{rest:path}", explorer.zarr))
+    app = Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        exception_handlers={HTTPException: explorer.on_http_error},
+    )
+    return Guard(app, settings)

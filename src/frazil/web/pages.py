@@ -1,0 +1,327 @@
+"""The pages about versions: overview, history, commits, tree, arrays, differences, operations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from frazil.cli.changes import diff_data
+from frazil.cli.documents import codec_names, document, summary, usage
+from frazil.cli.history import event_name, update_data
+from frazil.cli.places import find_node
+from frazil.errors import FrazilError, InvalidInputError
+from frazil.ids import is_below
+from frazil.masking import shown_data
+from frazil.model.nodes import ArrayNode, Node
+from frazil.model.values import SnapshotInfo
+from frazil.web.asking import Answer, Ask, Page
+from frazil.web.chunk_maps import bounded_table, dimension_names
+from frazil.web.comparing import changed_fields, compare
+from frazil.web.history import parents_of
+from frazil.web.work import Pending
+
+UPDATE_ROWS: Final = 100
+
+
+def overview(ask: Ask) -> Answer:
+    """What a repository is: branches, tags, sizes, growth."""
+    shown = ask.shown
+    repository = shown.repository
+    context = repository.context
+    generation = context.generation
+    status = repository.get_status() if generation.repo_object else None
+    snapshots = shown.snapshots()
+    known = {each.id: each for each in snapshots}
+    refs = context.refs
+
+    def named(found: Mapping[str, Any]) -> list[tuple[str, SnapshotInfo | None, str]]:
+        return [(name, known.get(str(at)), str(at)) for name, at in sorted(found.items())]
+
+    config = repository.config
+    return Page(
+        "overview.html",
+        {
+            "branches": named(refs.branches()),
+            "tags": named(refs.tags()),
+            "commits": len(snapshots),
+            "newest": snapshots[0] if snapshots else None,
+            "oldest": snapshots[-1] if snapshots else None,
+            "spec": generation.number,
+            "generation": generation.name,
+            "availability": status.availability.name if status else "online",
+            "reason": status.limited_availability_reason if status else None,
+            "metadata": _metadata(repository.get_metadata() if generation.repo_object else {}),
+            "containers": sorted(config.virtual_chunk_containers or {}),
+            "nodes": _node_counts(ask),
+        },
+    )
+
+
+def _node_counts(ask: Ask) -> dict[str, int]:
+    nodes = list(ask.session.state.tree)
+    arrays = sum(isinstance(node, ArrayNode) for node in nodes)
+    return {"arrays": arrays, "groups": len(nodes) - arrays}
+
+
+def _metadata(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
+    shown: Mapping[str, Any] = shown_data(dict(metadata))
+    return [(name, _json(value, 2000)) for name, value in shown.items()]
+
+
+def _json(value: object, most: int) -> str:
+    """A JSON value for people: without secrets, cut where it is long."""
+    told = shown_data(value)
+    text = told if isinstance(told, str) else json.dumps(told, indent=2, ensure_ascii=False)
+    return text if len(text) <= most else text[:most] + "\n… (cut)"
+
+
+def history(ask: Ask) -> Answer:
+    """The graph; its rows come as the page asks for them."""
+    chosen = ask.text("v")
+    branches = sorted(ask.shown.repository.list_branches())
+    tags = sorted(ask.shown.repository.list_tags())
+    return Page("history.html", {"chosen": chosen, "branches": branches, "tags": tags})
+
+
+def commit(ask: Ask) -> Answer:
+    """One commit, and what it changed."""
+    snapshot_id = ask.snapshot_id
+    info = ask.shown.info(snapshot_id)
+    files = ask.shown.repository.list_manifest_files(snapshot_id)
+    changes: dict[str, Any] | None = None
+    if info.parent_id is not None:
+        found = ask.shown.repository.diff(
+            from_snapshot_id=info.parent_id, to_snapshot_id=snapshot_id
+        )
+        changes = diff_data(found)
+    return Page(
+        "commit.html",
+        {
+            "info": info,
+            "parents": parents_of(info),
+            "refs": ask.shown.refs().get(snapshot_id, []),
+            "metadata": _metadata(info.metadata),
+            "files": len(files),
+            "file_bytes": sum(each.size_bytes for each in files),
+            "references": sum(each.num_chunk_refs for each in files),
+            "changes": changes,
+            "chunk_counts": {
+                path: len(chunks)
+                for path, chunks in (changes or {"updated_chunks": {}})["updated_chunks"].items()
+            },
+            "arrays": {node.path for node in ask.session.state.tree if isinstance(node, ArrayNode)},
+        },
+    )
+
+
+def tree(ask: Ask) -> Answer:
+    """The hierarchy of a version, below a group."""
+    state, start = ask.session.state, ask.path
+    node = find_node(state, start)
+    if isinstance(node, ArrayNode):
+        return array(ask)
+    below = sorted(
+        (each for each in state.tree if is_below(each.path, start)),
+        key=lambda each: each.path.split("/"),
+    )
+    first = max(0, ask.number("from", 0))
+    page = below[first : first + ask.limits.nodes]
+    depth = start.rstrip("/").count("/")
+    return Page(
+        "tree.html",
+        {
+            "path": start,
+            "nodes": [(each.path.rstrip("/").count("/") - depth, _summary(each)) for each in page],
+            "first": first,
+            "total": len(below),
+            "step": ask.limits.nodes,
+            "attributes": _attributes(node, ask.limits.text),
+            **_version(ask),
+        },
+    )
+
+
+def _summary(node: Node) -> dict[str, Any]:
+    """What a listing shows; a node whose document is damaged is shown with the reason."""
+    try:
+        return summary(node)
+    except FrazilError as error:
+        return {"path": node.path, "type": "damaged", "error": str(error)}
+
+
+def _attributes(node: Node, most: int) -> list[tuple[str, str]]:
+    found = document(node).get("attributes")
+    if not isinstance(found, dict):
+        return []
+    return [(name, _json(value, most)) for name, value in found.items()]
+
+
+def _version(ask: Ask) -> dict[str, Any]:
+    """What every page about a version shows of it."""
+    return {
+        "version": ask.version,
+        "snapshot_id": ask.snapshot_id,
+        "info": ask.shown.info(ask.snapshot_id),
+        "branches": sorted(ask.shown.repository.list_branches()),
+        "tags": sorted(ask.shown.repository.list_tags()),
+    }
+
+
+def array(ask: Ask) -> Answer:
+    """An array: what it is, and where its chunks are."""
+    state, node = ask.session.state, ask.session.state.array(ask.path)
+    meta = document(node)
+    try:
+        table = bounded_table(state, node, ask.limits)
+        used: dict[str, Any] | None = usage(table)
+    except InvalidInputError:
+        used = None
+    total = 1
+    for count in node.grid:
+        total *= count
+    return Page(
+        "array.html",
+        {
+            "path": node.path,
+            "node": summary(node),
+            "dims": dimension_names(node),
+            "codecs": codec_names(meta),
+            "codec_document": _json(meta.get("codecs"), ask.limits.text),
+            "fill_value": _json(meta.get("fill_value"), 200),
+            "usage": used,
+            "grid_chunks": total,
+            "attributes": _attributes(node, ask.limits.text),
+            **_version(ask),
+        },
+    )
+
+
+def data(ask: Ask) -> Answer:
+    """The values of an array; the picture is drawn in the browser."""
+    node = ask.session.state.array(ask.path)
+    shape = [axis.array_length for axis in node.shape]
+    about = {
+        "path": node.path,
+        "shape": shape,
+        "dims": dimension_names(node),
+        "snapshot": ask.snapshot_id,
+    }
+    return Page(
+        "data.html", {"path": node.path, "about": about, "node": summary(node), **_version(ask)}
+    )
+
+
+def diff(ask: Ask) -> Answer:
+    """What differs between two versions; neither need be an ancestor of the other."""
+    before, after, old, new = _ends(ask)
+
+    def work() -> list[Any]:
+        return list(compare(ask.shown.session(old), ask.shown.session(new)))
+
+    found = ask.workers.long(("diff", ask.shown.name, old, new), work, 4)
+    if isinstance(found, Pending):
+        return Page("working.html", {"what": "Comparing the versions"}, 202)
+    return Page(
+        "diff.html",
+        {
+            "a": before,
+            "b": after,
+            "old": ask.shown.info(old),
+            "new": ask.shown.info(new),
+            "changes": found[: ask.limits.rows],
+            "total": len(found),
+            "text": _json,
+            **_choices(ask),
+        },
+    )
+
+
+def _ends(ask: Ask) -> tuple[str, str, str, str]:
+    after = ask.text("b") or ask.shown.default_version()
+    new = ask.resolve(after)
+    before = ask.text("a")
+    if before:
+        return before, after, ask.resolve(before), new
+    parent = ask.shown.info(new).parent_id
+    old = new if parent is None else parent
+    return old, after, old, new
+
+
+def _choices(ask: Ask) -> dict[str, Any]:
+    recent = ask.shown.snapshots()[:50]
+    return {
+        "branches": sorted(ask.shown.repository.list_branches()),
+        "tags": sorted(ask.shown.repository.list_tags()),
+        "recent": recent,
+    }
+
+
+def diff_array(ask: Ask) -> Answer:
+    """One array of two versions: changed chunks, and values before, after and their difference."""
+    before, after, old, new = _ends(ask)
+    first, last = ask.shown.session(old), ask.shown.session(new)
+    node = last.state.array(ask.path)
+    earlier = next((each for each in first.state.tree if each.id == node.id), None)
+    has_old = isinstance(earlier, ArrayNode)
+    shape = [axis.array_length for axis in node.shape]
+    about = {
+        "path": node.path,
+        "shape": shape,
+        "dims": dimension_names(node),
+        "snapshot": new,
+        "before": {"path": earlier.path, "snapshot": old} if has_old and earlier else None,
+        "before_shape": [axis.array_length for axis in earlier.shape]
+        if isinstance(earlier, ArrayNode)
+        else None,
+    }
+    return Page(
+        "diff_array.html",
+        {
+            "a": before,
+            "b": after,
+            "old": ask.shown.info(old),
+            "new": ask.shown.info(new),
+            "path": node.path,
+            "about": about,
+            "node": summary(node),
+            "fields": changed_fields(earlier, node) if earlier is not None else (),
+            "text": _json,
+        },
+    )
+
+
+def operations(ask: Ask) -> Answer:
+    """Everything that was done to the repository."""
+    first = max(0, ask.number("from", 0))
+    if not ask.shown.repository.context.generation.repo_object:
+        return Page("operations.html", {"updates": [], "has_log": False, "first": 0, "more": False})
+    found = list(islice(ask.shown.repository.ops_log(), first, first + UPDATE_ROWS + 1))
+    return Page(
+        "operations.html",
+        {
+            "updates": [
+                (each.updated_at, event_name(each), update_data(each)["details"])
+                for each in found[:UPDATE_ROWS]
+            ],
+            "has_log": True,
+            "first": first,
+            "step": UPDATE_ROWS,
+            "more": len(found) > UPDATE_ROWS,
+        },
+    )
+
+
+PAGES: Final[Mapping[str, Callable[[Ask], Answer]]] = {
+    "": overview,
+    "history": history,
+    "commit": commit,
+    "tree": tree,
+    "array": array,
+    "data": data,
+    "diff": diff,
+    "diff/array": diff_array,
+    "operations": operations,
+}
+"""Pages of a repository by their address below its own."""

@@ -1,0 +1,290 @@
+"""`frazil.spark.sql`: names, versions, what is read, and answers as Spark has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+import frazil
+import frazil.spark
+from frazil.errors import FrazilError, InvalidInputError
+from frazil.spark.query.here import SETTING
+from frazil.xarray import to_icechunk
+
+DAYS, LATS, LONS = 60, 8, 12
+
+
+@dataclass(frozen=True)
+class Ocean:
+    """A repository, and the same cells as a plain table of Spark."""
+
+    url: str
+    first: str
+    data: xr.Dataset
+
+
+@pytest.fixture(scope="module")
+def ocean(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Ocean]:
+    """Fields over two months, a mask without time, and a group below."""
+    rng = np.random.default_rng(5)
+    shape = (DAYS, LATS, LONS)
+    sst = rng.normal(280, 5, shape).astype("f4")
+    sst[3, 2, 1] = np.nan
+    data = xr.Dataset(
+        {
+            "sst": (("time", "lat", "lon"), sst),
+            "ships": (("time", "lat", "lon"), rng.integers(-5, 50, shape).astype("i4")),
+            "basin": (("lat", "lon"), rng.integers(0, 3, (LATS, LONS)).astype("i1")),
+        },
+        coords={
+            "time": np.datetime64("2024-01-01", "ns") + np.arange(DAYS).astype("m8[D]"),
+            "lat": np.arange(50.0, 50.0 + LATS),
+            "lon": np.arange(-6.0, LONS - 6.0),
+        },
+    )
+    url = str(tmp_path_factory.mktemp("ocean") / "repo")
+    repo = frazil.Repository.create(url)
+    session = repo.writable_session("main")
+    chunks = {name: {"chunks": (20, 4, 6)} for name in ("sst", "ships")}
+    to_icechunk(data, session, encoding=chunks)
+    to_icechunk(data[["basin"]], session, group="masks")
+    first = session.commit("two months")
+    repo.create_tag("v1", first)
+    session = repo.writable_session("main")
+    to_icechunk(data[["sst"]].isel(time=slice(0, 1)) + 1, session, region="auto")
+    session.commit("a warmer first day")
+    frazil.spark.attach("ocean", url, spark=spark)
+    plain = frazil.spark.read(url, spark=spark, variables=["sst", "ships", "basin"], broadcast=True)
+    spark.createDataFrame(plain.toArrow(), plain.schema).createOrReplaceTempView("plain_ocean")
+    yield Ocean(url, first, data)
+    spark.catalog.dropTempView("plain_ocean")
+
+
+def run(spark: SparkSession, query: str) -> DataFrame:
+    return frazil.spark.sql(query, spark)
+
+
+def same(one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        both_nan = math.isnan(one) and math.isnan(other)
+        return both_nan or math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
+    return one == other and type(one) is type(other)
+
+
+def assert_as_plain(spark: SparkSession, query: str) -> None:
+    """The answer of a query is that of Spark on the whole table."""
+    found = run(spark, query)
+    wanted = spark.sql(query.replace("frazil.ocean", "plain_ocean"))
+    assert found.columns == wanted.columns
+    assert [f.dataType for f in found.schema] == [f.dataType for f in wanted.schema]
+    rows, expected = found.collect(), wanted.collect()
+    assert len(rows) == len(expected)
+    for row, other in zip(rows, expected, strict=True):
+        assert all(map(same, row, other)), (row, other)
+
+
+# --- names and versions ---
+
+
+def test_a_url_is_a_table(spark: SparkSession, ocean: Ocean) -> None:
+    query = f"SELECT count(*) AS n FROM frazil.`{ocean.url}`"
+    assert run(spark, query).collect() == [(DAYS * LATS * LONS,)]
+    group = run(spark, f"SELECT sum(basin) FROM frazil.`{ocean.url}@v1#/masks`").collect()
+    assert group == [(int(ocean.data.basin.sum()),)]
+
+
+def test_groups_arrays_and_metadata_tables_follow_a_name(spark: SparkSession, ocean: Ocean) -> None:
+    total = [(int(ocean.data.basin.sum()),)]
+    assert run(spark, "SELECT sum(basin) FROM frazil.ocean.masks").collect() == total
+    assert run(spark, "SELECT sum(Basin) FROM frazil.OCEAN.masks.basin").collect() == total
+    assert run(spark, "SELECT count(*) FROM frazil.ocean.snapshots").collect() == [(3,)]
+    refs = "SELECT name, type FROM frazil.ocean.refs ORDER BY name"
+    assert run(spark, refs).collect() == [("main", "BRANCH"), ("v1", "TAG")]
+    assert run(spark, "SELECT count(*) > 1 FROM frazil.ocean.history").collect() == [(True,)]
+    with pytest.raises(FrazilError, match=r"no group or table 'mask'.*did you mean 'masks'"):
+        run(spark, "SELECT * FROM frazil.ocean.mask")
+    with pytest.raises(InvalidInputError, match=r"no repository is named 'oceans'.*'ocean'"):
+        run(spark, "SELECT * FROM frazil.oceans")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "frazil.ocean VERSION AS OF 'v1'",
+        "frazil.ocean FOR VERSION AS OF 'v1' AS o",
+        "frazil.ocean.tag_v1",
+        "frazil.`{url}@v1`",
+        "frazil.`{url}` VERSION AS OF '{first}' o",
+    ],
+)
+def test_versions(spark: SparkSession, ocean: Ocean, table: str) -> None:
+    day = "WHERE time = '2024-01-01' AND lat = 50 AND lon = -6"
+    now = run(spark, f"SELECT sst FROM frazil.ocean {day}").collect()[0][0]
+    named = table.format(url=ocean.url, first=ocean.first)
+    then = run(spark, f"SELECT sst FROM {named} {day}").collect()[0][0]
+    assert now == pytest.approx(then + 1)
+
+
+def test_times_of_versions(spark: SparkSession, ocean: Ocean) -> None:
+    latest = "SELECT count(*) FROM frazil.ocean TIMESTAMP AS OF current_timestamp() WHERE lat = 50"
+    assert run(spark, latest).collect() == [(DAYS * LONS,)]
+    branch = run(spark, "SELECT max(lat) FROM frazil.ocean.branch_main").collect()
+    assert branch == [(50.0 + LATS - 1,)]
+    with pytest.raises(FrazilError, match="chosen more than once"):
+        run(spark, f"SELECT 1 FROM frazil.`{ocean.url}@v1` VERSION AS OF 'v1'")
+
+
+def test_a_warehouse_is_a_folder_of_repositories(spark: SparkSession, ocean: Ocean) -> None:
+    spark.conf.set("spark.frazil.warehouse", str(Path(ocean.url).parent))
+    try:
+        assert run(spark, "SELECT count(*) FROM frazil.repo.masks").collect() == [(LATS * LONS,)]
+    finally:
+        spark.conf.unset("spark.frazil.warehouse")
+
+
+def test_queries_of_spark_alone_are_spark_s(spark: SparkSession) -> None:
+    assert run(spark, "SELECT '{x} frazil' AS a").collect() == [("{x} frazil",)]
+    assert run(spark, "SHOW TABLES IN default").collect() is not None
+
+
+def test_other_statements_are_refused(spark: SparkSession, ocean: Ocean) -> None:
+    with pytest.raises(InvalidInputError, match="DELETE is not supported"):
+        run(spark, "DELETE FROM frazil.ocean WHERE lat = 50")
+    with pytest.raises(InvalidInputError, match="the query cannot be read"):
+        run(spark, "SELECT FROM WHERE frazil.ocean")
+    with pytest.raises(AnalysisException):
+        run(spark, "SELECT nothing FROM frazil.ocean")
+    described = run(spark, "DESCRIBE frazil.ocean.masks").collect()
+    assert [tuple(row)[:2] for row in described] == [
+        ("lat", "double"),
+        ("lon", "double"),
+        ("basin", "tinyint"),
+    ]
+
+
+# --- which variables ---
+
+
+def test_rows_are_the_cells_of_the_variables_that_are_named(
+    spark: SparkSession, ocean: Ocean
+) -> None:
+    assert run(spark, "SELECT count(basin) FROM frazil.ocean").collect() == [(LATS * LONS,)]
+    assert run(spark, "SELECT count(sst) FROM frazil.ocean").collect() == [
+        (DAYS * LATS * LONS - 1,)
+    ]
+    found = run(spark, "SELECT basin, sst FROM frazil.ocean WHERE time = '2024-01-02'")
+    assert found.count() == LATS * LONS
+    shared = "SELECT a.basin FROM frazil.ocean a WHERE a.lat IN (SELECT lat FROM frazil.ocean b"
+    assert run(spark, f"{shared} WHERE sst > 0)").count() == LATS * LONS
+    assert "sst" not in run(spark, "SELECT lat, lon FROM frazil.ocean").columns
+
+
+def test_joins_with_other_tables(spark: SparkSession, ocean: Ocean) -> None:
+    for query in (
+        "SELECT n.word, avg(o.sst) FROM frazil.ocean o JOIN (VALUES (50.0D, 'a'), (51.0D, 'b')) "
+        "AS n(lat, word) ON o.lat = n.lat WHERE o.time < '2024-01-05' GROUP BY n.word ORDER BY 1",
+        "SELECT a.lat, b.m FROM (SELECT DISTINCT lat FROM frazil.ocean) a LEFT JOIN (SELECT lat, "
+        "max(sst) AS m FROM frazil.ocean WHERE lat > 53 GROUP BY lat) b USING (lat) ORDER BY 1",
+        "WITH m AS (SELECT time, avg(sst) AS mean FROM frazil.ocean GROUP BY time) SELECT "
+        "max(mean - 1), (SELECT count(*) FROM frazil.ocean WHERE lon > 0) FROM m",
+        "SELECT lat, count(*) FROM frazil.ocean WHERE lon = 0 GROUP BY lat UNION ALL SELECT lon, "
+        "count(ships) FROM frazil.ocean GROUP BY lon ORDER BY 1, 2",
+    ):
+        assert_as_plain(spark, query)
+
+
+# --- what is pushed down ---
+
+
+def plan_of(spark: SparkSession, query: str) -> str:
+    return frazil.spark.explain(query, spark)
+
+
+def test_explain_tells_what_is_read(spark: SparkSession, ocean: Ocean) -> None:
+    told = plan_of(spark, "SELECT avg(sst) FROM frazil.ocean WHERE month(time) = 1 AND lat > 53")
+    assert "pushed: month(time) = 1" in told
+    assert "pushed: lat > 53" in told
+    assert "pushed: count(sst), sum(sst) over time, lat, lon" in told
+    assert "to read: 4 of 12 chunks" in told
+    by_value = plan_of(spark, "SELECT sst FROM frazil.ocean WHERE sst > 280 AND ships % 2 = 0")
+    assert "pushed: sst > 280" in by_value
+    assert "left to Spark: ships % 2 = 0 (it compares values in a way" in by_value
+    rows = run(spark, "EXPLAIN SELECT count(*) FROM frazil.ocean").collect()
+    assert "0 of 0 chunks" in rows[0][0]
+    window = plan_of(spark, "SELECT sum(avg(sst)) OVER () FROM frazil.ocean GROUP BY lat")
+    assert "left to Spark: aggregates (it has a window)" in window
+    limited = plan_of(spark, "SELECT sst FROM frazil.ocean LIMIT 10")
+    assert "pushed: LIMIT 10" in limited
+    assert "to read: 1 of 12 chunks" in limited
+
+
+@pytest.mark.parametrize("limit", ["64m", "0"])
+def test_answers_are_those_of_the_whole_table(
+    spark: SparkSession, ocean: Ocean, limit: str
+) -> None:
+    queries = [
+        "SELECT date_trunc('month', time) AS m, avg(sst), count(*), stddev(sst), var_pop(ships), "
+        "min(sst), max(ships), sum(ships) FROM frazil.ocean WHERE lat > 52 GROUP BY 1 ORDER BY 1",
+        "SELECT basin, avg(sst - 273.15) FILTER (WHERE lat > 54) AS warm, count(*) FROM "
+        "frazil.ocean o WHERE o.ships > 3 GROUP BY basin HAVING count(*) > 1 ORDER BY basin",
+        "SELECT sum(sst * cos(radians(lat))) / sum(cos(radians(lat))) FROM frazil.ocean",
+    ]
+    if limit != "0":
+        queries += [
+            "SELECT count(*), count(sst), sum(sst), min(lat) FROM frazil.ocean WHERE lat > 1000",
+            "SELECT lat, min(sst) FROM frazil.ocean WHERE lat < 0 GROUP BY lat",
+            "SELECT max(sst), min(sst), count(DISTINCT lon), max(time) FROM frazil.ocean",
+            "SELECT lat, lon, sst FROM frazil.ocean WHERE dayofyear(time) = 4 AND lat + lon > 55 "
+            "ORDER BY lat, lon",
+            "SELECT DISTINCT weekofyear(time) AS w FROM frazil.ocean WHERE lon < 0 ORDER BY w",
+            "SELECT median(sst), max(ships + 1) FROM frazil.ocean WHERE lat BETWEEN 51 AND 52",
+            "SELECT lat, max(sst) AS sst FROM frazil.ocean GROUP BY lat ORDER BY sst LIMIT 2",
+            "SELECT month(time) AS m, lat, sum(ships) FROM frazil.ocean GROUP BY ROLLUP(month(time)"
+            ", lat) ORDER BY m, lat",
+        ]
+    before = str(spark.conf.get(SETTING, "64m"))
+    spark.conf.set(SETTING, limit)
+    try:
+        for query in queries:
+            assert_as_plain(spark, query)
+    finally:
+        spark.conf.set(SETTING, before)
+
+
+def test_limits_read_no_more_than_they_need(spark: SparkSession, ocean: Ocean) -> None:
+    query = "SELECT lat, sst FROM frazil.ocean WHERE lat > 55 LIMIT 200"
+    found = run(spark, query).collect()
+    assert len(found) == 200
+    assert all(row.lat > 55 for row in found)
+    assert run(spark, "SELECT lat FROM frazil.ocean WHERE lat > 56 LIMIT 9999").count() == 720
+    assert len(run(spark, "SELECT sst FROM frazil.ocean LIMIT 5 OFFSET 3").collect()) == 5
+
+
+def test_aggregate_without_sql(spark: SparkSession, ocean: Ocean) -> None:
+    found = frazil.spark.aggregate(
+        ocean.url,
+        by={"month": "month(time)"},
+        where="lat > 52",
+        sst=["mean", "max"],
+        ships="sum",
+        spark=spark,
+    )
+    assert found.columns == ["month", "sst_mean", "sst_max", "ships_sum"]
+    rows = {row.month: row for row in found.collect()}
+    chosen = ocean.data.where(ocean.data.lat > 52, drop=True)
+    ships = chosen.ships.groupby("time.month").sum(...)
+    assert {m: row.ships_sum for m, row in rows.items()} == {
+        int(m): int(n) for m, n in zip(ships.month, ships, strict=True)
+    }
+    with pytest.raises(InvalidInputError, match="no aggregate 'middle'"):
+        frazil.spark.aggregate(ocean.url, sst="middle", spark=spark)
+    with pytest.raises(InvalidInputError, match="say what to compute"):
+        frazil.spark.aggregate(ocean.url, by="lat", spark=spark)

@@ -1,0 +1,386 @@
+"""Random tables and random queries on them, for answers that must not depend on what is pushed."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import zarr
+from pyspark.sql import SparkSession
+
+import frazil
+import frazil.spark
+from frazil.spark.query import here
+from frazil.spark.query.names import Place
+from frazil.spark.query.tables import open_table
+
+BATCH: Final = 10
+"""Queries that are run as one, since a job of Spark costs more than what it does."""
+KINDS: Final = ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "?", "packed", "filled", "M8")
+EPOCH: Final = "hours since 2024-01-30"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that was made, and what a query may say about it."""
+
+    url: str
+    view: str
+    """the same cells as a plain table of Spark"""
+    dims: tuple[str, ...]
+    coordinates: dict[str, str]
+    """kinds by name"""
+    variables: dict[str, str]
+    labels: dict[str, list[str]]
+    """some of them, as SQL writes them"""
+    authorize: tuple[str, ...] = ()
+
+
+def make_table(rng: np.random.Generator, folder: Path, spark: SparkSession, view: str) -> Table:
+    """Make a random repository, and a plain table of all its cells."""
+    folder.mkdir(parents=True)
+    dims = tuple(["time", "lat", "station"][: rng.integers(1, 4)])
+    sizes = {dim: int(rng.integers(1, 8)) for dim in dims}
+    is_virtual = bool(rng.random() < 0.25)
+    container = f"file://{folder}/"
+    config = frazil.RepositoryConfig.default()
+    if is_virtual:
+        config.set_virtual_chunk_container(
+            frazil.VirtualChunkContainer(container, frazil.local_filesystem_store(str(folder)))
+        )
+    access = {container: frazil.LocalFileSystemAccess} if is_virtual else None
+    url = str(folder / "repo")
+    repo = frazil.Repository.create(
+        frazil.local_filesystem_storage(url), config, authorize_virtual_chunk_access=access
+    )
+    session = repo.writable_session("main")
+    root = zarr.create_group(session.store)
+    coordinates = {dim: _coordinate(rng, root, dim, sizes[dim]) for dim in dims}
+    variables: dict[str, str] = {}
+    for number in range(rng.integers(1, 4)):
+        kind = str(rng.choice(KINDS))
+        own = dims if number == 0 else tuple(dim for dim in dims if rng.random() < 0.7) or dims
+        name = f"v{number}"
+        _variable(rng, root, name, kind, own, tuple(sizes[dim] for dim in own))
+        variables[name] = kind
+    if is_virtual:
+        _virtual(rng, session, root, dims, tuple(sizes[dim] for dim in dims), folder)
+        variables["far"] = "f8"
+    session.commit("made")
+    authorize = (container,) if is_virtual else ()
+    options = {"authorize-virtual-chunk-access": container} if is_virtual else {}
+    table = open_table(Place(url), options)
+    chosen = table.chosen({*variables, *dims})
+    scan = table.scan(chosen)
+    cells = here.read_cells_here(scan)
+    spark.createDataFrame(cells, scan.schema).createOrReplaceTempView(view)
+    labels = {
+        dim: [_literal(cells.column(dim)[int(n)].as_py()) for n in rng.integers(0, len(cells), 3)]
+        for dim in dims
+    }
+    return Table(url, view, dims, coordinates, variables, labels, authorize)
+
+
+def _coordinate(rng: np.random.Generator, root: zarr.Group, dim: str, size: int) -> str:
+    kind = str(
+        rng.choice(
+            {"time": ["time", "i4"], "lat": ["f4", "f8", "none"]}.get(dim, ["text", "i8", "none"])
+        )
+    )
+    if kind == "none":
+        return kind
+    attributes: dict[str, Any] = {}
+    values: Any
+    match kind:
+        case "time":
+            values = np.cumsum(rng.integers(1, 40, size)).astype("i8")
+            attributes = {"units": EPOCH}
+        case "text":
+            values = np.array([f"s{n % 5}" for n in range(size)], np.dtypes.StringDType())
+        case "i4" | "i8":
+            values = np.cumsum(rng.integers(-2, 6, size)).astype(kind)
+        case _:
+            values = np.linspace(-60, 70, size).round(2).astype(kind)
+            if rng.random() < 0.2:
+                values[-1] = np.nan
+    made = root.create_array(
+        dim, shape=(size,), chunks=(max(size // 2, 1),), dtype=values.dtype,
+        dimension_names=[dim], attributes=attributes,
+    )  # fmt: skip
+    made[:] = values
+    return kind
+
+
+def _variable(
+    rng: np.random.Generator,
+    root: zarr.Group,
+    name: str,
+    kind: str,
+    dims: tuple[str, ...],
+    shape: tuple[int, ...],
+) -> None:
+    chunks = tuple(int(rng.integers(1, n + 2)) for n in shape)
+    attributes: dict[str, Any] = {}
+    fill: Any = None
+    match kind:
+        case "packed":
+            values: Any = rng.integers(-100, 100, shape).astype("i2")
+            attributes = {"scale_factor": 0.5, "add_offset": 3.0, "_FillValue": 7}
+            fill = 7
+        case "filled":
+            values = rng.normal(0, 3, shape).astype("f8")
+            attributes = {"_FillValue": float(-9)}
+            values[rng.random(shape) < 0.3] = -9
+            fill = -9.0
+        case "M8":
+            values = rng.integers(0, 2000, shape).astype("i4")
+            attributes = {"units": EPOCH}
+        case "?":
+            values = rng.random(shape) < 0.5
+        case "f4" | "f8":
+            values = rng.normal(2, 3, shape).astype(kind).round(2)
+            values[rng.random(shape) < 0.1] = np.nan
+            values[rng.random(shape) < 0.03] = np.inf
+        case "i8":
+            values = rng.integers(-(2**50), 2**50, shape)
+        case _:
+            info = np.iinfo(kind)
+            values = rng.integers(info.min, info.max, shape).astype(kind)
+    made = root.create_array(
+        name, shape=shape, chunks=chunks, dtype=values.dtype, dimension_names=[*dims],
+        attributes=attributes, fill_value=fill,
+    )  # fmt: skip
+    if not dims or rng.random() < 0.7:
+        made[...] = values
+    else:  # some chunks are never written
+        part = tuple(slice(0, max(n // 2, 1)) for n in shape)
+        made[part] = values[part]
+
+
+def _virtual(
+    rng: np.random.Generator,
+    session: frazil.Session,
+    root: zarr.Group,
+    dims: tuple[str, ...],
+    shape: tuple[int, ...],
+    folder: Path,
+) -> None:
+    """An array whose chunks are rows of a file elsewhere; some are not there."""
+    values = rng.normal(0, 5, shape).astype("<f8")
+    (folder / "far.bin").write_bytes(values.tobytes())
+    root.create_array(
+        "far", shape=shape, chunks=(1, *shape[1:]), dtype="f8", dimension_names=[*dims],
+        compressors=None, filters=None, fill_value=0.5,
+    )  # fmt: skip
+    length = values[0].nbytes
+    for number in range(shape[0]):
+        if rng.random() < 0.8:
+            key = "/".join(["far/c", str(number), *("0" for _ in shape[1:])])
+            session.store.set_virtual_ref(
+                key, f"file://{folder}/far.bin", offset=number * length, length=length
+            )
+
+
+def _literal(value: object) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case float():
+            return "double('NaN')" if math.isnan(value) else repr(value)
+        case bool() | int():
+            return repr(value)
+        case str():
+            return f"'{value}'"
+        case _:
+            return f"TIMESTAMP_NTZ '{value}'"
+
+
+# --- queries ---
+
+SIGNS: Final = ("=", "<", "<=", ">", ">=", "!=")
+NUMBERS: Final = ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "packed", "filled")
+
+
+def make_query(rng: np.random.Generator, table: Table) -> str:
+    """A random query on a table; `{table}` stands where its name goes."""
+    where = _where(rng, table)
+    kind = rng.choice(["aggregate", "aggregate", "aggregate", "distinct", "cells"])
+    if kind == "cells":
+        names = [*table.dims, *table.variables]
+        chosen = ", ".join(rng.permutation(names)[: rng.integers(1, len(names) + 1)])
+        return f"SELECT v0 AS first, {chosen} FROM {{table}} w{where}"
+    groups = [_label(rng, table) for _ in range(rng.integers(0, 3))]
+    groups = [*dict.fromkeys(groups)]
+    items = [f"{each} AS g{n}" for n, each in enumerate(groups)]
+    if kind == "distinct":
+        more = items or [f"{_label(rng, table)} AS g0"]
+        text = f"SELECT DISTINCT {', '.join(more)} FROM {{table}}{where}"
+        if "v" in text.replace("v0", "") or "far" in text:
+            text += f"{' AND' if where else ' WHERE'} (v0 IS NULL OR v0 IS NOT NULL)"
+        return text
+    items += [f"{_aggregate(rng, table)} AS a{n}" for n in range(rng.integers(1, 4))]
+    # The variable with all dimensions is named, so that both tables have the same rows.
+    items.append("count(v0) AS n")
+    text = f"SELECT {', '.join(items)} FROM {{table}} w{where}"
+    if groups:
+        text += f" GROUP BY {', '.join(groups)}"
+        if rng.random() < 0.2:
+            text += f" HAVING count(*) > {rng.integers(0, 4)}"
+    return text
+
+
+def _pick(rng: np.random.Generator, choices: Any) -> Any:  # noqa: ANN401  (one of them)
+    found = [*choices]
+    return found[int(rng.integers(len(found)))]
+
+
+def _label(rng: np.random.Generator, table: Table) -> str:
+    dim = _pick(rng, table.dims)
+    match table.coordinates[dim]:
+        case "time":
+            ways = ["{}", "month({})", "date_trunc('day', {})", "hour({}) % 6", "year({})"]
+        case "text":
+            ways = ["{}", "upper({})", "substr({}, 2)"]
+        case _:
+            ways = ["{}", "{} > 3", "abs({})", "floor({} / 10)"]
+    narrow = [n for n, k in table.variables.items() if n != "v0" and k in ("i1", "u1", "?")]
+    if narrow and rng.random() < 0.15:
+        return str(_pick(rng, narrow))
+    return str(_pick(rng, ways)).format(dim)
+
+
+def _aggregate(rng: np.random.Generator, table: Table) -> str:
+    name = _pick(rng, table.variables)
+    kind = table.variables[name]
+    numeric = kind in NUMBERS
+    ways = ["count({})", "count(*)", "min({})", "max({})"]
+    if numeric:
+        ways += [
+            "avg({})",
+            "sum({})",
+            "stddev({})",
+            "var_pop({})",
+            "variance({})",
+            "stddev_pop({})",
+        ]
+        ways += ["avg({} * 2.5D)", "sum({} - 1.5D)", "count(DISTINCT {})", "sum(abs({}))"]
+    weight = next((d for d in table.dims if table.coordinates[d] in ("f4", "f8")), None)
+    if weight is not None:
+        ways += [f"min({weight})", f"count(DISTINCT {weight})", f"sum(double({weight}))"]
+        if numeric:
+            ways += [f"sum({{}} * cos(radians({weight})))", f"avg({{}} / (100D + {weight}))"]
+    text = str(_pick(rng, ways)).format(name)
+    if rng.random() < 0.15:
+        text += f" FILTER (WHERE {_condition(rng, table)})"
+    return text
+
+
+def _where(rng: np.random.Generator, table: Table) -> str:
+    parts = [_condition(rng, table) for _ in range(int(rng.choice([0, 1, 1, 2, 3])))]
+    if rng.random() < 0.25:
+        parts.append(_on_value(rng, table))
+    return f" WHERE {' AND '.join(parts)}" if parts else ""
+
+
+def _condition(rng: np.random.Generator, table: Table) -> str:
+    dim = _pick(rng, table.dims)
+    value = _pick(rng, table.labels[dim])
+    sign = _pick(rng, SIGNS)
+    plain = [
+        f"{dim} {sign} {value}",
+        f"{value} {sign} {dim}",
+        f"{dim} IN ({', '.join(table.labels[dim])})",
+        f"NOT ({dim} {sign} {value})",
+        f"{dim} BETWEEN {value} AND {_pick(rng, table.labels[dim])}",
+        f"{dim} IS NOT NULL",
+    ]
+    match table.coordinates[dim]:
+        case "time":
+            plain += [f"month({dim}) = {rng.integers(1, 4)}", f"hour({dim}) < {rng.integers(24)}"]
+        case "text":
+            plain += [f"{dim} LIKE 's%'", f"length({dim}) {sign} 2"]
+        case _:
+            plain += [f"abs({dim}) {sign} {rng.integers(40)}", f"{dim} % 2 = 0"]
+    one = str(_pick(rng, plain))
+    if rng.random() < 0.2:
+        return f"({one} OR {_condition(rng, table)})"
+    return one
+
+
+def _on_value(rng: np.random.Generator, table: Table) -> str:
+    name = _pick(rng, table.variables)
+    sign = _pick(rng, SIGNS)
+    match table.variables[name]:
+        case "?":
+            return str(_pick(rng, [f"{name}", f"NOT {name}", f"{name} = true"]))
+        case "M8":
+            return f"{name} {sign} TIMESTAMP_NTZ '2024-02-20 12:00:00'"
+        case _:
+            number = _pick(rng, ["0", "2.5", "-1", "100", "1e3"])
+            ways = [
+                f"{name} {sign} {number}",
+                f"{name} IS NULL",
+                f"{name} IN (0, 1, {number})",
+                f"{name} NOT BETWEEN {number} AND 50",
+                f"{name} + 1 {sign} {number}",
+            ]
+            return str(_pick(rng, ways))
+
+
+# --- answers ---
+
+
+def differences(
+    spark: SparkSession, table: Table, queries: list[str], limit: str
+) -> list[tuple[str, str]]:
+    """The queries whose answers are not those of plain Spark, with what is different."""
+    spark.conf.set(here.SETTING, limit)
+    options: dict[str, Any] = {"authorize": [*table.authorize]} if table.authorize else {}
+    try:
+        ours = _batch(queries, f"frazil.`{table.url}`")
+        found = _answers(frazil.spark.sql(ours, spark, **options).collect(), len(queries))
+    finally:
+        spark.conf.unset(here.SETTING)
+    wanted = _answers(spark.sql(_batch(queries, table.view)).collect(), len(queries))
+    return [
+        (query, f"{one[:4]} is not {other[:4]}")
+        for query, one, other in zip(queries, found, wanted, strict=True)
+        if not _same(one, other)
+    ]
+
+
+def _batch(queries: list[str], name: str) -> str:
+    return " UNION ALL ".join(
+        f"SELECT {n} AS q, to_json(struct(*), map('ignoreNullFields', 'false')) AS answer "
+        f"FROM ({query.format(table=name)})"
+        for n, query in enumerate(queries)
+    )
+
+
+def _answers(rows: list[Any], count: int) -> list[list[dict[str, Any]]]:
+    found: list[list[dict[str, Any]]] = [[] for _ in range(count)]
+    for row in rows:
+        found[row.q].append(json.loads(row.answer))
+    return [sorted(each, key=_order) for each in found]
+
+
+def _order(row: dict[str, Any]) -> str:
+    rounded = {k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()}
+    return json.dumps(rounded)
+
+
+def _same(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
+    return len(one) == len(other) and all(
+        a.keys() == b.keys() and all(_close(a[k], b[k]) for k in a)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _close(one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-7, abs_tol=1e-7)
+    return one == other
