@@ -18,11 +18,12 @@ from tests.unit.statistics.samples import NAN, all_coords, known, make, require_
 pytestmark = pytest.mark.slow
 
 Array = npt.NDArray[Any]
+Masked = np.ma.MaskedArray[Any, Any]
 TYPES = ("i1", "u1", "i2", "i4", "i8", "u8", "f2", "f4", "f8", ">f4", ">i8", "bool")
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[Array, dict[str, Any], Any]:
+def cases(draw: st.DrawFn) -> tuple[Array, dict[str, Any], Masked]:
     """Stored values, attributes, and what the values mean: missing ones are masked."""
     dtype = np.dtype(draw(st.sampled_from(TYPES)))
     shape = draw(hnp.array_shapes(min_dims=0, max_dims=3, min_side=1, max_side=7))
@@ -55,7 +56,7 @@ def cases(draw: st.DrawFn) -> tuple[Array, dict[str, Any], Any]:
 @settings(max_examples=60, deadline=None)
 @given(cases(), st.data(), st.sampled_from([1, 2]), st.sampled_from([0, 64]), st.booleans())
 def test_they_are_what_numpy_says(
-    case: tuple[Array, dict[str, Any], Any],
+    case: tuple[Array, dict[str, Any], Masked],
     data: st.DataObject,
     spec: int,
     inline: int,
@@ -104,7 +105,7 @@ def test_they_are_what_numpy_says(
     require_true(found, fresh, coords, chunks)
 
 
-def _decoded(stored: Array, attributes: dict[str, Any], dtype: Any) -> Any:
+def _decoded(stored: Array, attributes: dict[str, Any], dtype: np.dtype[Any]) -> Masked:
     fill = attributes.get("_FillValue")
     masked = np.zeros(stored.shape, bool)
     if fill == NAN:

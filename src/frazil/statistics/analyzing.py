@@ -32,6 +32,7 @@ from frazil.statistics.records import (
     shapes,
 )
 from frazil.storage.base import Bytes
+from frazil.tip import require_writable
 from frazil.transaction.context import Context
 from frazil.transaction.working import WorkingState
 
@@ -101,10 +102,13 @@ def analyze(
 
     Raises:
         NodeNotFoundError: there is no node at `path`.
+        ReadOnlyError: nothing may be written there.
         FormatError: the `zarr.json` of an array is damaged.
     """
+    if not dry_run:
+        require_writable(context, "analyze")
     state = WorkingState(context, snapshot_id)
-    plan = _Plan(state, node_path(path))
+    plan = _Plan(state, node_path("/" + path.strip("/")))
     told = plan.told
     if dry_run or not plan.portions:
         return told
