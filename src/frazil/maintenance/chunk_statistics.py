@@ -28,10 +28,11 @@ def forget_collected(context: Context, gone: RowSet | None, before: datetime) ->
 
     def keep(rows: Rows) -> Flags:
         owners = np.ascontiguousarray(rows["owner"][:, :ID_WIDTH])
+        stays: Flags = rows["kind"] != NATIVE
         if there is not None:
-            return (rows["kind"] != NATIVE) | there.contains(owners)
+            return stays | there.contains(owners)
         assert gone is not None
-        return (rows["kind"] != NATIVE) | ~gone.contains(owners)
+        return stays | ~gone.contains(owners)
 
     return forget(context.place, keep, before)
 
@@ -51,10 +52,10 @@ def forget_erased(context: Context, ranges: RowSet, *, sources: bool) -> Forgott
 
 
 def _tells(rows: Rows, objects: RowSet, *, sources: bool) -> Flags:
-    is_native = rows["kind"] == NATIVE
-    owners = np.ascontiguousarray(rows["owner"][:, :ID_WIDTH])
-    found: Flags = is_native & objects.contains(owners)
-    return found | (rows["kind"] == INLINE) | ((rows["kind"] == VIRTUAL) & sources)
+    owners, kind = np.ascontiguousarray(rows["owner"][:, :ID_WIDTH]), rows["kind"]
+    found: Flags = (kind == NATIVE) & objects.contains(owners)
+    found |= (kind == INLINE) | ((kind == VIRTUAL) & sources)
+    return found
 
 
 def left_to_tell(context: Context, ranges: RowSet) -> list[str]:

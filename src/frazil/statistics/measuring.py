@@ -44,7 +44,7 @@ def _sum(values: npt.NDArray[Any], form: Form) -> np.uint64 | None:
     """The bits of a sum; None where it does not fit, or where its order would matter."""
     if form is Form.FLOAT:
         with np.errstate(over="ignore", invalid="ignore"):
-            added = values.sum(dtype=np.float64)
+            added = np.float64(values.sum(dtype=np.float64))
         return added.view(np.uint64) if np.isfinite(added) else None
     if values.dtype.itemsize < 8:
         exact = int(values.sum(dtype=np.int64))

@@ -136,15 +136,17 @@ def _compared(known: Summaries, sign: str, value: Any) -> Flags:  # noqa: ANN401
     low, high, has_nan = known.min, known.max, known.nan > 0
     if value != value:
         return known.count > 0
+    found: Flags
     match sign:
         case "=":
-            return known.has_extremes & (low <= value) & (high >= value)
+            found = known.has_extremes & (low <= value) & (high >= value)
         case "!=":
-            return has_nan | (known.has_extremes & ((low != value) | (high != value)))
+            found = has_nan | (known.has_extremes & ((low != value) | (high != value)))
         case "<" | "<=":
-            return known.has_extremes & SIGNS[sign](low, value)
+            found = known.has_extremes & SIGNS[sign](low, value)
         case _:
-            return has_nan | (known.has_extremes & SIGNS[sign](high, value))
+            found = has_nan | (known.has_extremes & SIGNS[sign](high, value))
+    return found
 
 
 def _number(value: Any) -> Any:  # noqa: ANN401  (what numpy compares)
