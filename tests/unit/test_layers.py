@@ -34,6 +34,7 @@ LAYERS: Final = (
     ("session",),  # what users hold; it hands out a store over the parts below
     ("tip",),
     ("run",),  # one function over many items, and the commit of what it stored
+    ("statistics",),  # what is known of chunks without reading them
     ("maintenance",),
     ("merging",),
     ("comparing", "purging"),

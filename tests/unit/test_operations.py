@@ -34,6 +34,7 @@ COMMANDS: tuple[Command, ...] = (
     *garbage.TRASH,
     garbage.PURGE,
     upkeep.EXPIRE,
+    upkeep.ANALYZE,
     *rewriting.COMMANDS,
 )
 

@@ -52,6 +52,22 @@ class References:
     array: str = ""
     """path of the array, where that is known"""
 
+    @classmethod
+    def of(cls, table: ChunkTable, array: str = "") -> References:
+        """The references of a table."""
+        n = len(table)
+        return cls(
+            kind=table.kind,
+            offset=table.offset.astype(np.int64),
+            length=table.length.astype(np.int64),
+            chunk_id=table.chunk_id,
+            table=np.zeros(n, np.int32),
+            row=np.arange(n),
+            tables=(table,),
+            coords=table.coords,
+            array=array,
+        )
+
     def __len__(self) -> int:
         return len(self.kind)
 

@@ -17,7 +17,7 @@ from frazil.errors import ErrorKind, InvalidInputError
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from frazil.model.nodes import Node
+    from frazil.model.nodes import ArrayNode, Node
     from frazil.transaction.working import WorkingState
 
 Described = dict[str, Any]
@@ -158,10 +158,19 @@ def _details(state: WorkingState, node: Node) -> Described:
             "chunks_written": len(table),
             "manifests": [str(ref.id) for ref in node.manifests],
             "storage": usage(table),
+            "statistics": _coverage(state, node),
         }
     else:
         about["children"] = len(state.tree.children(node.path))
     return {**about, "attributes": meta.get("attributes") or {}}
+
+
+def _coverage(state: WorkingState, node: ArrayNode) -> Described | None:
+    """How many of the written chunks have statistics; None where none can have some."""
+    from frazil.statistics.analyzing import coverage
+
+    found = coverage(state, node)
+    return None if found is None else {"chunks": found[0], "possible": found[1]}
 
 
 def _detail_lines(data: Described) -> list[tuple[str, Any]]:
@@ -190,6 +199,9 @@ def _detail_lines(data: Described) -> list[tuple[str, Any]]:
     for kind, used in data["storage"].items():
         if used["chunks"]:
             lines.append((kind, f"{counted(used['chunks'], 'chunk')}, {size(used['bytes'])}"))
+    known = data["statistics"]
+    if known is not None and written:
+        lines.append(("statistics", f"{known['chunks']:,} of {counted(written, 'written chunk')}"))
     return lines
 
 

@@ -1,7 +1,8 @@
-"""Keeping a repository small and sound: `expire`, `verify` and `inspect`."""
+"""Keeping a repository small and sound: `expire`, `analyze`, `verify` and `inspect`."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -11,12 +12,13 @@ from frazil.cli.arguments import Authorize, Url
 from frazil.cli.commands import add_command
 from frazil.cli.fsck import show_report
 from frazil.cli.places import open_place
-from frazil.cli.text import counted, exact, moment, short
+from frazil.cli.text import counted, exact, moment, short, size
 from frazil.cli.verbs import Command, Given, add_verbs
 from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
     from frazil.repository.reports import ExpiryReport
+    from frazil.statistics.analyzing import Analysis
     from frazil.storage.base import Storage
 
 PANEL: Final = "Maintain"
@@ -63,6 +65,35 @@ EXPIRE: Final = Command(
     _expired,
     "older_than delete_branches delete_tags",
     "Release old snapshots from the history; gc then frees their space.",
+)
+
+
+# --- analyze ---
+
+
+def _analyzed(done: Analysis, given: Given) -> Answer:
+    applied = given["applied"]
+    data = {**dataclasses.asdict(done), "problems": list(done.problems), "applied": applied}
+
+    def show(screen: Screen) -> None:
+        verb = "Read" if applied else "Would read"
+        screen.line(f"{verb} {counted(done.chunks, 'chunk')}, {size(done.bytes_read)}")
+        lines = [
+            ("arrays", done.arrays),
+            ("known before", done.known),
+            ("without statistics", done.without),
+            ("not readable", done.failed),
+        ]
+        screen.fields([(name, f"{count:,}") for name, count in lines if count])
+        for problem in done.problems:
+            screen.note(problem)
+        tell_dry_run(screen, applied=applied)
+
+    return Answer(data, show, Exit.FINDINGS if done.failed else Exit.OK)
+
+
+ANALYZE: Final = Command(
+    "analyze", "audit.analyze(version)", _analyzed, "path", engine=True, authorize=True
 )
 
 
@@ -154,6 +185,6 @@ def _file(storage: Storage, wanted: str) -> tuple[str, bytes]:
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    add_verbs(app, [EXPIRE], PANEL)
+    add_verbs(app, [EXPIRE, ANALYZE], PANEL)
     add_command(app, "verify", verify, PANEL)
     add_command(app, "inspect", inspect, PANEL)

@@ -19,7 +19,9 @@ from frazil.cli.answers import Answer, working
 from frazil.cli.arguments import (
     SHARED,
     Apply,
+    Authorize,
     BranchUrl,
+    Url,
     WholeUrl,
     parse_slices,
     parse_time,
@@ -42,7 +44,7 @@ class Command:
 
     name: str
     verb: str
-    """with the parameter that is the branch of the URL in parentheses, if there is one"""
+    """with the parameter that is the branch or version of the URL in parentheses, if any"""
     answer: Callable[[Any, Given], Answer]
     """from the report to what is printed"""
     takes: str = ""
@@ -56,6 +58,8 @@ class Command:
     """refuses arguments, before a repository is opened"""
     engine: bool = False
     """whether it takes `--engine` and `--master`: others can do a part of its work"""
+    authorize: bool = False
+    """whether it takes `--authorize`: it may read virtual chunks"""
 
 
 def add_verbs(app: typer.Typer, commands: Iterable[Command], panel: str | None = None) -> None:
@@ -70,6 +74,7 @@ def _work(command: Command) -> Callable[..., Answer]:
     verb = VERBS[verb_name]
     taken = [verb.parameters[name] for name in command.takes.split()]
     can_try = "dry_run" in verb.parameters
+    any_version = bool(branch) and verb.parameters[branch].kind == "Version"
 
     def work(url: str, apply: bool = True, **texts: Any) -> Answer:  # noqa: ANN401  (typer's)
         given = {each.name: _read(each, texts[each.name]) for each in taken}
@@ -77,8 +82,9 @@ def _work(command: Command) -> Callable[..., Answer]:
         if command.engine:
             given["runner"] = _runner(texts)
         if branch:
-            place = open_place(url)
-            repository, given[branch] = place.repository, place.branch()
+            place = open_place(url, texts.get("authorize"))
+            repository = place.repository
+            given[branch] = place.snapshot_id() if any_version else place.branch()
         else:
             repository = open_whole(url)
         if can_try:
@@ -94,10 +100,13 @@ def _work(command: Command) -> Callable[..., Answer]:
         return command.answer(report, {**given, "applied": apply})
 
     named: dict[str, tuple[Any, object]]
-    named = {"url": (BranchUrl if branch else WholeUrl, inspect.Parameter.empty)}
+    whole = BranchUrl if branch else WholeUrl
+    named = {"url": (Url if any_version else whole, inspect.Parameter.empty)}
     named |= {each.name: _declared(command, each) for each in taken}
     if command.engine:
         named |= {"engine": (Engine, "auto"), "master": (Master, None)}
+    if command.authorize:
+        named["authorize"] = (Authorize, None)
     if can_try:
         is_mild = verb.effect is not Effect.DELETES
         named["apply"] = (Apply, is_mild if command.applies is None else command.applies)

@@ -51,6 +51,7 @@ from frazil.maintenance.walk import WalkLimits, portions_by_size
 from frazil.model.history import ManifestFile
 from frazil.model.nodes import ArrayNode
 from frazil.run import Progress
+from frazil.statistics.files import Checksums, read_checksums
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage, fan_out
 from frazil.transaction.context import Context
@@ -220,6 +221,7 @@ class _Walk:
         """Check manifests, and decode their chunks if that is wanted."""
         unknown = uses.keys() - self._sizes.keys()
         wanted = [*self._sizes.values(), *(ManifestFile(one, 0, 0) for one in unknown)]
+        checksums = self._checksums() if deep else None
         for group in portions_by_size(wanted, self._limits):
             for findings, read in fan_out(partial(self._manifest, uses), group):
                 self.report.record(findings)
@@ -229,9 +231,9 @@ class _Walk:
                     continue
                 for node_id, table in read.content.tables():
                     self._needs.add(node_id, table)
-            if deep:
+            if checksums is not None:
                 for file in group:
-                    self._decode(file.id, uses.get(file.id, set()), virtual=virtual)
+                    self._decode(file.id, uses.get(file.id, set()), checksums, virtual=virtual)
             self._tell("manifests", self.report.manifests, len(wanted))
 
     def _manifest(
@@ -243,8 +245,17 @@ class _Walk:
         users = uses.get(file.id, ())
         return [*check_manifest_file(file.id, read, users, self._context.containers)], read
 
-    def _decode(self, manifest_id: ManifestId, uses: set[Use], *, virtual: bool) -> None:
-        done = decode_chunks(self._context, self.files, manifest_id, uses, virtual=virtual)
+    def _checksums(self) -> Checksums:
+        found = read_checksums(self._context.place)
+        self.report.record(damaged_statistics(found))
+        return found
+
+    def _decode(
+        self, manifest_id: ManifestId, uses: set[Use], checksums: Checksums, *, virtual: bool
+    ) -> None:
+        done = decode_chunks(
+            self._context, self.files, manifest_id, uses, checksums, virtual=virtual
+        )
         self.report.decoded_chunks += done.chunks
         for path, size in done.unchecked.items():
             self.report.leave_unchecked(f"chunks of {path}", size)
@@ -315,6 +326,12 @@ class _Walk:
             if len(rest):
                 told = f"{len(rest)} objects with {rest.size_bytes} bytes"
                 self.report.record([Finding(Code.UNREFERENCED, folder, told, references=len(rest))])
+
+
+def damaged_statistics(checksums: Checksums) -> Iterator[Finding]:
+    """Tell of files of statistics that cannot be read."""
+    for error in checksums.damaged:
+        yield Finding(Code.STATISTICS_DAMAGED, str(error.facts.get("key")), str(error))
 
 
 def add_uses(known: Uses, found: Iterable[tuple[ManifestId, Use]]) -> None:

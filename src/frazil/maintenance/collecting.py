@@ -28,6 +28,7 @@ from frazil.errors import (
     SnapshotNotFoundError,
 )
 from frazil.maintenance.candidates import PHASES, of_objects, unused_attribute_files
+from frazil.maintenance.chunk_statistics import forget_collected
 from frazil.maintenance.deleting import (
     DeleteLimits,
     DeleteReport,
@@ -43,6 +44,7 @@ from frazil.maintenance.garbage import (
     summary_of,
 )
 from frazil.maintenance.garbage_plan import GarbagePlan
+from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.listing import measured
 from frazil.maintenance.trash import batch_name, discard, put_aside, put_back
 from frazil.maintenance.walk import FindChunks, WalkLimits, native_chunks
@@ -117,7 +119,7 @@ def carry_out(
         run = _Run(context, way, batch, cutoff)
         try:
             if run.remove_snapshots(final):
-                return run.remove_rest(attributes=plan.how == "full"), batch
+                return run.remove_rest(is_full=plan.how == "full"), batch
         finally:
             context.assets.forget()
     raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)
@@ -151,7 +153,7 @@ class _Run:
             return False
         return True
 
-    def remove_rest(self, *, attributes: bool) -> GCSummary:
+    def remove_rest(self, *, is_full: bool) -> GCSummary:
         """Remove what only garbage referred to."""
         context = self._context
         if self._copies is not None and self._batch is None:
@@ -159,14 +161,24 @@ class _Run:
         swept = begin(partial(sweep, context.place, self._cutoff))
         for prefix in (LOGS, MANIFESTS):
             self._remove(self._plan, prefix, self._batch)
-        attributes &= not self._has_failed
+        attributes = is_full and not self._has_failed
         if not self._has_failed:
             self._plan = look_again(context, self._plan, self._way.walk)
         self._remove(self._plan, CHUNKS, self._batch)
         swept.result()
         if attributes:
             self._remove_attributes()
+        self._forget_statistics(is_full=is_full)
         return summary_of(self._reports, self._skipped)
+
+    def _forget_statistics(self, *, is_full: bool) -> None:
+        """Drop statistics of chunks that are gone; only a full collection may list chunks."""
+        if self._has_failed:
+            return
+        gone = RowSet()
+        gone.add(self._plan.garbage[-1].ids)
+        if is_full or len(gone):
+            forget_collected(self._context, None if is_full else gone, self._cutoff)
 
     def _remove_attributes(self) -> None:
         unused = unused_attribute_files(self._context, self._cutoff)

@@ -250,18 +250,8 @@ def _distinct(chosen: ChunkTable) -> tuple[ChunkTable, npt.NDArray[np.intp]]:
 
 def fetch_rows(state: WorkingState, sources: ChunkTable, rows: range) -> list[memoryview]:
     """The bytes of the chunks in some rows of a table."""
-    part = slice(rows.start, rows.stop)
-    length = sources.length[part].astype(np.int64)
-    refs = References(
-        kind=sources.kind[part],
-        offset=sources.offset[part].astype(np.int64),
-        length=length,
-        chunk_id=sources.chunk_id[part],
-        table=np.zeros(len(rows), np.int32),
-        row=np.arange(rows.start, rows.stop),
-        tables=(sources,),
-        coords=sources.coords[part],
-    )
+    refs = References.of(sources.take(slice(rows.start, rows.stop)))
+    length = refs.length
     ends = np.cumsum(length)
     starts = ends - length
     memory = memoryview(bytearray(int(ends[-1])))

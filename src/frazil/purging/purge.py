@@ -29,6 +29,7 @@ from frazil.errors import (
 )
 from frazil.formats.legacy.names import METADATA_FOLDERS
 from frazil.ids import SnapshotId, crockford_many, node_path
+from frazil.maintenance.chunk_statistics import forget_erased, left_to_tell
 from frazil.maintenance.deleting import DeleteLimits, deletable_before, delete_keys, require_old
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import ID_WIDTH, RowSet, id_rows
@@ -324,6 +325,7 @@ def _destroy(
     """Destroy bytes first and the files that name them last, so that a crash can be made good."""
     storage = context.storage
     erasing.erase(storage, plan)
+    forget_erased(context, found.ranges, sources=bool(found.sources))
     delete_keys(storage, sorted(found.tainted))
     delete_keys(storage, [log_key(one) for one in rewriter.ids])
     delete_keys(storage, [snapshot_key(one) for one in rewriter.ids])
@@ -354,6 +356,7 @@ def _verify(context: Context, found: Found, plan: Erasure) -> Verification:
         if len(rows) and node_id not in allowed and found.ranges.contains(rows).any():
             left.append(f"{key} refers to erased bytes")
     left += [f"{key} still exists" for key in found.tainted if storage.head(key) is not None]
+    left += [f"{key} tells of erased values" for key in left_to_tell(context, found.ranges)]
     checked, there = erasing.leftovers(storage, plan)
     return Verification(
         snapshots=count,

@@ -28,7 +28,8 @@ from frazil.transaction.context import Context
 
 if TYPE_CHECKING:
     from frazil.fsck.findings import Report
-    from frazil.run import Progress
+    from frazil.run import Progress, Runner
+    from frazil.statistics.analyzing import Analysis
 
 
 Run: TypeAlias = Callable[[Any], object]
@@ -226,6 +227,43 @@ class Audit(Namespace):
         return verify(self.context, chosen, virtual=virtual)
 
     @verb(Effect.CHANGES)
+    def analyze(
+        self,
+        version: Version = "main",
+        path: str = "/",
+        *,
+        dry_run: bool = False,
+        runner: Runner | None = None,
+        progress: Progress | None = None,
+    ) -> Analysis:
+        """Read the chunks that have no statistics yet, and keep count, extremes, sum and checksum.
+
+        Statistics lie beside the files of the repository and belong to the bytes of a chunk, so
+        that they hold in every version that refers to these. No commit is made. Queries with a
+        condition on values read fewer chunks then, and a deep check tells damaged bytes.
+
+        Args:
+            version: the snapshot whose chunks are looked at.
+            path: an array, or a group above some.
+            dry_run: only tell what would be read.
+            runner: what has others read chunks, such as tasks of Spark.
+            progress: is told how far the work is.
+
+        Raises:
+            NodeNotFoundError: there is no node at `path`.
+        """
+        from frazil.statistics.analyzing import analyze
+
+        return analyze(
+            self.context,
+            SnapshotId.parse(str(self._snapshot(version))),
+            path,
+            dry_run=dry_run,
+            runner=runner,
+            progress=progress,
+        )
+
+    @verb(Effect.CHANGES)
     @contextlib.contextmanager
     def staged(
         self,
@@ -289,6 +327,7 @@ class Audit(Namespace):
 
     fsck_async = async_twin(fsck)
     verify_async = async_twin(verify)
+    analyze_async = async_twin(analyze)
 
 
 def _publish(context: Context, work: _Work, solver: ConflictSolver | None, tries: int) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from frazil.spark.reading.read import read as read
     from frazil.spark.sessions import session as session
     from frazil.spark.table import FrazilTable as FrazilTable
+    from frazil.spark.upkeep.analyzing import analyze as analyze
     from frazil.spark.upkeep.auditing import sql_check as sql_check
     from frazil.spark.upkeep.auditing import staged as staged
     from frazil.spark.upkeep.calls import register as register
@@ -51,6 +52,7 @@ _NAMES: Final = {
     "reading.read": "read",
     "sessions": "session",
     "table": "FrazilTable",
+    "upkeep.analyzing": "analyze",
     "upkeep.auditing": "sql_check staged",
     "upkeep.calls": "register",
     "upkeep.fsck": "fsck verify",

@@ -17,6 +17,7 @@ from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository
 from frazil.run import Here, JobReport, Progress, Runner, by_size, commit_job, run_told
 from frazil.session import Session
+from frazil.statistics.copying import copy_statistics
 from frazil.storage.assets import CHUNK, CHUNKS
 from frazil.storage.base import PLAIN, Bytes, LostRace, Storage, absent
 from frazil.storage.constructors import storage_from_url
@@ -75,6 +76,7 @@ def clone(
     shown, base = place_name(context.place), source.snapshot_id
     facts = {"cloned-from": shown, "cloned-snapshot": base, "added-bytes": size_bytes}
     text = message or f"Clone {shown} at {base}"
+    copy_statistics(state, tables, goal)
     snapshot = None
     if len(state.tree):
         snapshot = commit_job(writing, "clone", text, {**facts, **runner.facts()})

@@ -542,6 +542,19 @@ def chunk_of_another_length(sick: Sick) -> None:
     sick.write_manifest({sick.node("/a").id: table})
 
 
+@defect(Code.CHUNK_CHANGED, deep=True)
+def chunk_with_other_bytes_than_were_analyzed(sick: Sick) -> None:
+    sick.repository.audit.analyze()
+    blob = sick.storage.get(chunk_of(sick))
+    assert blob is not None
+    sick.storage.put(chunk_of(sick), blob[:-1] + bytes([blob[-1] ^ 1]))
+
+
+@defect(Code.STATISTICS_DAMAGED, deep=True)
+def statistics_that_cannot_be_read(sick: Sick) -> None:
+    sick.storage.put(f"frazil/statistics/{'0' * 32}/a", b"nonsense")
+
+
 @defect(Code.CHUNK_UNDECODED, deep=True)
 def array_with_unknown_codecs(sick: Sick) -> None:
     document = array_document(64, chunks=(8,), dimension_names=["x"], codecs=[{"name": "secret"}])

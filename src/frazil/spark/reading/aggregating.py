@@ -33,6 +33,7 @@ from frazil.spark.reading.partitions import (
     plan_ranges,
 )
 from frazil.spark.reading.scan import Scan, make_scan
+from frazil.spark.reading.skipping import without_hopeless
 from frazil.spark.reading.stored import length_of, numbers_of
 from frazil.spelling import meant, unknown
 
@@ -66,7 +67,8 @@ class AggregateScan:
     @cached_property
     def grid(self) -> BlockGrid:
         """The blocks to look into."""
-        return plan_blocks(self.scan, self.scan.data_columns())
+        grid = plan_blocks(self.scan, self.scan.data_columns())
+        return without_hopeless(self.scan, grid)
 
     def parts(self) -> list[tuple[int, int]]:
         """Ranges of blocks, one for each partition."""

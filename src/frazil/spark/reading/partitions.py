@@ -43,6 +43,8 @@ class BlockGrid:
     shape: tuple[int, ...]
     block: tuple[int, ...]
     blocks: tuple[Blocks, ...]
+    chosen: npt.NDArray[np.int64] | None = None
+    """those of their crossings, by number in row order, that are read; None for all"""
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -52,7 +54,7 @@ class BlockGrid:
     @property
     def total(self) -> int:
         """Number of remaining blocks."""
-        return math.prod(self.counts)
+        return math.prod(self.counts) if self.chosen is None else len(self.chosen)
 
     @property
     def cells(self) -> int:
@@ -61,11 +63,23 @@ class BlockGrid:
 
     def regions(self, start: int, stop: int, limit: int = REGION_CELLS) -> Iterator[Region]:
         """The regions that a range of blocks covers, none with more cells than the limit."""
-        for first, lengths in boxes(self.counts, start, stop, max(limit // self.cells, 1)):
-            yield tuple(
-                self._places(axis, at, at + length)
-                for axis, (at, length) in enumerate(zip(first, lengths, strict=True))
-            )
+        most = max(limit // self.cells, 1)
+        for low, high in self._runs(start, stop):
+            for first, lengths in boxes(self.counts, low, high, most):
+                yield tuple(
+                    self._places(axis, at, at + length)
+                    for axis, (at, length) in enumerate(zip(first, lengths, strict=True))
+                )
+
+    def _runs(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """A range of the blocks that are read as ranges of all."""
+        if self.chosen is None:
+            yield start, stop
+            return
+        chosen = self.chosen[start:stop]
+        for run in np.split(chosen, np.flatnonzero(np.diff(chosen) != 1) + 1):
+            if len(run):
+                yield int(run[0]), int(run[-1]) + 1
 
     def _places(self, axis: int, start: int, stop: int) -> Places:
         chosen, size, end = self.blocks[axis][start:stop], self.block[axis], self.shape[axis]

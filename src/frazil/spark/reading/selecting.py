@@ -211,7 +211,7 @@ def _is_one_of(values: npt.NDArray[Any], wanted: list[Any]) -> Mask:
     return found
 
 
-_SIGNS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+SIGNS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "=": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -222,7 +222,7 @@ _SIGNS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 
 
 def _compared(values: npt.NDArray[Any], sign: str, value: Any) -> Mask:  # noqa: ANN401  (numpy)
-    found: Mask = _SIGNS[sign](values, value)
+    found: Mask = SIGNS[sign](values, value)
     if sign in (">", ">=") and values.dtype.kind == "f":
         found = found | np.isnan(values)
     return found

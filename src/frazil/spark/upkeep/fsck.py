@@ -7,8 +7,9 @@ meet the listing of the chunk objects, and what is not there is a finding too.
 from __future__ import annotations
 
 import pickle
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -20,6 +21,7 @@ from frazil.errors import FormatError, InvalidInputError, RepositoryNotFoundErro
 from frazil.fsck.checking import (
     Uses,
     add_uses,
+    damaged_statistics,
     read_history,
     rules_of,
     wanted_snapshots,
@@ -44,6 +46,7 @@ from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
 from frazil.spark.upkeep.garbage import batch_of, chunk_listing, items_frame, over_items
 from frazil.spark.upkeep.procedure import LONG, TEXT, Place, Row, columns, procedure
+from frazil.statistics.files import Checksums, read_checksums
 from frazil.storage.assets import CHUNKS
 from frazil.transaction.context import Context
 
@@ -96,6 +99,8 @@ def fsck(
     refs = None if target.ref is None else [target.snapshot(target.location.open())]
     wanted = wanted_snapshots(history, refs, ancestors=True)
     findings += check_history(history, wanted)
+    if deep:
+        findings += damaged_statistics(read_checksums(context.place))
     walk = _Walk(target.location, rules_of(context), deep=deep, virtual=virtual)
     return walk.run(spark or spark_session(), history, wanted, findings)
 
@@ -146,6 +151,12 @@ def _context(location: Location) -> Context:
     return _open(location)
 
 
+@lru_cache(maxsize=worker.REPOSITORIES)
+def _checksums(location: Location, check: str) -> Checksums:
+    """What is known of the stored bytes of chunks, kept for one check."""
+    return read_checksums(_context(location).place)
+
+
 def _rows(findings: Iterable[Finding]) -> Iterator[Row]:
     for each in findings:
         chunks = [list(index) for index in each.chunks]
@@ -167,6 +178,8 @@ class _Walk:
     rules: frozenset[Code]
     deep: bool = False
     virtual: bool = False
+    check: str = field(default_factory=partial(secrets.token_hex, 8))
+    """tells this check from others"""
 
     @property
     def whole(self) -> bool:
@@ -241,7 +254,9 @@ class _Walk:
         read = files.manifest(manifest_id)
         found = [*check_manifest_file(manifest_id, read, uses, context.containers)]
         if self.deep:
-            found += decode_chunks(context, files, manifest_id, uses, virtual=self.virtual).findings
+            sums = _checksums(self.location, self.check)
+            done = decode_chunks(context, files, manifest_id, uses, sums, virtual=self.virtual)
+            found += done.findings
         for finding in found:
             yield finding.target, _packed(finding), 0, 0, None
         if read is None or read.content is None:

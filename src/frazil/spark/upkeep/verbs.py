@@ -54,6 +54,9 @@ REWRITTEN: Final = "rewritten_manifests_count:int=removed added_manifests_count:
 COMPACTED: Final = """rewritten_data_files_count:int=objects_before
 added_data_files_count:int=objects_after rewritten_bytes_count:long=bytes_rewritten
 failed_data_files_count:int=0 removed_delete_files_count:int=0"""
+ANALYZED: Final = """snapshot_id analyzed_chunks_count:long=chunks known_chunks_count:long=known
+chunks_without_statistics_count:long=without failed_chunks_count:long=failed
+read_bytes_count:long=bytes_read"""
 SHARES: Final = """name type=kind chunks:long referenced_bytes:long unique_bytes:long
 shared_bytes:long reclaimable_bytes:long stranded_bytes:long inline_bytes:long virtual_bytes:long"""
 TYPES: Final = {"": TEXT, "long": LONG, "int": INT}
@@ -65,7 +68,7 @@ class VerbProcedure:
     """How a verb is a procedure."""
 
     verb: str
-    """with the parameter that is the branch of the URL in parentheses, if there is one"""
+    """with the parameter that is the branch or version of the URL in parentheses, if any"""
     meaning: str
     columns: str
     takes: str
@@ -90,8 +93,9 @@ class VerbProcedure:
         returns = columns(**{column: TYPES[kind] for column, kind, _ in found})
         run = partial(_run, self, VERBS[verb], branch, parameters)
         changes = VERBS[verb].effect is not Effect.READS
+        on_branch = bool(branch) and VERBS[verb].parameters[branch].kind != "Version"
         signature = inspect.Signature(own)
-        return Procedure(name, signature, returns, run, self.meaning, bool(branch), changes)
+        return Procedure(name, signature, returns, run, self.meaning, on_branch, changes)
 
     def _declared(self, name: str, parameter: Parameter) -> inspect.Parameter:
         kind, default = parameter.kind, self.defaults.get(name, parameter.default)
@@ -116,7 +120,10 @@ def _run(
     /,
     **texts: Any,  # noqa: ANN401  (SQL's)
 ) -> Iterable[Row]:
-    given: dict[str, Any] = {branch: place.branch} if branch else {}
+    given: dict[str, Any] = {}
+    if branch:
+        any_version = verb.parameters[branch].kind == "Version"
+        given[branch] = place.snapshot() if any_version else place.branch
     for theirs, ours in parameters.items():
         value = texts[theirs]
         if row.ago is not None and ours.kind == "datetime":
@@ -243,6 +250,12 @@ TABLE: Final = {
         "put small chunks into shared objects",
         COMPACTED,
         "path dry_run message",
+    ),
+    "analyze": VerbProcedure(
+        "audit.analyze(version)",
+        "read chunks that have no statistics yet, and keep what they hold",
+        ANALYZED,
+        "path dry_run",
     ),
     "storage_shares": VerbProcedure(
         "space.shares",

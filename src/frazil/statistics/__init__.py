@@ -1,0 +1,1 @@
+"""What is known of chunks without reading them: counts, extremes, sums and checksums."""

@@ -1,0 +1,306 @@
+"""Files of statistics: written once under random names, merged when they are read.
+
+They lie below `frazil/statistics/`, in a folder for each decoding, beside the repository's own
+files, which nothing of the format looks at. What is in them is foreign as everything that comes
+from storage: sizes are checked before memory is taken, and a damaged file is no file.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from frazil.errors import FormatError, StorageError
+from frazil.formats.envelope import compressor, unpack
+from frazil.statistics.records import (
+    I64,
+    KEY_WIDTH,
+    RANGE_WIDTH,
+    ROW,
+    Flags,
+    Keys,
+    Rows,
+    blank_rows,
+    found_in,
+    keys_of,
+)
+from frazil.storage.base import Listed, Storage
+
+PREFIX: Final = "frazil/statistics/"
+MAGIC: Final = b"FRZSTAT\x01"
+HEADER: Final = struct.Struct("<8s16sQ")
+"""Magic bytes, decoding, number of rows; the rows follow as a zstd frame with a checksum."""
+FILE_ROWS: Final = 1 << 18
+"""Rows of one file."""
+INDEX_ROWS: Final = 1 << 22
+"""Rows that are read at all; chunks beyond them have no statistics for whoever reads."""
+FILE_BYTES: Final = FILE_ROWS * ROW.itemsize + (1 << 20)
+MANY_FILES: Final = 16
+"""From so many files of one decoding on, they are put together."""
+_NAME: Final = re.compile(re.escape(PREFIX) + r"([0-9a-f]{32})/[0-9a-z]{1,64}")
+
+Keep: TypeAlias = Callable[[Rows], Flags]
+"""Tells which rows stay."""
+
+log = logging.getLogger(__name__)
+
+
+# --- one file ---
+
+
+def encode(decoding: bytes, rows: Rows) -> bytes:
+    """The file of some rows."""
+    # Byte by byte of all rows: neighbours are alike then, and take half the room.
+    plain = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), ROW.itemsize)
+    body = compressor(3).compress(np.ascontiguousarray(plain.T).tobytes())
+    return HEADER.pack(MAGIC, decoding, len(rows)) + body
+
+
+def decode(blob: bytes, key: str) -> tuple[bytes, Rows]:
+    """The decoding and the rows of a file.
+
+    Raises:
+        FormatError: it is damaged, or no file of statistics.
+    """
+    if len(blob) < HEADER.size:
+        raise FormatError("a file of statistics is shorter than its header", key=key)
+    magic, decoding, count = HEADER.unpack_from(blob)
+    if magic != MAGIC:
+        raise FormatError("not a file of statistics: wrong magic bytes", key=key)
+    if count > FILE_ROWS:
+        raise FormatError("a file of statistics has too many rows", key=key, rows=count)
+    if key != (PREFIX + decoding.hex() + "/" + key.rpartition("/")[2]):
+        raise FormatError("a file of statistics lies in the folder of another decoding", key=key)
+    size = count * ROW.itemsize
+    body = unpack(memoryview(blob)[HEADER.size :], limit=max(size, 1), key=key)
+    if len(body) != size:
+        raise FormatError("a file of statistics has another number of rows than it says", key=key)
+    plain = np.frombuffer(body, np.uint8).reshape(ROW.itemsize, count)
+    return decoding, np.ascontiguousarray(plain.T).view(ROW).ravel()
+
+
+def listed(place: Storage, decoding: bytes | None = None) -> list[Listed]:
+    """The files there are, of one decoding or of all."""
+    folder = PREFIX if decoding is None else f"{PREFIX}{decoding.hex()}/"
+    return [item for item in place.list(folder) if _NAME.fullmatch(item.key)]
+
+
+def decoding_in(key: str) -> bytes:
+    """The decoding that a file's name tells."""
+    return bytes.fromhex(key[len(PREFIX) :].partition("/")[0])
+
+
+def load(place: Storage, item: Listed) -> Rows | None:
+    """The rows of a file; None when it has gone.
+
+    Raises:
+        FormatError: it is damaged.
+        StorageError: it cannot be read.
+    """
+    if item.size_bytes > FILE_BYTES:
+        raise FormatError("a file of statistics is too long", key=item.key, size=item.size_bytes)
+    blob = place.get(item.key, 0, FILE_BYTES)
+    return None if blob is None else decode(blob, item.key)[1]
+
+
+def store(place: Storage, decoding: bytes, rows: Rows) -> list[str]:
+    """Write rows to files of their own, and tell their keys."""
+    keys = []
+    for first in range(0, len(rows), FILE_ROWS):
+        key = f"{PREFIX}{decoding.hex()}/{secrets.token_hex(12)}"
+        place.put(key, encode(decoding, rows[first : first + FILE_ROWS]))
+        keys.append(key)
+    return keys
+
+
+def loaded(
+    place: Storage, items: Iterable[Listed], *, strict: bool = False
+) -> Iterator[tuple[Listed, Rows]]:
+    """The rows of files; those that cannot be read are left out with a warning.
+
+    Raises:
+        FormatError: with `strict`, a file is damaged.
+    """
+    for item in items:
+        try:
+            rows = load(place, item)
+        except (FormatError, StorageError) as error:
+            if strict:
+                raise
+            log.warning("statistics in %s are not used: %s", item.key, error)
+            continue
+        if rows is not None:
+            yield item, rows
+
+
+# --- all files of a decoding ---
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Index:
+    """Rows by their keys, ascending; keys that files disagree about are not in it."""
+
+    keys: Keys
+    rows: Rows
+    files: int = 0
+    disputed: int = 0
+    """keys of which files told different things"""
+
+    def find(self, wanted: Rows) -> I64:
+        """The rows with the keys of others; -1 where there is none."""
+        return found_in(self.keys, keys_of(wanted))
+
+
+NOTHING: Final = Index(np.zeros(0, f"S{KEY_WIDTH}"), blank_rows(0))
+
+
+def read_index(place: Storage, decoding: bytes, *, strict: bool = False) -> Index:
+    """All that is known of chunks of one decoding.
+
+    Raises:
+        FormatError: with `strict`, a file is damaged.
+    """
+    parts: list[Rows] = []
+    total = 0
+    for item, rows in loaded(place, listed(place, decoding), strict=strict):
+        if total + len(rows) > INDEX_ROWS:
+            log.warning("there are more statistics than are used, %s and others", item.key)
+            break
+        total += len(rows)
+        parts.append(rows)
+    return merged(parts) if parts else NOTHING
+
+
+def merged(parts: list[Rows]) -> Index:
+    """Rows of several files by their keys."""
+    rows = np.concatenate(parts) if parts else blank_rows(0)
+    # Equal rows are one: sorted by all of their bytes, the same keys are neighbours too.
+    whole, first = np.unique(keys_of(rows, ROW.itemsize), return_index=True)
+    rows = rows[first]
+    keys = keys_of(rows)
+    same = keys[1:] == keys[:-1]
+    if not len(whole) or not same.any():
+        return Index(keys, rows, len(parts))
+    doubtful = np.zeros(len(keys), np.bool_)
+    doubtful[1:] |= same
+    doubtful[:-1] |= same
+    disputed = len(np.unique(keys[doubtful]))
+    return Index(keys[~doubtful], rows[~doubtful], len(parts), disputed)
+
+
+def put_together(place: Storage, decoding: bytes) -> int:
+    """Make few files of many of one decoding; tell how many have gone."""
+    found = [*loaded(place, listed(place, decoding))]
+    index = merged([rows for _, rows in found])
+    if len(found) < 2 or sum(len(rows) for _, rows in found) > INDEX_ROWS:
+        return 0
+    made = store(place, decoding, index.rows)
+    # Whoever erases rows looks for new files afterwards: so either these are seen there, or the
+    # files that they were made of are seen to be gone here.
+    sources = [item.key for item, _ in found]
+    if not {item.key for item in listed(place, decoding)}.issuperset(sources):
+        place.delete_many(made)
+        return 0
+    place.delete_many(sources)
+    return len(sources) - len(made)
+
+
+# --- forgetting ---
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What has gone."""
+
+    rows: int = 0
+    files: int = 0
+
+
+def forget(
+    place: Storage, keep: Keep, before: datetime | None = None, *, tries: int = 5
+) -> Forgotten:
+    """Drop rows from all files, or from those written before a time; damaged files go as a whole.
+
+    Without `before` it looks again until nothing is left, whatever others write meanwhile.
+
+    Raises:
+        StorageError: a file cannot be read, written or deleted.
+    """
+    rows = files = 0
+    for _ in range(tries):
+        done = 0
+        for item in listed(place):
+            if before is not None and item.created_at >= before:
+                continue
+            dropped = _forget(place, item, keep)
+            rows, files, done = rows + dropped, files + bool(dropped), done + dropped
+        if not done or before is not None:
+            break
+    return Forgotten(rows, files)
+
+
+def _forget(place: Storage, item: Listed, keep: Keep) -> int:
+    try:
+        found = load(place, item)
+    except FormatError:
+        found, stays = blank_rows(1), np.zeros(1, np.bool_)
+    else:
+        if found is None:
+            return 0
+        stays = keep(found)
+    if stays.all() and len(found):
+        return 0
+    kept = store(place, decoding_in(item.key), found[stays])
+    failed = place.delete_many([item.key]).failed
+    if failed:
+        place.delete_many(kept)
+        raise StorageError(f"a file of statistics would not go: {failed[0][1]}", key=item.key)
+    return max(1, int((~stays).sum()))
+
+
+# --- checksums ---
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checksums:
+    """The crc32c of stored bytes, by where these are."""
+
+    ranges: Keys
+    crc32c: I64
+    damaged: tuple[FormatError, ...] = ()
+    """of files that could not be read"""
+
+    def of(self, rows: Rows) -> list[set[int]]:
+        """For each row that has a key what is known of its bytes; an empty set is nothing."""
+        wanted = keys_of(rows, RANGE_WIDTH)
+        first = np.searchsorted(self.ranges, wanted, "left").tolist()
+        last = np.searchsorted(self.ranges, wanted, "right").tolist()
+        return [set(self.crc32c[a:b].tolist()) for a, b in zip(first, last, strict=True)]
+
+
+def read_checksums(place: Storage) -> Checksums:
+    """The checksums in all files."""
+    parts: list[Rows] = []
+    damaged: list[FormatError] = []
+    total = 0
+    for item in listed(place):
+        try:
+            rows = load(place, item)
+        except FormatError as error:
+            damaged.append(error)
+            continue
+        if rows is not None and total + len(rows) <= INDEX_ROWS:
+            total += len(rows)
+            parts.append(rows)
+    rows = np.concatenate(parts) if parts else blank_rows(0)
+    ranges = keys_of(rows, RANGE_WIDTH)
+    order = np.argsort(ranges, kind="stable")
+    return Checksums(ranges[order], rows["crc32c"][order].astype(np.int64), tuple(damaged))

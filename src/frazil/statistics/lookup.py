@@ -1,0 +1,147 @@
+"""What readers ask: the statistics of some chunks of an array, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.bulk.fetch import MISSING, find_chunks
+from frazil.cf.decoding import Decoder
+from frazil.model.nodes import ArrayNode
+from frazil.statistics.files import Index, read_index
+from frazil.statistics.measuring import measured
+from frazil.statistics.records import (
+    I64,
+    TYPES,
+    Decoding,
+    Flags,
+    Form,
+    Has,
+    Rows,
+    blank_rows,
+    decoding_of,
+    identified,
+    shapes,
+)
+from frazil.transaction.working import WorkingState
+
+Numbers: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summaries:
+    """What is known of chunks, a row for each; only where `known` says so the others mean much."""
+
+    known: Flags
+    count: I64
+    """cells with a value, NaN included"""
+    missing: I64
+    nan: I64
+    min: Numbers
+    """of values that are not NaN, as double, int64 or uint64; where `has_extremes` says so"""
+    max: Numbers
+    has_extremes: Flags
+    sum: Numbers
+    """of values that are not NaN; where `has_sum` says so"""
+    has_sum: Flags
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+
+def lookup(
+    state: WorkingState,
+    node: ArrayNode,
+    coords: npt.NDArray[np.integer],
+    decoder: Decoder | None = None,
+) -> Summaries:
+    """The statistics of some chunks, (n, ndim), decoded by the CF conventions or in another way.
+
+    Chunks that were never written are always known: they are the fill value.
+    """
+    decoding = decoding_of(node, decoder)
+    if decoding is None:
+        return _columns(np.zeros(len(coords), np.bool_), blank_rows(len(coords)), Form.NONE)
+    index = read_index(state.context.place, decoding.id)
+    return summarized(state, node, coords, decoding, index)
+
+
+def summarized(
+    state: WorkingState,
+    node: ArrayNode,
+    coords: npt.NDArray[np.integer],
+    decoding: Decoding,
+    index: Index,
+) -> Summaries:
+    """The same from an index that was read before."""
+    grid = decoding.layout.grid
+    refs = find_chunks(state, node, np.asarray(coords, np.int64))
+    rows, can_be_known = identified(refs, grid, state.context.containers.expand)
+    cells = shapes(grid, refs.coords)[1].prod(axis=1)
+    at = index.find(rows)
+    known = can_be_known & (at >= 0)
+    rows[known] = index.rows[at[known]]
+    known &= _makes_sense(rows, cells, decoding.form)
+    never = refs.kind == MISSING
+    if never.any():
+        rows[never] = _filled(decoding, cells[never])
+        known |= never
+    return _columns(known, rows, decoding.form)
+
+
+def _makes_sense(rows: Rows, cells: I64, form: Form) -> Flags:
+    """Whether rows can be true of chunks with so many cells; others were not written by us."""
+    low, high = _numbers(rows["min"], form), _numbers(rows["max"], form)
+    total, count = cells.astype(np.uint64), rows["count"]
+    has_extremes = rows["has"] & Has.EXTREMES != 0
+    found: Flags = (rows["form"] == form) & (count <= total) & (rows["nan"] <= count)
+    found &= rows["missing"] == total - count
+    if form is not Form.NONE:
+        found &= has_extremes == (count > rows["nan"])
+        found &= ~has_extremes | (low <= high)
+    if form is Form.FLOAT:
+        found &= (rows["has"] & Has.SUM == 0) | np.isfinite(_numbers(rows["sum"], form))
+    return found
+
+
+def _filled(decoding: Decoding, cells: I64) -> Rows:
+    """Rows of chunks in which every cell is the fill value."""
+    chain = decoding.layout.chain
+    one = np.empty(1, chain.dtype)
+    one[...] = chain.fill_value
+    unit = measured(decoding.decoder.decode(one))
+    rows = np.repeat(unit, len(cells))
+    for name in ("count", "missing", "nan"):
+        rows[name] = rows[name] * cells.astype(np.uint64)
+    empty = cells == 0
+    rows["has"][empty] &= np.uint8(~Has.EXTREMES & 0xFF)
+    rows["has"] &= np.uint8(~Has.SUM & 0xFF)
+    if unit["has"][0] & Has.SUM:
+        value = _numbers(unit["sum"], decoding.form)[0]
+        with np.errstate(over="ignore"):
+            total = value * cells.astype(value.dtype)
+        fits = np.isfinite(total) & (np.abs(float(value)) * cells < 2.0**62)
+        rows["sum"] = total.view(np.uint64)
+        rows["has"][fits] |= np.uint8(Has.SUM)
+    return rows
+
+
+def _numbers(bits: npt.NDArray[np.uint64], form: Form) -> Numbers:
+    return np.ascontiguousarray(bits).view(TYPES.get(form, "<u8"))
+
+
+def _columns(known: Flags, rows: Rows, form: Form) -> Summaries:
+    return Summaries(
+        known=known,
+        count=rows["count"].astype(np.int64),
+        missing=rows["missing"].astype(np.int64),
+        nan=rows["nan"].astype(np.int64),
+        min=_numbers(rows["min"], form),
+        max=_numbers(rows["max"], form),
+        has_extremes=known & (rows["has"] & Has.EXTREMES != 0),
+        sum=_numbers(rows["sum"], form),
+        has_sum=known & (rows["has"] & Has.SUM != 0),
+    )

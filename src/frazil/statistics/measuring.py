@@ -1,0 +1,65 @@
+"""From the values of a chunk to its row."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.cf.decoding import Decoded
+from frazil.statistics.records import Form, Has, Rows, blank_rows, form_of
+
+_LOW: Final = np.uint64(0xFFFF_FFFF)
+LIMITS: Final = {Form.INTEGER: (-(2**63), 2**63), Form.UNSIGNED: (0, 2**64)}
+
+
+def measure(decoded: Decoded, rows: Rows, row: int) -> None:
+    """Enter what there is to know of some values into a row."""
+    values, form = decoded.values, form_of(decoded.values.dtype)
+    present = values.ravel() if decoded.missing is None else values[~decoded.missing]
+    rows["count"][row], rows["missing"][row] = present.size, values.size - present.size
+    rows["form"][row] = form
+    if form is Form.NONE:
+        return
+    if values.dtype.kind in "Mm":
+        present = present.view(np.int64)
+    if form is Form.FLOAT:
+        is_nan = np.isnan(present)
+        count = int(is_nan.sum())
+        rows["nan"][row] = count
+        present = present[~is_nan] if count else present
+    if present.size:
+        wide = {Form.FLOAT: np.float64, Form.INTEGER: np.int64, Form.UNSIGNED: np.uint64}[form]
+        for name, value in (("min", present.min()), ("max", present.max())):
+            rows[name][row] = wide(value).view(np.uint64)
+        rows["has"][row] |= Has.EXTREMES
+    total = None if values.dtype.kind == "M" else _sum(present, form)
+    if total is not None:
+        rows["sum"][row] = total
+        rows["has"][row] |= Has.SUM
+
+
+def _sum(values: npt.NDArray[Any], form: Form) -> np.uint64 | None:
+    """The bits of a sum; None where it does not fit, or where its order would matter."""
+    if form is Form.FLOAT:
+        with np.errstate(over="ignore", invalid="ignore"):
+            added = np.float64(values.sum(dtype=np.float64))
+        return added.view(np.uint64) if np.isfinite(added) else None
+    if values.dtype.itemsize < 8:
+        exact = int(values.sum(dtype=np.int64))
+    else:
+        low = int((values.view(np.uint64) & _LOW).sum(dtype=np.uint64))
+        shift = values.dtype.type(32)
+        exact = (int((values >> shift).sum(dtype=values.dtype)) << 32) + low
+    low_limit, limit = LIMITS[form]
+    if not low_limit <= exact < limit:
+        return None
+    return np.uint64(exact & (2**64 - 1))
+
+
+def measured(decoded: Decoded) -> Rows:
+    """A row of some values, without a key."""
+    rows = blank_rows(1)
+    measure(decoded, rows, 0)
+    return rows

@@ -1,0 +1,160 @@
+"""Statistics go where their chunks go: collected, cloned, erased, and used by a deep check."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from frazil.repository import Repository
+from frazil.statistics.files import listed, load
+from frazil.storage.memory import MemoryStorage
+from frazil.transfer.cloning import clone
+from tests.support.ages import AT_ONCE
+from tests.unit.statistics.samples import all_coords, files, known, make, require_true, write
+
+VALUES = np.arange(1.0, 50.0).reshape(7, 7)
+COORDS = all_coords((7, 7), (3, 3))
+
+
+def later() -> datetime:
+    """A time after everything."""
+    return datetime.now(UTC) + timedelta(days=1)
+
+
+def row_count(storage: MemoryStorage) -> int:
+    """The number of all rows."""
+    return sum(len(found) for item in listed(storage) if (found := load(storage, item)) is not None)
+
+
+def test_a_deep_check_names_chunks_whose_bytes_have_changed(storage: MemoryStorage) -> None:
+    repo = make(storage)
+    write(repo, "a", VALUES, compressors=None)
+    assert repo.audit.fsck(deep=True).is_clean
+    uncovered = repo.audit.fsck(deep=True).unchecked["chunks of /a"]
+    repo.audit.analyze()
+    report = repo.audit.fsck(deep=True)
+    assert report.is_clean
+    assert uncovered == 9 * 72
+    assert not report.unchecked.get("chunks of /a")
+    key = next(iter(storage.list("chunks/"))).key
+    blob = storage.get(key)
+    assert blob is not None
+    storage.put(key, blob[:-1] + b"\x01")
+    [finding] = Repository.open(storage).audit.fsck(deep=True).findings
+    assert (str(finding.code), finding.target, finding.path) == ("chunk-changed", key, "/a")
+    assert len(finding.chunks) == 1
+    assert "crc32c" in finding.detail
+    assert Repository.open(storage).audit.fsck().is_clean
+
+
+def test_a_damaged_file_of_statistics_is_a_warning(storage: MemoryStorage) -> None:
+    repo = make(storage)
+    write(repo, "a", VALUES)
+    repo.audit.analyze()
+    [key] = files(storage)
+    storage.put(key, b"nonsense")
+    report = repo.audit.fsck(deep=True)
+    assert report.is_sound
+    assert [str(each.code) for each in report.findings] == ["statistics-damaged"]
+    assert repo.audit.fsck().is_clean
+
+
+def test_collection_takes_statistics_of_chunks_that_are_gone(
+    storage: MemoryStorage, spec: int
+) -> None:
+    repo = make(storage, spec)
+    write(repo, "a", VALUES)
+    repo.audit.analyze()
+    write(repo, "a", VALUES + 1)
+    repo.audit.analyze()
+    assert row_count(storage) == 18
+    repo.space.expire(datetime.now(UTC))
+    repo.space.collect_garbage(later())
+    assert row_count(storage) == 18  # too young
+    repo.space.collect_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    assert row_count(storage) == 9
+    assert known(repo, "a", COORDS).known.all()
+    require_true(known(repo, "a", COORDS), VALUES + 1, COORDS, (3, 3))
+    assert repo.audit.fsck(deep=True).is_clean
+
+
+def test_an_incremental_collection_does_too(storage: MemoryStorage) -> None:
+    repo = make(storage)
+    write(repo, "a", VALUES)
+    repo.audit.analyze()
+    write(repo, "a", VALUES + 1)
+    repo.space.expire(datetime.now(UTC))
+    repo.space.collect_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE)
+    assert row_count(storage) == 0
+    assert not files(storage)
+
+
+def test_a_clone_of_all_has_them_and_that_of_a_version_only_its_own(
+    storage: MemoryStorage, spec: int
+) -> None:
+    repo = make(storage, spec)
+    write(repo, "a", VALUES)
+    repo.audit.analyze()
+    write(repo, "a", VALUES + 1)
+    repo.audit.analyze()
+    whole, part = MemoryStorage(), MemoryStorage()
+    clone(repo, whole)
+    clone(repo.readonly_session("main"), part)
+    assert (row_count(whole), row_count(part)) == (18, 9)
+    for place in (whole, part):
+        copy = Repository.open(place)
+        assert known(copy, "a", COORDS).known.all()
+        require_true(known(copy, "a", COORDS), VALUES + 1, COORDS, (3, 3))
+
+
+def test_purging_erases_what_they_tell(storage: MemoryStorage, spec: int) -> None:
+    repo = make(storage, spec, inline=8)
+    write(repo, "secret", VALUES)
+    write(repo, "other", VALUES)
+    write(repo, "tiny", np.arange(1.0, 3.0), chunks=(1,), compressors=None)
+    repo.audit.analyze()
+    assert row_count(storage) == 20
+    report = repo.space.purge("secret", confirm="secret", unsafe_minimum_age=AT_ONCE)
+    assert report.is_proved
+    assert row_count(storage) == 9  # only a digest tells of which bytes in manifests they were
+    assert known(repo, "other", COORDS).known.all()
+    assert repo.audit.analyze().chunks == 2
+
+
+def test_a_purge_that_leaves_something_says_so(
+    storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frazil.purging.purge.forget_erased", lambda *_, **__: None)
+    repo = make(storage)
+    write(repo, "secret", VALUES)
+    repo.audit.analyze()
+    report = repo.space.purge("secret", confirm="secret", unsafe_minimum_age=AT_ONCE)
+    assert not report.is_proved
+    assert report.verification is not None
+    assert any("tells of erased values" in each for each in report.verification.leftovers)
+
+
+def test_merges_and_compaction_never_make_them_wrong(storage: MemoryStorage) -> None:
+    repo = make(storage)
+    base = write(repo, "a", VALUES)
+    repo.audit.analyze()
+    repo.create_branch("dev", base)
+    now = VALUES.copy()
+    for branch, place, value in (("main", (0, 0), -1.0), ("dev", (6, 6), 99.0)):
+        session = repo.writable_session(branch)
+        session.array("a")[place] = value
+        now[place] = value
+        session.commit(branch)
+    repo.audit.analyze("dev")
+    repo.versions.merge("dev")
+    found = known(repo, "a", COORDS)
+    assert found.known.sum() == 8  # all but the chunk that only main has written
+    require_true(found, now, COORDS, (3, 3))
+    repo.space.compact()
+    require_true(known(repo, "a", COORDS), now, COORDS, (3, 3))
+    repo.audit.analyze()
+    found = known(repo, "a", COORDS)
+    assert found.known.all()
+    require_true(found, now, COORDS, (3, 3))
