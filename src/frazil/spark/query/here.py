@@ -90,12 +90,12 @@ def read_one_row_here(plan: AggregateScan) -> pa.Table:
     """The aggregates of all cells in one row, also when there are none."""
     grid = whole_grid(plan) or plan.grid
     schema = arrow_schema(plan.schema)
-    parts = _in_threads(grid, partial(reduce_all, plan, grid))
-    first, *others = [part for part in parts if part is not None] or [None]
-    if first is not None:
-        for other in others:
-            first.add(other)
-        return pa.Table.from_batches([*given(plan, [first])], schema)
+    found = _in_threads(grid, partial(reduce_all, plan, grid))
+    parts = [part for part in found if part is not None]
+    if parts:
+        for other in parts[1:]:
+            parts[0].add(other)
+        return pa.Table.from_batches([*given(plan, parts[:1])], schema)
     counts = ("count(",)
     row = {name: 0 if name.startswith(counts) else None for name in schema.names}
     return pa.Table.from_pylist([row], schema)
