@@ -30,10 +30,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 import frazil
 import frazil.spark
 from frazil.cli.app import app
-from frazil.spark.jobs.ingesting import ingest
+from frazil.spark.jobs.copying import ingest
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 DEFAULT = Path(__file__).resolve().parents[1] / "build" / "demo"
 DAYS = 92
@@ -44,7 +44,7 @@ MEANS = """
            round(sum(t2m * cos(radians(lat))) / sum(cos(radians(lat))) - 273.15, 3) AS air,
            round(sum(sst * cos(radians(lat)))
                  / sum(cos(radians(lat))) FILTER (WHERE sst IS NOT NULL) - 273.15, 3) AS sea
-    FROM fields GROUP BY month ORDER BY month
+    FROM frazil.fields {version} GROUP BY month ORDER BY month
 """
 
 Tell = Callable[[int, int], None]
@@ -135,20 +135,14 @@ class Demo:
         )
         return report.snapshot_id
 
-    def fields(self, snapshot_id: str | None) -> DataFrame:
-        """The repository as a table, a row for each cell."""
-        return frazil.spark.read(
-            self.url,
-            spark=self.spark,
-            authorize_virtual_chunk_access=self.allowed,
-            snapshot_id=snapshot_id,
-        )
-
     def ask(self, title: str, snapshot_id: str | None = None) -> None:
         """Means per month, of what the repository is or was."""
         self.screen.title(title)
-        self.fields(snapshot_id).createOrReplaceTempView("fields")
-        for row in self.spark.sql(MEANS).collect():
+        frazil.spark.attach(
+            "fields", self.url, spark=self.spark, authorize_virtual_chunk_access=self.allowed
+        )
+        version = "" if snapshot_id is None else f"VERSION AS OF '{snapshot_id}'"
+        for row in frazil.spark.sql(MEANS.format(version=version), self.spark).collect():
             print(f"  {row.month}  {row.days:3} days  air {row.air:7.3f}  sea {row.sea:7.3f}")
 
     def rechunk(self) -> None:

@@ -29,6 +29,7 @@ from bench.report import write_report
 from bench.results import case_result, circumstances, load, merge, save
 from bench.spark.data import EXTENTS, Extent, make_files, make_parquet, make_repository
 from bench.spark.ours import Spark
+from bench.spark.questions import QUESTIONS, Question
 from bench.worker import ROOT
 
 THEME = "Spark"
@@ -97,7 +98,22 @@ def plan(extent: Extent) -> list[tuple[Case, dict[str, Party]]]:
             ),
             ingest,
         ),
+        *(question_case(key, question, sizes, scan) for key, question in QUESTIONS.items()),
     ]
+
+
+def question_case(
+    key: str, question: Question, sizes: str, parties: dict[str, Party]
+) -> tuple[Case, dict[str, Party]]:
+    """A question in SQL as a case."""
+    own = {name: p for name, p in parties.items() if question.for_dask or p is not Party.DASK}
+    targets = [Target("frazil", Party.PARQUET.value, question.must, question.goal)]
+    targets += [
+        Target("frazil", name, *(limits if question.must else ()))
+        for name, limits in ((Party.XARRAY_SQL.value, (2, 4)), (Party.DASK.value, (1.2, 2)))
+        if name in own
+    ]
+    return Case(key, f"SQL: {question.title}, of {sizes}", THEME, (), tuple(targets)), own
 
 
 @dataclass(slots=True)

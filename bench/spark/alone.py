@@ -42,7 +42,7 @@ def scaling(folder: Path, cores: int, rounds: int) -> dict[str, Any]:
 
 def describe(count: int, task: Any) -> Any:
     """What the scan of a file with so many chunks would give."""
-    from frazil.ingestion.formats import Format
+    from frazil.ingestion.parsers import Format
     from frazil.ingestion.records import FileScan, Identity, References, Variable
 
     number = int(Path(task.url).stem)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.spark.data import BAND, DAY
+from bench.spark.questions import QUESTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,6 +60,8 @@ class Spark:
 
     def run(self, case: str, who: str) -> Any:
         """Do the work of a case once."""
+        if case in QUESTIONS:
+            return self.ask(case, who)
         match case, who:
             case "spark-scan", "frazil":
                 return self.scan(self.frazil())
@@ -81,9 +84,22 @@ class Spark:
             case _:
                 return self.ingest()
 
+    def ask(self, case: str, who: str) -> float:
+        """The answer of a question in SQL."""
+        import frazil.spark
+
+        question = QUESTIONS[case]
+        if who == "frazil":
+            table = f"frazil.`{self.folder / 'repository'}`"
+            rows = frazil.spark.sql(question.query(table), self.spark).collect()
+        else:
+            self.parquet().createOrReplaceTempView("bench_parquet")
+            rows = self.spark.sql(question.query("bench_parquet")).collect()
+        return float(len(rows) if question.counts_rows else rows[0][0])
+
     def ingest(self) -> int:
         """All files by reference, in one commit."""
-        from frazil.spark.jobs.ingesting import ingest
+        from frazil.spark.jobs.copying import ingest
 
         target = self.folder / "ingested"
         shutil.rmtree(target, ignore_errors=True)

@@ -14,7 +14,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bench.spark.data import BAND, DAY
+from bench.spark.questions import QUESTIONS, WARM
 
 
 class Peers:
@@ -46,10 +49,19 @@ class Peers:
     def by_dask(self, case: str) -> float:
         """By blocks on two processes."""
         t2m = self.open()["t2m"].astype("f8")
-        if case == "spark-month":
+        if case == "spark-sql-value":
+            return float((t2m > WARM).sum().compute())
+        if case == "spark-sql-season":
+            chosen = t2m.sel(time=t2m["time.month"].isin([3, 4, 5]))
+            return float(chosen.mean(("time", "lon")).compute()[0])
+        if case == "spark-sql-weighted":
+            weights = np.cos(np.deg2rad(t2m["lat"]))
+            days = t2m.weighted(weights).mean(("lat", "lon"))
+            return float(days.groupby("time.month").mean().compute().sel(month=1))
+        if case in ("spark-month", "spark-sql-month"):
             months = t2m.groupby("time.month").mean(...).compute()
             return float(months.sel(month=1))
-        if case == "spark-where":
+        if case in ("spark-where", "spark-sql-band"):
             t2m = t2m.sel(time=DAY, lat=slice(*BAND))
         return float(t2m.mean().compute())
 
@@ -59,6 +71,10 @@ class Peers:
 
         context = XarrayContext()
         context.from_dataset("fields", self.open(), chunks={"time": 10})
+        if case in QUESTIONS:
+            question = QUESTIONS[case]
+            rows = context.sql(question.query("fields", "CAST(t2m AS DOUBLE)")).to_pandas()
+            return float(len(rows) if question.counts_rows else rows.iloc[0, 0])
         if case == "spark-month":
             found = context.sql(
                 "SELECT date_trunc('month', time) AS month, avg(CAST(t2m AS DOUBLE)) AS mean "

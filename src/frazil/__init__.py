@@ -20,7 +20,7 @@ _NAMES: Final = {
         "ReadOnlyError RebaseFailedError RefNotFoundError RepositoryNotFoundError "
         "SelectionError SessionStateError SnapshotNotFoundError StorageError"
     ),
-    "frazil.ingestion.ingest": "ingest",
+    "frazil.ingestion.pipeline": "ingest",
     "frazil.ingestion.reports": "IngestReport",
     "frazil.logs": "initialize_logs set_logs_filter shutdown_telemetry",
     "frazil.maintenance.garbage_plan": "GarbagePlan",
@@ -44,7 +44,7 @@ _NAMES: Final = {
     ),
     "frazil.purging.records": "PurgeReport",
     "frazil.repository": "Repository",
-    "frazil.repository.auditing": "AuditReport Check CheckResult",
+    "frazil.repository.audit": "AuditReport Check CheckResult",
     "frazil.run": "JobReport Runner",
     "frazil.session": "ForkSession Session",
     "frazil.storage.base": "Storage",
@@ -70,7 +70,7 @@ _NAMES: Final = {
     "frazil.transfer.zarr_export": "export",
     "frazil.transfer.zarr_import": "import_zarr",
     "frazil.upgrade": ("clean_upgrade plan_upgrade undo_upgrade upgrade_older upgrade_repository"),
-    "frazil.upgrading.records": "TidyReport UpgradeReport",
+    "frazil.upgrading.source": "TidyReport UpgradeReport",
 }
 """public names by the module they live in"""
 

@@ -25,7 +25,7 @@ from frazil.errors import SelectionError as SelectionError
 from frazil.errors import SessionStateError as SessionStateError
 from frazil.errors import SnapshotNotFoundError as SnapshotNotFoundError
 from frazil.errors import StorageError as StorageError
-from frazil.ingestion.ingest import ingest as ingest
+from frazil.ingestion.pipeline import ingest as ingest
 from frazil.ingestion.reports import IngestReport as IngestReport
 from frazil.logs import initialize_logs as initialize_logs
 from frazil.logs import set_logs_filter as set_logs_filter
@@ -83,9 +83,9 @@ from frazil.model.values import Update as Update
 from frazil.model.values import VersionSelection as VersionSelection
 from frazil.purging.records import PurgeReport as PurgeReport
 from frazil.repository import Repository as Repository
-from frazil.repository.auditing import AuditReport as AuditReport
-from frazil.repository.auditing import Check as Check
-from frazil.repository.auditing import CheckResult as CheckResult
+from frazil.repository.audit import AuditReport as AuditReport
+from frazil.repository.audit import Check as Check
+from frazil.repository.audit import CheckResult as CheckResult
 from frazil.run import JobReport as JobReport
 from frazil.run import Runner as Runner
 from frazil.session import ForkSession as ForkSession
@@ -145,7 +145,7 @@ from frazil.upgrade import plan_upgrade as plan_upgrade
 from frazil.upgrade import undo_upgrade as undo_upgrade
 from frazil.upgrade import upgrade_older as upgrade_older
 from frazil.upgrade import upgrade_repository as upgrade_repository
-from frazil.upgrading.records import TidyReport as TidyReport
-from frazil.upgrading.records import UpgradeReport as UpgradeReport
+from frazil.upgrading.source import TidyReport as TidyReport
+from frazil.upgrading.source import UpgradeReport as UpgradeReport
 
 __version__: Final[str]

@@ -101,11 +101,7 @@ INITIAL_SNAPSHOT_ID: Final = SnapshotId.parse("1CECHNKREP0F1RSTCMT0")
 
 
 def node_path(text: str) -> str:
-    """Check an absolute node path and return it without a trailing slash.
-
-    Raises:
-        InvalidInputError: the path is relative or has an empty, `.` or `..` segment.
-    """
+    """Check an absolute node path and return it without a trailing slash."""
     if text == "/":
         return text
     path = text.removesuffix("/")

@@ -8,8 +8,7 @@ from typing import Final
 
 from frazil.commit.base import MAIN, now_micros
 from frazil.commit.by_repo_object import REPO_KEY, create_repo_object, first_repo_info
-from frazil.commit.config_file import CONFIG_KEY, read_config
-from frazil.commit.file_refs import FileRefs
+from frazil.commit.file_refs import CONFIG_KEY, FileRefs, read_config
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -61,11 +60,7 @@ def detect(storage: Storage) -> Detected | None:
 
 
 def require(storage: Storage) -> Detected:
-    """Like `detect`, where there must be a repository.
-
-    Raises:
-        RepositoryNotFoundError: there is none.
-    """
+    """Like `detect`, where there must be a repository."""
     found = detect(storage)
     if found is None:
         raise RepositoryNotFoundError("the repository doesn't exist", url=storage.url)

@@ -53,11 +53,7 @@ def unknown(what: str, name: str, known: Iterable[str], where: str = "") -> str:
 
 
 def require_known(given: Mapping[str, object], kind: type[object]) -> None:
-    """Refuse keyword arguments that are none of a TypedDict.
-
-    Raises:
-        TypeError: as Python does for functions that name their arguments.
-    """
+    """Refuse keyword arguments that are none of a TypedDict."""
     known = [*kind.__annotations__]
     for name in given:
         if name not in known:

@@ -23,7 +23,7 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from frazil.async_twins import AsyncItems, async_twin
 from frazil.codec_pipeline import install
-from frazil.codec_pipeline.batch import LARGE_VALUE, BulkStore
+from frazil.codec_pipeline.bulk_pipeline import LARGE_VALUE, BulkStore
 from frazil.errors import (
     ErrorKind,
     InvalidInputError,

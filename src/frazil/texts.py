@@ -100,10 +100,26 @@ def number(written: str) -> int:
         raise ValueError("it must be a whole number") from None
 
 
+BACKQUOTED: Final = r"`(?:[^`]|``)+`"
+"""A name in backquotes, with its own backquotes doubled, as in SQL; a regular expression."""
+
+
+def backquoted(name: str) -> str:
+    """A name as SQL and options write one that has any characters."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def unquoted(written: str) -> str:
+    """The name that stands in backquotes."""
+    return written[1:-1].replace("``", "`")
+
+
 def names(written: str) -> tuple[str, ...]:
     """A list of names, with commas between them; names with commas stand in backquotes."""
-    found = [a or b for a, b in re.findall(r"`([^`]+)`|([^,`\s][^,`]*)", written)]
-    chosen = tuple(dict.fromkeys(name.strip() for name in found))
+    found = [
+        unquoted(a) or b.strip() for a, b in re.findall(rf"({BACKQUOTED})|([^,`\s][^,`]*)", written)
+    ]
+    chosen = tuple(dict.fromkeys(found))
     if not chosen:
         raise ValueError("it must be a list of names, such as 'a, b'")
     return chosen
@@ -161,7 +177,7 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 
 _SETTING: Final = re.compile(
-    r"\s*(?:(?:`(?P<quoted>[^`]+)`|(?P<name>[^\s,=`]+))\s*=\s*)?"
+    r"\s*(?:(?:(?P<quoted>" + BACKQUOTED + r")|(?P<name>[^\s,=`]+))\s*=\s*)?"
     r"(?P<value>'[^']*'|[^,'=]+?)\s*(?:,|$)"
 )
 
@@ -172,7 +188,7 @@ def settings(written: str) -> dict[str, str]:
     at = 0
     while at < len(written.rstrip()):
         item = _SETTING.match(written, at)
-        if item is None or (name := item["quoted"] or item["name"] or "") in found:
+        if item is None or (name := unquoted(item["quoted"] or "") or item["name"] or "") in found:
             raise ValueError("it must be one value, or NAME=VALUE with commas between")
         found[name] = item["value"].strip("'")
         at = item.end()

@@ -50,22 +50,14 @@ class Tip:
 
 
 def tip_of(context: Context, branch: str, snapshot_id: str | None = None) -> Tip:
-    """Where a branch is now, or was when somebody else looked.
-
-    Raises:
-        RefNotFoundError: there is no such branch.
-    """
+    """Where a branch is now, or was when somebody else looked."""
     if snapshot_id is None:
         return Tip(branch, str(context.refs.branch_tip(branch)), context)
     return Tip(branch, str(SnapshotId.parse(snapshot_id)), context)
 
 
 def require_writable(context: Context, action: str = "") -> None:
-    """Refuse changes of a place that can only be read; a named action also while it is offline.
-
-    Raises:
-        ReadOnlyError: it is one.
-    """
+    """Refuse changes of a place that can only be read; a named action also while it is offline."""
     if not context.storage.can_write:
         told = f"cannot {action}" if action else "no changes are possible"
         raise ReadOnlyError(

@@ -13,9 +13,8 @@ from frazil.repository.handle import retire
 from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url
 from frazil.upgrading.chunks import mover
-from frazil.upgrading.cleaning import clean
-from frazil.upgrading.records import ChunkMode, TidyReport, UpgradeReport, cannot
-from frazil.upgrading.undoing import undo
+from frazil.upgrading.source import ChunkMode, TidyReport, UpgradeReport, cannot
+from frazil.upgrading.undoing import clean, undo
 from frazil.upgrading.upgrade import MakeMove, upgrade
 
 __all__ = [

@@ -115,9 +115,6 @@ def parse_url(text: str) -> RepoUrl:
 
     A `frazil+` or `icechunk+` before the scheme, which tells other programs whose URL this
     is, is taken off.
-
-    Raises:
-        InvalidInputError: there is no location, or the version cannot be read.
     """
     head, last, query = _split(_MARK.sub("", text, count=1))
     name, ref = _split_version(last, text)
@@ -129,11 +126,7 @@ def parse_url(text: str) -> RepoUrl:
 
 
 def branch_in(place: RepoUrl) -> str | None:
-    """The branch that a URL names, for what changes it; None when it names nothing.
-
-    Raises:
-        InvalidInputError: it names a time, which cannot be changed.
-    """
+    """The branch that a URL names, for what changes it; None when it names nothing."""
     if isinstance(place.ref, AsOf):
         raise InvalidInputError(
             f"only a branch can be changed, and {place.ref} is none", kind=ErrorKind.INVALID_OPTION

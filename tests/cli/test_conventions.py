@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from frazil.cli.answers import BY_CLASS, Exit, exit_code
 from frazil.cli.app import app
 from frazil.cli.commands import COMMON
-from frazil.cli.exits import BY_CLASS, Exit, exit_code
 from frazil.errors import (
     ErrorKind,
     FormatError,

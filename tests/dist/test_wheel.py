@@ -26,7 +26,7 @@ NEEDS: Final = {
     "frazil.icechunk.xarray": "xarray",
     "frazil.ingestion": "virtual",
     "frazil.spark": "spark",
-    "frazil.spark.jobs.ingesting": "all",
+    "frazil.spark.jobs.copying": "all",
     "frazil.testing": "testing",
     "frazil.xarray": "xarray",
     "pyspark_frazil": "spark",

@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 from typer.testing import CliRunner
 
+from frazil.cli.answers import MEANING
 from frazil.cli.app import app
-from frazil.cli.exits import MEANING
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 BLOCK: Final = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

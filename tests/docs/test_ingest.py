@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 
-from frazil.ingestion.formats import Format
+from frazil.ingestion.parsers import Format
 from tests.support.documents import program
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "ingest.md"

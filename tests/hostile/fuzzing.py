@@ -132,7 +132,7 @@ def flat_samples() -> Iterator[Sample]:
 
 def text_samples() -> Iterator[Sample]:
     """Refs, configuration, documents and values."""
-    from frazil.bulk.layout import layout_of
+    from frazil.bulk.grid import layout_of
     from frazil.formats import flex
     from frazil.formats.config_codec import config_from_yaml, config_to_yaml
     from frazil.formats.metadata import codec_of

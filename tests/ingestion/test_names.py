@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from frazil.ingestion.findings import Level
-from frazil.ingestion.plans import Mode
+from frazil.ingestion.plans import Level, Mode
 from frazil.ingestion.reports import IngestRefusedError, IngestReport
 from tests.support.archive import archive, opened, take
 

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from frazil.errors import FrazilError
+from frazil.ingestion.copying import read_safely
 from frazil.ingestion.encoding import dtype_of
 from frazil.ingestion.fetching import read_variable
-from frazil.ingestion.formats import Format
 from frazil.ingestion.isolation import Limits, isolated
+from frazil.ingestion.parsers import Format
 from frazil.ingestion.records import Array, Failure, FileScan, Task, Variable
 from frazil.ingestion.scan import scan
 from frazil.ingestion.sources import as_url
-from frazil.ingestion.values import read_safely
 from tests.support.odd import CASES, Case
 from tests.support.soaking import Soak
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from frazil import ConflictError, FrazilError, ReadOnlyError, Repository, Storage
-from frazil.commit.upgrades import UNDER_WAY
+from frazil.commit.file_refs import UNDER_WAY
 from frazil.fsck import fsck
 from frazil.maintenance.upgrade import upgrade_v1_to_v2
 from frazil.storage.memory import MemoryStorage

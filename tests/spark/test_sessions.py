@@ -76,7 +76,7 @@ def test_importing_frazil_spark_needs_no_spark() -> None:
 BARE = """
 import json
 from frazil.errors import SessionStateError
-from frazil.spark.jobs.ingesting import ingest
+from frazil.spark.jobs.copying import ingest
 
 spark = session("local[1]")
 told = []

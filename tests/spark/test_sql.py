@@ -288,3 +288,105 @@ def test_aggregate_without_sql(spark: SparkSession, ocean: Ocean) -> None:
         frazil.spark.aggregate(ocean.url, sst="middle", spark=spark)
     with pytest.raises(InvalidInputError, match="say what to compute"):
         frazil.spark.aggregate(ocean.url, by="lat", spark=spark)
+
+
+# --- what would be easy to get wrong ---
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT max(1) AS one, count(sst) FROM frazil.ocean",
+        "SELECT max(1) AS one, min(lat), sum(1D), avg(2D), count(sst) FROM frazil.ocean "
+        "WHERE lat > 1000",
+        "SELECT sum(1D), count(sst) FROM frazil.ocean WHERE lat > 1000",
+        "SELECT DISTINCT 1 AS one FROM frazil.ocean WHERE lat > 1000",
+        "SELECT lat, avg(ships) AS sst FROM frazil.ocean GROUP BY lat HAVING max(sst) > 285 "
+        "ORDER BY lat",
+        "SELECT min(lat), max(lat), count(*), max(time), count(DISTINCT lon), min(lon + 1), "
+        "max(month(time)) FROM frazil.ocean WHERE lat > 51 AND month(time) = 1",
+        "SELECT min(lat), max(lon), max(time), count(*) FROM frazil.ocean WHERE lat > 1000",
+        "SELECT min(lat + lon), max(time) FROM frazil.ocean WHERE lat > 51",
+        "SELECT lon, sum(sst * cos(lat)) / sum(cos(lat)) FILTER (WHERE sst IS NOT NULL), count(*) "
+        "FILTER (WHERE sst IS NOT NULL), avg(lat) FILTER (WHERE o.sst IS NOT NULL) "
+        "FROM frazil.ocean o WHERE month(time) = 1 GROUP BY lon ORDER BY lon",
+    ],
+)
+def test_constants_aliases_and_extremes(spark: SparkSession, ocean: Ocean, query: str) -> None:
+    assert_as_plain(spark, query)
+
+
+def test_tables_of_with_do_not_stop_pushing(spark: SparkSession, ocean: Ocean) -> None:
+    query = (
+        "WITH a AS (SELECT lat FROM frazil.ocean WHERE lat > 52), b AS (SELECT lat, avg(sst) AS "
+        "mean FROM frazil.ocean WHERE lon = 0 GROUP BY lat) SELECT lat, mean FROM b "
+        "WHERE lat IN (SELECT lat FROM a) ORDER BY lat"
+    )
+    told = plan_of(spark, query)
+    assert "pushed: lon = 0" in told
+    assert "pushed: count(sst), sum(sst) over time, lon" in told
+    assert_as_plain(spark, query)
+
+
+def test_weights_of_present_cells_are_counted_by_tasks(spark: SparkSession, ocean: Ocean) -> None:
+    told = plan_of(
+        spark,
+        "SELECT sum(sst * cos(lat)) / sum(cos(lat)) FILTER (WHERE sst IS NOT NULL) "
+        "FROM frazil.ocean",
+    )
+    assert "pushed: count(sst), sum(sst) over time, lon" in told
+
+
+def test_extremes_of_coordinates_do_not_make_all_cells(spark: SparkSession, ocean: Ocean) -> None:
+    told = plan_of(spark, "SELECT min(lat), max(lon), max(time), count(*) FROM frazil.ocean")
+    assert f"to read: 0 of 0 chunks, 0 of 0 bytes when decoded, {DAYS} rows" in told
+    assert "pushed: count(*), extremes of lat, lon, time" in told
+    cells = plan_of(spark, "SELECT min(lat), max(lon), max(time) FROM frazil.ocean WHERE sst > 270")
+    assert "rows: cells" in cells
+
+
+def test_explain_extended_has_the_plan_of_spark(spark: SparkSession, ocean: Ocean) -> None:
+    query = "EXPLAIN EXTENDED SELECT lat, stddev(sst) FROM frazil.ocean GROUP BY lat"
+    told = run(spark, query).collect()[0][0]
+    assert "pushed: count(sst), squares(sst), sum(sst) over time, lon" in told
+    assert "== Physical Plan ==" in told
+
+
+def test_errors_of_spark_are_told_after_quiet_ones(spark: SparkSession, ocean: Ocean) -> None:
+    with pytest.raises(AnalysisException, match="nothing"):
+        run(spark, "SELECT lat, nothing, avg(sst) FROM frazil.ocean GROUP BY lat")
+
+
+def test_names_in_double_quotes_are_refused(spark: SparkSession, ocean: Ocean) -> None:
+    setting = "spark.sql.ansi.doubleQuotedIdentifiers"
+    spark.conf.set(setting, "true")
+    try:
+        with pytest.raises(InvalidInputError, match="backquotes"):
+            run(spark, 'SELECT avg("sst") FROM frazil.ocean')
+    finally:
+        spark.conf.unset(setting)
+
+
+def test_names_with_odd_characters(spark: SparkSession, tmp_path: Path) -> None:
+    name, other = "a.b `c`{0}", "it's = 1, or [2]"
+    values = np.arange(12.0).reshape(3, 4)
+    data = xr.Dataset(
+        {name: (("row `x`", "b"), values), other: (("row `x`", "b"), values + 1)},
+        coords={"row `x`": [1, 2, 3]},
+    )
+    url = str(tmp_path / "repo")
+    session = frazil.Repository.create(url).writable_session("main")
+    to_icechunk(data, session)
+    session.commit("odd")
+    first, second, row = ("`" + each.replace("`", "``") + "`" for each in (name, other, "row `x`"))
+    query = (
+        f"SELECT {row}, sum({first}), max({second}), stddev({first}) FROM frazil.`{url}` "
+        f"WHERE {first} > 1 AND {second} < 12 AND {row} > 1 GROUP BY {row} ORDER BY 1"
+    )
+    found = run(spark, query)
+    assert found.columns[0] == "row `x`"
+    assert [row[:3] for row in found.collect()] == [(2, 22.0, 8.0), (3, 27.0, 11.0)]
+    cells = run(spark, f"SELECT {second}, {row} FROM frazil.`{url}` WHERE {first} = 7").collect()
+    assert cells == [(8.0, 2)]
+    mean = frazil.spark.aggregate(url, by=row, spark=spark, **{name: "mean"}).collect()
+    assert sorted(each[1] for each in mean) == [1.5, 5.5, 9.5]

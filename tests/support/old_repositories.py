@@ -12,7 +12,7 @@ from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.store import FrazilStore
-from frazil.upgrading.records import LEGACY_ID
+from frazil.upgrading.source import LEGACY_ID
 from tests.support.generations import Spec
 
 CONFIG = RepositoryConfig(inline_chunk_threshold_bytes=8)

@@ -29,7 +29,7 @@ from frazil.bulk.codecs import (
 )
 from frazil.bulk.compressors import ByteCodec, byte_codec
 from frazil.bulk.data_types import dtype_of, fill_of
-from frazil.formats.bounds import ALLOWANCE, justified
+from frazil.formats.envelope import ALLOWANCE, justified
 
 if TYPE_CHECKING:
     from zarr.core.metadata import ArrayV3Metadata
@@ -112,11 +112,7 @@ class Chain:
     # --- decoding ---
 
     def decode(self, data: Bytes, shape: Shape) -> Array:
-        """Decode a chunk; the array may be a read-only view of `data`, in any memory order.
-
-        Raises:
-            FormatError: the bytes are damaged.
-        """
+        """Decode a chunk; the array may be a read-only view of `data`, in any memory order."""
         shapes = [shape]
         for codec in self.arrays:
             shapes.append(codec.encoded_shape(shapes[-1]))
@@ -126,11 +122,7 @@ class Chain:
         return array
 
     def decode_into(self, data: Bytes, out: Array) -> None:
-        """Decode a chunk into an array of its shape, without a copy between where possible.
-
-        Raises:
-            FormatError: the bytes are damaged.
-        """
+        """Decode a chunk into an array of its shape, without a copy between where possible."""
         if self.is_direct and out.flags.c_contiguous and out.dtype == self.dtype:
             self.unpack_into(data, as_memory(out))
         elif isinstance(self.serializer, Sharding) and not self.arrays:
@@ -139,11 +131,7 @@ class Chain:
             out[...] = self.decode(data, out.shape)
 
     def unpack_into(self, data: Bytes, memory: memoryview) -> None:
-        """Decode a chunk into its bytes in memory; only for chains that are `is_direct`.
-
-        Raises:
-            FormatError: the bytes are damaged.
-        """
+        """Decode a chunk into its bytes in memory; only for chains that are `is_direct`."""
         if self.bytes:
             require_justified(len(memory), len(data))
         if len(self.bytes) == 1:
@@ -279,11 +267,7 @@ class Sharding:
         return 2 * math.prod(self.grid(shape)) * each + self.index_size(shape)
 
     def decode_index(self, data: Bytes, shape: Shape, length: int) -> Array:
-        """Offset and length of each inner chunk, (n, 2), checked to lie inside the shard.
-
-        Raises:
-            FormatError: the index is damaged.
-        """
+        """Offset and length of each inner chunk, (n, 2), checked to lie inside the shard."""
         found = self.index.decode(data, (*self.grid(shape), 2)).reshape(-1, 2)
         found = found.astype(np.uint64, copy=False)
         offset, size = found[:, 0], found[:, 1]

@@ -19,7 +19,7 @@ from numcodecs.vlen import VLenBytes, VLenUTF8
 
 from frazil import config
 from frazil.errors import ErrorKind, FormatError
-from frazil.formats.bounds import justified
+from frazil.formats.envelope import justified
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 Array: TypeAlias = npt.NDArray[Any]

@@ -245,11 +245,7 @@ def _fetch_into(state: WorkingState, refs: References, memory: memoryview, at: I
 
 
 def require_last_byte(state: WorkingState, refs: References, row: int) -> None:
-    """Read the last byte of a chunk alone.
-
-    Raises:
-        StorageError: the object that holds it is missing or too short.
-    """
+    """Read the last byte of a chunk alone."""
     one = refs.take(slice(row, row + 1))
     last = one.part(np.zeros(1, np.intp), one.length - 1, np.ones(1, np.int64))
     fetch_into(state, last, memoryview(bytearray(1)), np.zeros(1, np.int64))

@@ -1,4 +1,4 @@
-"""The chunk grid of an array: where chunks begin and how long they are, axis by axis.
+"""What an array's `zarr.json` says of its chunks: their grid, and how they are read and written.
 
 Regular and rectilinear grids are one thing here: runs of chunks of equal length, of which a
 regular axis has one that never ends. A grid is as large as its description, not as its chunks.
@@ -6,14 +6,20 @@ regular axis has one that never ends. A grid is as large as its description, not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from frazil.errors import ErrorKind, InvalidInputError
+from frazil.bulk.chain import Chain, compile_chain
+from frazil.bulk.codecs import Shape
+from frazil.errors import ErrorKind, FormatError, InvalidInputError
+from frazil.formats.zarr_meta import array_document, read_array_document
+from frazil.model.documents import damaged_document
+from frazil.model.nodes import ArrayNode
 
 I64: TypeAlias = npt.NDArray[np.int64]
 
@@ -69,6 +75,15 @@ class GridAxis:
 Grid: TypeAlias = tuple[GridAxis, ...]
 
 
+def chunk_in_grid(text: str, separator: str, counts: Sequence[int]) -> tuple[int, ...] | None:
+    """The coordinates in a chunk's key; None for what is no chunk of a grid of so many chunks."""
+    parts = text.split(separator) if counts else []
+    if len(parts) != len(counts) or not all(part.isdecimal() for part in parts):
+        return None
+    coords = tuple(map(int, parts))
+    return coords if all(c < n for c, n in zip(coords, counts, strict=True)) else None
+
+
 def regular_grid(shape: tuple[int, ...], chunks: tuple[int, ...]) -> Grid:
     """A grid of equal chunks."""
     return tuple(GridAxis(length, (size,)) for length, size in zip(shape, chunks, strict=True))
@@ -115,3 +130,77 @@ def _run(item: int | list[int]) -> tuple[int, int | None]:
 
 def _bad(problem: str) -> InvalidInputError:
     return InvalidInputError(f"bad chunk grid: {problem}", kind=ErrorKind.INVALID_ARRAY_METADATA)
+
+
+UNKNOWN: Final = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
+"""What makes no sense to us in a document may make sense to zarr, or to a codec of somebody."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """The grid and the codecs of an array."""
+
+    shape: Shape
+    grid: Grid
+    chain: Chain
+    attributes: Mapping[str, Any]
+    dimension_names: tuple[str | None, ...] | None
+
+    @property
+    def chunks(self) -> Shape | None:
+        """Shape of what is stored as one object or reference; None when that differs."""
+        if not all(axis.is_regular for axis in self.grid):
+            return None
+        return tuple(axis.sizes[0] for axis in self.grid)
+
+    @property
+    def inner_grid(self) -> Grid:
+        """The grid of the smallest parts that can be read: inner chunks where there are shards."""
+        shards = self.chain.shards
+        return self.grid if shards is None else regular_grid(self.shape, shards.inner_shape)
+
+
+@lru_cache(maxsize=256)
+def layout_of(document: bytes) -> Layout | None:
+    """Read a `zarr.json`; None when it has something that only zarr may know."""
+    node = read_array_document(document)
+    if node.get("storage_transformers"):
+        return None
+    try:
+        chain = compile_chain(node)
+    except UNKNOWN:  # a data type, a fill value or a codec of others
+        return None
+    if chain is None:
+        return None
+    names = node.get("dimension_names")
+    attributes = node.get("attributes") or {}
+    if not isinstance(attributes, Mapping):
+        raise damaged_document("attributes must be a JSON object", None)
+    return Layout(
+        shape=tuple(node["shape"]),
+        grid=parse_grid(node),
+        chain=chain,
+        attributes=attributes,
+        dimension_names=None if names is None else tuple(names),
+    )
+
+
+def array_layout(node: ArrayNode) -> Layout | None:
+    """The layout of an array; None when its `zarr.json` has something that only zarr may know."""
+    try:
+        return layout_of(node.user_data)
+    except FormatError as error:
+        error.facts["path"] = node.path
+        raise
+
+
+def grid_of(node: ArrayNode) -> Grid:
+    """The chunk grid of an array."""
+    return parse_grid(array_document(node))

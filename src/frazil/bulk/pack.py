@@ -136,11 +136,7 @@ class PackWriter:
         wait(self._sending)
 
     def put_large(self, chunks: Iterable[Encoded]) -> list[Encoded]:
-        """Store the chunks that are better stored by several threads, and return the others.
-
-        Raises:
-            InvalidInputError: a chunk has no bytes.
-        """
+        """Store the chunks that are better stored by several threads, and return the others."""
         small: list[Encoded] = []
         large: list[Encoded] = []
         for chunk in chunks:
@@ -185,11 +181,7 @@ class PackWriter:
         self._record(rows, ids, 0, list(map(len, data)))
 
     def table(self, coords: npt.NDArray[np.uint32]) -> ChunkTable:
-        """Store what is left, and tell where all chunks are; `coords` is (count, ndim).
-
-        Raises:
-            InvalidInputError: two chunks have the same coordinates.
-        """
+        """Store what is left, and tell where all chunks are; `coords` is (count, ndim)."""
         self._close_pack()
         while self._sending:
             self._sending.popleft().result()
@@ -289,7 +281,7 @@ def write_encoded(
     if len(coords):
         state.require_held(node, tuple(coords.max(axis=0).tolist()))
     wanted = chosen_packing(packing, default=packs_by_default(state))
-    views = [_flat(data) for data in buffers]
+    views = [data if isinstance(data, bytes) else memoryview(data).cast("B") for data in buffers]
     chunks: list[Encoded] = [*enumerate(views)]
     pace = pace_for(state.context.storage, max(map(len, views), default=1))
     runs = [chunks[at : at + pace.rows] for at in range(0, len(chunks), pace.rows)]
@@ -298,7 +290,3 @@ def write_encoded(
             for small in stored:
                 writer.add(small)
         return writer.table(coords)
-
-
-def _flat(data: Bytes) -> Bytes:
-    return data if isinstance(data, bytes) else memoryview(data).cast("B")

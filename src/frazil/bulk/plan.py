@@ -306,9 +306,6 @@ def point_plan(grid: Grid, selection: object) -> tuple[PointPlan, Shape]:
     """Plan a selection of points: an array of indices for each axis, or a mask of the array.
 
     Also returns the shape that the result, which is flat in the plan, will have.
-
-    Raises:
-        SelectionError: it is no such selection, or does not fit the array.
     """
     items: tuple[Any, ...]
     if isinstance(selection, np.ndarray) and selection.dtype.kind == "b":

@@ -15,8 +15,7 @@ from frazil.bulk.chain import Chain
 from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.engine import Progress, Source, execute
 from frazil.bulk.fetch import find_chunks
-from frazil.bulk.grid import I64, Grid, regular_grid
-from frazil.bulk.layout import Layout, array_layout
+from frazil.bulk.grid import I64, Grid, Layout, array_layout, regular_grid
 from frazil.bulk.plan import BoxPlan, ListPlan, Plan, box_plan, point_plan
 from frazil.bulk.selection import blocks_as_slices, is_array, is_index
 from frazil.bulk.shards import ShardFinder

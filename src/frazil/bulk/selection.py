@@ -74,11 +74,7 @@ class Cut:
 
 
 def cut_slice(axis: GridAxis, chosen: slice) -> Cut:
-    """Cut a slice.
-
-    Raises:
-        SelectionError: its step is not positive.
-    """
+    """Cut a slice."""
     start, stop, step = chosen.indices(axis.length)
     if step < 1:
         raise SelectionError("only slices with a positive step can be read")
@@ -188,11 +184,7 @@ def cut_array(axis: GridAxis, chosen: npt.NDArray[Any]) -> Cut:
 
 
 def as_indices(chosen: npt.NDArray[Any], length: int) -> I64:
-    """Indices from 0 on, from a mask or from indices that may count from the end.
-
-    Raises:
-        SelectionError: it has more than one axis, other values, or indices out of bounds.
-    """
+    """Indices from 0 on, from a mask or from indices that may count from the end."""
     if chosen.ndim != 1 or chosen.dtype.kind not in "biu":
         if chosen.size or chosen.ndim != 1:
             raise SelectionError(
@@ -219,11 +211,7 @@ def in_bounds(chosen: npt.NDArray[np.integer], length: int) -> I64:
 
 
 def expanded(selection: object, ndim: int) -> tuple[Any, ...]:
-    """A selection with one item for each axis.
-
-    Raises:
-        SelectionError: there are too many items.
-    """
+    """A selection with one item for each axis."""
     items = selection if isinstance(selection, tuple) else (selection,)
     dots = [n for n, item in enumerate(items) if isinstance(item, EllipsisType)]
     if len(dots) > 1:

@@ -24,8 +24,8 @@ from frazil.cli import (
     upkeep,
     versions,
 )
+from frazil.cli.answers import MEANING
 from frazil.cli.commands import help_of
-from frazil.cli.exits import MEANING
 
 GROUPS: Final = (
     nodes,

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
-from frazil.cli.answers import Answer, print_answer
-from frazil.cli.exits import Exit, tell
+from frazil.cli.answers import Answer, Exit, print_answer, tell
 from frazil.errors import FrazilError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from frazil.cli.answers import Answer, Screen, styled
+from frazil.cli.answers import Answer, Exit, Screen, styled
 from frazil.cli.commands import add_command
-from frazil.cli.exits import Exit
 from frazil.errors import FrazilError
 
 if TYPE_CHECKING:

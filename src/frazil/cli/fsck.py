@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from frazil.cli.answers import Answer, Screen, styled, tell_dry_run, working
+from frazil.cli.answers import Answer, Exit, Screen, styled, tell_dry_run, working
 from frazil.cli.arguments import Apply, Authorize, WholeUrl
 from frazil.cli.commands import Work, add_command
-from frazil.cli.exits import Exit
 from frazil.cli.places import open_place, storage_at
 from frazil.cli.text import counted, size
 from frazil.errors import FormatError, InvalidInputError, RepositoryNotFoundError

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from frazil.cli.answers import Answer, Screen, styled, tell_dry_run
-from frazil.cli.exits import Exit
+from frazil.cli.answers import Answer, Exit, Screen, styled, tell_dry_run
 from frazil.cli.text import counted, exact, moment, size
 from frazil.cli.verbs import Command, Given, add_verbs
 from frazil.errors import InvalidInputError, SessionStateError

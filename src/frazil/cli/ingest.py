@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from frazil.cli.answers import Answer, Screen, styled
+from frazil.cli.answers import Answer, Exit, Screen, styled
 from frazil.cli.arguments import Message
 from frazil.cli.commands import add_command, declare
-from frazil.cli.exits import Exit
 from frazil.cli.running import Engine, Master, Tell, running
 from frazil.cli.text import axes, counted, short, size
 from frazil.errors import InvalidInputError
@@ -109,7 +108,7 @@ def _run(
     master: str | None,
     **asked: Any,  # noqa: ANN401  (the options of `frazil.ingest`)
 ) -> tuple[IngestReport, Exit]:
-    from frazil.ingestion.ingest import ingest as run
+    from frazil.ingestion.pipeline import ingest as run
     from frazil.ingestion.reports import IngestRefusedError
     from frazil.spark.engine import runner_for
 

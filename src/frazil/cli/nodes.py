@@ -34,7 +34,7 @@ def add_commands(app: typer.Typer) -> None:
 
 def ls(url: Url, path: NodePath = "/") -> Answer:
     """List the nodes directly below a group, or one array."""
-    from frazil.cli.documents import summary
+    from frazil.cli.values import summary
     from frazil.model.nodes import ArrayNode
 
     state, start = open_place(url).state(), _path(path)
@@ -70,7 +70,7 @@ def tree(
     depth: Annotated[int, typer.Option(min=0, help="Levels to show; 0 shows all.")] = 0,
 ) -> Answer:
     """Draw the hierarchy."""
-    from frazil.cli.documents import summary
+    from frazil.cli.values import summary
     from frazil.ids import is_below
 
     state, start = open_place(url).state(), _path(path)
@@ -143,7 +143,7 @@ def stat(
 
 
 def _details(state: WorkingState, node: Node) -> Described:
-    from frazil.cli.documents import codec_names, document, summary, usage
+    from frazil.cli.values import codec_names, document, summary, usage
     from frazil.model.nodes import ArrayNode
 
     meta = document(node)
@@ -194,7 +194,7 @@ def _detail_lines(data: Described) -> list[tuple[str, Any]]:
 
 
 def _stat_chunk(state: WorkingState, path: str, chunk: str) -> Answer:
-    from frazil.cli.documents import reference
+    from frazil.cli.values import reference
 
     node, index = state.array(path), parse_index(chunk)
     if not node.holds(index):

@@ -42,11 +42,7 @@ Tell: TypeAlias = Callable[..., None]
 
 @contextmanager
 def running(what: str) -> Iterator[Tell]:
-    """Show on a terminal's stderr how far a job is; call the result to say it.
-
-    Raises:
-        InternalError: Spark failed with something that is no error of ours, told in a sentence.
-    """
+    """Show on a terminal's stderr how far a job is; call the result to say it."""
     from frazil.spark.errors import in_one_sentence, spark_errors
 
     try:

@@ -16,7 +16,7 @@ from frazil.errors import ErrorKind, InvalidInputError
 
 if TYPE_CHECKING:
     from frazil.transaction.context import Context
-    from frazil.upgrading.records import TidyReport, UpgradeReport
+    from frazil.upgrading.source import TidyReport, UpgradeReport
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -70,7 +70,7 @@ def upgrade(
         raise InvalidInputError("--spark goes without --store-root", kind=ErrorKind.NOT_ALLOWED)
     repository = open_whole(url, None if undo or clean else store_root)
     if undo or clean:
-        from frazil.upgrading.cleaning import clean as clean_up
+        from frazil.upgrading.undoing import clean as clean_up
         from frazil.upgrading.undoing import undo as go_back
 
         with working("Tidying up"):
@@ -90,7 +90,7 @@ def upgrade(
         return _from_v1(context, to, apply=apply)
     with working("Upgrading" if apply else "Reading the history"):
         if spark and apply:
-            from frazil.spark.jobs.upgrading import upgrade_older as upgrade_on_spark
+            from frazil.spark.jobs.copying import upgrade_older as upgrade_on_spark
 
             return _upgraded(upgrade_on_spark(url, to=to, mode=chunks))
         from frazil.upgrading.upgrade import upgrade as upgrade_older
@@ -100,7 +100,7 @@ def upgrade(
 
 def _from_v1(context: Context, to: int, *, apply: bool) -> Answer:
     from frazil.maintenance.upgrade import upgrade_v1_to_v2
-    from frazil.upgrading.records import cannot, target_generation
+    from frazil.upgrading.source import cannot, target_generation
 
     spec = context.generation.spec
     if target_generation(to).spec < 2:

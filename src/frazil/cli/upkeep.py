@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from frazil.cli.answers import Answer, Screen, print_json, styled, tell_dry_run, working
+from frazil.cli.answers import Answer, Exit, Screen, print_json, styled, tell_dry_run, working
 from frazil.cli.arguments import Authorize, Url
 from frazil.cli.commands import add_command
-from frazil.cli.exits import Exit
 from frazil.cli.fsck import show_report
 from frazil.cli.places import open_place
 from frazil.cli.text import counted, exact, moment, short

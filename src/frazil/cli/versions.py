@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from frazil.cli.answers import Answer, Screen, styled
-from frazil.cli.exits import Exit
+from frazil.cli.answers import Answer, Exit, Screen, styled
 from frazil.cli.text import counted, short
 from frazil.cli.verbs import Command, Given, add_verbs
 

@@ -22,9 +22,8 @@ from zarr.core.metadata import ArrayV2Metadata, ArrayV3Metadata
 from zarr.registry import get_pipeline_class, register_pipeline
 
 from frazil import config
-from frazil.codec_pipeline.batch import BulkStore
 from frazil.codec_pipeline.bounded import within_bounds
-from frazil.codec_pipeline.bulk_pipeline import bulk_or_plain
+from frazil.codec_pipeline.bulk_pipeline import BulkStore, bulk_or_plain
 
 PATH_KEY: Final = "codec_pipeline.path"
 

@@ -27,9 +27,14 @@ from frazil.commit.base import (
     tag_exists,
 )
 from frazil.commit.by_ref_file import JSON_FILE
-from frazil.commit.config_file import edit_config_file, read_config
-from frazil.commit.file_refs import BranchFileRefs, no_config, refuse_newer
-from frazil.commit.upgrades import fenced
+from frazil.commit.file_refs import (
+    BranchFileRefs,
+    edit_config_file,
+    fenced,
+    no_config,
+    read_config,
+    refuse_newer,
+)
 from frazil.errors import (
     ConflictError,
 )
@@ -43,7 +48,7 @@ from frazil.model.history import JSON, SnapshotEntry
 from frazil.storage.assets import Assets
 from frazil.storage.base import PLAIN, LostRace, Storage, require_deleted
 from frazil.storage.legacy.files import NameBook
-from frazil.storage.legacy.steps import Step, layout_at, steps_of
+from frazil.storage.legacy.g2_g3 import Step, layout_at, steps_of
 
 FAR_BACK: Final = 8
 """Steps that may vanish between listing and reading before a branch counts as deleted."""

@@ -16,9 +16,13 @@ from frazil.commit.base import (
     refuse_main,
     tag_exists,
 )
-from frazil.commit.config_file import edit_config_file, read_config
-from frazil.commit.file_refs import BranchFileRefs, refuse_newer
-from frazil.commit.upgrades import taken_over
+from frazil.commit.file_refs import (
+    BranchFileRefs,
+    edit_config_file,
+    read_config,
+    refuse_newer,
+    taken_over,
+)
 from frazil.errors import (
     ConflictError,
     ErrorKind,

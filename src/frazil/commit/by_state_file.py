@@ -19,8 +19,7 @@ from frazil.commit.base import (
     refuse_main,
     tag_exists,
 )
-from frazil.commit.file_refs import Expired, FileRefs, no_config, refuse_newer
-from frazil.commit.upgrades import fenced
+from frazil.commit.file_refs import Expired, FileRefs, fenced, no_config, refuse_newer
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -40,7 +39,7 @@ from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Micros, SnapshotEntry
 from frazil.storage.assets import Assets
 from frazil.storage.base import Storage
-from frazil.storage.legacy.state_file import Held, StateFile
+from frazil.storage.legacy.g1 import Held, StateFile
 
 
 class StateFileRefs(FileRefs):

@@ -1,22 +1,30 @@
-"""What protocols share whose snapshot files tell the history by naming their parents."""
+"""What protocols share whose snapshot files tell the history by naming their parents.
+
+Their configuration is `config.yaml`, edited conditionally.
+"""
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from frazil.commit.base import (
     MAIN,
+    OVERWRITTEN,
     REPO_KEY,
     Publication,
     RefStore,
+    attempts,
+    backup_name,
     elsewhere,
     gone,
     has_landed,
     no_snapshot,
+    now_micros,
 )
-from frazil.commit.upgrades import upgraded_meanwhile
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -26,12 +34,100 @@ from frazil.errors import (
     SnapshotNotFoundError,
     StorageError,
 )
+from frazil.formats.config_codec import config_map_from_yaml, config_map_to_yaml
 from frazil.formats.generation import Generation
 from frazil.formats.ref_files import branch_key
+from frazil.formats.repo_info import decode_repo_info
 from frazil.ids import SnapshotId
-from frazil.model.history import Micros, SnapshotEntry
+from frazil.model.config import StorageRetriesSettings
+from frazil.model.history import JSON, Micros, RepoAvailability, RepoInfo, SnapshotEntry
 from frazil.storage.assets import Assets
-from frazil.storage.base import Storage
+from frazil.storage.base import Attributes, Fetched, LostRace, Storage
+
+CONFIG_KEY: Final = "config.yaml"
+YAML_FILE: Final = Attributes(content_type="application/yaml")
+
+
+def read_config(storage: Storage) -> JSON | None:
+    """The stored configuration as a plain map."""
+    blob = storage.get(CONFIG_KEY)
+    return None if blob is None else config_map_from_yaml(blob, key=CONFIG_KEY)
+
+
+def edit_config_file(
+    storage: Storage,
+    change: Callable[[JSON | None], JSON],
+    retries: StorageRetriesSettings,
+    *,
+    require: Callable[[], None],
+    keeps_backup: bool,
+    as_json: bool = False,
+) -> None:
+    """Replace the file by what `change` makes of it, if it still is what `change` has seen.
+
+    `require` is asked before each attempt, and after the last, whether the repository takes
+    changes at all. JSON is YAML too, so whoever reads the one reads the other.
+    """
+    for _ in attempts(retries):
+        require()
+        found = storage.fetch(CONFIG_KEY)
+        version, old = None, None
+        if isinstance(found, Fetched):
+            version, old = found.version, config_map_from_yaml(found.data, key=CONFIG_KEY)
+        new = change(old)
+        assert isinstance(new, dict)
+        blob = json.dumps(new).encode() if as_json else config_map_to_yaml(new)
+        if version is not None and keeps_backup:
+            backup = OVERWRITTEN + backup_name(CONFIG_KEY, now_micros())
+            if isinstance(storage.copy_if(CONFIG_KEY, backup, version), LostRace):
+                continue
+        if not isinstance(storage.put_if(CONFIG_KEY, blob, version, YAML_FILE), LostRace):
+            require()  # an upgrade may have taken over what was there before
+            return
+
+
+_BEGUN: Final = "an upgrade from spec version 1 is under way"
+FINISH: Final = "finish it with `frazil upgrade URL --apply`"
+UNDER_WAY: Final = f"{_BEGUN}; if it was interrupted, {FINISH}"
+"""The reason for which a repo object takes no changes meanwhile."""
+
+
+def is_under_way(info: RepoInfo) -> bool:
+    """Whether a repo object is that of an upgrade which has begun and is not finished."""
+    status = info.status
+    reason = status.reason or ""
+    return status.availability == RepoAvailability.read_only and reason.startswith(_BEGUN)
+
+
+def upgraded_meanwhile(storage: Storage) -> ConflictError:
+    """The error for a handle of a generation that the repository no longer is, or soon not."""
+    blob = storage.get(REPO_KEY)
+    message = "the repository was upgraded to a newer spec version meanwhile; open it again"
+    if blob is not None and is_under_way(decode_repo_info(blob, key=REPO_KEY)):
+        message = f"{UNDER_WAY}, and open it again"
+    return ConflictError(message=message, kind=ErrorKind.REPO_INFO_UPDATED, url=storage.url)
+
+
+def taken_over(storage: Storage, key: str) -> ConflictError:
+    """The error for a ref that an upgrade has taken over, so that it leads nowhere."""
+    if storage.head(REPO_KEY) is not None:
+        return upgraded_meanwhile(storage)
+    return ConflictError(
+        message="an upgrade from spec version 1 has taken this branch or tag over, but its repo "
+        f"object is missing; if it was interrupted, {FINISH}",
+        kind=ErrorKind.REPO_INFO_UPDATED,
+        key=key,
+        url=storage.url,
+    )
+
+
+def fenced(moved_to: str) -> ConflictError:
+    """The error for a repository from before version 1 that an upgrade has begun to replace."""
+    return ConflictError(
+        message=f"the repository was upgraded to {moved_to}, or is about to be; finish the "
+        "upgrade (`frazil upgrade URL --apply`) and open it again",
+        kind=ErrorKind.REPO_INFO_UPDATED,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +206,7 @@ class FileRefs(RefStore):
         return None
 
     def require_tag_deletion(self) -> None:
-        """Refuse to delete tags where that cannot be told to others.
-
-        Raises:
-            FormatError: this generation has no way to.
-        """
+        """Refuse to delete tags where that cannot be told to others."""
         if not self.generation.deletes_tags:
             raise FormatError(
                 f"repositories of {self.generation.title} cannot delete tags",
@@ -135,11 +227,7 @@ class FileRefs(RefStore):
 
     @abstractmethod
     def require_current(self) -> None:
-        """Refuse when the repository is of another generation than this handle by now.
-
-        Raises:
-            ConflictError: it is.
-        """
+        """Refuse when the repository is of another generation than this handle by now."""
 
     def require_online(self) -> None:
         """Repositories without status are always online, if they can be written at all."""
@@ -244,11 +332,7 @@ class BranchFileRefs(FileRefs):
         new: SnapshotId,
         ready: Callable[[], None] = lambda: None,
     ) -> None:
-        """Move a branch from `base` to `new`, once `ready` has returned.
-
-        Raises:
-            ConflictError: it is at neither of them.
-        """
+        """Move a branch from `base` to `new`, once `ready` has returned."""
 
     @abstractmethod
     def _keys_of(self, branch: str) -> list[str]:

@@ -12,9 +12,9 @@ from frazil.model.config import RepositoryConfig
 from frazil.storage.assets import Assets
 from frazil.storage.base import Storage
 from frazil.storage.legacy.files import LegacyFiles
+from frazil.storage.legacy.g1 import StateFile
 from frazil.storage.legacy.objects import LegacyAssets, LegacyObjects
 from frazil.storage.legacy.opening import LegacyRepository, files_of
-from frazil.storage.legacy.state_file import StateFile
 
 
 @dataclass(frozen=True, slots=True)

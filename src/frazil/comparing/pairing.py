@@ -15,8 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.grid import Grid
-from frazil.bulk.layout import array_layout, grid_of
+from frazil.bulk.grid import Grid, array_layout, grid_of
 from frazil.comparing.candidates import (
     Logged,
     different_chunks,
@@ -157,11 +156,7 @@ def are_alike(old: ArrayNode, new: ArrayNode) -> bool:
 def pair_arrays(
     old: WorkingState, new: WorkingState, paths: Sequence[str] | None = None
 ) -> list[tuple[ArrayNode | None, ArrayNode | None]]:
-    """Arrays that belong together, by path; `paths` are arrays, or groups above them.
-
-    Raises:
-        NodeNotFoundError: neither side has a node at one of the paths.
-    """
+    """Arrays that belong together, by path; `paths` are arrays, or groups above them."""
     before = {node.id: node for node in old.arrays()}
     after = {node.id: node for node in new.arrays()}
     pairs: list[tuple[ArrayNode | None, ArrayNode | None]] = [

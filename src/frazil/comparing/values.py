@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.layout import array_layout, grid_of
+from frazil.bulk.grid import array_layout, grid_of
 from frazil.bulk.read import open_array, read_chunks, read_region
 from frazil.comparing.pairing import Pair, Portion, Rest, lengths, plan_pairs, portions
 from frazil.comparing.records import ArrayChange, ArrayDiff, Box, Sample, Shape, Tally, ValueDiff

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import Spans, spread
-from frazil.model.framed import copy_frames
+from frazil.model.oplog import copy_frames
 from frazil.model.strings import I64
 
 MAX_SIZE: Final = 2**31 - 1
@@ -175,11 +175,7 @@ class FlatWriter:
         return self.whole(words.tobytes(), *pieces, inside=4)
 
     def table(self, layout: Layout, *values: int | bytes | None) -> int:
-        """A table; fields that are None or zero are left out.
-
-        Raises:
-            FormatError: a number is too large for its field.
-        """
+        """A table; fields that are None or zero are left out."""
         plan = layout.plan(tuple(map(bool, values)))
         vtable = self._vtable(plan)
         stored: list[int | bytes | None] = [values[slot] for slot in plan.order]

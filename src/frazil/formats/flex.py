@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
-from frazil.formats.bounds import SMALL_VALUES
+from frazil.formats.envelope import SMALL_VALUES
 from frazil.model.plain import JSON, ValueCodec
 
 MAX_DEPTH: Final = 128
@@ -46,11 +46,7 @@ _VECTOR_TYPE: Final = {
 
 
 def loads(data: bytes, *, key: str) -> JSON:
-    """Read a value; `key` names the file in errors.
-
-    Raises:
-        FormatError: the bytes are damaged or hostile.
-    """
+    """Read a value; `key` names the file in errors."""
     # Most values are one number or one short word, which need no bookkeeping.
     if len(data) > 2:
         width, kind = data[-1], data[-2] >> 2
@@ -216,11 +212,7 @@ class _Cell(NamedTuple):
 
 
 def dumps(value: JSON) -> bytes:
-    """Write a value.
-
-    Raises:
-        InvalidInputError: JSON could not hold it.
-    """
+    """Write a value."""
     writer = _Writer()
     return writer.finish(writer.write(value, MAX_DEPTH))
 

@@ -138,11 +138,7 @@ class Generation:
         return build_document(fields)
 
     def require_repo_object(self, operation: str) -> None:
-        """Refuse an operation that needs the repo object.
-
-        Raises:
-            FormatError: this generation has none.
-        """
+        """Refuse an operation that needs the repo object."""
         if not self.repo_object:
             raise self.lacks(operation)
 
@@ -236,11 +232,7 @@ BY_SPEC: Final = {each.spec: each for each in (V1, V2)}
 
 
 def generation_of(spec: int) -> Generation:
-    """The generation with this spec version.
-
-    Raises:
-        FormatError: there is none.
-    """
+    """The generation with this spec version."""
     if spec not in BY_SPEC:
         raise FormatError(f"unknown spec version {spec}", kind=ErrorKind.UNSUPPORTED_SPEC_VERSION)
     return BY_SPEC[spec]

@@ -92,11 +92,7 @@ class PackedStrings(Strings):
 
 
 def unpacker(dictionary: bytes, key: str) -> zstandard.ZstdDecompressor:
-    """Make a decompressor for the locations of one manifest.
-
-    Raises:
-        FormatError: the dictionary is damaged.
-    """
+    """Make a decompressor for the locations of one manifest."""
     if len(dictionary) > MAX_DICTIONARY:
         raise FormatError("location dictionary is too large", key=key, size=len(dictionary))
     if not dictionary:

@@ -82,11 +82,7 @@ class Manifest:
         return sum(map(len, self._tables.values()))
 
     def table(self, node_id: NodeId) -> ChunkTable | None:
-        """All references of an array, or None when it has none here.
-
-        Raises:
-            FormatError: the references are damaged.
-        """
+        """All references of an array, or None when it has none here."""
         buffer = self._buffer  # before looking for the table: see the end of this method
         found = self._tables.get(node_id)
         if found is None and node_id in self._arrays:
@@ -106,11 +102,7 @@ class Manifest:
             yield node_id, table
 
     def find(self, node_id: NodeId, coords: Coordinates) -> ChunkRef | None:
-        """The reference of one chunk, or None.
-
-        Raises:
-            FormatError: the references are damaged.
-        """
+        """The reference of one chunk, or None."""
         buffer = self._buffer
         table = self._tables.get(node_id)
         if table is None:
@@ -133,9 +125,6 @@ class Manifest:
 
         Returns None where that needs columns: they are there already, there is more than one
         array, locations are compressed, or a chunk has no reference yet.
-
-        Raises:
-            FormatError: the references are damaged.
         """
         buffer = self._buffer
         if self._dictionary or self._tables or list(self._arrays) != [node_id]:
@@ -149,21 +138,13 @@ class Manifest:
 
 
 def decode_manifest(blob: bytes, *, key: str) -> Manifest:
-    """Open a manifest file; references are decoded when they are asked for.
-
-    Raises:
-        FormatError: the file is damaged or of another kind.
-    """
+    """Open a manifest file; references are decoded when they are asked for."""
     envelope = unseal(blob, FileKind.MANIFEST, key=key)
     return Manifest.lazily(envelope.spec, Buffer(envelope.body, key))
 
 
 def native_chunk_ids(blob: bytes, *, key: str) -> npt.NDArray[np.uint8]:
-    """The chunk objects that a manifest file refers to, (n, 12); repeated ones repeat.
-
-    Raises:
-        FormatError: the file is damaged or not a manifest.
-    """
+    """The chunk objects that a manifest file refers to, (n, 12); repeated ones repeat."""
     buffer = Buffer(unseal(blob, FileKind.MANIFEST, key=key).body, key)
     parts = [np.zeros((0, ChunkId.width), np.uint8)]
     for array in buffer.root().tables(1, "arrays"):

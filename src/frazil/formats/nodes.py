@@ -26,11 +26,7 @@ FEW_NODES: Final = 24
 
 
 def read_nodes_at(tables: TableColumns, paths: Iterable[str]) -> Iterator[Node]:
-    """Read nodes, whose paths are known and checked.
-
-    Raises:
-        FormatError: one is damaged.
-    """
+    """Read nodes, whose paths are known and checked."""
     if len(tables) > FEW_NODES:
         return _read_columns(tables, paths)
     each = (Table(tables.buffer, at) for at in tables.positions.tolist())
@@ -60,11 +56,7 @@ def _of_rank(refs: Iterable[ManifestRef], shape: tuple[Dimension, ...]) -> tuple
 
 
 def read_node(node: Table, path: str) -> Node:
-    """Read a node, whose path is known and checked.
-
-    Raises:
-        FormatError: it is damaged.
-    """
+    """Read a node, whose path is known and checked."""
     node_id = NodeId(node.required_bytes(0, 8, "id"))
     document = node.required_blob(2, "user_data")
     kind, data = node.byte(3), node.table(4)

@@ -42,11 +42,7 @@ def encode_ref(snapshot_id: SnapshotId) -> bytes:
 
 
 def read_ref(blob: bytes, *, key: str) -> dict[str, Any]:
-    """The content of a ref file as JSON, which names a snapshot in one way or the other.
-
-    Raises:
-        FormatError: it does not.
-    """
+    """The content of a ref file as JSON, which names a snapshot in one way or the other."""
     if len(blob) > MAX_SIZE:
         raise FormatError("damaged ref: file is too large", key=key, size=len(blob))
     try:
@@ -118,11 +114,7 @@ def tombstone_key(name: str, *, encoded: bool) -> str:
 
 
 def parse_ref_key(key: str, *, encoded: bool) -> tuple[RefKind, str]:
-    """Tell from any key below `refs/` whose ref it belongs to.
-
-    Raises:
-        InvalidInputError: it belongs to neither a branch nor a tag.
-    """
+    """Tell from any key below `refs/` whose ref it belongs to."""
     folder = key.removeprefix(REFS).partition("/")[0]
     name = decode_segment(folder) if encoded else folder
     if name.startswith("branch."):

@@ -11,8 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from frazil.flatbuf.columns import TableColumns, tables_at, vectors_at
-from frazil.flatbuf.pools import pool, texts
+from frazil.flatbuf.columns import TableColumns, pool, tables_at, texts, vectors_at
 from frazil.flatbuf.reader import I32, U16, U32, U64, Buffer, Table
 from frazil.flatbuf.strided import SEGMENT_ROWS, Blocks, Runs, Scalars, Texts, encode_tables
 from frazil.flatbuf.writer import MAX_SIZE

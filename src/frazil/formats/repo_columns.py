@@ -22,8 +22,17 @@ from frazil.formats.metadata import ITEM as METADATA_ITEM
 from frazil.formats.metadata import read_time
 from frazil.ids import SnapshotId
 from frazil.model import oplog, snapshots
-from frazil.model.framed import BLOB_END, NOWHERE, TEXT_END, Written
-from frazil.model.oplog import ABSENT, SHAPES, Line, UpdateColumns, UpdateLog
+from frazil.model.oplog import (
+    ABSENT,
+    BLOB_END,
+    NOWHERE,
+    SHAPES,
+    TEXT_END,
+    Line,
+    UpdateColumns,
+    UpdateLog,
+    Written,
+)
 from frazil.model.plain import MAX_MICROS
 from frazil.model.snapshots import NO_PARENT, SnapshotColumns, SnapshotTable
 from frazil.model.strings import I64
@@ -39,11 +48,7 @@ SMALLEST_UPDATE: Final = 16
 
 
 def read_snapshots(root: Table, slot: int) -> SnapshotColumns:
-    """Read the snapshots of the repo object.
-
-    Raises:
-        FormatError: they are damaged, out of order, or have impossible parents or times.
-    """
+    """Read the snapshots of the repo object."""
     buffer = root.buffer
     tables = table_columns(root, slot, "snapshots", smallest=SMALLEST_SNAPSHOT)
     rows = np.zeros(len(tables), snapshots.ROW)

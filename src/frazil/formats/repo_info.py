@@ -44,11 +44,7 @@ def snapshot_table(entries: Iterable[SnapshotEntry]) -> SnapshotTable:
 
 
 def decode_repo_info(blob: bytes, *, key: str) -> RepoInfo:
-    """Read a repo object; messages, metadata and updates are unpacked when they are used.
-
-    Raises:
-        FormatError: the file is damaged, not a repo object, or of an unknown spec.
-    """
+    """Read a repo object; messages, metadata and updates are unpacked when they are used."""
     buffer = Buffer(unseal(blob, FileKind.REPO_INFO, key=key).body, key)
     with buffer.once():
         return _read_repo_info(buffer)

@@ -37,11 +37,7 @@ SMALLEST_FILE: Final = 20
 
 
 def decode_snapshot(blob: bytes, *, key: str) -> Snapshot:
-    """Read a snapshot file; nodes come out checked and in order.
-
-    Raises:
-        FormatError: the file is damaged or not a snapshot.
-    """
+    """Read a snapshot file; nodes come out checked and in order."""
     envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
     buffer = Buffer(envelope.body, key)
     with buffer.once():
@@ -99,20 +95,12 @@ def read_manifest_files(buffer: Buffer) -> Iterator[ManifestFile]:
 
 
 def manifest_files(blob: bytes, *, key: str) -> tuple[ManifestFile, ...]:
-    """The manifests that a snapshot file lists.
-
-    Raises:
-        FormatError: the file is damaged or not a snapshot.
-    """
+    """The manifests that a snapshot file lists."""
     return tuple(read_manifest_files(Buffer(unseal(blob, FileKind.SNAPSHOT, key=key).body, key)))
 
 
 def snapshot_links(blob: bytes, *, key: str) -> tuple[SnapshotEntry, tuple[ManifestFile, ...]]:
-    """What history records of a snapshot file that names its parent, and its manifests.
-
-    Raises:
-        FormatError: the file is damaged or not a snapshot.
-    """
+    """What history records of a snapshot file that names its parent, and its manifests."""
     envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
     buffer = Buffer(envelope.body, key)
     return read_entry(buffer, envelope.spec), tuple(read_manifest_files(buffer))

@@ -40,11 +40,7 @@ LONG_PATH: Final = 256
 
 
 def read_nodes(root: Table, spec: int) -> Sequence[Node]:
-    """The nodes of a snapshot; unless there are few, each is read when it is asked for.
-
-    Raises:
-        FormatError: they are damaged, or not in order of their paths.
-    """
+    """The nodes of a snapshot; unless there are few, each is read when it is asked for."""
     if root.required_vector(2, 4, "nodes")[1] <= FEW_NODES:
         nodes = tuple(read_node(table, table.required_text(1, "path")) for table in root.tables(2))
         _check_order([path_order(node.path) for node in nodes], root.buffer)
@@ -183,11 +179,7 @@ class NodeTable(Sequence[Node]):
         return tuple, (self._all,)
 
     def find(self, path: str) -> Node | None:
-        """The node at a path.
-
-        Raises:
-            FormatError: it is damaged.
-        """
+        """The node at a path."""
         found = self._found.get(path)
         if found is None:
             place, is_there = self._place(path)

@@ -48,9 +48,6 @@ def decode_log(blob: bytes, *, key: str) -> TransactionLog:
     """Read a transaction log file.
 
     Lists that are not in order, as older writers left them, are put in order.
-
-    Raises:
-        FormatError: the file is damaged or of another kind.
     """
     buffer = Buffer(unseal(blob, FileKind.TRANSACTION_LOG, key=key).body, key)
     with buffer.once():

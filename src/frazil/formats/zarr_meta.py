@@ -184,11 +184,7 @@ def with_checksum(codecs: Sequence[Any]) -> list[Any]:
 
 
 def array_document(node: ArrayNode) -> Document:
-    """The `zarr.json` of an array, with a shape and a chunk grid that make sense.
-
-    Raises:
-        FormatError: it is damaged.
-    """
+    """The `zarr.json` of an array, with a shape and a chunk grid that make sense."""
     try:
         return read_array_document(node.user_data)
     except FormatError as error:

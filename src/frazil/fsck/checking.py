@@ -11,11 +11,10 @@ from typing import Final, TypeAlias
 
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs
-from frazil.commit.config_file import CONFIG_KEY
+from frazil.commit.file_refs import CONFIG_KEY
 from frazil.errors import FormatError
 from frazil.formats.envelope import HEADER, has_checksum
 from frazil.formats.manifest import Manifest
-from frazil.fsck.decoding import decode_chunks
 from frazil.fsck.files import Files, Place, Read, open_anyway
 from frazil.fsck.findings import (
     MAX_FINDINGS,
@@ -35,7 +34,7 @@ from frazil.fsck.history import (
     listed_history,
     lone_history,
 )
-from frazil.fsck.manifest_rules import check_manifest_file
+from frazil.fsck.manifest_rules import check_manifest_file, decode_chunks
 from frazil.fsck.objects import ALL, Needs, ask_source
 from frazil.fsck.repo_rules import (
     check_backups,
@@ -47,8 +46,7 @@ from frazil.fsck.repo_rules import (
 from frazil.fsck.snapshot_rules import Use, uses_of
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.id_sets import RowSet
-from frazil.maintenance.listing import ID_NAME, list_older
-from frazil.maintenance.reading import portions
+from frazil.maintenance.listing import ID_NAME, list_older, portions
 from frazil.maintenance.walk import WalkLimits, portions_by_size
 from frazil.model.history import ManifestFile
 from frazil.model.nodes import ArrayNode
@@ -73,20 +71,19 @@ def fsck(
     deep: bool = False,
     virtual: bool = False,
     max_findings: int = MAX_FINDINGS,
-    limits: WalkLimits | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Check that a repository keeps every rule of the format.
 
-    `place` is an open repository, or the storage of one, which may be too damaged to open, and
-    `limits` says what may be in memory at one time. All else is that of `Repository.audit.fsck`.
+    `place` is an open repository, or the storage of one, which may be too damaged to open. All else
+    is that of `Repository.audit.fsck`.
 
     Raises:
         RepositoryNotFoundError: there is nothing of a repository.
         RefNotFoundError: a ref does not exist.
     """
     context = open_anyway(place)
-    walk = _Walk(context, rules_of(context), max_findings, limits, progress)
+    walk = _Walk(context, rules_of(context), max_findings, progress)
     history, findings = read_history(context, walk.files)
     walk.report.record(findings)
     wanted = wanted_snapshots(history, refs, ancestors=ancestors)
@@ -107,7 +104,6 @@ def verify(
     *,
     virtual: bool = False,
     max_findings: int = MAX_FINDINGS,
-    limits: WalkLimits | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Check that everything some snapshots refer to is there: the rules `REFERENCES` of `fsck`.
@@ -116,7 +112,7 @@ def verify(
     is that of `fsck`.
     """
     context = open_anyway(place)
-    walk = _Walk(context, REFERENCES, max_findings, limits, progress)
+    walk = _Walk(context, REFERENCES, max_findings, progress)
     if snapshots is None:
         history, _ = read_history(context, walk.files)
     else:
@@ -189,7 +185,6 @@ class _Walk:
         context: Context,
         rules: frozenset[Code],
         max_findings: int,
-        limits: WalkLimits | None,
         progress: Progress | None,
     ) -> None:
         self.report = Report(spec=context.generation.spec, limit=max_findings, rules=rules)
@@ -197,7 +192,7 @@ class _Walk:
         self._whole = not rules <= REFERENCES
         """whether there is more to check than references"""
         self._context = context
-        self._limits = limits or WalkLimits()
+        self._limits = WalkLimits()
         self._tell = progress or (lambda *_: None)
         self._sizes: dict[ManifestId, ManifestFile] = {}
         self._needs = Needs(self.files.objects)

@@ -12,8 +12,7 @@ from frazil.fsck.findings import Code, Finding
 from frazil.fsck.log_rules import Change, check_change, check_log_file, claims_of
 from frazil.fsck.snapshot_rules import check_snapshot_file
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.maintenance.listing import ID_NAME
-from frazil.maintenance.reading import portions
+from frazil.maintenance.listing import ID_NAME, portions
 from frazil.model.history import Metadata, Micros, RepoInfo, Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.marks import CARRIED
 from frazil.storage.assets import SNAPSHOTS, log_key, snapshot_key

@@ -13,7 +13,6 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.flatbuf.reader import Table
 from frazil.formats.txlog import ID_LISTS
 from frazil.fsck.files import Files, Read, ascends
 from frazil.fsck.findings import Code, Finding
@@ -92,16 +91,15 @@ def check_log_file(snapshot_id: SnapshotId, read: Read[TransactionLog]) -> Itera
     for slot, name in enumerate(ID_LISTS, 1):
         if not ascends(read.root.structs(slot, NodeId.width)):
             yield Finding(Code.LOG_ORDER, key, name)
-    arrays = [table.required_bytes(0, NodeId.width, "node_id") for table in _arrays(read.root)]
+    arrays = [
+        table.required_bytes(0, NodeId.width, "node_id")
+        for table in read.root.tables(7, "updated_chunks")
+    ]
     if not ascends(arrays):
         yield Finding(Code.LOG_ORDER, key, "updated_chunks")
     targets = [segment_order(move.target) for move in read.content.moved_nodes]
     if targets != sorted(targets):
         yield Finding(Code.LOG_MOVE_ORDER, key)
-
-
-def _arrays(root: Table) -> Iterator[Table]:
-    return root.tables(7, "updated_chunks")
 
 
 # --- against the snapshots ---

@@ -98,11 +98,7 @@ class RepairPlan(ReportView):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a plan from a file.
-
-        Raises:
-            FormatError: it is no plan.
-        """
+        """Read a plan from a file."""
         try:
             data = json.loads(Path(path).read_text())
             steps = [

@@ -1,26 +1,27 @@
 """A damaged or missing repo object, made again from its backups and the snapshot files.
 
 Before each change the repo object is copied below `overwritten/`, so that the newest backup lacks
-the last change only. If that was a commit, its files are there, and its log says what it followed.
+the last change only. If that was a commit, its files are there. A version 2 snapshot does not name
+its parent; its log tells what it changed, and a parent is one from which exactly that leads to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from frazil.commit.base import MAIN, OVERWRITTEN
 from frazil.commit.by_repo_object import REPO_KEY, first_repo_info
 from frazil.errors import SnapshotNotFoundError
 from frazil.formats.repo_info import snapshot_table
-from frazil.fsck.explaining import Placed, place
 from frazil.fsck.files import Files
 from frazil.fsck.findings import Code, Finding
+from frazil.fsck.log_rules import Claims, claims_of
 from frazil.fsck.plans import Action, Step
 from frazil.fsck.rebuilding_history import choose_tip
 from frazil.fsck.repo_rules import read_repo
-from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
+from frazil.ids import INITIAL_SNAPSHOT_ID, NodeId, SnapshotId
 from frazil.maintenance.listing import ID_NAME
 from frazil.model.history import (
     Micros,
@@ -31,8 +32,91 @@ from frazil.model.history import (
     UpdateLog,
     UpdateType,
 )
+from frazil.model.nodes import ArrayNode, Node
 from frazil.storage.assets import SNAPSHOTS
 from frazil.storage.base import Storage
+
+
+def explains(parent: Snapshot, snapshot: Snapshot, claims: Claims) -> bool:
+    """Whether what a log says leads from one snapshot to the other, and to nothing else."""
+    if parent.flushed_at >= snapshot.flushed_at:
+        return False
+    old: Mapping[NodeId, Node] = {node.id: node for node in parent.nodes}
+    new: Mapping[NodeId, Node] = {node.id: node for node in snapshot.nodes}
+    added, removed = new.keys() - old.keys(), old.keys() - new.keys()
+    passing = claims.new & claims.deleted  # came and went
+    if claims.new - passing != added - passing or not added <= claims.new:
+        return False
+    if claims.deleted - passing != removed - passing or not removed <= claims.deleted:
+        return False
+    moved = {move.node_id for move in claims.moves}
+    known = old.keys() | claims.new
+    if not (claims.updated | claims.chunks.keys() | moved) <= known:
+        return False
+    return all(
+        _is_explained(old[one], new[one], claims, has_moved=one in moved)
+        for one in old.keys() & new.keys()
+    )
+
+
+def _is_explained(before: Node, after: Node, claims: Claims, *, has_moved: bool) -> bool:
+    if before.user_data != after.user_data and after.id not in claims.updated:
+        return False
+    if before.path != after.path and not has_moved:
+        return False
+    if not isinstance(before, ArrayNode) or not isinstance(after, ArrayNode):
+        return type(before) is type(after)
+    # An empty log is that of manifests that were only written anew.
+    may_differ = after.id in claims.chunks or after.id in claims.updated or claims.is_empty
+    return may_differ or set(before.manifests) == set(after.manifests)
+
+
+@dataclass(slots=True)
+class Placed:
+    """Snapshots whose parents were found, and those whose were not."""
+
+    parents: dict[SnapshotId, SnapshotId] = field(default_factory=dict)
+    alone: list[SnapshotId] = field(default_factory=list)
+
+    def children(self, one: SnapshotId) -> list[SnapshotId]:
+        """Those that were placed right after a snapshot."""
+        return [child for child, parent in self.parents.items() if parent == one]
+
+    def leaves(self) -> list[SnapshotId]:
+        """The last ones of each line that was placed."""
+        above = set(self.parents.values())
+        return [one for one in [*self.parents, *self.alone] if one not in above]
+
+
+def place(files: Files, known: Mapping[SnapshotId, Micros], loose: Sequence[Snapshot]) -> Placed:
+    """Find the parents of loose snapshots among known ones, by age, and each other.
+
+    Where several would do, as for a commit that changed nothing, it is the youngest.
+    """
+    placed = Placed()
+    ages = dict(known)
+    for snapshot in sorted(loose, key=lambda one: one.flushed_at):
+        log = files.log(snapshot.id)
+        found = None
+        if log is not None and log.content is not None:
+            claims = claims_of([log.content])
+            younger_first = sorted(ages, key=lambda one: -ages[one])
+            fits = (one for one in younger_first if _fits(files, one, snapshot, claims))
+            found = next(fits, None)
+        if found is None:
+            placed.alone.append(snapshot.id)
+        else:
+            placed.parents[snapshot.id] = found
+        ages[snapshot.id] = snapshot.flushed_at
+    return placed
+
+
+def _fits(files: Files, one: SnapshotId, snapshot: Snapshot, claims: Claims) -> bool:
+    read = files.snapshot(one)
+    return (
+        read is not None and read.content is not None and explains(read.content, snapshot, claims)
+    )
+
 
 BACKUP: Final = f"{OVERWRITTEN}{REPO_KEY}."
 FORK: Final = "fork"
@@ -91,7 +175,8 @@ def rebuild_repo(files: Files, tips: Mapping[str, SnapshotId]) -> Rebuilt | None
         loose = [one for one in loose if one.id != first.id]
         entry = first.entry(None)
         base = first_repo_info(entry, snapshot_table([entry]), None)
-        base = replace(base, latest_updates=UpdateLog.of([_begun(first)]))
+        begun = UpdateEntry(UpdateType.RepoInitialized(), first.flushed_at)
+        base = replace(base, latest_updates=UpdateLog.of([begun]))
         name, blob, losses = None, None, [_ALL_LOST]
     known = {entry.id: entry.flushed_at for entry in base.snapshots.entries()}
     placed = place(files, known, loose)
@@ -161,10 +246,6 @@ def _first(loose: Sequence[Snapshot]) -> Snapshot | None:
     """The snapshot that a history begins with: the well-known one, else the oldest."""
     known = [one for one in loose if one.id == INITIAL_SNAPSHOT_ID]
     return min(known or loose, key=lambda one: one.flushed_at, default=None)
-
-
-def _begun(first: Snapshot) -> UpdateEntry:
-    return UpdateEntry(UpdateType.RepoInitialized(), first.flushed_at)
 
 
 # --- where it belongs ---

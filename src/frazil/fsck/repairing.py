@@ -24,7 +24,7 @@ from frazil.commit.base import (
 )
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_repo_object import REPO_KEY, Edit, RepoObjectRefs
-from frazil.commit.config_file import CONFIG_KEY, YAML_FILE
+from frazil.commit.file_refs import CONFIG_KEY, YAML_FILE
 from frazil.errors import (
     ConflictError,
     ErrorKind,

@@ -10,9 +10,8 @@ from math import gcd, prod
 from typing import Final
 
 from frazil.bulk.codecs import LARGE_CHUNK
-from frazil.formats.bounds import justified
-from frazil.ingestion.findings import Findings
-from frazil.ingestion.plans import Joint
+from frazil.formats.envelope import justified
+from frazil.ingestion.plans import Findings, Joint
 from frazil.ingestion.records import FileScan, Shape, Variable
 
 _PLAIN_CODECS: Final = ("bytes", "gribberish", "zstd", "gzip", "blosc", "crc32c")

@@ -17,47 +17,13 @@ import numpy.typing as npt
 from frazil.cf.times import TimeUnits, common_units, converted, shown_time, time_units
 from frazil.errors import InvalidInputError
 from frazil.ingestion.encoding import same
-from frazil.ingestion.findings import Findings
+from frazil.ingestion.plans import ABSENT, Axis, Findings
 from frazil.ingestion.records import Array, FileScan
 
-ABSENT: Final = -1
 MANY_STEPS: Final = 1.5
 """A distance of more than so many usual ones is a gap."""
 NEARLY: Final = 0.01
 """Values that differ by less than this part of a step are meant to be the same."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Axis:
-    """A dimension along which files are joined."""
-
-    name: str
-    length: int
-    block: npt.NDArray[np.int64]
-    """for each file the number of its part; -1 when it lacks the dimension"""
-    starts: npt.NDArray[np.int64]
-    """where each part begins, and where the last one ends"""
-    values: Array | None
-    """all coordinate values in order; None where there are none"""
-    units: TimeUnits | None
-    """what the values count, where files did not agree on it"""
-    is_new: bool
-    """whether files have it only as a scalar, or not at all"""
-
-    @property
-    def blocks(self) -> int:
-        """How many parts there are."""
-        return len(self.starts) - 1
-
-    def start(self, file: int) -> int:
-        """Where the part of a file begins; 0 for files without the dimension."""
-        block = int(self.block[file])
-        return 0 if block == ABSENT else int(self.starts[block])
-
-    def span(self, file: int) -> slice:
-        """The part of a file."""
-        block = int(self.block[file])
-        return slice(int(self.starts[block]), int(self.starts[block + 1]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

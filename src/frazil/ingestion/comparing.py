@@ -7,10 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from frazil.cf.attributes import PACKING
+from frazil.cf.decoding import PACKING
 from frazil.ingestion.encoding import decoded_fill, dtype_of, same
-from frazil.ingestion.findings import Findings
-from frazil.ingestion.plans import Joint
+from frazil.ingestion.plans import Findings, Joint
 from frazil.ingestion.records import Variable, canonical
 
 MEANING: Final = ("units", "calendar", "flag_values", "flag_masks", "standard_name", "positive")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from frazil.bulk import data_types
-from frazil.cf.attributes import FILL, plain_fill, plain_fill_attribute
+from frazil.cf.decoding import FILL, plain_fill, plain_fill_attribute
 from frazil.formats.zarr_meta import with_checksum
 from frazil.ingestion.records import PHONY, Array, References, Shape, Variable, canonical, plain
 from frazil.texts import compressor as parse_compressor

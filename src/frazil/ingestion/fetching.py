@@ -65,11 +65,7 @@ def require_same(
     library: str,
     options: Mapping[str, Any],
 ) -> None:
-    """Decode some chunks both ways, by their codecs and by a library that knows the format.
-
-    Raises:
-        ObstacleError: the values are not the same.
-    """
+    """Decode some chunks both ways, by their codecs and by a library that knows the format."""
     for number in chunks:
         region = variable.region(number)
         try:

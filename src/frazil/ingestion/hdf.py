@@ -63,7 +63,11 @@ def scan_hdf(source: Source, choice: VariableChoice) -> Parsed:
         numbers = _dimension_numbers(items)
         attributes = {name: attributes_of(each.item) for name, each in datasets.items()}
         described = {
-            name: (_dims(each.item, found.item.name, numbers), attributes[name][0], _size(each))
+            name: (
+                _dims(each.item, found.item.name, numbers),
+                attributes[name][0],
+                0 if each.item.shape is None else int(each.item.nbytes),
+            )
             for name, each in datasets.items()
         }
         names = choice.chosen(described)
@@ -119,10 +123,6 @@ def _require_known_type(name: str, found: Found) -> None:
         f"the variable {name!r} has a type that Zarr has not ({dtype}); leave it out with drop",
         found.url,
     )
-
-
-def _size(found: Found) -> int:
-    return 0 if found.item.shape is None else int(found.item.nbytes)
 
 
 # --- variables ---

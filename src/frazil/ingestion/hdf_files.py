@@ -15,9 +15,8 @@ import h5py
 import numpy as np
 from h5py import h5d, h5l
 
-from frazil.ingestion.allowed import Allowed
 from frazil.ingestion.records import Source
-from frazil.ingestion.sources import bad_file, client_for, local_path, shown
+from frazil.ingestion.sources import Allowed, bad_file, client_for, local_path, shown
 from frazil.storage.locations import key_of
 
 Item: TypeAlias = "h5py.Group | h5py.Dataset | h5py.Datatype"
@@ -127,11 +126,7 @@ class Files:
         ]
 
     def require_sources(self, found: Found, depth: int = DEPTH) -> None:
-        """Make sure that the library may read a dataset, and finds all that it consists of.
-
-        Raises:
-            InvalidInputError: it would open a file that was not allowed, or miss one.
-        """
+        """Make sure that the library may read a dataset, and finds all that it consists of."""
         if self.raw_segments(found) and depth < DEPTH:
             raise bad_file("a virtual dataset of datasets with files of raw values", found.url)
         plist = found.item.id.get_create_plist()

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final, TypeAlias
 
-from frazil.ingestion.allowed import Allowed
+from frazil.bulk.grid import chunk_in_grid
 from frazil.ingestion.records import Parsed, References, Source, plain
-from frazil.ingestion.sources import bad_file, look, read_whole, shown
-from frazil.ingestion.zarr_v2 import variable_of
+from frazil.ingestion.sources import Allowed, bad_file, look, read_whole, shown
+from frazil.ingestion.zarrs import chunk_number, variable_of
 
 _INLINE_BASE64: Final = "base64:"
 _TEMPLATE: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}")
@@ -130,16 +130,10 @@ def _grid(meta: Mapping[str, Any], url: str, name: str) -> tuple[int, ...]:
 
 
 def _index(key: str, separator: str, grid: tuple[int, ...], url: str) -> int:
-    parts = key.split(separator) if grid else []
-    number = 0
-    is_inside = len(parts) == len(grid) and all(part.isdigit() for part in parts)
-    for part, count in zip(parts, grid, strict=False):
-        at = int(part) if is_inside else 0
-        is_inside = is_inside and at < count
-        number = number * count + at
-    if not is_inside:
+    coords = chunk_in_grid(key, separator, grid)
+    if coords is None:
         raise bad_file(f"the chunk {key!r} is outside its array", url)
-    return number
+    return chunk_number(coords, grid)
 
 
 def _inline(value: str) -> bytes:

@@ -11,9 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from frazil.cf.attributes import LOADED, named_arrays
-from frazil.ingestion.findings import Findings
-from frazil.ingestion.plans import Wanted
+from frazil.cf.decoding import LOADED, named_arrays
+from frazil.ingestion.plans import Findings, Wanted
 from frazil.ingestion.records import FileScan
 from frazil.spelling import ALIKE, meant, near, unknown
 

@@ -1,20 +1,139 @@
-"""Which module reads which format, and what its files are in Zarr's terms."""
+"""Which format a file has, told by its first bytes and never by its name, and what reads it."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from functools import lru_cache
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final
 
+from frazil.errors import invalid_option
 from frazil.ingestion.encoding import dtype_of
 from frazil.ingestion.fetching import read_variable
-from frazil.ingestion.formats import Format
 from frazil.ingestion.names import VariableChoice
 from frazil.ingestion.records import Array, Identity, Origin, Parsed, Source, Variable
-from frazil.ingestion.sources import bad_file, look
+from frazil.ingestion.sources import bad_file, local_path, look, read_head, read_whole
+
+
+class Format(StrEnum):
+    """Formats that can be ingested."""
+
+    HDF5 = "hdf5"
+    NETCDF3 = "netcdf3"
+    GRIB = "grib"
+    TIFF = "tiff"
+    ZARR = "zarr"
+    KERCHUNK_JSON = "kerchunk-json"
+    KERCHUNK_PARQUET = "kerchunk-parquet"
+
+
+ALIASES: Final = {
+    **dict.fromkeys(("netcdf4", "nc4", "h5"), Format.HDF5),
+    "nc3": Format.NETCDF3,
+    "grib2": Format.GRIB,
+    "geotiff": Format.TIFF,
+    **dict.fromkeys(("kerchunk", "json"), Format.KERCHUNK_JSON),
+    "parquet": Format.KERCHUNK_PARQUET,
+}
+HDF5_SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
+HDF5_PLACES: Final = (0, 512, 1024, 2048)
+"""An HDF5 file may begin with somebody else's bytes, so many of them."""
+HEAD: Final = 4096
+
+_MAGIC: Final = {
+    **dict.fromkeys((b"CDF\x01", b"CDF\x02", b"CDF\x05"), Format.NETCDF3),
+    b"GRIB": Format.GRIB,
+    **dict.fromkeys((b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+"), Format.TIFF),
+}
+_FOREIGN: Final = {
+    b"\x0e\x03\x13\x01": "HDF4",
+    b"PK\x03\x04": "a zip archive",
+    b"\x1f\x8b": "compressed with gzip",
+    b"BZh": "compressed with bzip2",
+    b"\xfd7zXZ": "compressed with xz",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd",
+    b"PAR1": "one Parquet file; kerchunk references in Parquet are a folder with .zmetadata",
+    b"<": "HTML or XML, perhaps an error page",
+}
+_METADATA: Final = ("zarr.json", ".zmetadata", ".zgroup", ".zarray")
+
+
+def parse_format(text: str) -> Format:
+    """The format that a user names."""
+    name = text.strip().lower()
+    if name in ALIASES:
+        return ALIASES[name]
+    try:
+        return Format(name)
+    except ValueError:
+        known = ", ".join([*Format, *ALIASES])
+        raise invalid_option(f"there is no format {text!r}; there are {known}") from None
+
+
+def tell_format(head: bytes) -> Format | None:
+    """The format that the first bytes of a file show; None when they show none."""
+    for place in HDF5_PLACES:
+        if head[place : place + len(HDF5_SIGNATURE)] == HDF5_SIGNATURE:
+            return Format.HDF5
+    for magic, found in _MAGIC.items():
+        if head.startswith(magic):
+            return found
+    return Format.KERCHUNK_JSON if head.lstrip()[:1] == b"{" else None
+
+
+def detect_format(
+    url: str, identity: Identity | None, options: Mapping[str, Any] | None = None
+) -> Format:
+    """Look at a file or folder and tell its format."""
+    if identity is None:
+        return _detect_folder(url, options)
+    if not identity.size:
+        raise bad_file("the file is empty", url)
+    head = read_head(url, HEAD, options)
+    found = tell_format(head)
+    if found is not None:
+        return found
+    what = next((text for magic, text in _FOREIGN.items() if head.startswith(magic)), None)
+    told = f"this is {what}" if what else f"its first bytes are {head[:8]!r}"
+    raise bad_file(f"the file has none of the known formats: {told}", url)
+
+
+def _detect_folder(url: str, options: Mapping[str, Any] | None) -> Format:
+    base = url.rstrip("/")
+    for name in _METADATA:
+        data = read_whole(f"{base}/{name}", options)
+        if data is None:
+            continue
+        if name == ".zmetadata":
+            return Format.KERCHUNK_PARQUET if _has_records(data) else Format.ZARR
+        return Format.ZARR
+    if look(url, options) is None and read_whole(f"{base}/repo", options) is not None:
+        raise bad_file("this is an Icechunk repository, not a file to ingest", url)
+    path = local_path(url)
+    if path is not None and Path(path).is_dir():
+        raise bad_file(
+            f"this is a folder without a Zarr group or kerchunk references: name the files in it,"
+            f" as in {path.rstrip('/')}/*.nc",
+            url,
+        )
+    raise bad_file(
+        "there is no such file, and no Zarr group or kerchunk references in a folder", url
+    )
+
+
+def _has_records(data: bytes) -> bool:
+    """Whether consolidated metadata are those of references in Parquet."""
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and "record_size" in found
+
 
 _KEPT: Final = 16
 """files that a process keeps parsed, for tasks that read from them again"""

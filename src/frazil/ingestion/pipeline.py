@@ -1,4 +1,4 @@
-"""An ingest from the names of files to a commit, in order: scan, compare, plan, write, publish.
+"""`frazil.ingest`: from files to a commit, in order: scan, compare, plan, write, publish.
 
 Nothing is written before all files were scanned and compared, and nothing that others can see
 before the one commit. Work on files goes through a `Runner`.
@@ -6,38 +6,55 @@ before the one commit. Work on files goes through a `Runner`.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from frazil import config
-from frazil.errors import ConflictError, ErrorKind
-from frazil.ingestion import containers, provenance, writing
-from frazil.ingestion.allowed import Allowed
-from frazil.ingestion.copying import Copied, copies, copy
-from frazil.ingestion.findings import Findings
+from frazil.errors import ConflictError, ErrorKind, invalid_option
+from frazil.ingestion import writing
+from frazil.ingestion.copying import Copied, copies, copy, digest_safely
 from frazil.ingestion.isolation import Limits
-from frazil.ingestion.manifests import Written, cells, covered, united, write_cell
+from frazil.ingestion.manifests import (
+    Written,
+    cells,
+    covered,
+    part_of,
+    table_of,
+    united,
+    write_cell,
+)
 from frazil.ingestion.names import require_variables
 from frazil.ingestion.planning import make_plan
-from frazil.ingestion.plans import Kind, Plan, Planned
-from frazil.ingestion.records import Failure, FileScan, Outcome, References, Skipped, Task
+from frazil.ingestion.plans import Findings, Kind, Plan, Planned
+from frazil.ingestion.records import (
+    Failure,
+    FileScan,
+    Outcome,
+    References,
+    Skipped,
+    Task,
+    as_metadata,
+    name_mark,
+)
 from frazil.ingestion.reports import IngestReport, Progress, Status, refused
-from frazil.ingestion.request import FAIL, REFUSE, Request
+from frazil.ingestion.request import FAIL, REFUSE, Files, IngestOptions, Request, parse_request
 from frazil.ingestion.scan import scan, unless_known
-from frazil.ingestion.sources import expand, shown
-from frazil.ingestion.tables import part_of, table_of
-from frazil.ingestion.target import Target
-from frazil.ingestion.values import digest_safely
+from frazil.ingestion.sources import Allowed, expand, shown
+from frazil.ingestion.target import Target, covering, prefixes_of
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import ConflictDetector
-from frazil.run import Runner
+from frazil.run import Here, Runner
 from frazil.session import ForkSession, Session
+from frazil.spelling import require_known
 from frazil.storage.base import Storage
+from frazil.storage.constructors import storage_from_url
 from frazil.transaction.forks import merge_changes
+from frazil.urls import MAIN, branch_in, parse_url
 
 PLANS: Final = 10
 """How often an ingest plans while others keep committing what it relied on."""
@@ -143,7 +160,7 @@ class _Ingest:
         tasks = [
             Task(
                 url,
-                known.get(provenance.name_mark(url)),
+                known.get(name_mark(url)),
                 request.format,
                 request.source_group,
                 request.load,
@@ -237,14 +254,12 @@ class _Ingest:
             native_chunks=native_chunks,
             referenced_bytes=sum(size for _, size in referred),
             copied_bytes=native_bytes + loaded_bytes,
-            containers=tuple(containers.covering(session.config, prefixes)),
+            containers=tuple(covering(session.config, prefixes)),
         )
 
     def _commit(self, session: Session, plan: Plan, facts: Mapping[str, object]) -> str:
         scans = plan.scans[1:] if plan.has_base else plan.scans
-        metadata = provenance.as_metadata(
-            [(each.url, each.identity) for each in scans], self.group, **facts
-        )
+        metadata = as_metadata([(each.url, each.identity) for each in scans], self.group, **facts)
         where = f" into {self.group}" if self.group else ""
         named = shown(scans[0].url).rpartition("/")[2] if len(scans) == 1 else f"{len(scans)} files"
         message = self.request.message or f"Ingest {named}{where}"
@@ -264,7 +279,7 @@ class _Ingest:
             for file in array.files
             for location in _references(plan, array, file).locations
         )
-        return containers.prefixes_of(locations)
+        return prefixes_of(locations)
 
     def _refer(self, session: Session, plan: Plan, array: Planned) -> tuple[int, int]:
         """Put the references of an array into the session; tell their number and bytes."""
@@ -323,3 +338,45 @@ def _references(plan: Plan, array: Planned, file: int) -> References:
     found = plan.scans[file][array.name].references
     assert found is not None, "what is not copied has references from every file"
     return found
+
+
+def ingest(
+    files: Files,
+    target: Storage | str | os.PathLike[str],
+    *,
+    runner: Runner = Here(),  # noqa: B008 - a frozen record
+    progress: Callable[[Progress], None] | None = None,
+    **options: Unpack[IngestOptions],
+) -> IngestReport:
+    """Take files into a repository in one commit, by reference or by copy.
+
+    Files are NetCDF 3 and 4, HDF5, GRIB, TIFF, Zarr 2 and 3, or kerchunk references. They are
+    joined in the order of their coordinates, along the dimensions whose coordinates differ.
+
+    Args:
+        files: paths, URLs and patterns (`data/*.nc`).
+        target: the repository, which is made when there is none: `URL[@branch]` or a storage.
+        runner: what scans and copies; threads of this process by default.
+        progress: called now and then with how far it is.
+        options: how to do it; see `IngestOptions`.
+
+    Raises:
+        InvalidInputError: files do not go together, or some failed; nothing is committed then,
+            and the error has the whole report as `report`.
+    """
+    require_known(options, IngestOptions)
+    in_url = None
+    if not isinstance(target, Storage):
+        place = parse_url(os.fspath(target))
+        in_url = branch_in(place)
+        target = storage_from_url(place.url, **(options.get("storage_options") or {}))
+    request = parse_request(files, branch_of(in_url, options), options)
+    return run_request(target, request, runner, progress or (lambda _: None))
+
+
+def branch_of(in_url: str | None, options: IngestOptions) -> str:
+    """The branch to commit to: as an option, or as the URL names it."""
+    named = options.get("branch")
+    if named is not None and in_url not in (None, named):
+        raise invalid_option("the branch is chosen twice, in the URL and as an argument")
+    return named or in_url or MAIN

@@ -17,7 +17,8 @@ from frazil.ingestion.aligning import (
     require_chunks,
     require_justified,
 )
-from frazil.ingestion.arranging import ABSENT, Axis, arrange
+from frazil.ingestion.arranging import arrange
+from frazil.ingestion.copying import decoded
 from frazil.ingestion.encoding import (
     dtype_of,
     encoded_attributes,
@@ -25,11 +26,21 @@ from frazil.ingestion.encoding import (
     renewed,
     with_checksums,
 )
-from frazil.ingestion.findings import Finding, Findings, Level
 from frazil.ingestion.names import with_real_names
-from frazil.ingestion.plans import Joint, Kind, Mode, Plan, Planned, Wanted
+from frazil.ingestion.plans import (
+    ABSENT,
+    Axis,
+    Finding,
+    Findings,
+    Joint,
+    Kind,
+    Level,
+    Mode,
+    Plan,
+    Planned,
+    Wanted,
+)
 from frazil.ingestion.records import FileScan, Shape
-from frazil.ingestion.values import decoded
 
 CODEC_PACKAGES: Final = {
     "gribberish": "gribberish",

@@ -9,11 +9,10 @@ from typing import Any, Final
 
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.ingestion.containers import how_to_read
-from frazil.ingestion.findings import Finding, Level
-from frazil.ingestion.plans import Planned
+from frazil.ingestion.plans import Finding, Level, Planned
 from frazil.ingestion.records import Failure, FileScan, Outcome
 from frazil.ingestion.sources import shown
+from frazil.ingestion.target import how_to_read
 from frazil.masking import safe
 
 _JOINED: Final = ("dimension", "length", "parts")

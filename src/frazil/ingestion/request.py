@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, TypedDict, cast
 
 from frazil import texts
 from frazil.errors import invalid_option
-from frazil.ingestion.formats import parse_format
+from frazil.ingestion.parsers import parse_format
 from frazil.ingestion.plans import Mode, Wanted
 from frazil.masking import MaskedRecord
 from frazil.spelling import nearest

@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, unsuitable
-from frazil.ingestion.formats import Format, detect_format, parse_format
 from frazil.ingestion.isolation import Limits, isolated
 from frazil.ingestion.names import VariableChoice
-from frazil.ingestion.provenance import name_mark, state_mark
+from frazil.ingestion.parsers import Format, detect_format, parse_format
 from frazil.ingestion.records import (
     PHONY,
     Failure,
@@ -21,6 +20,8 @@ from frazil.ingestion.records import (
     Source,
     Task,
     Variable,
+    name_mark,
+    state_mark,
 )
 from frazil.ingestion.sources import bad_file, look, shown
 

@@ -1,4 +1,9 @@
-"""Where files to ingest are: names to URLs, clients for them, and what state a file is in."""
+"""Where files to ingest are: names to URLs, clients for them, and what state a file is in.
+
+A file can name others: external raw storage, external links and virtual datasets of HDF5, and
+every kerchunk reference. They are opened only below prefixes that the caller allowed, and what is
+not allowed is refused before anybody looks whether it is there.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,9 @@ import glob
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,16 +25,11 @@ from obstore import exceptions as foreign
 from obstore.store import LocalStore
 
 from frazil import config
-from frazil.errors import (
-    ErrorKind,
-    InvalidInputError,
-    StorageError,
-    invalid_option,
-    unsuitable,
-)
+from frazil.errors import ErrorKind, InvalidInputError, StorageError, invalid_option, unsuitable
 from frazil.ingestion.records import Identity
 from frazil.masking import shown_url
 from frazil.model.config import StorageSettings
+from frazil.model.location import parse_location
 from frazil.storage.clients import Clients
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.faults import FOREIGN, cleaned, fault
@@ -40,6 +41,7 @@ from frazil.storage.posix import etag as file_etag
 if TYPE_CHECKING:
     from obspec_utils.registry import ObjectStoreRegistry
     from obstore.store import ObjectStore
+
 
 FILE: Final = "file://"
 WEB: Final = ("http://", "https://")
@@ -254,3 +256,48 @@ def _as_regex(pattern: str) -> str:
         for part in parts
     ]
     return "".join(made)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Prefixes of files that other files may name."""
+
+    prefixes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, given: Iterable[str | os.PathLike[str]]) -> Allowed:
+        """Prefixes given as URLs or as paths."""
+        return cls(tuple(f"{as_url(each).rstrip('/')}/" for each in given))
+
+    def require(self, named: str, by: str) -> str:
+        """The URL of a file that another one names, relative to it where it is so."""
+        url = _resolved(named, by)
+        if any(_is_below(url, prefix) for prefix in self.prefixes):
+            return url
+        raise unsuitable(
+            f"it refers to {shown(url)}, which was not allowed; if it is to be read, name a prefix"
+            f" of it with allow (--allow), such as {shown(parent(url))}",
+            file=shown(by),
+        )
+
+
+def _resolved(named: str, by: str) -> str:
+    if "://" in named or named.startswith("/"):
+        return as_url(named)
+    path = local_path(by)
+    if path is not None:
+        return FILE + quote(os.path.normpath(Path(path).parent / named))
+    return as_url(f"{parent(by)}{named}")
+
+
+def _is_below(url: str, prefix: str) -> bool:
+    """Whether a file is below a prefix, also when links in its path are followed."""
+    try:
+        found, root = parse_location(url), parse_location(prefix)
+    except InvalidInputError:  # it can be read in two ways, and one may lead elsewhere
+        return False
+    # The text decides first: what is not below by its name is not even looked at.
+    if not found.is_in(root) or found.scheme != "file":
+        return found.is_in(root)
+    real = os.path.realpath(f"/{root.key}").rstrip("/")
+    return os.path.realpath(f"/{found.key}").startswith(f"{real}/")

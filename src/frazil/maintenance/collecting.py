@@ -27,12 +27,12 @@ from frazil.errors import (
     InvalidInputError,
     SnapshotNotFoundError,
 )
-from frazil.maintenance.ages import deletable_before
 from frazil.maintenance.candidates import PHASES, of_objects, unused_attribute_files
 from frazil.maintenance.deleting import (
     DeleteLimits,
     DeleteReport,
     Told,
+    deletable_before,
     delete_objects,
 )
 from frazil.maintenance.garbage import (

@@ -17,8 +17,7 @@ from frazil.errors import FormatError, SnapshotNotFoundError, StorageError
 from frazil.formats.snapshot import snapshot_links
 from frazil.ids import SnapshotId
 from frazil.maintenance.id_sets import U8, RowSet, id_rows
-from frazil.maintenance.listing import ID_NAME
-from frazil.maintenance.reading import portions, snapshot_blob
+from frazil.maintenance.listing import ID_NAME, portions, snapshot_blob
 from frazil.model.history import ManifestFile, SnapshotEntry
 from frazil.storage.assets import SNAPSHOTS, snapshot_key
 from frazil.storage.base import Storage, fan_out
@@ -93,11 +92,7 @@ class FileHistory:
     def since(
         self, tips: Iterable[SnapshotId], known: Collection[SnapshotId]
     ) -> dict[SnapshotId, Known]:
-        """What some tips descend from, tips included, as far as it is not known.
-
-        Raises:
-            SnapshotNotFoundError: a file is missing.
-        """
+        """What some tips descend from, tips included, as far as it is not known."""
         found: dict[SnapshotId, Known] = {}
         for tip in tips:
             for entry in self.ancestry(tip):

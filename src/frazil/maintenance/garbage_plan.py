@@ -18,13 +18,13 @@ import numpy as np
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.ids import SnapshotId, crockford_many
-from frazil.maintenance.ages import safe_cutoff
 from frazil.maintenance.candidates import (
     PHASES,
     of_everything,
     of_expired,
     unused_attribute_files,
 )
+from frazil.maintenance.deleting import safe_cutoff
 from frazil.maintenance.garbage import Plan, counted, plan_collection
 from frazil.maintenance.listing import ID_NAME, Objects, parse_names
 from frazil.maintenance.walk import FindChunks, WalkLimits, native_chunks
@@ -108,11 +108,7 @@ class GarbagePlan(ReportView):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], source: str = "plan") -> Self:
-        """Read a plan from plain data.
-
-        Raises:
-            FormatError: it is no plan.
-        """
+        """Read a plan from plain data."""
         try:
             _check_head(data)
             return cls(

@@ -1,29 +1,262 @@
-"""Any file of a repository as plain data, to look at."""
+"""Any file of a repository as plain data that JSON can hold, to look at."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from datetime import datetime
 from functools import reduce
-from typing import Final
+from typing import Any, Final, TypeAlias
+
+import numpy as np
 
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs
-from frazil.commit.config_file import CONFIG_KEY
+from frazil.commit.file_refs import CONFIG_KEY
 from frazil.errors import ErrorKind, FormatError, StorageError
+from frazil.flatbuf.reader import Buffer
 from frazil.formats.config_codec import config_map_from_yaml
-from frazil.formats.envelope import FileKind, unseal
-from frazil.formats.manifest import decode_manifest
+from frazil.formats.envelope import Envelope, FileKind, unseal
+from frazil.formats.manifest import Manifest, decode_manifest
+from frazil.formats.refs import PACKED, ref_groups
 from frazil.formats.repo_info import decode_repo_info
 from frazil.formats.snapshot import decode_snapshot
-from frazil.formats.txlog import decode_log
-from frazil.ids import ManifestId, SnapshotId
-from frazil.maintenance import describe
-from frazil.maintenance.describe import Described
-from frazil.maintenance.reading import manifest_blob, snapshot_blob
+from frazil.formats.txlog import ID_LISTS, decode_log
+from frazil.ids import ManifestId, ObjectId, SnapshotId
+from frazil.maintenance.listing import manifest_blob, snapshot_blob
 from frazil.masking import shown_data
-from frazil.model.history import TransactionLog
+from frazil.model import history
+from frazil.model.chunks import ChunkTable, ChunkType
+from frazil.model.history import Micros, RepoInfo, Snapshot, Status, TransactionLog, to_datetime
+from frazil.model.nodes import ArrayNode, Node
+from frazil.model.values import AVAILABILITY_WORDS
 from frazil.storage.assets import CHUNKS, log_key, manifest_key, snapshot_key
 from frazil.transaction.context import Context
 from frazil.transaction.draft import unite
+
+Described: TypeAlias = dict[str, Any]
+
+NOT_SUFFIXED: Final = (history.UpdateType.FeatureFlagChanged, history.UnknownUpdate)
+"""Updates whose type is not named with `Update` at its end."""
+
+
+def _header(envelope: Envelope) -> Described:
+    """Who wrote a file, and how."""
+    name, dash, version = envelope.writer.partition("-")
+    return {
+        "written_by": envelope.writer,
+        "app_name": name,
+        **({"app_version": version} if dash else {}),
+        "spec_version": spec(envelope.spec),
+        "file_type": envelope.kind.name.lower().replace("_", "-"),
+        "compression": "zstd",
+    }
+
+
+def spec(number: int) -> str:
+    """A spec version as text."""
+    return f"{number}.0"
+
+
+def moment(micros: Micros) -> str:
+    """A time in RFC 3339, with as many digits as it needs."""
+    return moment_of(to_datetime(micros))
+
+
+def moment_of(when: datetime) -> str:
+    """A UTC time in RFC 3339."""
+    precision = "auto" if when.microsecond % 1000 else "milliseconds"
+    return when.isoformat(timespec=precision if when.microsecond else "seconds").replace(
+        "+00:00", "Z"
+    )
+
+
+# --- snapshots ---
+
+
+def _snapshot(found: Snapshot, envelope: Envelope) -> Described:
+    """A snapshot file."""
+    return {
+        "id": str(found.id),
+        "header": _header(envelope),
+        "flushed_at": moment(found.flushed_at),
+        "commit_message": found.message,
+        "metadata": dict(found.metadata),
+        "manifests": [
+            {
+                "id": str(file.id),
+                "size_bytes": file.size_bytes,
+                "num_chunk_refs": file.num_chunk_refs,
+            }
+            for file in found.manifest_files
+        ],
+        "nodes": [_node(node) for node in found.nodes],
+    }
+
+
+def _node(node: Node) -> Described:
+    shown: Described = {"id": str(node.id), "path": node.path}
+    if not isinstance(node, ArrayNode):
+        return {**shown, "node_type": "group"}
+    names = node.dimension_names or (None,) * len(node.shape)
+    return {
+        **shown,
+        "node_type": "array",
+        "shape": [
+            {
+                **({} if name is None else {"name": name}),
+                "array_length": dimension.array_length,
+                "num_chunks": dimension.num_chunks,
+            }
+            for name, dimension in zip(names, node.shape, strict=False)
+        ],
+        "manifest_refs": [
+            {"id": str(ref.id), "extents": [list(extent) for extent in ref.extents]}
+            for ref in node.manifests
+        ],
+    }
+
+
+# --- manifests ---
+
+
+def _manifest(found: Manifest, envelope: Envelope, key: str) -> Described:
+    """A manifest file: how many references of which kind, not each of them."""
+    arrays = [{"node_id": str(node), **_counts(table)} for node, table in found.tables()]
+    totals = {
+        f"total_{name}": sum(array[f"num_{name}"] for array in arrays)
+        for name in ("chunk_refs", "inline", "native", "virtual")
+    }
+    return {
+        "id": str(found.id),
+        "header": _header(envelope),
+        "size_bytes": len(envelope.body),
+        "num_arrays": len(arrays),
+        **totals,
+        "arrays": arrays,
+        "compression": _location_compression(Buffer(envelope.body, key)),
+    }
+
+
+def _counts(table: ChunkTable) -> Described:
+    counts = np.bincount(table.kind, minlength=4).tolist()
+    return {
+        "num_chunk_refs": len(table),
+        "num_inline": counts[ChunkType.inline],
+        "num_native": counts[ChunkType.native],
+        "num_virtual": counts[ChunkType.virtual],
+    }
+
+
+def _location_compression(buffer: Buffer) -> Described:
+    root = buffer.root()
+    dictionary = root.blob(2)
+    packed = sum(
+        len(group.positions)
+        for array in root.tables(1, "arrays")
+        for group in ref_groups(buffer, *array.required_vector(1, 4, "refs"))
+        if group.has(PACKED)
+    )
+    return {
+        "uses_location_compression": root.byte(3, 1) != 0,
+        **({} if dictionary is None else {"dictionary_size_bytes": len(dictionary)}),
+        "num_compressed_refs": packed,
+    }
+
+
+# --- transaction logs ---
+
+
+def _log(found: TransactionLog, envelope: Envelope) -> Described:
+    """A transaction log."""
+    return {
+        "header": _header(envelope),
+        **{name: [*map(str, getattr(found, name))] for name in ID_LISTS},
+        "updated_chunks": [
+            {"node_id": str(node), "chunks": coords.tolist()}
+            for node, coords in found.updated_chunks.items()
+        ],
+        "moved_nodes": [{"from": move.source, "to": move.target} for move in found.moved_nodes],
+    }
+
+
+# --- the repo object ---
+
+
+def _repo(info: RepoInfo, envelope: Envelope) -> Described:
+    """A repo object."""
+    before = info.repo_before_updates
+    return {
+        "header": _header(envelope),
+        "spec_version": spec(info.spec_version),
+        "branches": {name: str(info.branches[name]) for name in sorted(info.branches)},
+        "tags": {name: str(info.tags[name]) for name in sorted(info.tags)},
+        "deleted_tags": sorted(info.deleted_tags, key=str.encode),
+        "snapshots": [_entry(entry) for entry in info.snapshots.values()],
+        "metadata": dict(info.metadata),
+        "latest_updates": [_update(entry) for entry in info.latest_updates],
+        **({} if before is None else {"repo_before_updates": before}),
+    }
+
+
+def _rest_of_repo(info: RepoInfo) -> Described:
+    """What the official description of a repo object leaves out."""
+    return {
+        "status": _status(info.status),
+        "config": shown_data(info.config),
+        "enabled_feature_flags": sorted(info.enabled_feature_flags or ()),
+        "disabled_feature_flags": sorted(info.disabled_feature_flags or ()),
+        "pruned_ancestor_tx_logs": {
+            str(entry.id): [*map(str, entry.pruned_ancestor_tx_logs)]
+            for entry in info.snapshots.values()
+            if entry.pruned_ancestor_tx_logs
+        },
+    }
+
+
+def _entry(entry: history.SnapshotEntry) -> Described:
+    parent = entry.parent_id
+    return {
+        "id": str(entry.id),
+        **({} if parent is None else {"parent_id": str(parent)}),
+        "flushed_at": moment(entry.flushed_at),
+        "message": entry.message,
+        "metadata": dict(entry.metadata),
+    }
+
+
+def _status(status: Status) -> Described:
+    return {
+        "availability": AVAILABILITY_WORDS[status.availability],
+        "set_at": moment(status.set_at),
+        "limited_availability_reason": status.reason,
+    }
+
+
+def _update(entry: history.UpdateEntry) -> Described:
+    kind = entry.kind
+    name = type(kind).__name__ + ("" if isinstance(kind, NOT_SUFFIXED) else "Update")
+    details = {
+        each.name: _value(each.name, getattr(kind, each.name)) for each in dataclasses.fields(kind)
+    }
+    backup = entry.backup_path
+    return {
+        "update_type": {"type": name, **details},
+        "updated_at": moment(entry.updated_at),
+        **({} if backup is None else {"backup_path": backup}),
+    }
+
+
+def _value(name: str, value: object) -> object:
+    match value:
+        case ObjectId():
+            return str(value)
+        case Status():
+            return _status(value)
+        case int() if name in ("from_version", "to_version"):
+            return spec(value)
+        case _:
+            return value
+
 
 COLLAPSED: Final = (
     "Composite of several logs: older snapshots were expired or collected, and this one took "
@@ -32,14 +265,10 @@ COLLAPSED: Final = (
 
 
 def inspect_snapshot(context: Context, snapshot_id: SnapshotId) -> Described:
-    """A snapshot file.
-
-    Raises:
-        SnapshotNotFoundError: there is none.
-    """
+    """A snapshot file."""
     blob, key = snapshot_blob(context.storage, snapshot_id), snapshot_key(snapshot_id)
     envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
-    return describe.snapshot(decode_snapshot(blob, key=key), envelope)
+    return _snapshot(decode_snapshot(blob, key=key), envelope)
 
 
 def inspect_manifest(context: Context, manifest_id: str) -> Described:
@@ -47,21 +276,17 @@ def inspect_manifest(context: Context, manifest_id: str) -> Described:
     found = ManifestId.parse(manifest_id)
     blob, key = manifest_blob(context.storage, found), manifest_key(found)
     envelope = unseal(blob, FileKind.MANIFEST, key=key)
-    return describe.manifest(decode_manifest(blob, key=key), envelope, key)
+    return _manifest(decode_manifest(blob, key=key), envelope, key)
 
 
 def inspect_repo_info(context: Context) -> Described:
-    """The repo object.
-
-    Raises:
-        FormatError: the repository has none.
-    """
+    """The repo object."""
     context.generation.require_repo_object("the repo object")
     blob = context.storage.get(REPO_KEY)
     if blob is None:
         raise StorageError("no such object", kind=ErrorKind.OBJECT_NOT_FOUND, key=REPO_KEY)
     envelope = unseal(blob, FileKind.REPO_INFO, key=REPO_KEY)
-    return describe.repo(decode_repo_info(blob, key=REPO_KEY), envelope)
+    return _repo(decode_repo_info(blob, key=REPO_KEY), envelope)
 
 
 def inspect_transaction_log(context: Context, snapshot_id: SnapshotId) -> Described:
@@ -74,12 +299,12 @@ def inspect_transaction_log(context: Context, snapshot_id: SnapshotId) -> Descri
     own = decode_log(blob, key=key)
     pruned = _pruned(context, snapshot_id)
     if not pruned:
-        return describe.log(own, envelope)
+        return _log(own, envelope)
     found = {one: context.assets.log(one) for one in pruned}
     older = [log for log in found.values() if log is not None]
     merged: TransactionLog = reduce(unite, [*older, own])
     return {
-        **describe.log(merged, envelope),
+        **_log(merged, envelope),
         "synthetic_composite": {
             "note": COLLAPSED,
             "merged_pruned_ancestor_tx_logs": [str(log.id) for log in older],
@@ -100,11 +325,7 @@ def _pruned(context: Context, snapshot_id: SnapshotId) -> tuple[SnapshotId, ...]
 
 
 def inspect_file(blob: bytes, key: str) -> Described:
-    """A file of whatever kind, told from its bytes and its key.
-
-    Raises:
-        FormatError: the file is damaged or none of ours.
-    """
+    """A file of whatever kind, told from its bytes and its key."""
     if key.startswith(CHUNKS):
         return {"file_type": "chunk", "size_bytes": len(blob)}
     if key.startswith("refs/"):
@@ -123,16 +344,16 @@ def inspect_file(blob: bytes, key: str) -> Described:
         case FileKind.SNAPSHOT:
             snapshot = decode_snapshot(blob, key=key)
             parent = snapshot.parent_id
-            told = describe.snapshot(snapshot, envelope)
+            told = _snapshot(snapshot, envelope)
             return {**told, "parent_id": None if parent is None else str(parent)}
         case FileKind.MANIFEST:
-            return describe.manifest(decode_manifest(blob, key=key), envelope, key)
+            return _manifest(decode_manifest(blob, key=key), envelope, key)
         case FileKind.TRANSACTION_LOG:
             log = decode_log(blob, key=key)
-            return {"id": str(log.id), **describe.log(log, envelope)}
+            return {"id": str(log.id), **_log(log, envelope)}
         case FileKind.REPO_INFO:
             info = decode_repo_info(blob, key=key)
-            return {**describe.repo(info, envelope), **describe.rest_of_repo(info)}
+            return {**_repo(info, envelope), **_rest_of_repo(info)}
         case other:
             raise FormatError("no file has this kind", key=key, kind=other.name)
 

@@ -21,7 +21,7 @@ from frazil.formats.manifest import decode_manifest
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.expire import plan_expiry
 from frazil.maintenance.id_sets import ID_WIDTH, U8
-from frazil.maintenance.reading import portions, read_snapshot
+from frazil.maintenance.listing import portions, read_snapshot
 from frazil.maintenance.space import RANGE_WIDTH, Usage, native_ranges, reachable_entries, usage_of
 from frazil.maintenance.walk import WalkLimits, over_manifests
 from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry
@@ -76,7 +76,6 @@ def shares(
     by: By = "array",
     *,
     older_than: datetime | None = None,
-    limits: WalkLimits | None = None,
 ) -> Shares:
     """Tell what arrays, snapshots or refs refer to, over all that branches and tags reach.
 
@@ -94,7 +93,7 @@ def shares(
         context.generation.require_expiry()
     entries = reachable_entries(context.refs)
     tree = _Tree.read(context.storage, entries)
-    index = _Index.read(context.storage, tree.files.values(), limits or WalkLimits())
+    index = _Index.read(context.storage, tree.files.values())
     kept = None if older_than is None else _kept(context, entries, older_than)
     free, stranded = index.dead(tree, kept)
     if by == "array":
@@ -192,14 +191,16 @@ class _Index:
     usage: dict[PartKey, Usage]
 
     @classmethod
-    def read(cls, storage: Storage, files: Iterable[ManifestFile], limits: WalkLimits) -> _Index:
+    def read(cls, storage: Storage, files: Iterable[ManifestFile]) -> _Index:
         """Read every manifest."""
         files = tuple(files)
         rows: list[U8] = [np.zeros((0, RANGE_WIDTH), np.uint8)]
         spans: dict[PartKey, tuple[int, int]] = {}
         usage: dict[PartKey, Usage] = {}
         at = 0
-        for file, tables in zip(files, over_manifests(storage, files, limits, _look), strict=True):
+        for file, tables in zip(
+            files, over_manifests(storage, files, WalkLimits(), _look), strict=True
+        ):
             for node_id, ranges, used in tables:
                 rows.append(ranges)
                 spans[file.id, node_id] = at, at + len(ranges)

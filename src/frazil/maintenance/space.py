@@ -15,7 +15,7 @@ from frazil.commit.base import RefStore
 from frazil.formats.manifest import decode_manifest
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.id_sets import U8, RowSet
-from frazil.maintenance.reading import read_snapshot
+from frazil.maintenance.listing import read_snapshot
 from frazil.maintenance.walk import WalkLimits, over_manifests, reachable_manifests
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.history import SnapshotEntry
@@ -84,18 +84,15 @@ def array_usage(state: WorkingState, node: ArrayNode) -> Usage:
     return usage_of([state.table(node)])
 
 
-def snapshot_usage(
-    storage: Storage, history: Iterable[SnapshotEntry], limits: WalkLimits | None = None
-) -> Iterator[SnapshotUsage]:
+def snapshot_usage(storage: Storage, history: Iterable[SnapshotEntry]) -> Iterator[SnapshotUsage]:
     """Follow a history, oldest first; each manifest is read once."""
-    limits = limits or WalkLimits()
     seen = RowSet(RANGE_WIDTH)
     known: dict[ManifestId, Usage] = {}
     for entry in history:
         files = read_snapshot(storage, entry.id).manifest_files
         fresh = [file for file in files if file.id not in known]
         ranges = RowSet(RANGE_WIDTH)
-        found = over_manifests(storage, fresh, limits, _tables)
+        found = over_manifests(storage, fresh, WalkLimits(), _tables)
         for file, tables in zip(fresh, found, strict=True):
             known[file.id] = usage_of(tables)
             for table in tables:
@@ -124,11 +121,11 @@ def reachable_entries(refs: RefStore) -> dict[SnapshotId, SnapshotEntry]:
     return found
 
 
-def growth(context: Context, limits: WalkLimits | None = None) -> Iterator[SnapshotUsage]:
+def growth(context: Context) -> Iterator[SnapshotUsage]:
     """What each snapshot of the whole repository added, in the order in which they were made."""
     entries = reachable_entries(context.refs).values()
     ordered = sorted(entries, key=lambda entry: (entry.flushed_at, entry.id))
-    return snapshot_usage(context.storage, ordered, limits)
+    return snapshot_usage(context.storage, ordered)
 
 
 def _tables(blob: bytes, key: str) -> list[ChunkTable]:

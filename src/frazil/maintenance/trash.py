@@ -17,7 +17,6 @@ import numpy as np
 
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, FormatError, NotFoundError, StorageError
-from frazil.maintenance.ages import safe_cutoff
 from frazil.maintenance.candidates import PHASES
 from frazil.maintenance.deleting import (
     BATCH,
@@ -25,6 +24,7 @@ from frazil.maintenance.deleting import (
     DeleteReport,
     delete_keys,
     delete_objects,
+    safe_cutoff,
 )
 from frazil.maintenance.listing import Objects, is_older
 from frazil.run import by_size
@@ -50,9 +50,9 @@ class TrashBatch(ReportView):
     size_bytes: int
 
 
-def batch_name(now: datetime | None = None) -> str:
+def batch_name() -> str:
     """A name for what is put aside now; names sort by time."""
-    return f"{now or datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
 def put_aside(storage: Storage, garbage: Objects, batch: str, limits: DeleteLimits) -> DeleteReport:

@@ -4,6 +4,10 @@ No snapshot, manifest or chunk is touched. First there is a repo object that tak
 so that clients of version 2 wait. Then every ref file is fenced, which stops those of version 1;
 what they have committed until then is in the repo object that takes changes, which comes last.
 An upgrade may be interrupted anywhere and run again.
+
+A file that was a ref gets a content that no client of version 1, ours or the official one, can
+commit upon: it names a snapshot that there is not. Each file is replaced only in the version that
+was read, so that a commit comes either before its fence, and is taken over, or is refused.
 """
 
 from __future__ import annotations
@@ -12,11 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from frazil.commit.base import MAIN, attempts, later_than
-from frazil.commit.by_ref_file import RefFileRefs
+from frazil.commit.base import MAIN, attempts, create_object, later_than
+from frazil.commit.by_ref_file import JSON_FILE, RefFileRefs
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs, create_repo_object
-from frazil.commit.config_file import CONFIG_KEY
-from frazil.commit.upgrades import UNDER_WAY, is_under_way
+from frazil.commit.file_refs import CONFIG_KEY, UNDER_WAY, is_under_way
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -28,11 +31,22 @@ from frazil.errors import (
     StorageError,
 )
 from frazil.formats.generation import V1, V2
-from frazil.formats.ref_files import REFS, TOMBSTONE, branch_key
+from frazil.formats.ref_files import (
+    REFS,
+    TOMBSTONE,
+    Fence,
+    branch_key,
+    decode_fence,
+    decode_ref,
+    encode_fence,
+    parse_ref_key,
+    tag_key,
+    tombstone_key,
+)
 from frazil.formats.repo_info import decode_repo_info, encode_repo_info, snapshot_table
 from frazil.ids import SnapshotId
-from frazil.maintenance.fencing import OldRefs, fence_refs, read_fenced
 from frazil.maintenance.file_history import PREFETCH, read_file_history
+from frazil.model.config import StorageRetriesSettings
 from frazil.model.history import (
     JSON,
     Micros,
@@ -48,6 +62,81 @@ from frazil.model.history import (
 from frazil.storage.assets import file_attributes, snapshot_key
 from frazil.storage.base import Fetched, LostRace, Storage, Written
 from frazil.transaction.context import Context
+
+RETRIES: Final = StorageRetriesSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class OldRefs:
+    """The refs of a repository of an older version at one moment."""
+
+    branches: Mapping[str, SnapshotId]
+    tags: Mapping[str, SnapshotId]
+    deleted_tags: Mapping[str, SnapshotId | None]
+
+
+def fence_refs(storage: Storage) -> OldRefs:
+    """Fence all ref files of version 1, and tell what they said last."""
+    seen: set[str] = set()
+    while True:
+        # Refs that are made meanwhile are found by looking again.
+        keys = {item.key for item in storage.list(REFS)}
+        if keys == seen:
+            return read_fenced(storage)
+        seen = keys
+        encoded = storage.percent_encodes_names
+        refs = sorted({parse_ref_key(key, encoded=encoded) for key in keys})
+        for kind, name in sorted(refs, key=lambda ref: ref != ("branch", MAIN)):
+            if kind == "branch":
+                _fence(storage, branch_key(name, encoded=encoded))
+            else:
+                # A tag never moves; it can only be deleted, by creating this file.
+                key = tombstone_key(name, encoded=encoded)
+                create_object(storage, key, encode_fence(Fence.UPGRADED, None), JSON_FILE)
+                seen.add(key)
+
+
+def _fence(storage: Storage, key: str) -> None:
+    for _ in attempts(RETRIES):
+        found = storage.fetch(key)
+        if not isinstance(found, Fetched) or decode_fence(found.data) is not None:
+            return
+        content = encode_fence(Fence.UPGRADED, decode_ref(found.data, key=key))
+        if not isinstance(storage.put_if(key, content, found.version, JSON_FILE), LostRace):
+            return
+
+
+def read_fenced(storage: Storage) -> OldRefs:
+    """What ref files of version 1 say, or said before they were fenced."""
+    encoded = storage.percent_encodes_names
+    keys = (item.key for item in storage.list(REFS))
+    branches: dict[str, SnapshotId] = {}
+    tags: dict[str, SnapshotId] = {}
+    deleted: dict[str, SnapshotId | None] = {}
+    for kind, name in sorted({parse_ref_key(key, encoded=encoded) for key in keys}):
+        if kind == "branch":
+            tip = _target(storage, branch_key(name, encoded=encoded))
+            if tip is not None:
+                branches[name] = tip
+            continue
+        target = _target(storage, tag_key(name, encoded=encoded))
+        tombstone = storage.get(tombstone_key(name, encoded=encoded))
+        if tombstone is not None and decode_fence(tombstone) is None:
+            deleted[name] = target
+        elif target is not None:
+            tags[name] = target
+    return OldRefs(branches, tags, deleted)
+
+
+def _target(storage: Storage, key: str) -> SnapshotId | None:
+    blob = storage.get(key)
+    if blob is None:
+        return None
+    fence = decode_fence(blob)
+    if fence is None:
+        return decode_ref(blob, key=key)
+    return fence[1] if fence[0] is Fence.UPGRADED else None
+
 
 UPGRADE: Final = ErrorKind.INVALID_REPOSITORY_MIGRATION
 STEP: Final = 1000
@@ -144,11 +233,7 @@ def plan_upgrade(context: Context, refs: RefFileRefs, old: OldRefs, at_once: int
 def migrated(
     old: OldRefs, entries: Mapping[SnapshotId, SnapshotEntry], config: JSON | None
 ) -> RepoInfo:
-    """The repo object of a repository that had none; `entries` are all snapshots that refs reach.
-
-    Raises:
-        FormatError: there is no main branch.
-    """
+    """The repo object of a repository that had none; `entries`: all snapshots that refs reach."""
     if MAIN not in old.branches:
         raise FormatError("the repository has no main branch")
     lineages = {name: [*_lineage(entries, tip)] for name, tip in sorted(old.branches.items())}
@@ -206,11 +291,7 @@ def is_whole(storage: Storage, info: RepoInfo) -> bool:
 
 
 def _check_leftovers(context: Context, info: RepoInfo) -> None:
-    """Refuse unless only unused files of an interrupted upgrade are left.
-
-    Raises:
-        SessionStateError: there are none, or an old client has gone on using them.
-    """
+    """Refuse unless only unused files of an interrupted upgrade are left."""
     storage = context.storage
     if next(iter(storage.list(REFS)), None) is None and storage.head(CONFIG_KEY) is None:
         raise SessionStateError(
@@ -222,11 +303,7 @@ def _check_leftovers(context: Context, info: RepoInfo) -> None:
 
 
 def _require_known(storage: Storage, info: RepoInfo, old: OldRefs) -> None:
-    """Refuse to give up refs of version 1 that lead to what version 2 does not know.
-
-    Raises:
-        SessionStateError: one does.
-    """
+    """Refuse to give up refs of version 1 that lead to what version 2 does not know."""
     for name, tip in [*old.branches.items(), *old.tags.items()]:
         if tip not in info.snapshots and storage.head(snapshot_key(tip)) is not None:
             raise SessionStateError(

@@ -17,10 +17,9 @@ from frazil.errors import (
 )
 from frazil.formats.zarr_meta import parse_node
 from frazil.ids import SnapshotId
-from frazil.merging.chunk_deltas import U32
 from frazil.merging.policies import FAIL, Decide, Policy
 from frazil.merging.records import ChangeCounts, MergeConflict, MergeReport, MergeStatus, summary_of
-from frazil.merging.states import StoredState
+from frazil.merging.states import U32, StoredState
 from frazil.merging.three_way import (
     Merged,
     MergedNode,

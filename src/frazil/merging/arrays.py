@@ -1,11 +1,12 @@
-"""One array that both sides have, merged: structure, shape by axis, chunk by chunk.
+"""One array that both sides have, merged: document by field, shape by axis, chunk by chunk.
 
 Pure apart from the two functions it is given, which fetch how chunks changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeAlias
@@ -15,9 +16,6 @@ import numpy as np
 from frazil.formats.zarr_meta import STRUCTURE, ArrayMeta, chunk_lengths, parse_node
 from frazil.ids import ChunkId
 from frazil.masking import shown_url
-from frazil.merging import documents
-from frazil.merging.chunk_deltas import U32, ChunkDelta, common, outside
-from frazil.merging.documents import SHAPE, Document, Settle
 from frazil.merging.records import (
     OURS,
     THEIRS,
@@ -27,8 +25,112 @@ from frazil.merging.records import (
     Outcome,
     chunk_sample,
 )
+from frazil.merging.states import U32, ChunkDelta, common, outside
 from frazil.model.chunks import ChunkTable, InlineRef, NativeRef, VirtualRef
+from frazil.model.documents import read_document
 from frazil.model.nodes import ArrayNode
+
+Document: TypeAlias = dict[str, Any]
+Settle: TypeAlias = Callable[[MergeConflict], Outcome]
+
+ATTRIBUTES: Final = "attributes"
+SHAPE: Final = "shape"
+
+
+class Missing:
+    """A key that is not there."""
+
+
+MISSING: Final = Missing()
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two JSON values are equal, 1, 1.0 and true being different ones."""
+    if isinstance(one, Missing) or isinstance(other, Missing):
+        return one is other
+    return one is other or _canonical(one) == _canonical(other)
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def write_document(document: Document) -> bytes:
+    """The bytes of a metadata document."""
+    return json.dumps(document, indent=2).encode()
+
+
+def say_the_same(one: bytes, other: bytes) -> bool:
+    """Whether two documents differ at most in spaces and in the order of names."""
+    return one == other or same(read_document(one), read_document(other))
+
+
+def merge_fields(
+    path: str, base: Document, ours: Document, theirs: Document, settle: Settle
+) -> Document:
+    """All fields merged but those that say how chunks are read, which stay ours."""
+    merged: Document = {}
+    for name in _names(ours, theirs):
+        if name in STRUCTURE or name == SHAPE:
+            if name in ours:
+                merged[name] = ours[name]
+            continue
+        values = [each.get(name, MISSING) for each in (base, ours, theirs)]
+        if name == ATTRIBUTES and all(isinstance(each, Missing | dict) for each in values):
+            old, own, their = (each if isinstance(each, dict) else {} for each in values)
+            value: object = _attributes(path, old, own, their, settle)
+        else:
+            value = _one(ConflictKind.METADATA, path, name, values, settle)
+        if not isinstance(value, Missing):
+            merged[name] = value
+    return merged
+
+
+def _attributes(
+    path: str, base: Document, ours: Document, theirs: Document, settle: Settle
+) -> Document:
+    merged: Document = {}
+    for key in _names(ours, theirs):
+        values = [each.get(key, MISSING) for each in (base, ours, theirs)]
+        value = _one(ConflictKind.ATTRIBUTE, path, key, values, settle)
+        if not isinstance(value, Missing):
+            merged[key] = value
+    return merged
+
+
+def _names(ours: Mapping[str, object], theirs: Mapping[str, object]) -> Iterable[str]:
+    return [*ours, *(name for name in theirs if name not in ours)]
+
+
+def _one(kind: ConflictKind, path: str, name: str, values: list[object], settle: Settle) -> object:
+    """One value of three: the one that was changed, or the one that is chosen."""
+    base, ours, theirs = values
+    if same(ours, theirs) or same(theirs, base):
+        return ours
+    if same(ours, base):
+        return theirs
+    shown = [None if isinstance(each, Missing) else each for each in (ours, theirs)]
+    side = settle(MergeConflict(kind, path, shown[0], shown[1], name))
+    if isinstance(side, Contested):
+        return side.mark
+    return theirs if side == "theirs" else ours
+
+
+def structure(document: Document) -> Document:
+    """The fields that say how chunks are read."""
+    return {name: document[name] for name in STRUCTURE if name in document}
+
+
+def has_shape(document: bytes) -> bool:
+    """Whether a document tells the shape of an array; where a base is contested it does not."""
+    return isinstance(read_document(document).get(SHAPE), list)
+
+
+def rank(document: Document) -> int:
+    """The number of axes."""
+    shape = document.get(SHAPE)
+    return len(shape) if isinstance(shape, list) else -1
+
 
 Fetch: TypeAlias = Callable[[], ChunkDelta]
 NAMES: Final = "dimension_names"
@@ -78,24 +180,24 @@ class ArraySides:
     def is_of_one_rank(self) -> bool:
         """Whether the array has the same number of axes on both sides."""
         _, ours, theirs = self.texts
-        return documents.rank(ours) == documents.rank(theirs)
+        return rank(ours) == rank(theirs)
 
     @cached_property
     def texts(self) -> tuple[Document, Document, Document]:
         """The documents of base, ours and theirs; without a base its structure is ours."""
-        ours, theirs = documents.read(self.ours.user_data), documents.read(self.theirs.user_data)
+        ours, theirs = read_document(self.ours.user_data), read_document(self.theirs.user_data)
         if self.base is None:
-            base = documents.structure(ours)
-            if documents.same(ours.get(SHAPE), theirs.get(SHAPE)):
+            base = structure(ours)
+            if same(ours.get(SHAPE), theirs.get(SHAPE)):
                 base[SHAPE] = ours.get(SHAPE)
             return base, ours, theirs
-        return documents.read(self.base.user_data), ours, theirs
+        return read_document(self.base.user_data), ours, theirs
 
 
 def merge_array(sides: ArraySides, settle: Settle) -> MergedArray:
     """Merge an array that both sides have."""
     base, ours, theirs = sides.texts
-    fields = documents.merge_fields(sides.path, base, ours, theirs, settle)
+    fields = merge_fields(sides.path, base, ours, theirs, settle)
     whole = _structure_side(sides, settle)
     if not sides.is_of_one_rank and whole in (OURS, THEIRS):
         fields.pop(NAMES, None)  # they may be those of the other axes
@@ -110,16 +212,16 @@ def merge_array(sides: ArraySides, settle: Settle) -> MergedArray:
         return MergedArray(_document(sides, fields), ChunkDelta.empty(len(sides.ours.shape)))
     if isinstance(whole, Contested):
         marked = {**fields, "codecs": whole.mark}
-        return MergedArray(documents.write(marked), ChunkDelta.empty(len(sides.ours.shape)))
+        return MergedArray(write_document(marked), ChunkDelta.empty(len(sides.ours.shape)))
     return _merge_chunks(sides, fields, settle)
 
 
 def _document(sides: ArraySides, merged: Document) -> bytes:
     """The bytes of a document: those of a side that has the same, if one does."""
     for node, text in zip((sides.ours, sides.theirs), sides.texts[1:], strict=True):
-        if documents.same(text, merged):
+        if same(text, merged):
             return node.user_data
-    return documents.write(merged)
+    return write_document(merged)
 
 
 # --- structure ---
@@ -127,16 +229,16 @@ def _document(sides: ArraySides, merged: Document) -> bytes:
 
 def _structure_side(sides: ArraySides, settle: Settle) -> Outcome:
     """The side whose structure, shape and chunks are taken as a whole; None to merge them."""
-    base, ours, theirs = map(documents.structure, sides.texts)
-    if documents.same(ours, theirs) and sides.is_of_one_rank:
+    base, ours, theirs = map(structure, sides.texts)
+    if same(ours, theirs) and sides.is_of_one_rank:
         return None
     kind = ConflictKind.CREATED if sides.base is None else ConflictKind.STRUCTURE
     if sides.base is not None:
-        if documents.same(ours, base) and not _touched(sides, OURS):
+        if same(ours, base) and not _touched(sides, OURS):
             return THEIRS
-        if documents.same(theirs, base) and not _touched(sides, THEIRS):
+        if same(theirs, base) and not _touched(sides, THEIRS):
             return OURS
-    shown = [_shown_structure(text) for text in sides.texts[1:]]
+    shown = [{SHAPE: text.get(SHAPE), **structure(text)} for text in sides.texts[1:]]
     side = settle(MergeConflict(kind, sides.path, shown[0], shown[1]))
     return OURS if side is None else side
 
@@ -146,13 +248,9 @@ def _touched(sides: ArraySides, side: str) -> bool:
     base, ours, theirs = sides.texts
     text = ours if side == OURS else theirs
     names = () if sides.is_of_one_rank else (NAMES,)
-    if not all(documents.same(text.get(name), base.get(name)) for name in (SHAPE, *names)):
+    if not all(same(text.get(name), base.get(name)) for name in (SHAPE, *names)):
         return True
     return bool(len(sides.changed_ours if side == OURS else sides.changed_theirs))
-
-
-def _shown_structure(text: Document) -> dict[str, Any]:
-    return {SHAPE: text.get(SHAPE), **documents.structure(text)}
 
 
 # --- shape and chunks ---
@@ -177,7 +275,7 @@ def _merge_chunks(sides: ArraySides, fields: Document, settle: Settle) -> Merged
         beyond = ChunkDelta(sides.fetch_beyond(sides.ours.grid), delta.dropped).within(grid).table
         delta = delta.plus(beyond)
     if contested is not None:
-        document = documents.write({**documents.read(document), SHAPE: contested.mark})
+        document = write_document({**read_document(document), SHAPE: contested.mark})
     is_theirs = not len(ours) and document == sides.theirs.user_data
     return MergedArray(document, delta, is_theirs, contested is not None)
 

@@ -37,11 +37,7 @@ def decider(policy: Policy) -> Decide:
 
 
 def parse_policy(texts: Iterable[str]) -> Policy:
-    """Read policies written as words: `ours` for all, or `/group=theirs` for a path.
-
-    Raises:
-        InvalidInputError: a path does not begin with a slash.
-    """
+    """Read policies written as words: `ours` for all, or `/group=theirs` for a path."""
     rules: dict[str, str] = {}
     for text in texts:
         pattern, _, choice = text.strip().rpartition("=")

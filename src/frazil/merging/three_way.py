@@ -8,20 +8,33 @@ from functools import partial
 
 from frazil.formats.zarr_meta import ArrayMeta, parse_node
 from frazil.ids import NodeId
-from frazil.merging import documents
 from frazil.merging.arrays import (
     SPEC_OF_DOCUMENTS,
     ArraySides,
     MergedArray,
     contested_refs,
+    has_shape,
     merge_array,
+    merge_fields,
+    same,
+    say_the_same,
+    write_document,
 )
-from frazil.merging.chunk_deltas import ChunkDelta, delta_of, outside
 from frazil.merging.places import Triple, make_tree, pair, paths_of
 from frazil.merging.policies import Decide, Ledger
 from frazil.merging.records import OURS, Contested, MergeConflict, Side
-from frazil.merging.states import Logged, MergedState, State, StoredState, delta_between
+from frazil.merging.states import (
+    ChunkDelta,
+    Logged,
+    MergedState,
+    State,
+    StoredState,
+    delta_between,
+    delta_of,
+    outside,
+)
 from frazil.model.chunks import ChunkTable
+from frazil.model.documents import read_document
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, Node
 
 
@@ -104,7 +117,7 @@ class _Merging:
         for number, path in paths_of(tree).items():
             merged = self._node(number, path)
             if number in contested:
-                mark = documents.write({"mark": Contested().mark})
+                mark = write_document({"mark": Contested().mark})
                 merged = replace(merged, document=mark, contested_shape=True)
             nodes.append(_as_node(merged))
             if merged.triple.is_array:
@@ -127,7 +140,7 @@ class _Merging:
         base = triple.base
         if node is None or base is None:
             return True
-        if not documents.say_the_same(node.user_data, base.user_data):
+        if not say_the_same(node.user_data, base.user_data):
             return True
         return isinstance(node, ArrayNode) and len(self._delta(number, side)) > 0
 
@@ -179,12 +192,12 @@ class _Merging:
             return ours.user_data
         if ours.user_data == base:
             return theirs.user_data
-        texts = [documents.read(each) for each in (base or b"{}", ours.user_data, theirs.user_data)]
-        merged = documents.merge_fields(path, texts[0], texts[1], texts[2], self._ledger.settle)
+        texts = [read_document(each) for each in (base or b"{}", ours.user_data, theirs.user_data)]
+        merged = merge_fields(path, texts[0], texts[1], texts[2], self._ledger.settle)
         for node, text in ((ours, texts[1]), (theirs, texts[2])):
-            if documents.same(text, merged):
+            if same(text, merged):
                 return node.user_data
-        return documents.write(merged)
+        return write_document(merged)
 
     def _array(self, number: int, path: str) -> MergedNode:
         """An array that both have."""
@@ -194,7 +207,7 @@ class _Merging:
         was, own = _content(triple.base, sides.base), _content(ours, sides.ours)
         if _content(theirs, sides.theirs) in (own, was):
             return MergedNode(triple, ours.id, path, ours.user_data)
-        if not (documents.has_shape(ours.user_data) and documents.has_shape(theirs.user_data)):
+        if not (has_shape(ours.user_data) and has_shape(theirs.user_data)):
             self._ledger.contested.add(number)  # it was so in a base that this base is made of
             return MergedNode(triple, ours.id, path, ours.user_data)
         if own == was and len(ours.shape) == len(theirs.shape):
@@ -271,7 +284,7 @@ def _meta(merged: MergedNode) -> ArrayMeta:
 
 def shape_of(merged: MergedNode) -> tuple[Dimension, ...]:
     """The axes of a merged array."""
-    if not merged.contested_shape and documents.has_shape(merged.document):
+    if not merged.contested_shape and has_shape(merged.document):
         return _meta(merged).shape
     known = merged.triple.any
     assert isinstance(known, ArrayNode)
@@ -280,6 +293,6 @@ def shape_of(merged: MergedNode) -> tuple[Dimension, ...]:
 
 def dimension_names_of(merged: MergedNode) -> tuple[str | None, ...] | None:
     """The names of the axes of a merged array."""
-    if merged.contested_shape or not documents.has_shape(merged.document):
+    if merged.contested_shape or not has_shape(merged.document):
         return None
     return _meta(merged).dimension_names

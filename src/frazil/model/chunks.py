@@ -368,11 +368,7 @@ def _compact_texts(numbers: I32, pool: Sequence[str]) -> tuple[I32, Sequence[str
 
 
 def concat(tables: Sequence[ChunkTable], ndim: int) -> ChunkTable:
-    """Unite tables with distinct coordinates into one, in order.
-
-    Raises:
-        InternalError: two rows have the same coordinates.
-    """
+    """Unite tables with distinct coordinates into one, in order."""
     tables = sorted(
         (table for table in tables if len(table)), key=lambda table: table.coords[0].tolist()
     )

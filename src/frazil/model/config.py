@@ -315,11 +315,7 @@ class Attribution(HasRepr):
     principal: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the labels.
-
-        Raises:
-            ValueError: too long, or with characters that a header cannot carry.
-        """
+        """Check the labels."""
         for name, label in self._labels():
             if label is None:
                 continue

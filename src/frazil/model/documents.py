@@ -36,11 +36,7 @@ def read_json(data: bytes | str) -> Any:  # noqa: ANN401 - whatever JSON holds
 
 
 def read_document(data: bytes, *, path: str | None = None) -> Document:
-    """The `zarr.json` of a node.
-
-    Raises:
-        FormatError: it is no JSON object.
-    """
+    """The `zarr.json` of a node."""
     try:
         found = read_json(data)
     except ValueError as error:
@@ -52,20 +48,12 @@ def read_document(data: bytes, *, path: str | None = None) -> Document:
 
 @lru_cache(maxsize=1024)
 def require_json(data: bytes, path: str) -> None:
-    """Refuse a `zarr.json` that readers would stumble over.
-
-    Raises:
-        FormatError: it is no JSON object.
-    """
+    """Refuse a `zarr.json` that readers would stumble over."""
     read_document(data, path=path)
 
 
 def document_of(node: Node) -> Document:
-    """The `zarr.json` of a node.
-
-    Raises:
-        FormatError: it is no JSON object.
-    """
+    """The `zarr.json` of a node."""
     return read_document(node.user_data, path=node.path)
 
 

@@ -152,9 +152,6 @@ def with_update(
 
     `backup_name` is the copy of the object as it was, which from now on holds the lines beyond
     `limit`.
-
-    Raises:
-        FormatError: the time is not later than that of the last change.
     """
     log = UpdateLog.of(info.latest_updates)
     if len(log) and now_micros <= int(log.columns.rows["updated_at"][0]):

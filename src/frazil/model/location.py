@@ -68,11 +68,7 @@ def parse_location(url: str) -> Location:
 
 
 def decoded(text: str) -> str:
-    """Text without percent-encoding.
-
-    Raises:
-        InvalidInputError: the bytes are no text.
-    """
+    """Text without percent-encoding."""
     if "%" not in text:
         return text
     try:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId, crockford_many
-from frazil.model.framed import BLOB_END, TEXT_END, Written, append_frames, with_row
+from frazil.model.oplog import BLOB_END, TEXT_END, Written, append_frames, with_row
 from frazil.model.plain import EPOCH, MAX_MICROS, Metadata, Micros, ValueCodec
 
 Rows: TypeAlias = npt.NDArray[np.void]
@@ -97,11 +97,7 @@ class HistoryPage:
 
     @cached_property
     def shown(self) -> list[tuple[str, str | None, datetime, str, Metadata]]:
-        """Id, parent, time, message and metadata of each, as users see them.
-
-        Raises:
-            FormatError: a text is damaged.
-        """
+        """Id, parent, time, message and metadata of each, as users see them."""
         names, rows = self.names, self._table.columns.rows[self._rows]
         ages = rows["flushed_at"].astype("<m8[us]").tolist()
         return list(
@@ -171,11 +167,7 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
         return type(self), (self.columns, self.codec)
 
     def row(self, snapshot_id: SnapshotId) -> int:
-        """Where a snapshot stands in the order of ids.
-
-        Raises:
-            SnapshotNotFoundError: there is no such snapshot.
-        """
+        """Where a snapshot stands in the order of ids."""
         found = self._find(snapshot_id)
         if found is None:
             raise SnapshotNotFoundError("no such snapshot", snapshot=SnapshotId(snapshot_id))
@@ -254,11 +246,7 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
         return self._like(_reordered(columns, rows, np.argsort(rows["id"], kind="stable")))
 
     def without(self, snapshot_ids: Collection[SnapshotId]) -> Self:
-        """The table without some snapshots; what remains must not need them as parents.
-
-        Raises:
-            SnapshotNotFoundError: a remaining snapshot would lose its parent.
-        """
+        """The table without some snapshots; what remains must not need them as parents."""
         gone = [row for row in map(self._find, snapshot_ids) if row is not None]
         keep = np.ones(len(self), np.bool_)
         keep[gone] = False
@@ -366,11 +354,7 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
             size = min(4 * size, MAX_PAGE)
 
     def entry_of(self, row: int, cells: tuple[Any, ...]) -> SnapshotEntry:
-        """The entry in a row whose cells are known.
-
-        Raises:
-            FormatError: a text is damaged.
-        """
+        """The entry in a row whose cells are known."""
         _, parent, flushed_at, at, size, item_at, items, pruned_at, pruned = cells
         columns = self.columns
         try:

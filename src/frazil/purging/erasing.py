@@ -92,11 +92,7 @@ def key_of(name: bytes) -> str:
 
 
 def erase(storage: Storage, plan: Erasure) -> None:
-    """Delete and overwrite objects, and wait until that is durable.
-
-    Raises:
-        StorageError: an object would not go.
-    """
+    """Delete and overwrite objects, and wait until that is durable."""
     delete_keys(storage, [CHUNKS + name for name in crockford_many(plan.deleted)])
     items = list(plan.overwritten.items())
     for at in range(0, len(items), OVERWRITTEN_AT_ONCE):

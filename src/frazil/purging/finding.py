@@ -1,4 +1,8 @@
-"""Where the thing to erase is: which nodes, in which snapshots, logs, manifests and objects."""
+"""Where the thing to erase is: which nodes, in which snapshots, logs, manifests and objects.
+
+A snapshot that differs little from the one before is written with the bytes of that one, in which
+nodes that were deleted or changed since lie dead. Nobody reads them, but they are there.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from frazil.bulk.layout import array_layout, grid_of
+from frazil.bulk.grid import array_layout, grid_of
 from frazil.commit.base import OVERWRITTEN
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import RepoObjectRefs
@@ -22,14 +26,14 @@ from frazil.errors import (
     NodeNotFoundError,
     SnapshotNotFoundError,
 )
+from frazil.formats.envelope import FileKind, unseal
 from frazil.formats.manifest import decode_manifest
 from frazil.formats.snapshot import decode_snapshot
 from frazil.formats.txlog import ID_LISTS, decode_log
 from frazil.ids import INITIAL_SNAPSHOT_ID, ManifestId, NodeId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import U8, RowSet
-from frazil.maintenance.listing import ID_NAME
-from frazil.maintenance.reading import portions
+from frazil.maintenance.listing import ID_NAME, portions
 from frazil.maintenance.space import RANGE_WIDTH, native_ranges
 from frazil.maintenance.trash import TRASH
 from frazil.model.chunks import ChunkTable, ChunkType
@@ -37,10 +41,47 @@ from frazil.model.documents import document_of
 from frazil.model.history import Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode
 from frazil.purging.records import Flags, Target
-from frazil.purging.traces import holds_ids, holds_path
 from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage, fan_out
 from frazil.transaction.context import Context
+
+LENGTH: Final = 4
+"""Bytes before a text that tell how long it is; a zero follows it."""
+
+
+def holds_path(blob: bytes, path: str, *, key: str) -> bool:
+    """Whether a snapshot file has, somewhere, a text that is a path or one below it."""
+    body = unseal(blob, FileKind.SNAPSHOT, key=key).body
+    raw = path.encode()
+    if path == "/":
+        return False  # every file holds it, and what is below it has no common name
+    for at in _places(body, raw):
+        size = int.from_bytes(body[at - LENGTH : at], "little") if at >= LENGTH else 0
+        end = at + size
+        is_text = len(raw) <= size and end < len(body) and body[end] == 0
+        if is_text and (size == len(raw) or body[at + len(raw)] == ord("/")):
+            return True
+    return False
+
+
+def _places(body: bytes, raw: bytes) -> Iterator[int]:
+    at = body.find(raw)
+    while at >= 0:
+        yield at
+        at = body.find(raw, at + 1)
+
+
+def holds_ids(blob: bytes, nodes: Collection[NodeId], *, key: str) -> bool:
+    """Whether a snapshot file has, somewhere, the id of one of some nodes."""
+    body = unseal(blob, FileKind.SNAPSHOT, key=key).body
+    wanted = np.frombuffer(b"".join(nodes), "<u8")
+    width = NodeId.width
+    for shift in range(width):  # ids are aligned to nothing
+        count = max(0, len(body) - shift) // width
+        if np.isin(np.frombuffer(body, "<u8", count, shift if count else 0), wanted).any():
+            return True
+    return False
+
 
 DAMAGED: Final = f"{OVERWRITTEN}damaged.snapshots."
 """How the keys begin under which repair keeps snapshot files that could not be read."""
@@ -116,11 +157,7 @@ def find(context: Context, wanted: Target, own: Collection[str] = ()) -> Found:
 
 
 def _identified(storage: Storage, wanted: Target) -> tuple[Target, set[str]]:
-    """What is meant with the ids of its nodes, and keys of snapshots that have its path in them.
-
-    Raises:
-        NodeNotFoundError: no snapshot has, or had, a node at the path.
-    """
+    """What is meant with the ids of its nodes, and keys of snapshots that have its path in them."""
     nodes = set(wanted.nodes)
     traces: set[str] = set()
     for key, blob in snapshot_blobs(storage):

@@ -29,8 +29,7 @@ from frazil.errors import (
 )
 from frazil.formats.legacy.names import METADATA_FOLDERS
 from frazil.ids import SnapshotId, crockford_many, node_path
-from frazil.maintenance.ages import deletable_before, require_old
-from frazil.maintenance.deleting import DeleteLimits, delete_keys
+from frazil.maintenance.deleting import DeleteLimits, deletable_before, delete_keys, require_old
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import ID_WIDTH, RowSet, id_rows
 from frazil.maintenance.listing import Objects
@@ -43,13 +42,13 @@ from frazil.purging.finding import (
     Found,
     all_ranges,
     find,
+    holds_ids,
     known_history,
     snapshot_blobs,
     snapshots,
 )
 from frazil.purging.records import PurgeReport, Target, Verification, parse_region
 from frazil.purging.rewriting import Rewriter
-from frazil.purging.traces import holds_ids
 from frazil.storage.assets import CHUNKS, SNAPSHOTS, log_key, snapshot_key
 from frazil.storage.base import Storage, fan_out
 from frazil.storage.legacy.g2_g3 import PRESERVED

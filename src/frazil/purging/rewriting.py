@@ -12,13 +12,12 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from frazil.bulk.grid import Grid
-from frazil.bulk.layout import Layout, array_layout
+from frazil.bulk.grid import Grid, Layout, array_layout
 from frazil.formats.manifest import decode_manifest
 from frazil.formats.txlog import ID_LISTS, decode_log
 from frazil.ids import ManifestId, NodeId, SnapshotId
-from frazil.maintenance.expire_files import adopt
-from frazil.maintenance.reading import manifest_blob, read_snapshot
+from frazil.maintenance.expire import adopt
+from frazil.maintenance.listing import manifest_blob, read_snapshot
 from frazil.model.chunks import ChunkRef, ChunkTable, overlay
 from frazil.model.history import ManifestFile, Metadata, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode, Coordinates, Extents, ManifestRef, Node

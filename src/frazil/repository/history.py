@@ -1,31 +1,37 @@
-"""Snapshots, their ancestry, what changed between them, and the operations log."""
+"""Refs, snapshots, what changed between them, the operations log, and repository attributes."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from frazil import urls
 from frazil.async_twins import AsyncItems, async_items, async_twin
 from frazil.drawing.markup import Html, folded, joined, note, table, text
 from frazil.errors import ErrorKind, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
+from frazil.model.config import FeatureFlag
 from frazil.model.graph import AncestryGraph
 from frazil.model.history import SnapshotEntry
 from frazil.model.lineage import other_parents
+from frazil.model.updates import FLAGS
 from frazil.model.values import (
     Diff,
     ManifestFileInfo,
+    RepoStatus,
     SnapshotInfo,
     Update,
+    inner_status,
     manifest_file_info,
+    repo_status,
     snapshot_info,
     update,
 )
 from frazil.naming import OURS, package
-from frazil.repository.refs import Refs
+from frazil.repository.handle import Handle
+from frazil.tip import require_writable
 from frazil.transaction.draft import diff_of
 from frazil.transaction.views import views
 
@@ -48,6 +54,64 @@ class Ancestry(AsyncItems[SnapshotInfo]):
         yield Html(AncestryGraph(found[:SHOWN_COMMITS])._repr_html_())
         if len(found) > SHOWN_COMMITS:
             yield note(f"the newest {SHOWN_COMMITS}; there are more")
+
+
+class Refs(Handle):
+    """Names for snapshots."""
+
+    def create_branch(self, branch: str, snapshot_id: str) -> None:
+        """Make a branch that points to a snapshot."""
+        require_writable(self.context)
+        self.context.refs.create_branch(branch, self._id_of(snapshot_id))
+
+    def list_branches(self) -> set[str]:
+        """Names of all branches."""
+        return set(self.context.refs.branches())
+
+    def lookup_branch(self, branch: str) -> str:
+        """The snapshot a branch points to."""
+        return str(self.context.refs.branch_tip(branch))
+
+    def reset_branch(
+        self, branch: str, snapshot_id: str, *, from_snapshot_id: str | None = None
+    ) -> None:
+        """Point a branch to another snapshot, if it still is where you think."""
+        require_writable(self.context)
+        expected = None if from_snapshot_id is None else self._id_of(from_snapshot_id)
+        self.context.refs.reset_branch(branch, self._id_of(snapshot_id), expected)
+
+    def delete_branch(self, branch: str) -> None:
+        """Delete a branch; its snapshots stay until garbage collection."""
+        require_writable(self.context)
+        self.context.refs.delete_branch(branch)
+
+    def create_tag(self, tag: str, snapshot_id: str) -> None:
+        """Give a snapshot a name that never moves."""
+        require_writable(self.context)
+        self.context.refs.create_tag(tag, self._id_of(snapshot_id))
+
+    def list_tags(self) -> set[str]:
+        """Names of all tags."""
+        return set(self.context.refs.tags())
+
+    def lookup_tag(self, tag: str) -> str:
+        """The snapshot a tag points to."""
+        return str(self.context.refs.tag_target(tag))
+
+    def delete_tag(self, tag: str) -> None:
+        """Delete a tag; its name cannot be used again."""
+        require_writable(self.context)
+        self.context.refs.delete_tag(tag)
+
+    create_branch_async = async_twin(create_branch)
+    list_branches_async = async_twin(list_branches)
+    lookup_branch_async = async_twin(lookup_branch)
+    reset_branch_async = async_twin(reset_branch)
+    delete_branch_async = async_twin(delete_branch)
+    create_tag_async = async_twin(create_tag)
+    list_tags_async = async_twin(list_tags)
+    lookup_tag_async = async_twin(lookup_tag)
+    delete_tag_async = async_twin(delete_tag)
 
 
 class History(Refs):
@@ -219,3 +283,80 @@ class History(Refs):
     list_manifest_files_async = async_twin(list_manifest_files)
     diff_async = async_twin(diff)
     ops_log_async = async_items(ops_log)
+
+
+class Attributes(Handle):
+    """What is true of the repository as a whole."""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Attributes of the repository."""
+        return self.get_metadata()
+
+    def get_metadata(self) -> dict[str, Any]:
+        """Attributes of the repository."""
+        return dict(self.context.refs.metadata())
+
+    def set_metadata(self, metadata: dict[str, Any]) -> None:
+        """Replace the attributes of the repository."""
+        self.context.refs.set_metadata(metadata, merge=False)
+
+    def update_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        """Overlay attributes of the repository, and return the result."""
+        return dict(self.context.refs.set_metadata(metadata, merge=True))
+
+    @property
+    def status(self) -> RepoStatus:
+        """Whether the repository takes changes."""
+        return self.get_status()
+
+    def get_status(self) -> RepoStatus:
+        """Whether the repository takes changes."""
+        return repo_status(self.context.refs.status())
+
+    def set_status(self, status: RepoStatus) -> None:
+        """Open or close the repository for changes."""
+        self.context.refs.set_status(inner_status(status))
+
+    def feature_flags(self) -> list[FeatureFlag]:
+        """All feature flags."""
+        enabled, disabled = self.context.refs.flags()
+        return [
+            FeatureFlag(
+                id=flag,
+                name=name,
+                default_enabled=True,
+                setting=True if flag in enabled else False if flag in disabled else None,
+            )
+            for flag, name in FLAGS.items()
+        ]
+
+    def enabled_feature_flags(self) -> list[FeatureFlag]:
+        """Feature flags that are in force."""
+        return [flag for flag in self.feature_flags() if flag.enabled]
+
+    def disabled_feature_flags(self) -> list[FeatureFlag]:
+        """Feature flags that are off."""
+        return [flag for flag in self.feature_flags() if not flag.enabled]
+
+    def set_feature_flag(self, name: str, setting: bool | None) -> None:
+        """Set a feature flag; None returns it to its default."""
+        self.context.generation.require_repo_object("feature flags")
+        for flag, known in FLAGS.items():
+            if known == name:
+                self.context.refs.set_flag(flag, setting)
+                return
+        raise InvalidInputError(
+            f"invalid feature flag {name!r}; known are {', '.join(FLAGS.values())}",
+            kind=ErrorKind.INVALID_FEATURE_FLAG,
+        )
+
+    get_metadata_async = async_twin(get_metadata)
+    set_metadata_async = async_twin(set_metadata)
+    update_metadata_async = async_twin(update_metadata)
+    get_status_async = async_twin(get_status)
+    set_status_async = async_twin(set_status)
+    feature_flags_async = async_twin(feature_flags)
+    enabled_feature_flags_async = async_twin(enabled_feature_flags)
+    disabled_feature_flags_async = async_twin(disabled_feature_flags)
+    set_feature_flag_async = async_twin(set_feature_flag)

@@ -1,12 +1,15 @@
-"""What verbs of a repository report, where no record of the work itself has all of it."""
+"""Parts of what can be done to a repository: their base class, and what their verbs report."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from frazil.drawing.reports import ReportView
+from frazil.ids import SnapshotId
 from frazil.model.values import GCSummary, ManifestFileInfo
+from frazil.repository.sessions import Sessions
+from frazil.transaction.context import Context
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -58,3 +61,24 @@ class ManifestsReport(ReportView):
     def added(self) -> int:
         """Manifests that it needs and the old one did not."""
         return len({file.id for file in self.after} - {file.id for file in self.before})
+
+
+class Namespace:
+    """Verbs of one kind; what they work with is imported when they are used."""
+
+    def __init__(self, repository: Sessions, minimum_age: timedelta | None = None) -> None:
+        self._repository = repository
+        self._minimum_age = minimum_age
+
+    @property
+    def context(self) -> Context:
+        """The parts of the repository."""
+        return self._repository.context
+
+    def _snapshot(self, version: str) -> SnapshotId:
+        """The snapshot that a text means."""
+        return SnapshotId.parse(self._repository.resolve(version))
+
+    def _age_floor(self, asked: timedelta | None) -> timedelta | None:
+        """How old something must be to be deleted; None: as old as everywhere."""
+        return self._minimum_age if asked is None else asked

@@ -15,8 +15,8 @@ from frazil.formats.generation import BY_NUMBER, V2, Generation, generation_name
 from frazil.model.config import Attribution, RepositoryConfig, StorageSettings
 from frazil.model.values import SpecVersion
 from frazil.opening import create_repository, detect, open_context, require, stored_config
-from frazil.repository.attributes import Attributes
 from frazil.repository.audit import Audit
+from frazil.repository.history import Attributes
 from frazil.repository.sessions import Sessions
 from frazil.repository.space import Space
 from frazil.repository.upkeep import Upkeep

@@ -12,8 +12,7 @@ from frazil.async_twins import async_items, async_twin
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.model.values import BasicConflictSolver, GCSummary, VersionSelection
 from frazil.operations import Effect, verb
-from frazil.repository.namespace import Namespace
-from frazil.repository.reports import CollectionReport, ExpiryReport, ManifestsReport
+from frazil.repository.reports import CollectionReport, ExpiryReport, ManifestsReport, Namespace
 
 if TYPE_CHECKING:
     from frazil.bulk.pack import Packing

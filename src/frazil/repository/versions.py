@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.async_twins import async_twin
 from frazil.operations import Effect, Version, verb
-from frazil.repository.namespace import Namespace
+from frazil.repository.reports import Namespace
 
 if TYPE_CHECKING:
     from frazil.comparing.records import ValueDiff

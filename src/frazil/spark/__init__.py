@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from frazil.spark.jobs.copying import clone as clone
     from frazil.spark.jobs.copying import export as export
     from frazil.spark.jobs.copying import import_zarr as import_zarr
-    from frazil.spark.jobs.ingesting import ingest as ingest
+    from frazil.spark.jobs.copying import ingest as ingest
+    from frazil.spark.jobs.copying import upgrade_older as upgrade_older
     from frazil.spark.jobs.rechunking import rechunk as rechunk
-    from frazil.spark.jobs.upgrading import upgrade_older as upgrade_older
     from frazil.spark.jobs.value_diffs import diff_values as diff_values
     from frazil.spark.query.aggregate import aggregate as aggregate
     from frazil.spark.query.names import attach as attach
@@ -31,20 +31,18 @@ if TYPE_CHECKING:
     from frazil.spark.upkeep.auditing import sql_check as sql_check
     from frazil.spark.upkeep.auditing import staged as staged
     from frazil.spark.upkeep.calls import register as register
-    from frazil.spark.upkeep.compaction import compact_chunks as compact_chunks
     from frazil.spark.upkeep.fsck import fsck as fsck
     from frazil.spark.upkeep.fsck import verify as verify
     from frazil.spark.upkeep.garbage import collect_garbage as collect_garbage
     from frazil.spark.upkeep.garbage import find_garbage as find_garbage
+    from frazil.spark.upkeep.space import compact_chunks as compact_chunks
     from frazil.spark.upkeep.space import storage as storage
     from frazil.spark.writing.write import write as write
 
 _NAMES: Final = {
     "jobs.blocks": "map_blocks reduce_blocks",
-    "jobs.copying": "clone export import_zarr",
-    "jobs.ingesting": "ingest",
+    "jobs.copying": "clone export import_zarr ingest upgrade_older",
     "jobs.rechunking": "rechunk",
-    "jobs.upgrading": "upgrade_older",
     "jobs.value_diffs": "diff_values",
     "query.aggregate": "aggregate",
     "query.names": "attach",
@@ -55,10 +53,9 @@ _NAMES: Final = {
     "table": "FrazilTable",
     "upkeep.auditing": "sql_check staged",
     "upkeep.calls": "register",
-    "upkeep.compaction": "compact_chunks",
     "upkeep.fsck": "fsck verify",
     "upkeep.garbage": "collect_garbage find_garbage",
-    "upkeep.space": "storage",
+    "upkeep.space": "compact_chunks storage",
     "writing.write": "write",
 }
 """public names by the module they live in"""

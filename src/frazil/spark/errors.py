@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
 import sys
 from collections.abc import Iterator
@@ -115,7 +114,9 @@ def in_one_sentence(error: BaseException) -> str:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Keep PySpark from writing an error to stderr that is told in a better way."""
-    logger = logging.getLogger(_PYSPARK_LOGGER)
+    from pyspark.logger import PySparkLogger  # it makes the logger, of a class of its own
+
+    logger = PySparkLogger.getLogger(_PYSPARK_LOGGER)
     before = logger.disabled
     logger.disabled = True
     try:

@@ -185,11 +185,7 @@ def parse_target(request: Request) -> Target:
 
 
 def reachable_target(request: Request) -> Target:
-    """The same for tasks in other processes.
-
-    Raises:
-        InvalidInputError: they could not open it.
-    """
+    """The same for tasks in other processes."""
     target = parse_target(request)
     if target.location.url.startswith("memory:"):
         raise InvalidInputError(

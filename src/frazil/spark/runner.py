@@ -58,11 +58,7 @@ class SparkRunner:
     def run(
         self, work: Callable[[T], R], items: Sequence[T], *, size_bytes: int = 0
     ) -> Iterator[tuple[int, R]]:
-        """Answers with the numbers of their items, job after job.
-
-        Raises:
-            FrazilError: what a task failed with.
-        """
+        """Answers with the numbers of their items, job after job."""
         count = len(items)
         waves = max(1, min(WAVES, count // WAVE_ITEMS))
         bounds = [count * wave // waves for wave in range(waves + 1)]

@@ -100,11 +100,7 @@ def session(
 
 
 def require_pyspark() -> None:
-    """Check that PySpark is there and new enough.
-
-    Raises:
-        SessionStateError: it is not.
-    """
+    """Check that PySpark is there and new enough."""
     if find_spec("pyspark") is None or find_spec("pyarrow") is None:
         raise _unavailable("PySpark is not installed: pip install 'frazil[spark]'")
     from pyspark import __version__
@@ -116,11 +112,7 @@ def require_pyspark() -> None:
 
 
 def require_java() -> int:
-    """Check that there is a Java that Spark can run on, and return its version.
-
-    Raises:
-        SessionStateError: there is none, or it is too old.
-    """
+    """Check that there is a Java that Spark can run on, and return its version."""
     home = os.environ.get("JAVA_HOME")
     name = str(Path(home) / "bin" / "java") if home else "java"
     program = shutil.which(name)
@@ -156,11 +148,7 @@ def java_version(program: str) -> int | None:
 
 
 def require_version(wanted: str) -> None:
-    """Check in a task that it has the Frazil of the driver.
-
-    Raises:
-        SessionStateError: it has another one.
-    """
+    """Check in a task that it has the Frazil of the driver."""
     if frazil.__version__ != wanted:
         raise _unavailable(
             f"Spark's workers run {sys.executable}, whose Frazil is {frazil.__version__}, and the "

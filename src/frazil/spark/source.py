@@ -179,6 +179,13 @@ def plan_read(
 
         scan = make_scan(session, target, pinned, request, asked)
         require_labels(scan)
+    if request.change_feed:
+        from frazil.spark.reading.scan import Scan
+        from frazil.spark.stream.feed import make_feed
+
+        if not isinstance(scan, Scan):
+            raise unsuitable("'readChangeFeed' is for rows of cells")
+        return make_feed(target, request, scan, asked)
     if beginning(request) is None:
         return scan
     from frazil.spark.stream.source import ChangeScan, require_rows_of_changes

@@ -134,6 +134,8 @@ class FrazilTable(ProcedureMethods):
         rows = [(f"{place}/{key}",) for key in sorted(keys)]
         return self._spark.createDataFrame(rows, PROCEDURES["remove_orphan_files"].returns)
 
+    vacuum = remove_orphan_files
+
     def verify(self, *, all_history: bool = False, virtual: bool = False) -> DataFrame:
         """Objects that are not as references need them; see `frazil.spark.verify`."""
         return verify(

@@ -160,11 +160,7 @@ def unpacked(data: bytes) -> Any:  # noqa: ANN401  (what was packed)
 
 
 def answers_of(frame: DataFrame, work: Callable[[Batches], Iterable[R]]) -> Iterator[R]:
-    """What tasks return for partitions of rows, on the driver.
-
-    Raises:
-        FrazilError: what a task failed with.
-    """
+    """What tasks return for partitions of rows, on the driver."""
 
     def each(batches: Batches) -> Batches:
         held: list[bytes] = []
@@ -197,11 +193,7 @@ def map_batches(
 
 
 def collect(frame: DataFrame) -> pa.Table:
-    """The rows of a frame on the driver.
-
-    Raises:
-        FrazilError: what a task failed with.
-    """
+    """The rows of a frame on the driver."""
     with told():
         return frame.toArrow()
 

@@ -150,11 +150,7 @@ class Assets:
     # --- snapshots ---
 
     def snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
-        """Load a snapshot.
-
-        Raises:
-            SnapshotNotFoundError: there is no such file.
-        """
+        """Load a snapshot."""
         cached = self._snapshots.get(snapshot_id)
         if cached is not None:
             return cached
@@ -170,11 +166,7 @@ class Assets:
         return None if blob is None else decode_snapshot(blob, key=key)
 
     def stored_snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
-        """Load a snapshot as it is in storage now; expiry may give one another parent.
-
-        Raises:
-            SnapshotNotFoundError: there is no such file.
-        """
+        """Load a snapshot as it is in storage now; expiry may give one another parent."""
         self._snapshots.drop(snapshot_id)
         return self.snapshot(snapshot_id)
 

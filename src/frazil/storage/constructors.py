@@ -12,15 +12,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.model.config import ChecksumAlgorithm, ObjectStoreConfig, S3Options
-from frazil.storage.arguments import (
-    GatewayArguments,
-    HeaderArguments,
-    Headers,
-    S3Arguments,
-    S3LikeArguments,
-    S3ObjectStoreArguments,
-    spelled_out,
-)
 from frazil.storage.base import Storage
 from frazil.storage.credentials import (
     GcsBearerCredential,
@@ -28,7 +19,17 @@ from frazil.storage.credentials import (
     gcs_credentials,
     s3_credentials,
 )
-from frazil.storage.factory import StorageFactory, bad_url
+from frazil.storage.factory import (
+    GatewayArguments,
+    HeaderArguments,
+    Headers,
+    S3Arguments,
+    S3LikeArguments,
+    S3ObjectStoreArguments,
+    StorageFactory,
+    bad_url,
+    spelled_out,
+)
 from frazil.storage.memory import MemoryStorage
 
 

@@ -29,10 +29,6 @@ class _Family(type):
         return any(type(instance) is member for member in vars(cls).values())
 
 
-def _masked(value: str | None) -> object:
-    return None if value is None else MASK
-
-
 def _moment(value: datetime | None) -> object:
     return None if value is None else Literal(value.isoformat())
 
@@ -118,7 +114,7 @@ class S3StaticCredentials(_Bare):
         return (
             Field("access_key_id", Literal(f"{self.access_key_id[:4]}****")),
             Field("secret_access_key", MASK),
-            Field("session_token", _masked(self.session_token)),
+            Field("session_token", None if self.session_token is None else MASK),
             Field("expires_after", _moment(self.expires_after)),
         )
 

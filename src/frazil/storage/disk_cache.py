@@ -56,11 +56,7 @@ class DiskCache:
     """A folder of copies, limited in size; usable from many threads and processes."""
 
     def __init__(self, path: str | os.PathLike[str], limit_bytes: int) -> None:
-        """Use a folder of our own in `path`, which is made, for our user only, if it is missing.
-
-        Raises:
-            StorageError: the folder cannot be made, or others may write to it.
-        """
+        """Use a folder of our own in `path`, which is made, for our user only, if it is missing."""
         self.path: Final = f"{os.path.abspath(os.fspath(path))}/frazil-{os.geteuid()}"
         self.limit_bytes: Final = limit_bytes
         self._has_warned = False

@@ -56,11 +56,7 @@ _PROXIES: Final = ("AWS_PROXY_URL", "GOOGLE_PROXY_URL", "AZURE_PROXY_URL")
 
 
 def require_address(url: str) -> None:
-    """Refuse an address that obstore could not take apart: it would panic, not raise.
-
-    Raises:
-        StorageError: it is none.
-    """
+    """Refuse an address that obstore could not take apart: it would panic, not raise."""
     found = _PLAIN_URL.fullmatch(url)
     with suppress(ValueError):
         if found is not None:

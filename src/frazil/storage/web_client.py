@@ -363,11 +363,7 @@ def ranged(start: int | None, end: int | None) -> dict[str, str]:
 
 
 def body_of(reply: Reply, start: int | None, end: int | None) -> bytes:
-    """The asked range of an answer, also from a server that sends more than that.
-
-    Raises:
-        StorageError: it is another range, or begins beyond the end of the object.
-    """
+    """The asked range of an answer, also from a server that sends more than that."""
     if reply.status != 206:
         first, last = byte_span(len(reply.body), start, end)
         return reply.body[first:last]

@@ -63,11 +63,7 @@ class Saved:
 def commit_metadata(
     state: WorkingState, given: Metadata | None, own: Metadata, *, replaces: bool = False
 ) -> dict[str, Any]:
-    """What a commit says, with the marks of the one it builds upon or takes the place of.
-
-    Raises:
-        TypeError: JSON cannot hold it.
-    """
+    """What a commit says, with the marks of the one it builds upon or takes the place of."""
     metadata = {**state.context.default_commit_metadata, **(given or {})}
     if own:
         ours = metadata.get(RESERVED)

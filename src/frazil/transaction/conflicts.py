@@ -300,7 +300,7 @@ def _deletes(ours: ChangeSet, theirs: Theirs) -> Iterator[Conflict]:
         for node_id, path in deleted.items():
             there = theirs.view.get(path) if node_id in changed else None
             is_changed = there is not None and there.id == node_id
-            if is_changed or any(_is_within(node, path) for node in added):
+            if is_changed or any(node.path == path or is_below(node.path, path) for node in added):
                 yield Conflict(kind, path)
 
 
@@ -312,10 +312,6 @@ def additions(ours: ChangeSet, theirs: Theirs) -> list[Node]:
     paths = {path for path, _ in ours.deleted()}
     fresh = [node for node in theirs.new_nodes() if node.id not in gone]
     return [node for node in fresh if not paths.isdisjoint(_upward(node.path))]
-
-
-def _is_within(node: Node, path: str) -> bool:
-    return node.path == path or is_below(node.path, path)
 
 
 def _upward(path: str) -> Iterable[str]:

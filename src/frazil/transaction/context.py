@@ -18,10 +18,10 @@ from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, RepoInfo
 from frazil.storage.assets import Assets
 from frazil.storage.base import Storage, Version, ahead
-from frazil.storage.cached import IMMUTABLE, SNAPSHOTS_CHANGE, with_disk_cache
 from frazil.storage.credentials import AnyCredential
 from frazil.storage.trust import NOTHING, Trust
 from frazil.storage.virtual import Containers
+from frazil.storage.wrapped import IMMUTABLE, SNAPSHOTS_CHANGE, with_disk_cache
 
 if TYPE_CHECKING:
     from frazil.storage.legacy.opening import LegacyRepository

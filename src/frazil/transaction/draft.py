@@ -252,9 +252,6 @@ def check_sound(base: Sequence[Node], changes: ChangeSet) -> None:
     """Refuse changes that the snapshot would silently leave out, or put on top of a node.
 
     Rebases and merges must not let it come to that; this is the last look before a commit.
-
-    Raises:
-        SessionStateError: a changed node is not there, or another is where a new one goes.
     """
     made = {group.id for group in changes.new_groups.values()}
     made |= {array.id for array in changes.new_arrays.values()}

@@ -88,11 +88,7 @@ class Pending:
 
 
 def resolve(span: Span | None, size: int) -> tuple[int, int]:
-    """Turn a byte request into offsets.
-
-    Raises:
-        InvalidInputError: the request reaches outside.
-    """
+    """Turn a byte request into offsets."""
     match span:
         case None:
             return 0, size
@@ -283,11 +279,7 @@ class KeySpace:
                     self.state.delete_node(node.path)
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
-        """All keys of a node and of the nodes below it.
-
-        Raises:
-            InvalidInputError: no node is there.
-        """
+        """All keys of a node and of the nodes below it."""
         if prefix.startswith("/") and prefix != "/":
             return iter(())
         changes = self.state.changes

@@ -45,13 +45,9 @@ def broken(
 ) -> list[Conflict]:
     """What somebody's commit changed of that; the snapshots are only read if they must be."""
     paths = {*_values(reliance, before, logs)}
-    if any(map(_changes_nodes, logs)):
+    if any(getattr(log, name) for log in logs for name in (*NODE_FIELDS, "moved_nodes")):
         paths.update(_nodes(reliance, before, after), _dimensions(reliance, before, after))
     return [Conflict(ConflictType.ReliedUponChanged, path) for path in sorted(paths)]
-
-
-def _changes_nodes(log: TransactionLog) -> bool:
-    return any(getattr(log, name) for name in (*NODE_FIELDS, "moved_nodes"))
 
 
 def _values(

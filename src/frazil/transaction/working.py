@@ -357,11 +357,7 @@ class WorkingState:
     # --- editing chunks ---
 
     def payload(self, data: Bytes) -> ChunkRef:
-        """Store chunk bytes: inside the manifest when small, else as an object of their own.
-
-        Raises:
-            InvalidInputError: there are no bytes.
-        """
+        """Store chunk bytes: inside the manifest when small, else as an object of their own."""
         if not len(data):
             raise InvalidInputError(
                 "zero-length chunks cannot be stored", kind=ErrorKind.ZERO_LENGTH_CHUNK
@@ -403,11 +399,7 @@ class WorkingState:
             self.changes.chunk_changes(node.id, len(node.shape)).set_many(table)
 
     def set_manifests(self, node: ArrayNode, ready: ReadyManifests) -> None:
-        """Give an array that was made here, and has no chunks yet, manifests that are written.
-
-        Raises:
-            InvalidInputError: the array is an old one, or has chunks.
-        """
+        """Give an array that was made here, and has no chunks yet, manifests that are written."""
         with self.editing():
             made = self.changes.new_arrays.get(node.path)
             has_chunks = node.id in self.changes.chunks or node.id in self.changes.ready

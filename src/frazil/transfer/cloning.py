@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from frazil.commit.by_repo_object import REPO_KEY
-from frazil.commit.config_file import CONFIG_KEY
+from frazil.commit.file_refs import CONFIG_KEY
 from frazil.errors import AlreadyExistsError, ErrorKind
 from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many
 from frazil.maintenance.id_sets import needed_objects

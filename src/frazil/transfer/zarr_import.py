@@ -12,7 +12,7 @@ import numpy as np
 import zarr
 from zarr.core.metadata.v3 import ArrayV3Metadata
 
-from frazil.bulk.grid import parse_grid
+from frazil.bulk.grid import chunk_in_grid, parse_grid
 from frazil.bulk.pack import write_encoded
 from frazil.errors import AlreadyExistsError, ErrorKind, NotFoundError, unsuitable
 from frazil.ids import parent_path
@@ -264,18 +264,14 @@ def _key_reader(node: Mapping[str, Any]) -> Callable[[str], tuple[int, ...] | No
     mark = (encoding.get("configuration") or {}).get("separator", "/" if is_default else ".")
     grid = [axis.count for axis in parse_grid(node)]
 
+    start = f"c{mark}" if is_default else ""
+
     def read(name: str) -> tuple[int, ...] | None:
-        parts = name.split(mark)
-        if is_default:
-            if parts.pop(0) != "c":
-                return None
-        elif not grid and parts == ["0"]:
-            return ()
-        if len(parts) != len(grid) or not all(part.isdecimal() for part in parts):
-            return None
-        coords = tuple(map(int, parts))
+        if not grid:
+            return () if name == ("c" if is_default else "0") else None
         # What lies beyond the end is left from before the array was cut.
-        return coords if all(c < n for c, n in zip(coords, grid, strict=True)) else None
+        inner = name.removeprefix(start)
+        return chunk_in_grid(inner, mark, grid) if name.startswith(start) else None
 
     return read
 

@@ -28,8 +28,7 @@ from frazil.storage.locations import VCC, normalised
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import AzurePlace, GcsPlace, S3Place
 from frazil.storage.wrapped import ReadOnlyStorage
-from frazil.upgrading.records import LEGACY_CHUNKS, ChunkMode
-from frazil.upgrading.source import Source
+from frazil.upgrading.source import LEGACY_CHUNKS, ChunkMode, Source
 
 Relocate: TypeAlias = Callable[[ChunkTable], ChunkTable]
 """Lets references point to where the chunk objects will be."""
@@ -103,11 +102,7 @@ def move_chunks(
 
 
 def require_moved(source: Source, transfers: Transfers) -> None:
-    """Make sure that every chunk object has its new name.
-
-    Raises:
-        StorageError: one has not.
-    """
+    """Make sure that every chunk object has its new name."""
     if not transfers.wanted:
         return
     there = {item.key: item.size_bytes for item in source.place.list(CHUNKS)}

@@ -31,8 +31,7 @@ from frazil.opening import INITIAL_METADATA
 from frazil.storage.assets import Lru, file_attributes, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Storage, begin
 from frazil.upgrading.chunks import Relocate
-from frazil.upgrading.records import LEGACY_ID
-from frazil.upgrading.source import Source
+from frazil.upgrading.source import LEGACY_ID, Source
 
 Tables: TypeAlias = Mapping[NodeId, ChunkTable]
 CACHED_REFS: Final = 2_000_000

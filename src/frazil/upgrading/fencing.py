@@ -20,23 +20,18 @@ from frazil.formats.legacy.names import WIDE
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, RefRecord
 from frazil.formats.legacy.refs import encode_ref
 from frazil.ids import SnapshotId, crockford
-from frazil.maintenance.fencing import OldRefs
+from frazil.maintenance.upgrade import OldRefs
 from frazil.model.config import StorageRetriesSettings
 from frazil.opening import detect
 from frazil.storage.base import LostRace, Storage, require_deleted
-from frazil.storage.legacy.state_file import StateFile
-from frazil.upgrading.records import ChunkMode, cannot, marker
-from frazil.upgrading.source import Source
+from frazil.storage.legacy.g1 import StateFile
+from frazil.upgrading.source import ChunkMode, Source, cannot, marker
 
 NOWHERE: Final = SnapshotId(bytes(SnapshotId.width))
 
 
 def require_no_other(source: Source, target: Generation) -> None:
-    """Refuse to upgrade to one spec what is on its way to another.
-
-    Raises:
-        SessionStateError: an upgrade to another spec has been begun.
-    """
+    """Refuse to upgrade to one spec what is on its way to another."""
     found = _markers(source)
     if found - {marker(target)}:
         raise cannot(

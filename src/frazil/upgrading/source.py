@@ -1,21 +1,31 @@
-"""An old repository as an upgrade reads it: refs, history, and the files themselves."""
+"""An old repository as an upgrade reads it, what an upgrade is asked for, and what it tells."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
 
 from frazil.commit.base import MAIN
 from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.by_state_file import StateFileRefs
 from frazil.commit.file_refs import FileRefs
-from frazil.errors import FormatError, SnapshotNotFoundError
+from frazil.drawing.reports import ReportView
+from frazil.errors import (
+    ErrorKind,
+    FormatError,
+    InvalidInputError,
+    SessionStateError,
+    SnapshotNotFoundError,
+)
+from frazil.formats.generation import BY_SPEC, Generation
 from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.names import plain_name
 from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.refs import check_ref_name, decode_ref, parse_ref_key
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.maintenance.fencing import OldRefs
+from frazil.maintenance.upgrade import OldRefs
 from frazil.model.history import Micros, Snapshot
 from frazil.model.nodes import ArrayNode
 from frazil.storage.assets import MANIFESTS, log_key, manifest_key, snapshot_key
@@ -24,7 +34,96 @@ from frazil.storage.legacy.files import LegacyFiles
 from frazil.storage.legacy.g2_g3 import PRESERVED
 from frazil.storage.legacy.objects import legacy_files
 from frazil.transaction.context import Context
-from frazil.upgrading.records import cannot
+
+LEGACY_ID: Final = "legacy_snapshot_id"
+"""The property that tells how a snapshot was called before, if its id has changed."""
+LEGACY_CHUNKS: Final = "legacy-chunks"
+"""The name of the virtual chunk container that reads chunk objects where they always were."""
+
+
+class ChunkMode(StrEnum):
+    """What becomes of chunk objects that cannot stay under their names."""
+
+    LINK = "link"
+    """a second name for a file, or a copy that the store makes itself"""
+    COPY = "copy"
+    """a copy, also on a disk"""
+    VIRTUAL = "virtual"
+    """they stay, and are referred to as objects of a virtual chunk container"""
+
+    @classmethod
+    def of(cls, text: str) -> ChunkMode:
+        """The mode of a name."""
+        try:
+            return cls(text)
+        except ValueError:
+            known = ", ".join(cls)
+            raise InvalidInputError(f"chunks are dealt with by one of {known}: not by {text!r}",
+                                    kind=ErrorKind.NOT_ALLOWED) from None  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class UpgradeReport(ReportView):
+    """What an upgrade found and did, or would do."""
+
+    url: str
+    from_generation: str
+    dialect: str
+    """the byte layout of the last commit"""
+    to_spec: int
+    mode: str
+    branches: int
+    tags: int
+    deleted_tags: int
+    snapshots: int
+    renamed_snapshots: int
+    """those whose ids are others than in the old files"""
+    manifests: int
+    """those to be written, one for each array and old manifest"""
+    references: int
+    dropped_references: int
+    """of other arrays or outside the grid, which old writers left behind"""
+    logs_made: int
+    """transaction logs that no file had"""
+    chunks: int
+    """objects to be linked or copied"""
+    chunk_bytes: int
+    missing_chunks: int
+    """referred to, but not there; they stay missing"""
+    applied: bool
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TidyReport(ReportView):
+    """What undoing an upgrade, or cleaning up after one, did or would do."""
+
+    url: str
+    generation: str
+    restored: int
+    """files of the old generation that are put back"""
+    deleted: int
+    deleted_bytes: int
+    applied: bool
+
+
+def target_generation(to: int) -> Generation:
+    """The generation of a spec version that can be upgraded to."""
+    if to not in BY_SPEC:
+        raise InvalidInputError(
+            f"repositories can be upgraded to spec version 1 or 2, not {to}",
+            kind=ErrorKind.UNSUPPORTED_SPEC_VERSION,
+        )
+    return BY_SPEC[to]
+
+
+def marker(target: Generation) -> str:
+    """What a fence says of where the repository lives on."""
+    return f"spec-v{target.spec}"
+
+
+def cannot(message: str, **facts: object) -> SessionStateError:
+    """The error for an upgrade that makes no sense in the present state."""
+    return SessionStateError(message, kind=ErrorKind.INVALID_REPOSITORY_MIGRATION, **facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +223,7 @@ class Source:
         return ordered
 
     def snapshot(self, id: SnapshotId) -> Snapshot:
-        """A snapshot of the history.
-
-        Raises:
-            SnapshotNotFoundError: it is missing.
-        """
+        """A snapshot of the history."""
         found = self.files.snapshot(id)
         if found is None:
             raise SnapshotNotFoundError("a snapshot of the history is missing", snapshot=id)
@@ -157,11 +252,7 @@ class Source:
 
 
 def source_of(context: Context) -> Source:
-    """The old repository that a context is of.
-
-    Raises:
-        SessionStateError: it is none.
-    """
+    """The old repository that a context is of."""
     files = legacy_files(context.storage)
     if files is None or not isinstance(context.refs, FileRefs):
         raise cannot("this repository is not from before spec version 1")

@@ -15,7 +15,7 @@ from frazil.commit.base import attempts
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.refs import check_ref_name
 from frazil.ids import SnapshotId
-from frazil.maintenance.fencing import OldRefs
+from frazil.maintenance.upgrade import OldRefs
 from frazil.transaction.context import Context
 from frazil.upgrading.chunks import (
     Move,
@@ -27,10 +27,17 @@ from frazil.upgrading.chunks import (
 )
 from frazil.upgrading.converting import Converter, Counting, Writing
 from frazil.upgrading.fencing import claim, fence, release, require_no_other
-from frazil.upgrading.leftovers import require_writable
-from frazil.upgrading.publishing import hide_old_refs, new_config, publish, renamed
-from frazil.upgrading.records import ChunkMode, UpgradeReport, target_generation
-from frazil.upgrading.source import Link, Source, keys_of, preserve, source_of
+from frazil.upgrading.leftovers import hide_old_refs, new_config, publish, renamed, require_writable
+from frazil.upgrading.source import (
+    ChunkMode,
+    Link,
+    Source,
+    UpgradeReport,
+    keys_of,
+    preserve,
+    source_of,
+    target_generation,
+)
 
 MakeMove: TypeAlias = Callable[[Source, ChunkMode], Move]
 """Gives the way in which chunk objects of a repository are linked or copied."""

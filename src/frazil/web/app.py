@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from frazil.cli.exits import Exit, exit_code
+from frazil.cli.answers import Exit, exit_code
 from frazil.errors import FrazilError
 from frazil.masking import safe
 from frazil.model.values import SnapshotInfo

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.cli.documents import document
+from frazil.cli.values import document
 from frazil.comparing.candidates import different_chunks, written_chunks
 from frazil.errors import FrazilError
 from frazil.model.nodes import ArrayNode, Node

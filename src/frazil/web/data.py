@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from frazil.cli.documents import reference
+from frazil.cli.values import reference
 from frazil.drawing.cells import map_axes
 from frazil.errors import InvalidInputError
 from frazil.model.chunk_map import stored_map

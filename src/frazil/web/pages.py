@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any, Final
 
 from frazil.cli.changes import diff_data
-from frazil.cli.documents import codec_names, document, summary, usage
 from frazil.cli.history import event_name, update_data
 from frazil.cli.places import find_node
+from frazil.cli.values import codec_names, document, summary, usage
 from frazil.errors import FrazilError, InvalidInputError
 from frazil.ids import is_below
 from frazil.masking import shown_data

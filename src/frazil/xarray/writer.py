@@ -44,7 +44,7 @@ class Pending:
 
     def add(self, source: Any, target: Any, region: Any = None) -> None:  # noqa: ANN401 - arrays of numpy, dask or zarr
         """Take note of one array; called by xarray."""
-        kind = self.lazy if _is_dask(source) else self.eager
+        kind = self.lazy if hasattr(source, "__dask_graph__") else self.eager
         kind.append((source, target, region))
 
 
@@ -198,7 +198,3 @@ def _as_dataset(obj: xr.DataArray | xr.Dataset) -> xr.Dataset:
         dataset.attrs[_NAME_ATTRIBUTE] = obj.name
         return dataset
     return obj.to_dataset()
-
-
-def _is_dask(array: object) -> bool:
-    return hasattr(array, "__dask_graph__")

@@ -14,7 +14,7 @@ import pytest
 import zarr
 import zarr.codecs
 
-from frazil.bulk.layout import layout_of
+from frazil.bulk.grid import layout_of
 from frazil.bulk.read import read_chunks, read_region, read_regions
 from frazil.errors import (
     ErrorKind,

@@ -17,7 +17,7 @@ from zarr.registry import register_codec
 from zarr.storage import MemoryStore
 
 from frazil import config
-from frazil.codec_pipeline.pictures import UNKNOWN, declared_cells
+from frazil.codec_pipeline.bounded import UNKNOWN, declared_cells
 from frazil.errors import FormatError
 from frazil.repository import Repository
 from frazil.session import Session

@@ -11,7 +11,7 @@ import pytest
 import zarr
 
 import frazil
-from frazil.bulk.layout import layout_of
+from frazil.bulk.grid import layout_of
 from frazil.comparing import pairing
 from frazil.comparing.records import ArrayChange, FoundBy, Sample
 from frazil.errors import NodeNotFoundError, RefNotFoundError

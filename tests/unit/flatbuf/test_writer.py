@@ -9,7 +9,7 @@ from frazil.errors import FormatError
 from frazil.flatbuf import writer as module
 from frazil.flatbuf.reader import I32, U32, U64, Buffer, Table
 from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
-from frazil.model.framed import TEXT_END, append_frames
+from frazil.model.oplog import TEXT_END, append_frames
 
 ROOT = Layout(OFFSET)
 ROW = Layout("id12", "i32!", "u64", OFFSET, OFFSET, "u8")

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import InvalidInputError, StorageError
-from frazil.ingestion.formats import Format, detect_format, parse_format, tell_format
-from frazil.ingestion.provenance import as_metadata, known_files, name_mark, state_mark
-from frazil.ingestion.records import Identity
+from frazil.ingestion.parsers import Format, detect_format, parse_format, tell_format
+from frazil.ingestion.records import Identity, as_metadata, known_files, name_mark, state_mark
 from frazil.ingestion.sources import as_url, expand, look, shown
 
 

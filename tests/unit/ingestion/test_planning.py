@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 
 from frazil.ingestion.encoding import Meaning, dtype_of, encoded_attributes, encoding_of
-from frazil.ingestion.findings import Findings, Level
+from frazil.ingestion.manifests import part_of, table_of
 from frazil.ingestion.planning import make_plan
-from frazil.ingestion.plans import Kind, Mode, Plan, Wanted
+from frazil.ingestion.plans import Findings, Kind, Level, Mode, Plan, Wanted
 from frazil.ingestion.records import FileScan, Identity, References, Variable
-from frazil.ingestion.tables import part_of, table_of
 
 RAW = encoding_of(Meaning(np.dtype("<f4"), 0.0))
 ZLIB = encoding_of(

@@ -10,8 +10,7 @@ import zarr
 
 from frazil.errors import FormatError, InvalidInputError, SnapshotNotFoundError, StorageError
 from frazil.ids import ChunkId
-from frazil.maintenance.describe import moment_of
-from frazil.maintenance.inspect import inspect_file
+from frazil.maintenance.inspect import inspect_file, moment_of
 from frazil.model.chunks import InlineRef, NativeRef, VirtualRef
 from frazil.model.history import RepoAvailability
 from frazil.model.values import RepoStatus

@@ -31,7 +31,7 @@ from frazil.storage.constructors import (
 )
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import AzurePlace, GcsPlace, S3Place
-from frazil.storage.redirect import RedirectStorage
+from frazil.storage.web import RedirectStorage
 from tests.support.web import WebServer
 
 

@@ -17,11 +17,10 @@ import zarr
 from frazil import config
 from frazil.errors import StorageError
 from frazil.repository import Repository
-from frazil.storage.cached import CachedStorage
 from frazil.storage.disk_cache import DiskCache
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrapped import LatencyStorage
+from frazil.storage.wrapped import CachedStorage, LatencyStorage
 from frazil.testing.faulty import FaultyStorage
 from tests.support.forking import run_all
 

@@ -36,8 +36,7 @@ from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import FaultyStorage
 from frazil.upgrade import plan_upgrade, upgrade_older, upgrade_repository
 from frazil.upgrading.chunks import Move, Transfer, mover
-from frazil.upgrading.records import LEGACY_ID, ChunkMode
-from frazil.upgrading.source import Source
+from frazil.upgrading.source import LEGACY_ID, ChunkMode, Source
 from tests.support.ages import AT_ONCE
 from tests.support.old_repositories import (
     files_at,

@@ -17,11 +17,7 @@ from frazil.model.history import Metadata
 
 
 def decode_attributes(blob: bytes, *, key: str, dialect: Dialect) -> tuple[Metadata, ...]:
-    """Read an attribute file of a repository; a single map counts as a list of one.
-
-    Raises:
-        FormatError: the file is damaged or of another kind.
-    """
+    """Read an attribute file of a repository; a single map counts as a list of one."""
     wrapping, body = unwrap(blob, FileKind.ATTRIBUTES, key=key)
     if wrapping.header:
         refuse_flat(body, key=key)
@@ -36,11 +32,7 @@ def decode_attributes(blob: bytes, *, key: str, dialect: Dialect) -> tuple[Metad
 def with_attributes(
     record: SnapshotRecord, files: Mapping[str, Sequence[Metadata]]
 ) -> SnapshotRecord:
-    """The record with attributes put into the documents of its nodes, from the files given.
-
-    Raises:
-        FormatError: a file has no item where a node points to.
-    """
+    """The record with attributes put into the documents of its nodes, from the files given."""
     found: dict[str, Metadata] = {}
     for path in record.unresolved:
         ref = record.attributes[path]
@@ -72,11 +64,7 @@ def with_attributes(
 
 
 def decode_attribute_file(blob: bytes, *, key: str) -> tuple[Metadata, ...]:
-    """Read an attribute file; each row is JSON or MessagePack.
-
-    Raises:
-        FormatError: the file is damaged.
-    """
+    """Read an attribute file; each row is JSON or MessagePack."""
     table = read_table(blob, key=key)
     if "attrs" not in table.column_names:
         raise FormatError("damaged file: there is no column attrs", key=key)

@@ -104,11 +104,7 @@ class TableBuilder:
 
 
 def in_order(table: ChunkTable, *, key: str) -> ChunkTable:
-    """The rows of a table in order of their coordinates.
-
-    Raises:
-        FormatError: two references have the same coordinates.
-    """
+    """The rows of a table in order of their coordinates."""
     order = ascending_order(table.coords)
     if order is not None:
         table = table.take(order)

@@ -46,11 +46,7 @@ def kind_of_key(key: str) -> str | None:
 
 
 def legible(blob: bytes, *, key: str) -> dict[str, Value]:
-    """The content of a file as JSON can hold it; ids become texts, structs get their names.
-
-    Raises:
-        FormatError: the file is damaged or none of ours.
-    """
+    """The content of a file as JSON can hold it; ids become texts, structs get their names."""
     kind = kind_of_key(key)
     if kind == "chunk":
         return {"file_type": kind, "size_bytes": len(blob)}

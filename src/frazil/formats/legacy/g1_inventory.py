@@ -11,7 +11,6 @@ import numpy.typing as npt
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.legacy.columns import INLINE, NATIVE, VIRTUAL, in_order
 from frazil.formats.legacy.g1_coords import ENCODINGS, OVI1, decode_as, encode_column
-from frazil.formats.legacy.g1_library import EXTENSION
 from frazil.formats.legacy.g1_schemas import (
     COORD_KEY,
     LIMITS,
@@ -25,6 +24,7 @@ from frazil.formats.legacy.g1_schemas import (
     write_table,
 )
 from frazil.formats.legacy.g1_state import is_file_name
+from frazil.formats.legacy.g1_structure import EXTENSION
 from frazil.formats.legacy.manifests import check_reference
 from frazil.formats.legacy.names import WIDE as WIDE_ID
 from frazil.formats.legacy.names import (

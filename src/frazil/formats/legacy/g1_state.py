@@ -103,11 +103,7 @@ class State:
         return {each.id: each for each in self.snapshots}
 
     def ancestry(self, id: SnapshotId) -> Iterator[StateSnapshot]:
-        """A snapshot and its ancestors, newest first.
-
-        Raises:
-            FormatError: a snapshot is its own ancestor.
-        """
+        """A snapshot and its ancestors, newest first."""
         known = self.by_id()
         seen: set[SnapshotId] = set()
         current: SnapshotId | None = id
@@ -123,11 +119,7 @@ class State:
 
 
 def decode_state(blob: bytes, *, key: str) -> State:
-    """Read a state file.
-
-    Raises:
-        FormatError: the file is damaged.
-    """
+    """Read a state file."""
     document = Document(key, LegacyGeneration.G1)
     if len(blob) > MAX_STATE:
         raise document.fail("it is too large")
@@ -264,21 +256,13 @@ def _next(state: State, **changes: Any) -> State:  # noqa: ANN401 - fields of th
 
 
 def add_snapshot(state: State, item: StateSnapshot, branch: str) -> State:
-    """List a snapshot and move its branch to it.
-
-    Raises:
-        RefNotFoundError: there is no such branch.
-    """
+    """List a snapshot and move its branch to it."""
     moved = move_branch(state, branch, item.name)
     return replace(moved, snapshots=(*state.snapshots, item))
 
 
 def move_branch(state: State, name: str, snapshot: str) -> State:
-    """Let a branch point to another snapshot.
-
-    Raises:
-        RefNotFoundError: there is no such branch.
-    """
+    """Let a branch point to another snapshot."""
     ref = _ref(state, name, "branch")
     return _next(state, refs={**state.refs, name: replace(ref, snapshot=snapshot)})
 
@@ -306,11 +290,7 @@ def create_ref(state: State, name: str, kind: RefKind, snapshot: str) -> State:
 
 
 def delete_ref(state: State, name: str, kind: RefKind) -> State:
-    """Remove a branch or a tag; the name of a tag stays blocked.
-
-    Raises:
-        RefNotFoundError: there is none.
-    """
+    """Remove a branch or a tag; the name of a tag stays blocked."""
     _ref(state, name, kind)
     refs = {other: ref for other, ref in state.refs.items() if other != name}
     if kind == "branch":

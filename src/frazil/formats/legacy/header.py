@@ -127,11 +127,7 @@ def _padded(name: bytes, room: int) -> bytes:
 
 
 def refuse_flat(body: bytes, *, key: str) -> None:
-    """Refuse the body of a file of spec 1 or 2, whose header is the same.
-
-    Raises:
-        FormatError: it is one.
-    """
+    """Refuse the body of a file of spec 1 or 2, whose header is the same."""
     if body[4:8] == FLAT_MARK:
         raise FormatError(
             "the file belongs to a newer generation", kind=ErrorKind.INVALID_FILE_FORMAT, key=key

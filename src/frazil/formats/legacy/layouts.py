@@ -112,11 +112,7 @@ _MAPS: Final = (Dialect.G2_MAPS, Dialect.G2_MAPS_TEXT)
 
 
 def layout_of(dialect: Dialect) -> DialectLayout:
-    """What a dialect writes.
-
-    Raises:
-        FormatError: files of this dialect are read only, or are Parquet.
-    """
+    """What a dialect writes."""
     if dialect not in LAYOUTS:
         raise FormatError(
             "files of this dialect cannot be written so",

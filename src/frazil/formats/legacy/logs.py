@@ -39,11 +39,7 @@ FIELDS: Final = {len(names): names for names in (_FIELDS, _OLD_FIELDS)}
 
 
 def decode_log(blob: bytes, *, key: str) -> LogRecord:
-    """Read a transaction log in whatever dialect it is.
-
-    Raises:
-        FormatError: the file is damaged or of another kind.
-    """
+    """Read a transaction log in whatever dialect it is."""
     wrapping, body = unwrap(blob, FileKind.TRANSACTION_LOG, key=key)
     if wrapping.header:
         refuse_flat(body, key=key)
@@ -84,11 +80,7 @@ def _read_chunks(document: Document, value: Value) -> Coords:
 
 
 def encode_log(record: LogRecord, wrapping: Wrapping | None = None) -> bytes:
-    """Write a transaction log in the dialect of its record, wrapped as that does or as told.
-
-    Raises:
-        FormatError: the dialect has no logs.
-    """
+    """Write a transaction log in the dialect of its record, wrapped as that does or as told."""
     layout = layout_of(record.dialect)
     if not layout.log_fields:
         raise FormatError("this dialect has no transaction logs", dialect=record.dialect.value)
@@ -131,9 +123,6 @@ def from_log(log: TransactionLog, dialect: Dialect) -> LogRecord:
     The model does not tell whether the attributes of an array changed or the rest of its
     metadata, so both are noted: a reader then sees a conflict too many rather than too few.
     New nodes are noted among those with other attributes, as the libraries did.
-
-    Raises:
-        FormatError: nodes were moved, which these logs have no place for.
     """
     if log.moved_nodes:
         raise FormatError("moves cannot be recorded in this generation", dialect=dialect.value)

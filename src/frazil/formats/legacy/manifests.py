@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import FormatError
-from frazil.formats.bounds import references_justified
-from frazil.formats.envelope import FileKind
+from frazil.formats.envelope import FileKind, references_justified
 from frazil.formats.legacy.columns import ManifestBuilder, TableBuilder
 from frazil.formats.legacy.header import LONG, SHORT, Wrapping, refuse_flat, unwrap, wrap
 from frazil.formats.legacy.layouts import DialectLayout, IdForm, layout_of
@@ -57,11 +56,7 @@ _UNREADABLE: Final = (msgpack.exceptions.UnpackException, ValueError, TypeError)
 
 
 def decode_manifest(blob: bytes, *, key: str, generation: LegacyGeneration) -> ManifestRecord:
-    """Read a manifest of G2 or G3 in whatever dialect it is.
-
-    Raises:
-        FormatError: the file is damaged or of another kind.
-    """
+    """Read a manifest of G2 or G3 in whatever dialect it is."""
     wrapping, body = unwrap(blob, FileKind.MANIFEST, key=key)
     document = Document(key, generation)
     if body[:1] == b"{":
@@ -302,11 +297,7 @@ def encode_manifest(record: ManifestRecord, wrapping: Wrapping | None = None) ->
 
 
 def check_reference(dialect: Dialect, ref: ChunkRef) -> None:
-    """Refuse a reference that a dialect cannot hold.
-
-    Raises:
-        InvalidInputError: it has a checksum, and the dialect has no place for one.
-    """
+    """Refuse a reference that a dialect cannot hold."""
     if isinstance(ref, VirtualRef) and ref.checksum is not None and not dialect.has_checksums:
         raise cannot_hold(dialect.generation, "checksum", "of a virtual chunk")
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import msgpack
 
 from frazil.errors import ErrorKind, FormatError
-from frazil.formats.bounds import values_justified
+from frazil.formats.envelope import values_justified
 
 Message: TypeAlias = Any
 """None, bool, int, float, `Single`, str, bytes, a sequence or a mapping of these."""

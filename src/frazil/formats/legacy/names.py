@@ -199,14 +199,14 @@ def numbered_node(number: int) -> NodeId:
     return NodeId(number.to_bytes(NodeId.width, "big"))
 
 
-def node_number(node_id: NodeId, *, limit: int = MAX_NODE_NUMBER) -> int:
+def node_number(node_id: NodeId) -> int:
     """The number that a node id stands for.
 
     Raises:
         FormatError: it stands for none, because it is random bytes.
     """
     number = int.from_bytes(node_id, "big")
-    if number > limit:
+    if number > MAX_NODE_NUMBER:
         raise FormatError(
             "a node has no number, and this generation knows nodes by numbers",
             kind=ErrorKind.SERIALIZATION,
@@ -219,11 +219,7 @@ def node_number(node_id: NodeId, *, limit: int = MAX_NODE_NUMBER) -> int:
 
 
 def sequence_name(number: int, *, length: int = SEQUENCE_LENGTH) -> str:
-    """The file name, without extension, of one step of a branch; the newest sorts first.
-
-    Raises:
-        FormatError: the branch is full.
-    """
+    """The file name, without extension, of one step of a branch; the newest sorts first."""
     if not 0 <= number <= MAX_SEQUENCE:
         raise FormatError(
             "a branch has no more room for commits", kind=ErrorKind.SERIALIZATION, number=number

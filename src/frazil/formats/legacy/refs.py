@@ -107,11 +107,7 @@ class RefLayout:
         return ROOTS[self.generation]
 
     def branch_folder(self, name: str) -> str:
-        """The prefix of the files of a branch, with its final slash.
-
-        Raises:
-            InvalidInputError: a branch cannot have this name.
-        """
+        """The prefix of the files of a branch, with its final slash."""
         check_ref_name("branch", name)
         if self.prefix is RefPrefix.NONE and name.endswith(JSON):
             raise InvalidInputError(
@@ -126,11 +122,7 @@ class RefLayout:
         return f"{self.branch_folder(name)}{sequence}{JSON}"
 
     def tag_key(self, name: str) -> str:
-        """The key of a tag.
-
-        Raises:
-            InvalidInputError: a tag cannot have this name.
-        """
+        """The key of a tag."""
         if self.prefix is not RefPrefix.NONE:
             check_ref_name("tag", name)
             return f"{self._folder('tag', name)}/{FILE}"
@@ -147,11 +139,7 @@ class RefLayout:
         return f"{self.root}{key}{JSON}"
 
     def tombstone_key(self, name: str) -> str:
-        """The key whose presence says that a tag is deleted.
-
-        Raises:
-            InvalidInputError: tags of this generation cannot be deleted.
-        """
+        """The key whose presence says that a tag is deleted."""
         if self.generation is not LegacyGeneration.G3:
             raise InvalidInputError(
                 "tags of this generation cannot be deleted",
@@ -189,11 +177,7 @@ class RefKey:
 
 
 def check_ref_name(kind: RefKind, name: str) -> None:
-    """Refuse names that no file can have.
-
-    Raises:
-        InvalidInputError: the name is empty, a dot, or has a slash or a control character.
-    """
+    """Refuse names that no file can have."""
     if name in ("", ".", "..") or "/" in name or any(ord(c) < 32 or ord(c) == 127 for c in name):
         raise InvalidInputError(
             f"a {kind} cannot be named {name!r}", kind=ErrorKind.INVALID_REF_NAME

@@ -70,9 +70,6 @@ def decode_snapshot(
     """Read a snapshot of G2 or G3 in whatever dialect it is.
 
     The name of the file is the identity of the snapshot: `id` wins over the id in the file.
-
-    Raises:
-        FormatError: the file is damaged or of another kind.
     """
     wrapping, body = unwrap(blob, FileKind.SNAPSHOT, key=key)
     document = Document(key, generation, has_true_extents=wrapping.is_ours)

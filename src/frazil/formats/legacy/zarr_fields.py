@@ -278,11 +278,7 @@ def _check_fill(generation: LegacyGeneration, fields: ArrayFields) -> None:
 def tagged_fill(
     generation: LegacyGeneration, fields: ArrayFields, *, as_json: bool = False
 ) -> dict[str, JSON]:
-    """The fill value of an array as G2 and G3 store it; JSON spells NaN and infinities as texts.
-
-    Raises:
-        UnfitError: it is no value of the data type.
-    """
+    """The fill value of an array as G2 and G3 store it; JSON spells NaN and infinities as texts."""
     known = type_of(generation, fields.data_type)
     assert known is not None, "data types are checked first"
     if fields.fill_value is None:
@@ -292,11 +288,7 @@ def tagged_fill(
 
 
 def untagged_fill(known: DataType, value: JSON) -> JSON:
-    """The fill value in zarr.json for a tagged one.
-
-    Raises:
-        UnfitError: the tag is that of another data type, or the value does not fit.
-    """
+    """The fill value in zarr.json for a tagged one."""
     if not isinstance(value, Mapping) or list(value) != [known.tag]:
         raise UnfitError(f"it must have the tag {known.tag}")
     return known.json(known.parse(value[known.tag]))

@@ -11,8 +11,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from frazil.bulk.codecs import Shape
-from frazil.bulk.grid import Grid, GridAxis, regular_grid
-from frazil.bulk.layout import Layout, array_layout
+from frazil.bulk.grid import Grid, GridAxis, Layout, array_layout, regular_grid
 from frazil.errors import invalid_option, unsuitable
 from frazil.formats.zarr_meta import with_checksum
 from frazil.ingestion.encoding import native_codecs

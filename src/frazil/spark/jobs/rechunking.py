@@ -20,7 +20,7 @@ import pyarrow as pa
 from frazil.bulk.chain import Chain
 from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.compose import Target
-from frazil.bulk.layout import Layout, layout_of
+from frazil.bulk.grid import Layout, layout_of
 from frazil.bulk.pack import write_encoded
 from frazil.bulk.plan import box_plan
 from frazil.bulk.read import read_region

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import numpy as np
 from pyspark.sql import types as t
 
-from frazil.bulk.layout import grid_of
+from frazil.bulk.grid import grid_of
 from frazil.comparing.pairing import Pair, Portion, lengths, plan_pairs, portions
 from frazil.comparing.records import ArrayDiff, Box, FoundBy, Sample, Tally
 from frazil.comparing.values import MAX_SAMPLES, compare_portion, described

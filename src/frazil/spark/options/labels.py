@@ -13,11 +13,11 @@ from typing import Final
 
 from frazil.spark.reading.where import Condition, Positions, both, pointing
 from frazil.spelling import meant, unknown
-from frazil.texts import position, span
+from frazil.texts import BACKQUOTED, position, span, unquoted
 from frazil.texts import text as given
 
 _ITEM: Final = re.compile(
-    r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d][\w.\-]*))\s*=\s*"
+    r"\s*(?:(?P<quoted>" + BACKQUOTED + r")|(?P<name>[^\W\d][\w.\-]*))\s*=\s*"
     r"(?P<value>\[[^\]]*\]|(?:'[^']*'|[^,'\[\]])+)\s*(?:,|$)"
 )
 
@@ -29,7 +29,8 @@ def _items(text: str, option: str) -> list[tuple[str, str, int]]:
         item = _ITEM.match(text, at)
         if item is None:
             raise pointing(text, at, "NAME=VALUE is expected", option)
-        found.append((item["quoted"] or item["name"], item["value"].strip(), item.start("value")))
+        name = unquoted(item["quoted"]) if item["quoted"] else item["name"]
+        found.append((name, item["value"].strip(), item.start("value")))
         at = item.end()
     return found
 

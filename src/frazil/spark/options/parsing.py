@@ -55,6 +55,19 @@ def require_use(given: Mapping[str, str], use: Use) -> None:
             _known(name, use)
 
 
+def options_for(given: Mapping[str, str], use: Use) -> dict[str, str]:
+    """Those of some options that mean something for a use; unknown ones stay, to be refused."""
+    found: dict[str, str] = {}
+    for name, written in given.items():
+        option = _BY_SPELLING.get(_plain(name))
+        is_property = _family(name) == PROPERTY
+        if (option is None and not is_property) or (
+            (Use.WRITE if option is None else option.use) & use
+        ):
+            found[name] = written
+    return found
+
+
 def documented(use: Use = Use.ANY) -> list[tuple[str, str]]:
     """Names and meanings of all options for a use, for documents and help texts."""
     found = [(", ".join(o.spellings), o.meaning) for o in OPTIONS if o.use & use]

@@ -209,7 +209,9 @@ class ReadRequest(Request):
         choices=("ntz", "utc"),
     )
     split_size: int | None = _reads(
-        "decoded bytes for each partition, as in 64m (default 64 MiB)", parse=texts.size
+        "decoded bytes for each partition, as in 64m (default 64 MiB); a letter alone and MiB are "
+        "powers of 1024, MB is one of 1000",
+        parse=texts.size,
     )
     chunks_per_partition: int | None = _reads("chunks for each partition, instead of `split-size`")
     max_partitions: int = _reads("largest number of partitions (default 10000)", default=10_000)
@@ -231,6 +233,14 @@ class ReadRequest(Request):
         "changes count that were committed at this time or later",
         name="stream-from-timestamp",
         aliases=("startingTimestamp",),
+    )
+    change_feed: bool = _reads(
+        "with a beginning: give what each commit did to cells, with the columns `_change_type` "
+        "(insert, update_preimage, update_postimage, delete), `_commit_version` and "
+        "`_commit_timestamp`; a cell without values counts as not there (default false)",
+        name="readChangeFeed",
+        use=Use.READ,
+        default=False,
     )
     skip_changes: bool = _reads(
         "whether only cells come that were not there before, and none that commits have changed "
@@ -339,6 +349,13 @@ class WriteRequest(Request):
         choices=("write", "error", "ignore"),
         name="ifExists",
         use=Use.WRITE,
+    )
+    max_driver_bytes: int = _writes(
+        "rows that `df.write` and streams may put together in one process, since no task has all "
+        "of a chunk or all labels of a new table (default 256 MiB); `frazil.spark.write` needs "
+        "none of it",
+        parse=texts.size,
+        default=256 << 20,
     )
     write_partitions: int | None = _writes(
         "tasks that `frazil.spark.write` puts chunks together with", use=Use.WRITE

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from frazil.errors import invalid_option
 from frazil.spark.query.sql import sql
 from frazil.spelling import unknown
+from frazil.texts import backquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,15 +59,15 @@ def aggregate(
         FrazilError: what reading the repository failed with.
     """
     groups = _groups(by)
-    items = [f"{expression} AS {_quoted(name)}" for name, expression in groups.items()]
+    items = [f"{expression} AS {backquoted(name)}" for name, expression in groups.items()]
     for name, words in variables.items():
         for word in [words] if isinstance(words, str) else words:
             if word not in FUNCTIONS:
                 raise invalid_option(unknown("aggregate", word, FUNCTIONS))
-            items.append(f"{FUNCTIONS[word]}({_quoted(name)}) AS {_quoted(f'{name}_{word}')}")
+            items.append(f"{FUNCTIONS[word]}({backquoted(name)}) AS {backquoted(f'{name}_{word}')}")
     if len(items) == len(groups):
         raise invalid_option("say what to compute of which variable, such as t2m='mean'")
-    text = f"SELECT {', '.join(items)} FROM frazil.{_quoted(_place(url))}"
+    text = f"SELECT {', '.join(items)} FROM frazil.{backquoted(_place(url))}"
     if where is not None:
         text += f" WHERE {where}"
     if groups:
@@ -89,7 +90,3 @@ def _groups(by: By) -> dict[str, str]:
 def _place(url: str) -> str:
     """A URL that is not taken for a name."""
     return url if "/" in url or ":" in url else f"./{url}"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

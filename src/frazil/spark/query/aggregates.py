@@ -30,6 +30,7 @@ from frazil.spark.reading.aggregating import (
     sum_type,
 )
 from frazil.spark.reading.scan import Column, Scan, column_type
+from frazil.texts import backquoted
 
 _UNREAD: Final = ("window", "qualify", "lateral", "sort by", "cluster by", "distribute by")
 _WEIGHTS: Final = frozenset(
@@ -59,20 +60,25 @@ class Rewritten:
     """variables of which a number near the mean is needed, with what stands for it"""
     doubles: list[str] = field(default_factory=list)
     """expressions that must be doubles for all this to be right"""
-    is_filtered: bool = False
-    """whether an aggregate has a FILTER"""
+    is_summed: bool = False
+    """whether some aggregates are rewritten, so that it makes one row of all"""
+    is_mixed: bool = False
+    """whether an aggregate has a FILTER, or is left as it is"""
+    is_apart: bool = True
+    """whether labels of an axis need not meet those of others, as in `min(lat), max(lon)`"""
     unnamed: list[int] = field(default_factory=list)
     """numbers of the items that need a name"""
 
     @property
     def is_total(self) -> bool:
         """Whether it is about all cells at once."""
-        return not self.labels and not self.is_filtered
+        return self.is_summed and not self.labels and not self.is_mixed
 
     def aggregates(self) -> str:
         """The option of the source."""
         return ", ".join(
-            f"`{name}`=[{', '.join(sorted(words))}]" for name, words in sorted(self.wanted.items())
+            f"{backquoted(name)}=[{', '.join(sorted(words))}]"
+            for name, words in sorted(self.wanted.items())
         )
 
 
@@ -117,8 +123,12 @@ def rewrite(
     select: exp.Select,
     scan: Scan,
     names: Mapping[int, str],
+    *,
+    is_apart: bool,
 ) -> Rewritten:
     """Rewrite a SELECT on one table; `names` has its columns by where they begin in the text.
+
+    `is_apart` says whether each axis is chosen from alone.
 
     Raises:
         Refusal: it is left to Spark.
@@ -139,13 +149,14 @@ def rewrite(
     stars = (star for each in select.selects for star in each.find_all(exp.Star))
     if not all(isinstance(star.parent, exp.Count) for star in stars):
         raise Refusal("it takes all columns")
-    found = Rewritten()
+    strange = [name for name in names.values() if not _is_there(scan, name)]
+    if strange:
+        raise Refusal(f"{strange[0]} may be a column of the answer")
+    found = Rewritten(is_apart=is_apart)
     covered: list[Span] = []
     for number, span in enumerate(_spans(block)):
         calls = [*_calls(tokens, span)]
-        for call in calls:
-            _rewrite_call(found, tokens, call, scan, names)
-            covered.append(call.whole)
+        covered += [_rewrite_call(found, tokens, call, scan, names) for call in calls]
         if number < len(block.items) and calls and not select.selects[number].alias:
             found.unnamed.append(number)
     aliases = {each.alias.lower() for each in select.selects if each.alias}
@@ -163,18 +174,24 @@ def rewrite(
         if "where" in block.clauses and _inside(at, block.clauses["where"]):
             continue
         found.labels.setdefault(name)
+        found.is_apart = False
     if "where" in block.clauses:
         where = block.clauses["where"]
         first, last = tokens.all[where.first - 1], tokens.all[where.stop - 1]
         found.edits.append((first.start, last.end + 1, ""))
     kept = {axis for name in found.labels for axis in _column(scan, name).axes}
-    if kept == set(range(len(scan.axes))) and scan.axes:
+    found.is_apart = found.is_apart and len(kept) > 1 and not found.wanted
+    if kept == set(range(len(scan.axes))) and scan.axes and not found.is_apart:
         raise Refusal("it mentions every dimension, so that there is nothing to reduce")
     return found
 
 
 def _inside(at: int, span: Span) -> bool:
     return span.first <= at < span.stop
+
+
+def _is_there(scan: Scan, name: str) -> bool:
+    return name in scan.values or name in scan.coordinates
 
 
 def _column(scan: Scan, name: str) -> Column:
@@ -203,7 +220,8 @@ def _calls(tokens: Tokens, span: Span) -> Iterator[_Call]:
 
 def _rewrite_call(
     found: Rewritten, tokens: Tokens, call: _Call, scan: Scan, names: Mapping[int, str]
-) -> None:
+) -> Span:
+    """Rewrite one aggregate, and tell what of the text needs no columns any more."""
     inside = {
         start: name
         for start, name in names.items()
@@ -216,8 +234,20 @@ def _rewrite_call(
     if not data:
         found.labels.update(dict.fromkeys(inside.values()))
         if call.is_distinct or call.name in (MIN, MAX):
-            return  # the same for a label, however many cells it has
-        made = _of_labels(found, call, text)
+            found.is_mixed = True
+            axes = {axis for name in inside.values() for axis in _column(scan, name).axes}
+            found.is_apart = found.is_apart and len(axes) <= 1
+            return call.whole  # the same for a label, however many cells it has
+        found.is_apart = found.is_apart and not inside
+        present = _present(tokens, call, names, scan)
+        if present is not None:
+            found.wanted.setdefault(present, set()).add(COUNT)
+            rows = braced(backquoted(column_name(COUNT, present)))
+            made = _of_labels(found, call, text, rows).replace(_FILTER, "")
+            found.is_summed = True
+            found.edits.append((*_places(tokens, call), made))
+            return call.reach
+        made = _of_labels(found, call, text, f"`{ROWS}`")
     elif call.is_distinct:
         raise Refusal("tasks cannot count distinct values")
     elif len(data) > 1:
@@ -226,9 +256,24 @@ def _rewrite_call(
         made = _of_values(found, call, text, data.pop(), scan, inside)
     condition = braced(tokens.text_of(Span(call.whole.stop, call.reach.stop)))
     made = made.replace(_FILTER, f" {condition}" if condition else "")
-    found.is_filtered = found.is_filtered or bool(condition)
-    start, stop = tokens.all[call.whole.first].start, tokens.all[call.reach.stop - 1].end + 1
-    found.edits.append((start, stop, made))
+    found.is_summed = True
+    found.is_mixed = found.is_mixed or bool(condition)
+    found.edits.append((*_places(tokens, call), made))
+    return call.whole
+
+
+def _places(tokens: Tokens, call: _Call) -> tuple[int, int]:
+    return tokens.all[call.whole.first].start, tokens.all[call.reach.stop - 1].end + 1
+
+
+def _present(tokens: Tokens, call: _Call, names: Mapping[int, str], scan: Scan) -> str | None:
+    """The variable of which a FILTER takes the cells that have a value, if that is what it does."""
+    first, stop = call.whole.stop + 3, call.reach.stop - 1  # after FILTER ( WHERE, before )
+    if [tokens.word(n) for n in range(stop - 3, stop)] != ["is", "not", "null"]:
+        return None
+    name = names.get(tokens.all[first].start)
+    plain = stop - 3 - first in (1, 3)  # with a table's name or without
+    return name if plain and name in scan.values else None
 
 
 _FILTER: Final = "\x00"
@@ -252,9 +297,8 @@ def _total(expression: str) -> str:
     return f"{_MADE}sum({expression}){_FILTER}"
 
 
-def _of_labels(found: Rewritten, call: _Call, text: str) -> str:
+def _of_labels(found: Rewritten, call: _Call, text: str, rows: str) -> str:
     """An aggregate of what is the same for all cells of a label: it counts as often as they are."""
-    rows = f"`{ROWS}`"
     present = f"CASE WHEN ({braced(text)}) IS NOT NULL THEN {rows} END"
     match call.name:
         case "count" if text == "*":
@@ -265,10 +309,11 @@ def _of_labels(found: Rewritten, call: _Call, text: str) -> str:
             return f"coalesce({_total(present)}, 0L)"
         case "sum":
             found.doubles.append(text)
-            return _total(f"({braced(text)}) * {rows}")
+            return _total(f"({braced(text)}) * nullif({rows}, 0L)")
         case "avg":
             found.doubles.append(text)
-            return f"({_total(f'({braced(text)}) * {rows}')} / nullif({_total(present)}, 0L))"
+            total = _total(f"({braced(text)}) * nullif({rows}, 0L)")
+            return f"({total} / nullif({_total(present)}, 0L))"
         case _:
             raise Refusal(f"tasks cannot compute {call.name}() of coordinates")
 
@@ -288,7 +333,7 @@ def _of_values(
 
     def own(aggregate: str) -> str:
         wanted.add(aggregate)
-        return "`" + column_name(aggregate, name).replace("`", "``") + "`"
+        return braced(backquoted(column_name(aggregate, name)))
 
     match call.name:
         case "count" if is_bare:

@@ -27,6 +27,7 @@ from frazil.spark.reading.partitions import full_mask
 from frazil.spark.reading.scan import Column, Scan, column_type
 from frazil.spark.reading.selecting import checked
 from frazil.spark.reading.where import Compare, Condition, Missing, OneOf, leaves, parse_where
+from frazil.texts import backquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,7 +75,7 @@ class Pushed:
         """The options of the source for all this."""
         found = {}
         chosen = [
-            f"`{scan.axes[axis].name}`={runs_text(mask)}"
+            f"{backquoted(scan.axes[axis].name)}={runs_text(mask)}"
             for axis, mask in sorted(self.masks.items())
             if not mask.all()
         ]
@@ -208,7 +209,8 @@ def _evaluate(
 def _positions(
     spark: SparkSession, frame: DataFrame, condition: str, alias: str
 ) -> npt.NDArray[np.int64]:
-    text = f"SELECT {POSITION} FROM {{labels}} AS `{braced(alias)}` WHERE {braced(condition)}"
+    named = f"{{labels}} AS {braced(backquoted(alias))}"
+    text = f"SELECT {POSITION} FROM {named} WHERE {braced(condition)}"
     rows = spark.sql(text, labels=frame).collect()
     return np.array([row[0] for row in rows], np.int64)
 

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from frazil import texts
-from frazil.spark.reading.aggregating import AggregateScan, read_aggregates
-from frazil.spark.reading.cells import Kept, columns_of, narrow, read_cells
-from frazil.spark.reading.columns import arrow_schema
-from frazil.spark.reading.partitions import REGION_CELLS, BlockGrid, plan_blocks
+from frazil.spark.reading.aggregating import (
+    AggregateScan,
+    given,
+    read_aggregates,
+    reduce_all,
+)
+from frazil.spark.reading.cells import Cut, Kept, columns_of, flattened, narrow, read_cells
+from frazil.spark.reading.columns import arrow_schema, cast
+from frazil.spark.reading.partitions import REGION_CELLS, BlockGrid, full_mask, plan_blocks
 from frazil.spark.reading.scan import Scan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+T = TypeVar("T")
 
 SETTING: Final = "spark.frazil.sql.localBytes"
 """The setting of Spark with the decoded bytes up to which reads are done here; 0 for never."""
@@ -41,7 +50,7 @@ def bytes_to_read(scan: Scan, grid: BlockGrid) -> int:
     return grid.total * grid.cells * scan.cell_bytes if scan.data_columns() else 0
 
 
-def rows_of(scan: Scan, grid: BlockGrid) -> int:
+def rows_of(grid: BlockGrid) -> int:
     """Cells of these blocks."""
     return grid.total * grid.cells
 
@@ -62,28 +71,31 @@ def read_cells_here(scan: Scan) -> pa.Table:
 def read_aggregates_here(plan: AggregateScan) -> pa.Table:
     """The rows of a scan with aggregates, computed in threads."""
     grid = whole_grid(plan) or plan.grid
-    count = min(grid.total, _THREADS)
-    cuts = [grid.total * n // max(count, 1) for n in range(count + 1)]
-
-    def work(number: int) -> list[pa.RecordBatch]:
-        return [*read_aggregates(plan, grid, cuts[number], cuts[number + 1])]
-
-    if count <= 1:
-        found = [work(number) for number in range(count)]
-    else:
-        with ThreadPoolExecutor(count, "frazil-sql") as pool:
-            found = [*pool.map(work, range(count))]
+    found = _in_threads(grid, lambda start, stop: [*read_aggregates(plan, grid, start, stop)])
     batches = [batch for each in found for batch in each]
     return pa.Table.from_batches(batches, arrow_schema(plan.schema))
+
+
+def _in_threads(grid: BlockGrid, work: Callable[[int, int], T]) -> list[T]:
+    """What is found in ranges of blocks, all of them together."""
+    count = min(grid.total, _THREADS)
+    cuts = [grid.total * n // max(count, 1) for n in range(count + 1)]
+    if count <= 1:
+        return [*map(work, cuts[:-1], cuts[1:])]
+    with ThreadPoolExecutor(count, "frazil-sql") as pool:
+        return [*pool.map(work, cuts[:-1], cuts[1:])]
 
 
 def read_one_row_here(plan: AggregateScan) -> pa.Table:
     """The aggregates of all cells in one row, also when there are none."""
     grid = whole_grid(plan) or plan.grid
     schema = arrow_schema(plan.schema)
-    found = pa.Table.from_batches([*read_aggregates(plan, grid, 0, grid.total)], schema)
-    if len(found):
-        return found
+    parts = _in_threads(grid, partial(reduce_all, plan, grid))
+    first, *others = [part for part in parts if part is not None] or [None]
+    if first is not None:
+        for other in others:
+            first.add(other)
+        return pa.Table.from_batches([*given(plan, [first])], schema)
     counts = ("count(",)
     row = {name: 0 if name.startswith(counts) else None for name in schema.names}
     return pa.Table.from_pylist([row], schema)
@@ -97,10 +109,40 @@ def whole_grid(plan: AggregateScan) -> BlockGrid | None:
     return BlockGrid(scan.shape, scan.shape, tuple(range(1) for _ in scan.shape))
 
 
-def kept_rows(plan: AggregateScan, grid: BlockGrid) -> int:
-    """How many rows aggregates can have at most."""
+def kept_rows(plan: AggregateScan, grid: BlockGrid, *, apart: bool = False) -> int:
+    """How many rows aggregates can have at most; `apart` when labels of axes need not meet."""
     sizes = [min(len(grid.blocks[axis]) * grid.block[axis], grid.shape[axis]) for axis in plan.kept]
-    return int(np.prod(sizes, dtype=np.int64))
+    return max(sizes, default=0) if apart else int(np.prod(sizes, dtype=np.int64))
+
+
+def read_labels_here(plan: AggregateScan) -> pa.Table:
+    """The labels of each axis that are left, side by side, and the number of cells in one row.
+
+    Axes are not crossed: where one has fewer labels than another, its last one is repeated. That
+    is enough for extremes and for distinct labels.
+    """
+    scan, schema = plan.scan, arrow_schema(plan.schema)
+    masks = [full_mask(scan, scan.condition, axis) for axis in range(len(scan.axes))]
+    places = [
+        np.arange(size) if mask is None else np.flatnonzero(mask)
+        for size, mask in zip(scan.shape, masks, strict=True)
+    ]
+    if not all(map(len, places)):
+        return schema.empty_table()
+    size = max(len(places[axis]) for axis in plan.kept)
+    arrays = []
+    for column in scan.columns[: plan.labels]:
+        region = tuple(
+            each if axis in column.axes else each[:1] for axis, each in enumerate(places)
+        )
+        shape = tuple(map(len, region))
+        (values,) = columns_of(replace(scan, columns=(column,)), Cut(region, None))
+        labels = flattened(values, shape, tuple(slice(0, n) for n in shape), None)
+        chosen = labels.take(pa.array(np.minimum(np.arange(size), len(labels) - 1)))
+        arrays.append(cast(column.name, chosen, schema.field(len(arrays)).type))
+    rows = np.zeros(size, np.int64)
+    rows[0] = np.prod([len(each) for each in places], dtype=np.int64)
+    return pa.Table.from_arrays([*arrays, pa.array(rows)], schema=schema)
 
 
 def mean_near(scan: Scan, name: str) -> float:
@@ -115,8 +157,6 @@ def mean_near(scan: Scan, name: str) -> float:
 def _first_values(
     scan: Scan, name: str
 ) -> Iterator[np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
-    from dataclasses import replace
-
     own = replace(scan, columns=(scan.values[name],))
     grid = plan_blocks(own, own.data_columns())
     for region in grid.regions(0, min(grid.total, 1), 1):

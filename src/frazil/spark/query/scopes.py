@@ -41,6 +41,11 @@ class TableUse:
         return int(self.node.parts[0].meta["start"])
 
     @property
+    def sources(self) -> list[exp.Expr | Scope]:
+        """What its SELECT reads from; tables of WITH that stand elsewhere are not."""
+        return [source for _, source in self.scope.selected_sources.values()]
+
+    @property
     def select(self) -> exp.Select | None:
         """The SELECT that it is a table of."""
         found = self.scope.expression
@@ -193,7 +198,10 @@ def _means_output(column: exp.Column, select: exp.Select) -> bool:
     if column.table:
         return False
     made = {each.alias.lower() for each in select.selects if each.alias}
-    if column.name.lower() not in made:
+    if (
+        column.name.lower() not in made
+        or column.find_ancestor(exp.AggFunc, exp.Select) is not select
+    ):
         return False
     clause = column.find_ancestor(exp.Having, exp.Order, exp.Sort, exp.Cluster)
     return clause is not None and clause.parent is select

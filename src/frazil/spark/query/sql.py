@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -24,7 +25,8 @@ from frazil.texts import as_text
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from frazil.spark.query.planning import QueryPlan, Reading
+    from frazil.spark.query.planning import QueryPlan
+    from frazil.spark.query.readings import Reading
 
 
 _EXPLAIN: Final = re.compile(
@@ -32,6 +34,10 @@ _EXPLAIN: Final = re.compile(
 )
 
 _DOTTED: Final = re.compile(rf"\b{CATALOG}\s*\.", re.IGNORECASE)
+_OUR_TABLES: Final = re.compile(
+    rf"^\s*show\s+tables\s+(in|from)\s+{CATALOG}\s*;?\s*$", re.IGNORECASE
+)
+_FEED: Final = re.compile(r"\btable_changes\s*\(", re.IGNORECASE)
 _WORD: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(\w+|\()", re.DOTALL)
 
 
@@ -106,15 +112,20 @@ def run_statement(statement: Statement) -> DataFrame:
     """Run a statement in the way of its kind."""
     require_sqlglot()
     with told():
-        if not _names_ours(statement):
+        if _FEED.search(statement.text):
+            from frazil.spark.query.feeds import with_feeds
+
+            statement = replace(statement, text=with_feeds(statement))
+        if not names_ours(statement):
             return statement.spark.sql(statement.text)
         handler = _HANDLERS.get(_first_word(statement))
         if handler is None:
             from frazil.spark.query.scopes import invalid_query
 
+            words = ", ".join(word.upper() for word in _HANDLERS if word.isalpha())
             raise invalid_query(
-                f"{_first_word(statement).upper()} is not supported for tables of Frazil; "
-                f"SELECT and EXPLAIN are"
+                f"{_first_word(statement).upper()} is not supported for tables of Frazil; what "
+                f"begins with one of these words is: {words}"
             )
         return handler(statement)
 
@@ -123,13 +134,26 @@ def _query(statement: Statement) -> DataFrame:
     return plan_of(statement).run(statement.spark)
 
 
+def _by(module: str, function: str) -> Handler:
+    """What another module does; it is imported when it is needed."""
+
+    def handler(statement: Statement) -> DataFrame:
+        found: DataFrame = getattr(import_module(f"{__package__}.{module}"), function)(statement)
+        return found
+
+    return handler
+
+
 def _table(statement: Statement) -> DataFrame:
     """`TABLE name`, which is short for a SELECT."""
     return _query(replace(statement, text=f"SELECT * FROM {_after_words(statement, 'table')}"))
 
 
 def _describe(statement: Statement) -> DataFrame:
-    """`DESCRIBE name`: its columns and their types."""
+    """`DESCRIBE name`: its columns and their types; DETAIL and HISTORY of it as Delta has them."""
+    own = replace(statement, text=_after_words(statement, "describe", "desc"))
+    if (word := _first_word(own)) in ("detail", "history"):
+        return _by("refs", f"describe_{word}")(replace(own, text=_after_words(own, word)))
     name = _after_words(statement, "describe", "desc", "table", "extended")
     plan = plan_of(replace(statement, text=f"SELECT * FROM {name}"))
     (reading,) = plan.readings
@@ -163,6 +187,15 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "describe": _describe,
     "desc": _describe,
     "explain": _explain,
+    "show": _by("refs", "show"),
+    "alter": _by("refs", "alter_table"),
+    "call": _by("procedure_calls", "call_procedure"),
+    "vacuum": _by("procedure_calls", "vacuum"),
+    "insert": _by("changing", "insert"),
+    "create": _by("changing", "create"),
+    "update": _by("changing", "update"),
+    "delete": _by("changing", "delete"),
+    "merge": _by("merging", "merge"),
 }
 """what is done, by the first word of a statement"""
 
@@ -187,7 +220,7 @@ def require_sqlglot() -> None:
         )
 
 
-def _names_ours(statement: Statement) -> bool:
+def names_ours(statement: Statement) -> bool:
     """Whether a statement may name a Frazil table; what Spark alone reads need not be readable."""
     from sqlglot import TokenType
     from sqlglot.errors import TokenError
@@ -199,8 +232,8 @@ def _names_ours(statement: Statement) -> bool:
         tokens = Tokens(text)
     except TokenError:
         return CATALOG in text.lower()
-    if any(tokens.kind(number) is TokenType.COMMAND for number in range(len(tokens))):
-        return _DOTTED.search(text) is not None  # its words are no tokens
+    if tokens.kind(0) in (TokenType.COMMAND, TokenType.SHOW):  # its words are no tokens
+        return _DOTTED.search(text) is not None or _OUR_TABLES.search(text) is not None
     for number in range(len(tokens)):
         word = tokens.word(number)
         if word == CATALOG and tokens.kind(number + 1) is TokenType.DOT:
@@ -215,6 +248,12 @@ def _first_word(statement: Statement) -> str:
     return found[1].lower() if found else ""
 
 
+def after_first_word(statement: Statement) -> str:
+    """What a statement says after its first word."""
+    found = _WORD.match(statement.text)
+    return statement.text[found.end() :] if found else ""
+
+
 # --- EXPLAIN ---
 
 
@@ -223,6 +262,9 @@ def explain_statement(statement: Statement) -> str:
     query = _EXPLAIN.sub("", statement.text)
     plan = plan_of(replace(statement, text=query))
     lines = [line for reading in plan.readings for line in _report(reading)]
+    words = _EXPLAIN.match(statement.text)
+    if words is not None and words[2]:
+        lines += ["", plan.explained(statement.spark, words[2].upper())]
     return "\n".join(lines)
 
 
@@ -240,7 +282,8 @@ def _report(reading: Reading) -> list[str]:
     if table.metadata is None:
         found.append(
             f"  to read: {reading.chunks} of {reading.all_chunks} chunks, "
-            f"{reading.bytes:,} of {reading.all_bytes:,} bytes when decoded"
+            f"{reading.bytes:,} of {reading.all_bytes:,} bytes when decoded, "
+            f"{reading.rows:,} rows at most"
         )
         found.append(f"  read by: {'this process' if reading.is_here else 'tasks of Spark'}")
     return found

@@ -26,6 +26,7 @@ from frazil.spark.reading.scan import Scan, make_scan
 from frazil.spark.reading.variables import Group, Variable, load_group, with_texts
 from frazil.spark.tables.metadata import TABLES
 from frazil.spelling import meant, unknown
+from frazil.texts import backquoted
 from frazil.urls import AsOf, Named, RepoUrl, VersionRef
 
 if TYPE_CHECKING:
@@ -198,4 +199,4 @@ def _plain(name: str) -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+    return ", ".join(map(backquoted, names))

@@ -258,10 +258,11 @@ def _add_sums(found: Reduced, values: Values, valid: Mask | None, axes: tuple[in
 def _squares(found: Reduced, values: Values, valid: Mask | None, axes: tuple[int, ...]) -> Values:
     with np.errstate(divide="ignore"):
         mean = np.expand_dims(_sums(found) / found.count, axes)
-    apart = values.astype(np.float64) - mean
+    apart = np.subtract(values, mean, dtype=np.float64)
+    np.multiply(apart, apart, out=apart)
     if valid is not None:
-        apart = np.where(valid, apart, 0.0)
-    made: Values = np.sum(apart * apart, axis=axes)
+        apart[~valid] = 0.0
+    made: Values = np.sum(apart, axis=axes)
     return np.where(found.count == 0, 0.0, made)
 
 
@@ -288,46 +289,64 @@ def _bound(dtype: np.dtype[Any], least: bool) -> Any:  # noqa: ANN401  (of that 
 
 
 @dataclass(slots=True, eq=False)
-class _Held:
+class Held:
     """The aggregates of cells with the same labels, and where these are."""
 
     region: Region
     rows: Counts
     reduced: list[Reduced] = field(default_factory=list)
 
+    def add(self, other: Held) -> None:
+        """Take other cells of the same labels in."""
+        self.rows = self.rows + other.rows
+        for one, two in zip(self.reduced, other.reduced, strict=True):
+            one.add(two)
+
 
 def read_aggregates(
     plan: AggregateScan, grid: BlockGrid, start: int, stop: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a range of blocks."""
-    held: dict[object, _Held] = {}
+    held: dict[object, Held] = {}
     size = 0
-    limit = REGION_CELLS if plan.scan.is_separable else 1
-    for region in grid.regions(start, stop, limit):
-        cut = narrow(plan.scan, region)
-        if cut is None or 0 in cut.shape:
-            continue
-        part = _reduced(plan, cut)
+    for part in _parts(plan, grid, start, stop):
         key = tuple(_key(part.region[axis]) for axis in plan.kept)
         known = held.get(key)
         if known is None:
             held[key] = part
             size += part.rows.size
         else:
-            known.rows = known.rows + part.rows
-            for one, other in zip(known.reduced, part.reduced, strict=True):
-                one.add(other)
+            known.add(part)
         if size > HELD_ROWS:
-            yield from _given(plan, held.values())
+            yield from given(plan, held.values())
             held, size = {}, 0
-    yield from _given(plan, held.values())
+    yield from given(plan, held.values())
+
+
+def reduce_all(plan: AggregateScan, grid: BlockGrid, start: int, stop: int) -> Held | None:
+    """The aggregates of all cells of a range of blocks, where there are no labels."""
+    found: Held | None = None
+    for part in _parts(plan, grid, start, stop):
+        if found is None:
+            found = part
+        else:
+            found.add(part)
+    return found
+
+
+def _parts(plan: AggregateScan, grid: BlockGrid, start: int, stop: int) -> Iterator[Held]:
+    limit = REGION_CELLS if plan.scan.is_separable else 1
+    for region in grid.regions(start, stop, limit):
+        cut = narrow(plan.scan, region)
+        if cut is not None and 0 not in cut.shape:
+            yield _reduced(plan, cut)
 
 
 def _key(places: Any) -> object:  # noqa: ANN401  (Places)
     return (places.start, places.stop) if isinstance(places, slice) else places.tobytes()
 
 
-def _reduced(plan: AggregateScan, cut: Cut) -> _Held:
+def _reduced(plan: AggregateScan, cut: Cut) -> Held:
     """The aggregates of a region."""
     variables = replace(plan.scan, columns=plan.scan.columns[plan.labels :])
     found = columns_of(variables, cut) if variables.columns else []
@@ -338,7 +357,7 @@ def _reduced(plan: AggregateScan, cut: Cut) -> _Held:
         rows = np.full(kept, over)
     else:
         rows = _added(cut.mask, axes, np.int64)
-    made = _Held(cut.region, rows)
+    made = Held(cut.region, rows)
     for decoded, wanted in zip(found, plan.wanted, strict=True):
         shape = cut.shape
         whole = Decoded(
@@ -349,7 +368,8 @@ def _reduced(plan: AggregateScan, cut: Cut) -> _Held:
     return made
 
 
-def _given(plan: AggregateScan, held: Iterable[_Held]) -> Iterator[pa.RecordBatch]:
+def given(plan: AggregateScan, held: Iterable[Held]) -> Iterator[pa.RecordBatch]:
+    """Aggregates as rows."""
     schema = arrow_schema(plan.schema)
     for each in held:
         rows = np.flatnonzero(each.rows)
@@ -367,7 +387,7 @@ def _given(plan: AggregateScan, held: Iterable[_Held]) -> Iterator[pa.RecordBatc
             yield whole.slice(start, BATCH_ROWS)
 
 
-def _labels(plan: AggregateScan, held: _Held, rows: Counts) -> list[pa.Array]:
+def _labels(plan: AggregateScan, held: Held, rows: Counts) -> list[pa.Array]:
     labels = replace(plan.scan, columns=plan.scan.columns[: plan.labels])
     # Labels do not change along the other axes: one place of each will do.
     region = tuple(

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.layout import array_layout
+from frazil.bulk.grid import array_layout
 from frazil.cf.decoding import Mask, Values
 from frazil.errors import InvalidInputError, NotFoundError, invalid_option, unsuitable
 from frazil.ids import SnapshotId

@@ -10,8 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from frazil.bulk.data_types import dtype_of
-from frazil.cf.attributes import DESCRIBING, ENCODING, named_arrays
-from frazil.cf.decoding import Decoder, Rules, decoder_of
+from frazil.cf.decoding import DESCRIBING, ENCODING, Decoder, Rules, decoder_of, named_arrays
 from frazil.cf.times import is_time
 from frazil.errors import (
     ErrorKind,

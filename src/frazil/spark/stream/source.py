@@ -200,7 +200,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         budget = Budget.of(limit)
         reached = begin
         for unit, first in self._units(repository, begin, last):
-            layers = self._layers(unit)
+            layers = self.layers(unit)
             count = sum(len(layer.numbers) for layer in layers)
             taken = budget.take(layers, first)
             if first + taken < count:
@@ -262,7 +262,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Partitions for some blocks of a unit."""
         found: list[InputPartition] = []
         passed = 0
-        for which, layer in enumerate(self._layers(unit)):
+        for which, layer in enumerate(self.layers(unit)):
             count = len(layer.numbers)
             start = max(first - passed, 0)
             stop = count if end == ALL else min(max(end - passed, 0), count)
@@ -276,7 +276,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- both ---
 
-    def _layers(self, unit: Unit) -> list[Layer]:
+    def layers(self, unit: Unit) -> list[Layer]:
         """The blocks to read of a unit; none where the table is not there."""
         pinned = Pinned(self.target.location, unit.snapshot)
         owner = session(pinned)
@@ -309,7 +309,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if piece is None:
             return
         unit = piece.unit
-        layer = self._layers(unit)[piece.which]
+        layer = self.layers(unit)[piece.which]
         keep = None
         if not unit.is_full and unit.parent is not None:
             before = Pinned(self.target.location, unit.parent)
@@ -359,11 +359,7 @@ def stream_reader(request: ReadRequest, schema: StructType) -> ChangeReader:
 
 
 def require_rows_of_changes(request: ReadRequest) -> None:
-    """Refuse options that rows of changes do not go with.
-
-    Raises:
-        InvalidInputError: there is one.
-    """
+    """Refuse options that rows of changes do not go with."""
     if request.layout in (LINES, AGGREGATES):
         raise invalid_option(f"changes are rows of cells or of chunks, not layout={request.layout}")
     if request.layout == CHUNKS and request.skip_changes:

@@ -1,6 +1,10 @@
-"""Procedures by name: from Python by `call`, and from SQL once they are registered.
+"""Procedures with Iceberg's argument and column names, and all procedures by name.
 
-SELECT * FROM frazil_expire_snapshots(table => 'URL', dry_run => true)
+From Python by `call`, and as table functions once they are registered:
+SELECT * FROM frazil_ancestors_of(table => 'URL')
+
+Spark runs a table function when rows are fetched, as often as it likes. So one that changes
+something only tells what it would do; `CALL` in `frazil.spark.sql` runs it at once, and once.
 """
 
 from __future__ import annotations
@@ -9,27 +13,184 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import types as t
+
+from frazil.errors import ErrorKind, NotFoundError
 from frazil.run import Runner
 from frazil.spark.jobs import value_diffs
 from frazil.spark.location import location_of
-from frazil.spark.upkeep import fsck, procedures, verbs
+from frazil.spark.tables import repo_tables
+from frazil.spark.upkeep import fsck, verbs
 from frazil.spark.upkeep.procedure import (
+    INT,
+    LONG,
     PROCEDURES,
     REQUIRED,
+    TEXT,
+    TIME,
     Place,
-    Procedure,
     Row,
     bad_argument,
+    columns,
+    procedure,
     procedure_named,
 )
+from frazil.spark.upkeep.verbs import as_time
 from frazil.spelling import listed, nearest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
+MOVED: Final = columns(previous_snapshot_id=TEXT, current_snapshot_id=TEXT)
+REF: Final = columns(name=TEXT, type=TEXT, snapshot_id=TEXT)
+
+
+# --- moving branches ---
+
+
+def _move(place: Place, to: str) -> list[Row]:
+    before = place.repository.lookup_branch(place.branch)
+    if before != to:
+        place.repository.reset_branch(place.branch, to, from_snapshot_id=before)
+    return [(before, to)]
+
+
+@procedure("point a branch to an ancestor", MOVED, on_branch=True, changes=True)
+def rollback_to_snapshot(place: Place, snapshot_id: str) -> list[Row]:
+    """Point the branch to one of its ancestors."""
+    to = place.repository.resolve(snapshot_id)
+    if all(info.id != to for info in place.repository.ancestry(branch=place.branch)):
+        raise bad_argument(
+            f"snapshot {to} is no ancestor of branch {place.branch!r}; set_current_snapshot "
+            "points a branch anywhere"
+        )
+    return _move(place, to)
+
+
+@procedure("point a branch to what it was", MOVED, on_branch=True, changes=True)
+def rollback_to_timestamp(place: Place, timestamp: datetime | str) -> list[Row]:
+    """Point the branch to what it was at a time."""
+    when = as_time(timestamp)
+    for info in place.repository.ancestry(branch=place.branch):
+        if info.written_at <= when:
+            return _move(place, info.id)
+    raise NotFoundError(
+        f"branch {place.branch!r} has no snapshot as early as {when.isoformat()}",
+        kind=ErrorKind.NO_SNAPSHOT_AT_TIME,
+    )
+
+
+@procedure("point a branch to any snapshot", MOVED, on_branch=True, changes=True)
+def set_current_snapshot(
+    place: Place, snapshot_id: str | None = None, ref: str | None = None
+) -> list[Row]:
+    """Point the branch to any snapshot, or to where another branch or a tag points."""
+    if (snapshot_id is None) == (ref is None):
+        raise bad_argument("set_current_snapshot needs one of snapshot_id and ref")
+    return _move(place, place.repository.resolve(str(snapshot_id or ref)))
+
+
+# --- branches and tags ---
+
+
+@procedure("make a branch", REF, changes=True)
+def create_branch(place: Place, branch: str, snapshot_id: str | None = None) -> list[Row]:
+    """Make a branch at a snapshot; at what the URL names by default."""
+    at = place.snapshot() if snapshot_id is None else place.repository.resolve(snapshot_id)
+    place.repository.create_branch(branch, at)
+    return [(branch, "BRANCH", at)]
+
+
+@procedure("make a tag", REF, changes=True)
+def create_tag(place: Place, tag: str, snapshot_id: str | None = None) -> list[Row]:
+    """Make a tag at a snapshot; at what the URL names by default."""
+    at = place.snapshot() if snapshot_id is None else place.repository.resolve(snapshot_id)
+    place.repository.create_tag(tag, at)
+    return [(tag, "TAG", at)]
+
+
+@procedure("delete a branch", REF, changes=True)
+def drop_branch(place: Place, branch: str) -> list[Row]:
+    """Delete a branch."""
+    at = place.repository.lookup_branch(branch)
+    place.repository.delete_branch(branch)
+    return [(branch, "BRANCH", at)]
+
+
+@procedure("delete a tag", REF, changes=True)
+def drop_tag(place: Place, tag: str) -> list[Row]:
+    """Delete a tag; its name cannot be used again."""
+    at = place.repository.lookup_tag(tag)
+    place.repository.delete_tag(tag)
+    return [(tag, "TAG", at)]
+
+
+# --- looking ---
+
+
+@procedure("a snapshot and its ancestors", columns(snapshot_id=TEXT, timestamp=TIME))
+def ancestors_of(place: Place, snapshot_id: str | None = None) -> Iterator[Row]:
+    """A snapshot and its ancestors, newest first."""
+    at = place.snapshot() if snapshot_id is None else place.repository.resolve(snapshot_id)
+    return ((info.id, info.written_at) for info in place.repository.ancestry(snapshot_id=at))
+
+
+@procedure("what commits changed", repo_tables.CHANGES)
+def changes(
+    place: Place, start_snapshot_id: str | None = None, end_snapshot_id: str | None = None
+) -> Iterator[Row]:
+    """What commits after a snapshot, up to another, changed."""
+    resolve = place.repository.resolve
+    start = None if start_snapshot_id is None else resolve(start_snapshot_id)
+    end = place.snapshot() if end_snapshot_id is None else resolve(end_snapshot_id)
+    return repo_tables.changes(place.repository, start, end)
+
+
+@procedure(
+    "what kind of repository this is",
+    columns(
+        format=TEXT,
+        id=TEXT,
+        location=TEXT,
+        createdAt=TIME,
+        lastModified=TIME,
+        numSnapshots=LONG,
+        numChunks=LONG,
+        sizeInBytes=LONG,
+        virtualSizeInBytes=LONG,
+        properties=t.MapType(TEXT, TEXT),
+        specVersion=INT,
+    ),
+)
+def detail(place: Place) -> list[Row]:
+    """What kind of repository this is, in one row."""
+    repository = place.repository
+    history = list(repository.ancestry(snapshot_id=place.snapshot()))
+    stats = repository.chunk_storage_stats()
+    files = repository.list_manifest_files(history[0].id)
+    return [
+        (
+            "icechunk",
+            history[0].id,
+            repository.storage.url,
+            history[-1].written_at,
+            history[0].written_at,
+            len(history),
+            sum(file.num_chunk_refs for file in files),
+            stats.native_bytes + stats.inlined_bytes,
+            stats.virtual_bytes,
+            list(repo_tables.texts(repository.get_metadata()).items())
+            if repository.context.generation.repo_object
+            else [],
+            int(repository.spec_version),
+        )
+    ]
+
+
 PREFIX: Final = "frazil_"
-# The procedures make themselves known when their modules are imported.
-KNOWN: Final = (procedures, verbs, fsck, value_diffs)
+# Other procedures make themselves known when their modules are imported.
+KNOWN: Final = (verbs, fsck, value_diffs)
 
 
 def call(
@@ -45,20 +206,26 @@ def call(
     Raises:
         InvalidInputError: there is no such procedure or argument.
     """
-    procedure = procedure_named(name)
-    _check_names(name, procedure, arguments)
+    known = procedure_named(name)
+    check_names(name, arguments)
     target = location_of(table, options)
     repository = target.location.open()
 
     def snapshot() -> str:
         return target.snapshot(repository)
 
-    branch = target.branch if procedure.on_branch else ""
-    chosen = {**procedure.parameters, **arguments}
-    return list(procedure.run(Place(repository, branch, snapshot, runner), **chosen))
+    branch = target.branch if known.on_branch else ""
+    chosen = {**known.parameters, **arguments}
+    return list(known.run(Place(repository, branch, snapshot, runner), **chosen))
 
 
-def _check_names(name: str, procedure: Procedure, arguments: Mapping[str, Any]) -> None:
+def check_names(name: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that a procedure does not have, and lacking ones.
+
+    Raises:
+        InvalidInputError: there is one.
+    """
+    procedure = procedure_named(name)
     known = ["table", *procedure.parameters, "options"]
     for given in arguments:
         if given not in procedure.parameters:
@@ -82,8 +249,8 @@ def register(spark: SparkSession | None = None) -> None:
     from frazil.spark.sessions import session
 
     chosen = spark or session()
-    for name, procedure in PROCEDURES.items():
-        made: Any = udtf(_handler(name), returnType=procedure.returns)
+    for name, known in PROCEDURES.items():
+        made: Any = udtf(_handler(name), returnType=known.returns)
         chosen.udtf.register(PREFIX + name, made)
 
 
@@ -108,11 +275,16 @@ def call_by_sql(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
     table, options = given.pop("table", None), given.pop("options", None)
     if not isinstance(table, str):
         raise bad_argument(f"{name} needs the argument 'table', the URL of a repository")
-    chosen: dict[str, Any] = {k: _from_sql(v) for k, v in given.items() if v is not None}
+    chosen: dict[str, Any] = {k: from_sql(v) for k, v in given.items() if v is not None}
+    if procedure_named(name).changes and not chosen.get("dry_run"):
+        raise bad_argument(
+            f"{name} changes the repository, and Spark may run a table function many times; run "
+            f"CALL frazil.system.{name}(…) with frazil.spark.sql, or FrazilTable's method {name}"
+        )
     return call(name, table, options, **chosen)
 
 
-def _from_sql(value: object) -> object:
+def from_sql(value: object) -> object:
     """Spark hands a TIMESTAMP over in the time zone of the worker."""
     if isinstance(value, datetime) and value.tzinfo is None:
         return value.astimezone(UTC)

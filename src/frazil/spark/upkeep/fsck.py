@@ -27,11 +27,10 @@ from frazil.fsck.checking import (
 from frazil.fsck.checking import (
     fsck as check,
 )
-from frazil.fsck.decoding import decode_chunks
 from frazil.fsck.files import Files, open_anyway
 from frazil.fsck.findings import REFERENCES, Code, Finding
 from frazil.fsck.history import History, Link, check_commit, check_history, lone_history
-from frazil.fsck.manifest_rules import check_manifest_file
+from frazil.fsck.manifest_rules import check_manifest_file, decode_chunks
 from frazil.fsck.objects import Source, ask_source, object_finding, virtual_needs
 from frazil.fsck.snapshot_rules import Use, uses_of
 from frazil.ids import ManifestId, SnapshotId, crockford_many

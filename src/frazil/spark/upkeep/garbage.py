@@ -18,14 +18,12 @@ import pyarrow as pa
 from frazil.errors import invalid_option
 from frazil.formats.manifest import native_chunk_ids
 from frazil.ids import ALPHABET, crockford_many
-from frazil.maintenance.ages import safe_cutoff
 from frazil.maintenance.candidates import PHASES, of_objects, unused_attribute_files
 from frazil.maintenance.collecting import Way, carry_out
-from frazil.maintenance.deleting import DeleteLimits, Told
+from frazil.maintenance.deleting import DeleteLimits, Told, safe_cutoff
 from frazil.maintenance.garbage import Plan, plan_collection
 from frazil.maintenance.garbage_plan import GarbagePlan
-from frazil.maintenance.listing import Objects, list_older, parse_names
-from frazil.maintenance.reading import manifest_blob
+from frazil.maintenance.listing import Objects, list_older, manifest_blob, parse_names
 from frazil.maintenance.walk import WalkLimits, chunks_by, manifests_of
 from frazil.model.history import ManifestFile, to_micros
 from frazil.model.values import GCSummary
@@ -87,9 +85,6 @@ def inventory_listing(inventory: DataFrame) -> DataFrame:
 
     It must have a column with keys or locations (`key` or `path`), one with sizes (`size_bytes`,
     `size` or `length`) and one with times (`created_at`, `last_modified`, `modificationTime`).
-
-    Raises:
-        InvalidInputError: a column is missing.
     """
     from pyspark.sql import functions as f
 

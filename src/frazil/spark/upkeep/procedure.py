@@ -4,8 +4,8 @@
     def rollback_to_snapshot(place: Place, snapshot_id: str) -> list[Row]: ...
 
 Its name and parameters are those of the function; `verbs.py` makes procedures of the verbs of a
-repository. From the table come `call`, SQL's functions, the methods of `FrazilTable` and the list
-in docs/spark.md.
+repository. From the table come `call`, CALL and functions of SQL, the methods of `FrazilTable`
+and the list in docs/spark.md.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ class Procedure:
     meaning: str
     on_branch: bool
     """whether it works on the branch that the URL names"""
+    changes: bool
+    """whether it changes the repository"""
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -69,14 +71,21 @@ PROCEDURES: Final[dict[str, Procedure]] = {}
 
 
 def procedure(
-    meaning: str, returns: t.StructType, *, name: str | None = None, on_branch: bool = False
+    meaning: str,
+    returns: t.StructType,
+    *,
+    name: str | None = None,
+    on_branch: bool = False,
+    changes: bool = False,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function of a place a procedure."""
 
     def known(function: Any) -> Any:  # noqa: ANN401 - given back as it came
         _, *own = inspect.signature(function).parameters.values()
         called, signature = name or function.__name__, inspect.Signature(own)
-        PROCEDURES[called] = Procedure(called, signature, returns, function, meaning, on_branch)
+        PROCEDURES[called] = Procedure(
+            called, signature, returns, function, meaning, on_branch, changes
+        )
         return function
 
     return known
@@ -88,11 +97,7 @@ def columns(**kinds: t.DataType) -> t.StructType:
 
 
 def procedure_named(name: str) -> Procedure:
-    """A procedure.
-
-    Raises:
-        InvalidInputError: there is no such.
-    """
+    """A procedure."""
     if name not in PROCEDURES:
         raise bad_argument(f"there is no procedure {name!r}{nearest(name, PROCEDURES)}")
     return PROCEDURES[name]

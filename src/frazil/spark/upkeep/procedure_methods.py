@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 assert calls.KNOWN, "importing it fills the table"
 
 
-OTHERWISE: Final = frozenset({"changes", "diff_values", "fsck", "remove_orphan_files"})
+OTHERWISE: Final = frozenset({"changes", "diff_values", "fsck", "remove_orphan_files", "vacuum"})
 """Procedures that are methods of `FrazilTable` in another way: it can run them on executors."""
 
 

@@ -1,12 +1,16 @@
-"""Where the bytes of a repository are, as a DataFrame."""
+"""Where the bytes of a repository are, as a DataFrame, and small chunks compacted by tasks."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from frazil.bulk.pack import Choice
 from frazil.errors import invalid_option
+from frazil.maintenance.compaction import MIN_DEAD_SHARE, Compaction
+from frazil.run import Progress
 from frazil.spark import tasks
 from frazil.spark.reading.read import read
+from frazil.spark.runner import SparkRunner
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Options
 
@@ -25,9 +29,6 @@ def storage(
 
     Columns: the name (`node_path`, `snapshot_id` or `branch`), `chunks`, `native_bytes`,
     `inline_bytes`, `virtual_bytes`. Bytes that several references of a row share count once.
-
-    Raises:
-        InvalidInputError: `by` is something else.
     """
     chosen = spark or spark_session()
     given = dict(options or {})
@@ -64,3 +65,38 @@ def _summed(chunks: DataFrame, name: str) -> DataFrame:
         )
     )
     return counts.join(totals, name)
+
+
+def compact_chunks(
+    url: str,
+    path: str = "/",
+    *,
+    spark: SparkSession | None = None,
+    branch: str | None = None,
+    packing: Choice = True,
+    min_dead_share: float = MIN_DEAD_SHARE,
+    dry_run: bool = False,
+    message: str = "compact chunks",
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> Compaction:
+    """`Repository.space.compact` for the repository at `URL[@branch]`, with tasks that copy chunks.
+
+    `spark` is the session to use, the active or an embedded one by default; `options` are those of
+    the data source, such as `storage.region`.
+
+    Raises:
+        NodeNotFoundError: there is no node at `path`.
+    """
+    target = tasks.target_of(url, options)
+    return target.location.open().space.compact(
+        target.branch if branch is None else branch,
+        path,
+        packing=packing,
+        min_dead_share=min_dead_share,
+        message=message,
+        metadata={"frazil.job": "compact"},
+        dry_run=dry_run,
+        runner=SparkRunner(spark),
+        progress=progress,
+    )

@@ -10,7 +10,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import partial
@@ -20,7 +20,7 @@ from typing import Any, Final
 from pyspark.sql import types as t
 
 from frazil.merging.policies import Policy, parse_policy
-from frazil.operations import VERBS, Parameter, Verb
+from frazil.operations import VERBS, Effect, Parameter, Verb
 from frazil.spark.upkeep.procedure import (
     INT,
     LONG,
@@ -89,9 +89,9 @@ class VerbProcedure:
         found = _COLUMN.findall(self.columns)
         returns = columns(**{column: TYPES[kind] for column, kind, _ in found})
         run = partial(_run, self, VERBS[verb], branch, parameters)
-        return Procedure(
-            name, inspect.Signature(own), returns, run, self.meaning, on_branch=bool(branch)
-        )
+        changes = VERBS[verb].effect is not Effect.READS
+        signature = inspect.Signature(own)
+        return Procedure(name, signature, returns, run, self.meaning, bool(branch), changes)
 
     def _declared(self, name: str, parameter: Parameter) -> inspect.Parameter:
         kind, default = parameter.kind, self.defaults.get(name, parameter.default)
@@ -252,6 +252,9 @@ TABLE: Final = {
         each="owners",
     ),
 }
+TABLE["vacuum"] = replace(
+    TABLE["remove_orphan_files"], meaning="another name of `remove_orphan_files`"
+)
 PROCEDURES.update({name: row.known(name) for name, row in TABLE.items()})
 CONFLICTS: Final = columns(
     kind=TEXT,

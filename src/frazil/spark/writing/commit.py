@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from frazil.bulk.layout import array_layout
+from frazil.bulk.grid import array_layout
 from frazil.bulk.write import write_region
 from frazil.cf.decoding import Mask, Rules
 from frazil.errors import ConflictError, ErrorKind, invalid_option, unsuitable
@@ -147,7 +147,7 @@ def _commit(
 
 def _rely(plan: WritePlan, session: Session) -> None:
     """Say what the plan was made by: labels, lengths, and the arrays that must grow or go along."""
-    session.rely_on(*(axis.path for axis in plan.axes))
+    session.rely_on(*(axis.path for axis in plan.axes), *plan.relied)
     dims = [axis.name for axis in plan.axes]
     if plan.deleted or any(axis.size > axis.old_size for axis in plan.axes):
         session.rely_on_dimensions(plan.group, *dims, members=True)

@@ -14,7 +14,7 @@ from pyspark.sql import types as t
 from zarr.storage import MemoryStore
 
 from frazil.bulk.data_types import dtype_of
-from frazil.cf.attributes import FILL, encode_double
+from frazil.cf.decoding import FILL, encode_double
 from frazil.errors import invalid_option, unsuitable
 from frazil.formats.zarr_meta import with_checksum
 from frazil.model.nodes import ArrayNode

@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.bulk.grid import Grid
-from frazil.bulk.layout import Layout, layout_of
+from frazil.bulk.grid import Grid, Layout, layout_of
 from frazil.cf.decoding import Mask, Values
 from frazil.errors import unsuitable
 from frazil.formats.zarr_meta import ArrayMeta, parse_node
@@ -152,6 +151,8 @@ class WritePlan(_Lean):
     """along each axis the places to replace"""
     request: WriteRequest
     is_resolved: bool = False
+    relied: tuple[str, ...] = ()
+    """paths of arrays that the rows were made from"""
 
     @property
     def columns(self) -> list[str]:

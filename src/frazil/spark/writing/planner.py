@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import types as t
 from zarr.core.dtype import get_data_type_from_json
 
-from frazil.bulk.layout import layout_of
+from frazil.bulk.grid import layout_of
 from frazil.cf.decoding import Mask, Values
 from frazil.errors import (
     AlreadyExistsError,

@@ -2,8 +2,9 @@
 
 Spark hands rows over as they are partitioned. A task stores the chunks that it has whole; rows
 of others, and rows whose place depends on other tasks, it sets aside: in its message when they
-are few, else in an object. The driver puts them together before its one commit. Objects of
-failed or repeated tasks are referred to by nobody, and garbage collection takes them.
+are few, else in an object. The driver puts them together before its one commit, if they are not
+too many: `frazil.spark.write` lets executors do that. Objects of failed or repeated tasks are
+referred to by nobody, and garbage collection takes them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from frazil.cf.decoding import Mask, Values
-from frazil.errors import invalid_option
+from frazil.errors import invalid_option, unsuitable
 from frazil.ids import ChunkId
 from frazil.run import JobReport
 from frazil.spark.errors import noted
@@ -55,6 +56,8 @@ class Aside:
     data: bytes | None
     key: str | None
     """of the object that holds them instead"""
+    size: int
+    """bytes of the rows in memory"""
 
     def table(self, storage: Storage) -> pa.Table:
         """The rows."""
@@ -107,7 +110,7 @@ def _put(plan: WritePlan, table: pa.Table, message: TaskMessage) -> None:
             message.labels[axis.name] = distinct(np.concatenate([before, new]))
     # Which of several rows counts is seen by whoever has all of them.
     if plan.request.duplicates != "error" or (plan.has_new_arrays and not plan.is_resolved):
-        message.aside.append(_set_aside(plan, ALL_GROUPS, table))
+        _set_aside(plan, ALL_GROUPS, table, message)
         return
     for number, group in enumerate(plan.groups):
         names = [axis.name for axis in plan.axes]
@@ -115,7 +118,7 @@ def _put(plan: WritePlan, table: pa.Table, message: TaskMessage) -> None:
         rest = _put_whole(plan, group, table, placed, message)
         if rest.any():
             left = table.select(names) if rest.all() else table.select(names).filter(pa.array(rest))
-            message.aside.append(_set_aside(plan, number, left))
+            _set_aside(plan, number, left, message)
 
 
 def _put_whole(
@@ -155,17 +158,45 @@ def _cells(plan: WritePlan, group: ChunkGroup, numbers: Places) -> Places:
     return found
 
 
-def _set_aside(plan: WritePlan, group: int, table: pa.Table) -> Aside:
+def _set_aside(plan: WritePlan, group: int, table: pa.Table, message: TaskMessage) -> None:
+    _require_few(plan, sum(each.size for each in message.aside) + table.nbytes)
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
         stream.write_table(table)
     data = sink.getvalue().to_pybytes()
     if len(data) <= MESSAGE_BYTES:
-        return Aside(group, data, None)
+        message.aside.append(Aside(group, data, None, table.nbytes))
+        return
     key = chunk_key(ChunkId.random())
     repository(plan.pinned.location).context.storage.put(key, data, CHUNK)
-    return Aside(group, None, key)
+    message.aside.append(Aside(group, None, key, table.nbytes))
+
+
+def _require_few(plan: WritePlan, size: int) -> None:
+    """Refuse to put more rows together in one process than it may hold.
+
+    Raises:
+        InvalidInputError: with the ways that work.
+    """
+    limit = plan.request.max_driver_bytes
+    if size <= limit:
+        return
+    why = "its rows do not fill whole chunks of a task"
+    if plan.has_new_arrays and not plan.is_resolved:
+        why = "the labels of a new table are known only when all rows are"
+    raise unsuitable(
+        f"more than {limit:,} bytes of rows would have to go through the driver, since {why}; "
+        "frazil.spark.write(df, url, …) lets executors put them together, option 'coords' tells "
+        "the labels of all dimensions of a new table, and 'max-driver-bytes' allows more"
+    )
+
+
+def _settled(plan: WritePlan) -> WritePlan:
+    """A plan whose labels are all known, so that tasks can store chunks, also of a new table."""
+    if plan.is_resolved or any(axis.grows for axis in plan.axes):
+        return plan
+    return plan.resolve({})
 
 
 # --- the driver ---
@@ -184,10 +215,11 @@ def commit_tasks(
     place_of = plan.pinned.location.open()
     if txn is not None and txn.is_in(place_of, plan.branch):
         return JobReport(None, tuple(array.path for array in plan.arrays))
+    aside = [each for message in told for each in message.aside]
+    _require_few(plan, sum(each.size for each in aside))
     if not plan.is_resolved:
         plan = plan.resolve(_all_labels(plan, told))
     written = [each for message in told for each in message.written]
-    aside = [each for message in told for each in message.aside]
     storage = place_of.context.storage
     for number, group in enumerate(plan.groups):
         rows = [
@@ -231,7 +263,8 @@ class BatchSink(DataSourceArrowWriter):
         request = parse_request(WriteRequest, given, Use.WRITE)
         target, self.txn = reachable_target(request), txn_of(request)
         # Made once: tasks and the commit speak of the same snapshot.
-        self.plan = make_plan(target, request, schema, overwrite=overwrite)
+        plan = make_plan(target, request, schema, overwrite=overwrite)
+        self.plan = None if plan is None else _settled(plan)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Store the rows of a partition."""
@@ -264,7 +297,7 @@ class StreamSink(DataSourceStreamArrowWriter):
             self.target, self.request, self.schema, overwrite=self.overwrite, base=base
         )
         assert plan is not None  # ifExists has no meaning for streams
-        return plan
+        return _settled(plan)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Store the rows of a partition."""

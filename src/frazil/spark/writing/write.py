@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 from frazil.cf.decoding import Values
 from frazil.errors import invalid_option, unsuitable
 from frazil.run import JobReport
-from frazil.spark.location import reachable_target
+from frazil.spark.location import Target, reachable_target
 from frazil.spark.options.parsing import parse_request
 from frazil.spark.options.table import PROPERTY, Use, WriteRequest
 from frazil.spark.reading.read import spelled, storage_texts
@@ -72,10 +73,34 @@ def write(
     given |= {PROPERTY + name: v for name, v in (properties or {}).items()}
     given |= {spelled(k): _text(k, v) for k, v in options.items() if v is not None}
     request = parse_request(WriteRequest, given, Use.WRITE)
-    target, txn = reachable_target(request), txn_of(request)
-    plan = make_plan(target, request, df.schema, overwrite=mode == "overwrite")
+    return write_frame(df, reachable_target(request), request, overwrite=mode == "overwrite")
+
+
+def write_frame(
+    df: DataFrame,
+    target: Target,
+    request: WriteRequest,
+    *,
+    overwrite: bool = False,
+    base: str | None = None,
+    relied: tuple[str, ...] = (),
+) -> JobReport:
+    """The same for options that are read already.
+
+    Args:
+        df: the rows.
+        target: the group to write, on a branch.
+        request: how to write.
+        overwrite: whether what is there is replaced.
+        base: the snapshot that the rows were made from; the newest one by default.
+        relied: paths of arrays that the rows were made from: it is a conflict when others have
+            changed them since.
+    """
+    txn = txn_of(request)
+    plan = make_plan(target, request, df.schema, overwrite=overwrite, base=base)
     if plan is None:
         return JobReport(None, ())
+    plan = replace(plan, relied=relied)
     if txn is not None and txn.is_in(plan.pinned.location.open(), plan.branch):
         return JobReport(None, tuple(array.path for array in plan.arrays))
     if not plan.is_resolved:

@@ -276,11 +276,7 @@ class LegacyFiles(ABC):
         """The references of a manifest; None for none."""
 
     def required_manifest(self, id: ManifestId) -> Mapping[NodeId, ChunkTable]:
-        """The references of a manifest.
-
-        Raises:
-            StorageError: it is missing.
-        """
+        """The references of a manifest."""
         found = self.manifest(id)
         if found is None:
             raise StorageError(

@@ -41,9 +41,8 @@ from frazil.storage.base import (
     Written,
     byte_span,
 )
-from frazil.storage.cached import with_disk_cache
 from frazil.storage.legacy.files import CLASSES, LegacyFiles
-from frazil.storage.wrapped import WrappedStorage
+from frazil.storage.wrapped import WrappedStorage, with_disk_cache
 
 KINDS: Final[dict[str, Kind]] = {
     SNAPSHOTS: "snapshots",

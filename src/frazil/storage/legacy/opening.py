@@ -17,10 +17,8 @@ from frazil.model.history import Snapshot
 from frazil.storage.base import Storage
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.legacy.files import LegacyFiles, NameBook, spread_arrays
-from frazil.storage.legacy.g1 import G1Files
-from frazil.storage.legacy.g2_g3 import G2G3Files
-from frazil.storage.legacy.state_file import Held, StateFile
-from frazil.storage.legacy.steps import MainBranch, find_main
+from frazil.storage.legacy.g1 import G1Files, Held, StateFile
+from frazil.storage.legacy.g2_g3 import G2G3Files, MainBranch, find_main
 from frazil.storage.wrapped import ReadOnlyStorage
 
 
@@ -130,9 +128,6 @@ def _root(storage: Storage, named: str | None, given: Storage | None) -> tuple[S
     Whoever can write a state file could send readers, their credentials and their deletions
     anywhere. So a place that is not below its own is used only if the caller names it, and is
     only read then: nothing of the URL in the file is ever opened.
-
-    Raises:
-        InvalidInputError: the files are elsewhere, and the caller has not named that place.
     """
     below = _folder_below(storage.url, named or "")
     if below is not None and given is None:
@@ -157,11 +152,7 @@ def _root(storage: Storage, named: str | None, given: Storage | None) -> tuple[S
 
 
 def _opened(given: Storage | str | None) -> Storage | None:
-    """The storage at a `store_root`: a URL is a place to read without credentials.
-
-    Raises:
-        InvalidInputError: there are options or credentials in the URL.
-    """
+    """The storage at a `store_root`: a URL is a place to read without credentials."""
     if given is None or isinstance(given, Storage):
         return given
     scheme, _, rest = given.partition("://")

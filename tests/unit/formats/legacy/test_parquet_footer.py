@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import FormatError
-from frazil.formats.legacy.parquet_footer import column_sizes
+from frazil.formats.legacy.g1_schemas import column_sizes
 
 TABLE = pa.table(
     {

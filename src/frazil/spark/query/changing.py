@@ -1,0 +1,236 @@
+"""INSERT, CREATE TABLE … AS, UPDATE and DELETE: each is one commit.
+
+A row is a cell: INSERT sets the cells that the labels of its rows name, UPDATE sets those that a
+condition chooses, and DELETE lets them be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import AlreadyExistsError, ErrorKind
+from frazil.run import JobReport
+from frazil.spark.query.destinations import (
+    Destination,
+    Rows,
+    changed,
+    column,
+    destination,
+    full_variables,
+    now,
+    quoted,
+    same_dims,
+    was,
+)
+from frazil.spark.query.phrases import Phrase
+from frazil.spark.query.scopes import invalid_query
+from frazil.spark.query.sql import Statement, after_first_word, run_statement
+from frazil.spark.reading.read import FORMAT
+from frazil.spelling import listed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_QUERY: Final = ("select", "with", "from", "values", "table", "(")
+_OPTIONS: Final = ("options", "tblproperties")
+
+
+def insert(statement: Statement) -> DataFrame:
+    """`INSERT INTO|OVERWRITE name [WITH (options)] [(columns)|BY NAME] [REPLACE WHERE …] query`."""
+    phrase = Phrase(after_first_word(statement))
+    overwrite = phrase.accept("overwrite")
+    if not overwrite:
+        phrase.expect("into")
+    phrase.accept("table")
+    parts = phrase.name()
+    more = phrase.pairs() if phrase.sees("with", "(") and phrase.accept("with") else {}
+    by_name, names = phrase.accept("by", "name"), None
+    if phrase.sees("(") and phrase.tokens.word(phrase.at + 1) not in _QUERY:
+        names = [_word(phrase, span.first, span.stop) for span in phrase.items()]
+    if phrase.accept("replace", "where"):
+        if overwrite:
+            raise invalid_query("REPLACE WHERE goes with INSERT INTO")
+        more["replaceWhere"] = phrase.until(lambda: any(map(phrase.sees, _QUERY[:-1])))
+    if not any(map(phrase.sees, _QUERY)):
+        raise phrase.wrong("a query or VALUES")
+    where = destination(statement, parts, more)
+    if where.is_done:
+        return where.answer(JobReport(None, ()))
+    rows = where.rows(phrase.rest())
+    chosen = _inserted(where, rows.frame, names, by_name=by_name)
+    if overwrite:
+        _require_all(where, chosen)
+    cells = where.cast(chosen, [column(f"_{n}") for n in range(len(chosen))])
+    frame = rows.frame.toDF(*[f"_{n}" for n in range(len(chosen))]).select(*cells)
+    return where.write(Rows(frame, rows.readings), overwrite=overwrite or "replaceWhere" in more)
+
+
+def _word(phrase: Phrase, first: int, stop: int) -> str:
+    if stop - first != 1:
+        raise invalid_query("the columns of INSERT are names with commas between them")
+    return phrase.tokens.all[first].text
+
+
+def _inserted(
+    where: Destination, frame: DataFrame, names: Sequence[str] | None, *, by_name: bool
+) -> list[str]:
+    """The columns of the table that those of a query are for."""
+    table, given = where.there, frame.columns
+    if by_name:
+        names = given
+    if names is not None:
+        if len(names) != len(given):
+            raise invalid_query(f"{len(names)} columns are named, and the query has {len(given)}")
+        return [table.find(name) or name for name in names]
+    own = table.schema(table.chosen(None)).names
+    hint = "name those of the query: INSERT INTO table (a, b) SELECT …, or BY NAME"
+    if len(own) != len(given):
+        raise invalid_query(
+            f"the table has {len(own)} columns ({', '.join(own)}), and the query {len(given)}; "
+            + hint
+        )
+    for mine, theirs in zip(own, given, strict=True):
+        if (other := table.find(theirs)) is not None and other != mine:
+            raise invalid_query(
+                f"columns go by their places, and {theirs!r} stands where {mine!r} is in the "
+                f"table; {hint}"
+            )
+    return own
+
+
+def _require_all(where: Destination, names: Sequence[str]) -> None:
+    """Refuse to replace a table by one with fewer variables: those left out would be gone."""
+    group = where.there.group
+    dims = {dim for name in names if name in group.data_names for dim in group.variables[name].dims}
+    lost = [
+        name
+        for name, each in group.variables.items()
+        if name not in names and set(each.dims) & dims
+    ]
+    if lost:
+        raise invalid_query(
+            f"INSERT OVERWRITE replaces the table, and {listed(lost)} would be lost; add it, or "
+            "replace a part by INSERT INTO … REPLACE WHERE condition query"
+        )
+
+
+def create(statement: Statement) -> DataFrame:
+    """`CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name [PARTITIONED BY (dims)] … AS query`."""
+    phrase = Phrase(after_first_word(statement))
+    is_replaced = phrase.accept("or", "replace")
+    if any(phrase.accept(word, "view") for word in ("temp", "temporary")):
+        return _create_view(statement, phrase, is_replaced=is_replaced)
+    if not phrase.accept("table"):
+        raise invalid_query(
+            "CREATE makes a TABLE, or a TEMPORARY VIEW, of what is read from a repository"
+        )
+    skips = phrase.accept("if", "not", "exists")
+    parts, more = phrase.name(), {}
+    while not phrase.accept("as"):
+        if phrase.accept("using"):
+            source = phrase.value().lower()
+            if source not in (FORMAT, "icechunk"):
+                raise invalid_query(f"a table of Frazil cannot be USING {source}")
+        elif phrase.accept("partitioned", "by"):
+            names = [_word(phrase, span.first, span.stop) for span in phrase.items()]
+            more["dims"] = ", ".join(map(quoted, names))
+        elif any(map(phrase.accept, _OPTIONS)):
+            more |= phrase.pairs()
+        elif phrase.accept("comment"):
+            more["message"] = phrase.value()
+        else:
+            raise phrase.wrong("AS and a query")
+    where = destination(statement, parts, more, may_be_new=True)
+    there = [] if where.table is None else where.table.group.data_names
+    if where.is_done or (there and skips):
+        return where.answer(JobReport(None, ()))
+    if there and not is_replaced:
+        raise AlreadyExistsError(
+            f"{where.shown!r} is there already, with {listed(there)}; CREATE OR REPLACE TABLE "
+            "replaces it, and INSERT INTO adds to it",
+            kind=ErrorKind.NODE_ALREADY_EXISTS,
+        )
+    if not there and where.request.dims is None:
+        raise invalid_query(
+            "a new table needs to know which columns are dimensions: CREATE TABLE … PARTITIONED "
+            "BY (time, lat, lon) AS SELECT …"
+        )
+    return where.write(where.rows(phrase.rest()), overwrite=bool(there))
+
+
+def _create_view(statement: Statement, phrase: Phrase, *, is_replaced: bool) -> DataFrame:
+    name = phrase.value()
+    phrase.expect("as")
+    found = run_statement(replace(statement, text=phrase.rest()))
+    (found.createOrReplaceTempView if is_replaced else found.createTempView)(quoted(name))
+    return statement.spark.createDataFrame([], "name string")
+
+
+def update(statement: Statement) -> DataFrame:
+    """`UPDATE name [AS alias] SET variable = expression, … [WHERE condition]`."""
+    phrase = Phrase(after_first_word(statement))
+    start = phrase.at
+    parts = phrase.name()
+    table = _aliased(phrase, start, "set")
+    phrase.expect("set")
+    where = destination(statement, parts)
+    given = assignments(where, phrase, lambda: phrase.sees("where"))
+    condition = phrase.rest()
+    dims = same_dims([where.variable(name) for name in given])
+    if where.is_done:
+        return where.answer(JobReport(None, ()))
+    names = [*given]
+    return where.write(
+        changed(where, where.rows(_cells(dims, given, table, condition)), dims, names),
+        is_cellwise=True,
+    )
+
+
+def delete(statement: Statement) -> DataFrame:
+    """`DELETE FROM name [AS alias] [WHERE condition]`: the cells become missing."""
+    phrase = Phrase(after_first_word(statement))
+    phrase.expect("from")
+    start = phrase.at
+    parts = phrase.name()
+    table = _aliased(phrase, start, "where")
+    where = destination(statement, parts)
+    variables = full_variables(where)
+    names, dims = [each.name for each in variables], variables[0].dims
+    if where.is_done:
+        return where.answer(JobReport(None, ()))
+    query = _cells(dims, dict.fromkeys(names, "NULL"), table, phrase.rest())
+    cells = changed(where, where.rows(query), dims, names)
+    return where.write(cells, is_cellwise=True)
+
+
+def _aliased(phrase: Phrase, start: int, end: str) -> str:
+    """The text of a table with the name that it has in the statement."""
+    phrase.until(lambda: phrase.sees(end))
+    return phrase.since(start)
+
+
+def assignments(where: Destination, phrase: Phrase, is_end: Callable[[], bool]) -> dict[str, str]:
+    """`variable = expression, …`: the expressions by variable."""
+    found: dict[str, str] = {}
+    while True:
+        name = where.variable(phrase.name()[-1].text).name
+        phrase.expect("=")
+        text = phrase.until(lambda: phrase.sees(",") or is_end())
+        if not text or name in found:
+            raise invalid_query(f"{name!r} must be set once, to an expression")
+        found[name] = text
+        if not phrase.accept(","):
+            return found
+
+
+def _cells(dims: Sequence[str], given: dict[str, str], table: str, condition: str) -> str:
+    """The query for cells as they are and as they shall be.
+
+    Naming the variables as they are is what makes their cells the rows.
+    """
+    items = [quoted(dim) for dim in dims]
+    items += [f"{quoted(name)} AS {was(n)}" for n, name in enumerate(given)]
+    items += [f"({text}) AS {now(n)}" for n, text in enumerate(given.values())]
+    return f"SELECT {', '.join(items)} FROM {table} {condition}"

@@ -1,0 +1,256 @@
+"""Where statements write to, and how: one commit on top of the snapshot that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+
+from frazil.errors import NotFoundError, invalid_option
+from frazil.ids import child_path
+from frazil.run import JobReport
+from frazil.spark.location import Target, reachable_target
+from frazil.spark.options.parsing import options_for, parse_request
+from frazil.spark.options.table import Use, WriteRequest
+from frazil.spark.query.names import Part
+from frazil.spark.query.procedure_calls import place_of
+from frazil.spark.query.scopes import invalid_query
+from frazil.spark.query.sql import Statement, names_ours, plan_of
+from frazil.spark.query.tables import OpenTable, open_table
+from frazil.spark.reading.variables import Variable
+from frazil.spark.writing.commit import txn_of
+from frazil.spark.writing.write import write_frame
+from frazil.spelling import listed, unknown
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+    from frazil.spark.query.planning import Reading
+
+_WRITTEN: Final = "snapshot_id string, written_chunks long, written_bytes long"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a query gave, and the tables that it read."""
+
+    frame: DataFrame
+    readings: tuple[Reading, ...] = ()
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A table that a statement writes."""
+
+    statement: Statement
+    shown: str
+    target: Target
+    request: WriteRequest
+    table: OpenTable | None
+    """as it is now; None when there is none"""
+
+    @property
+    def there(self) -> OpenTable:
+        """The table, which must be there."""
+        assert self.table is not None
+        return self.table
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the write was committed before, as `txnAppId` and `txnVersion` tell."""
+        txn = txn_of(self.request)
+        if txn is None or self.table is None:
+            return False
+        return txn.is_in(self.target.location.open(), self.target.branch)
+
+    def variable(self, name: str) -> Variable:
+        """A data variable of the table.
+
+        Raises:
+            InvalidInputError: it is none, or a label.
+        """
+        group, found = self.there.group, self.there.find(name)
+        if found is not None and found not in group.data_names:
+            raise invalid_query(
+                f"{found!r} labels cells, and labels stay as they are; write the array with "
+                "xarray or zarr"
+            )
+        if found is None:
+            raise invalid_query(unknown("variable", name, group.data_names))
+        return group.variables[found]
+
+    def rows(self, query: str) -> Rows:
+        """The rows of a query."""
+        own = replace(
+            self.statement, text=query, options=options_for(self.statement.options, Use.READ)
+        )
+        if not names_ours(own):
+            return Rows(own.spark.sql(query))
+        plan = plan_of(own)
+        return Rows(plan.run(own.spark), tuple(plan.readings))
+
+    def cast(self, names: Sequence[str], columns: Iterable[Column]) -> list[Column]:
+        """Columns as the table has those of some names."""
+        known: Mapping[str, DataType] = {}
+        if self.table is not None:
+            own = [name for name in names if name in self.table.names]
+            schema = self.table.schema(self.table.chosen(own))
+            known = {field.name: field.dataType for field in schema}
+        return [
+            (column.cast(known[name]) if name in known else column).alias(name)
+            for name, column in zip(names, columns, strict=True)
+        ]
+
+    def write(self, rows: Rows, *, overwrite: bool = False, is_cellwise: bool = False) -> DataFrame:
+        """Write rows in one commit; it is a conflict when what they were made from has changed.
+
+        Args:
+            rows: what to write.
+            overwrite: whether what is there is replaced.
+            is_cellwise: whether each cell is made from itself, so that chunks that both wrote are
+                all that can be in conflict of the arrays that are written.
+        """
+        written = {name.lower() for name in rows.frame.columns} if is_cellwise else set()
+        relied = {
+            variable.path
+            for reading in rows.readings
+            if self._is_read(reading.table)
+            for variable in reading.table.variables(_named(reading))
+            if variable.name.lower() not in written
+        }
+        report = write_frame(
+            rows.frame,
+            self.target,
+            self.request,
+            overwrite=overwrite,
+            base=None if self.table is None else self.table.pinned.snapshot_id,
+            relied=tuple(sorted(relied)),
+        )
+        return self.answer(report)
+
+    def answer(self, report: JobReport) -> DataFrame:
+        """What a statement tells."""
+        row = (report.snapshot_id, report.chunks, report.bytes)
+        return self.statement.spark.createDataFrame([row], _WRITTEN)
+
+    def _is_read(self, table: OpenTable) -> bool:
+        return (
+            table.metadata is None
+            and table.pinned.location.url == self.target.location.url
+            and table.target.is_tip_of(self.target.branch)
+        )
+
+
+def _named(reading: Reading) -> tuple[str, ...] | None:
+    return reading.table.request(reading.options).variables
+
+
+def destination(
+    statement: Statement,
+    parts: tuple[Part, ...],
+    more: Mapping[str, str] | None = None,
+    *,
+    may_be_new: bool = False,
+) -> Destination:
+    """What a statement writes.
+
+    Raises:
+        NotFoundError: it is not there.
+        InvalidInputError: it cannot be written.
+    """
+    place = place_of(statement, parts)
+    shown = ".".join(part.text for part in parts)
+    if "tag" in place.options:
+        raise invalid_option(f"only a branch can be written, and {shown!r} names a tag")
+    own = {**place.options, **statement.options}
+    given = {**options_for(own, Use.WRITE), **(more or {})}
+    request = parse_request(WriteRequest, {"path": place.url, **given}, Use.WRITE)
+    target = reachable_target(request)
+    branch = target.branch  # refuses tags and times
+    try:
+        table = open_table(place, options_for(statement.options, Use.READ), shown)
+        where = "" if table.metadata is not None else table.group.path
+    except NotFoundError:
+        if not may_be_new:
+            raise
+        table, where = None, ""
+    if table is not None and table.metadata is not None:
+        raise invalid_query(f"{shown!r} is a metadata table, which only shows what there is")
+    if table is not None and table.pinned.snapshot_id != _tip(table, branch):
+        raise invalid_option(f"only a branch can be written, and {shown!r} names another version")
+    node = target.node or "/"
+    for name in place.below:
+        node = child_path(node, name)
+    node = node if table is None else where
+    return Destination(statement, shown, replace(target, node=node), request, table)
+
+
+def _tip(table: OpenTable, branch: str) -> str | None:
+    repository = table.target.location.open()
+    return repository.lookup_branch(branch) if branch in repository.list_branches() else None
+
+
+def full_variables(where: Destination) -> list[Variable]:
+    """The variables whose cells are the rows of a table: those that have all its dimensions.
+
+    Raises:
+        InvalidInputError: the variables are no rows of one table.
+    """
+    variables = where.there.variables(None)
+    widest = max(variables, key=lambda each: len(each.dims))
+    other = [each for each in variables if not set(each.dims) <= set(widest.dims)]
+    if other:
+        raise invalid_query(
+            f"{widest} and {other[0]} are no rows of one table; delete cells of one of them, in "
+            f"{where.shown}.{widest.name}"
+        )
+    return [each for each in variables if len(each.dims) == len(widest.dims)]
+
+
+def same_dims(variables: Sequence[Variable]) -> tuple[str, ...]:
+    """The dimensions that variables have.
+
+    Raises:
+        InvalidInputError: they have different ones.
+    """
+    found = {frozenset(each.dims) for each in variables}
+    if len(found) > 1:
+        raise invalid_query(
+            f"{listed(map(str, variables))} do not have the same dimensions; write them by one "
+            "statement each"
+        )
+    return variables[0].dims
+
+
+def quoted(name: str) -> str:
+    """A name in backquotes."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def column(name: str) -> Column:
+    """The column of a name."""
+    return f.col(quoted(name))
+
+
+def was(number: int) -> str:
+    """The column with a variable as it is."""
+    return f"__was_{number}"
+
+
+def now(number: int) -> str:
+    """The column with a variable as it shall be."""
+    return f"__now_{number}"
+
+
+def changed(where: Destination, rows: Rows, dims: Sequence[str], names: Sequence[str]) -> Rows:
+    """The cells that differ, of a query with columns for the dimensions and `was` and `now`."""
+    columns = [column(dim) for dim in dims] + [column(now(n)) for n in range(len(names))]
+    cells = where.cast([*dims, *names], columns)
+    old = [column(was(n)) for n in range(len(names))]
+    differs = f.lit(False)
+    for before, after in zip(old, cells[len(dims) :], strict=True):
+        differs = differs | ~before.eqNullSafe(after)
+    return Rows(rows.frame.filter(differs).select(*cells), rows.readings)

@@ -1,0 +1,138 @@
+"""A table of a query as it is read: by tasks of Spark or where it is planned, at which cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyspark.sql import types as t
+
+from frazil.cf.decoding import Mask
+from frazil.spark.query import here
+from frazil.spark.query.tables import OpenTable
+from frazil.spark.reading.partitions import BlockGrid, plan_blocks
+from frazil.spark.reading.read import read
+from frazil.spark.reading.scan import Column, Scan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(slots=True)
+class Reading:
+    """How one table of a query is read."""
+
+    table: OpenTable
+    options: dict[str, str]
+    layout: str = "cells"
+    is_here: bool = False
+    """whether it is read where the query is planned"""
+    is_one_row: bool = False
+    """whether there is nothing left to add, so that the aggregates are the answer"""
+    is_apart: bool = False
+    """whether labels of one axis need not meet those of another"""
+    pushed: list[str] = field(default_factory=list)
+    left: list[tuple[str, str]] = field(default_factory=list)
+    """what Spark does, and why"""
+    chunks: int = 0
+    all_chunks: int = 0
+    bytes: int = 0
+    all_bytes: int = 0
+    rows: int = 0
+    """that Spark gets at most"""
+
+    @property
+    def schema(self) -> t.StructType:
+        """The columns that Spark gets."""
+        if self.layout == "aggregates":
+            return self.table.aggregate_scan(self.options).schema
+        return self.table.schema(self.options)
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """The table as a DataFrame."""
+        if not self.is_here:
+            given: dict[str, Any] = {**self.table.reading, **self.options}
+            return read(self.table.path, spark=spark, **given)
+        if self.layout == "aggregates":
+            plan = self.table.aggregate_scan(self.options)
+            if self.is_one_row:
+                return spark.createDataFrame(here.read_one_row_here(plan), plan.schema)
+            # From one partition Spark groups without a shuffle.
+            find = here.read_labels_here if self.is_apart else here.read_aggregates_here
+            return spark.createDataFrame(find(plan), plan.schema).coalesce(1)
+        scan = self.table.scan(self.options)
+        return spark.createDataFrame(here.read_cells_here(scan), scan.schema)
+
+    def shape_of(self, spark: SparkSession) -> DataFrame:
+        """The same without rows where these would be read at once, for Spark to plan with."""
+        return spark.createDataFrame([], self.schema) if self.is_here else self.frame(spark)
+
+    def measure(self, spark: SparkSession) -> Reading:
+        """Find out what it costs, and so who reads it."""
+        limit = here.limit_of(spark)
+        if self.layout == "aggregates":
+            plan = self.table.aggregate_scan(self.options)
+            own = plan.scan
+            grid = here.whole_grid(plan) or plan.grid
+            self.rows = here.kept_rows(plan, grid, apart=self.is_apart)
+        else:
+            own = self.table.scan(self.options)
+            grid = plan_blocks(own, own.data_columns())
+            self.rows = here.rows_of(grid)
+        size = here.bytes_to_read(own, grid)
+        most = here.MOST_ROWS * (4 if self.layout == "aggregates" else 1)
+        self.is_here = self.is_apart or (bool(limit) and size <= limit and self.rows <= most)
+        self.is_one_row = self.is_one_row and self.is_here
+        for column in own.data_columns():
+            self._add(column, grid)
+        return self
+
+    def _add(self, column: Column, grid: BlockGrid) -> None:
+        """Count the chunks of a variable that are touched."""
+        assert column.variable is not None
+        shape, chunk = column.variable.shape, column.variable.chunks
+        counts = [-(-n // c) for n, c in zip(shape, chunk, strict=True)]
+        self.all_chunks += int(np.prod(counts, dtype=np.int64))
+        self.all_bytes += int(np.prod(shape, dtype=np.int64)) * column.variable.itemsize
+        touched = part = 1
+        for axis, length, size in zip(column.axes, chunk, shape, strict=True):
+            starts = np.asarray(grid.blocks[axis], np.int64) * grid.block[axis]
+            stops = np.minimum(starts + grid.block[axis], size)
+            hit = np.zeros(-(-size // length) + 1, np.int64)
+            np.add.at(hit, starts // length, 1)
+            np.add.at(hit, (stops - 1) // length + 1, -1)
+            touched *= int(np.count_nonzero(np.cumsum(hit)))
+            part *= int((stops - starts).sum())
+        self.chunks += touched
+        self.bytes += part * column.variable.itemsize
+
+
+def first_cells(scan: Scan, masks: Mapping[int, Mask], wanted: int) -> dict[int, Mask]:
+    """Places along axes that have enough cells between them, in as few chunks as will do."""
+    places = {
+        axis: np.flatnonzero(masks[axis]) if axis in masks else np.arange(size)
+        for axis, size in enumerate(scan.shape)
+    }
+    if not places or any(not len(each) for each in places.values()):
+        return {}
+    block = plan_blocks(scan, scan.data_columns()).block
+    chosen = {}
+    for axis, each in places.items():
+        first = each[0] // block[axis]
+        chosen[axis] = int(np.count_nonzero(each // block[axis] == first))
+    for axis in reversed(places):  # more chunks, until there are enough cells
+        others = int(np.prod([n for a, n in chosen.items() if a != axis], dtype=np.int64))
+        if others * chosen[axis] >= wanted:
+            break
+        chosen[axis] = min(len(places[axis]), -(-wanted // others))
+    for axis in places:  # and fewer of a chunk, where that is more than enough
+        others = int(np.prod([n for a, n in chosen.items() if a != axis], dtype=np.int64))
+        chosen[axis] = max(1, min(chosen[axis], -(-wanted // others)))
+    found = {}
+    for axis, count in chosen.items():
+        mask = np.zeros(scan.shape[axis], bool)
+        mask[places[axis][:count]] = True
+        found[axis] = mask
+    return found
