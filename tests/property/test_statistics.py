@@ -36,7 +36,7 @@ def cases(draw: st.DrawFn) -> tuple[Array, dict[str, Any], Masked]:
         attributes["_FillValue"] = NAN
         masked |= np.isnan(stored)
     elif dtype.kind in "iu" and draw(st.booleans()):
-        fill = int(draw(st.sampled_from([0, 1, int(np.iinfo(dtype).max)])))
+        fill = int(draw(st.sampled_from([0, 1, int(np.iinfo(dtype.str).max)])))
         attributes["_FillValue"] = fill
         masked |= stored == fill
     values = stored.astype(np.float32) if dtype == np.dtype("f2") else stored

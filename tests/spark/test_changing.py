@@ -10,6 +10,7 @@ import zarr
 
 from frazil.errors import AlreadyExistsError, ConflictError, FrazilError, InvalidInputError
 from frazil.spark.query import destinations
+from frazil.spark.writing.write import write_frame
 from tests.spark.test_statements import Place, sea
 
 __all__ = ["sea"]
@@ -185,7 +186,7 @@ def test_merge_sets_and_appends(sea: Place) -> None:
 def test_what_others_changed_meanwhile_is_a_conflict(
     sea: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = destinations.write_frame
+    real = write_frame
 
     def late(*args: object, **options: object) -> object:
         session = sea.repo.writable_session("main")

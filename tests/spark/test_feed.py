@@ -53,7 +53,8 @@ def test_feed_is_an_option_of_the_source(sea: Place) -> None:
     assert read.columns == ["time", "lat", "sst", *about]
     assert {(row[3], row[4]) for row in read.collect()} == {("insert", tip)}
     (info, *_) = sea.repo.ancestry(branch="main")
-    assert read.select("_commit_timestamp").first()[0].timestamp() == info.written_at.timestamp()
+    (first, *_) = read.select("_commit_timestamp").collect()
+    assert first[0].timestamp() == info.written_at.timestamp()
     with pytest.raises(InvalidInputError, match="since when"):
         frazil.spark.read(sea.url, spark=sea.spark, variables="sst", readChangeFeed=True)
     with pytest.raises(InvalidInputError, match="first snapshot whose changes count"):

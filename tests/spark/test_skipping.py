@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 import xarray as xr
 
-import frazil
 from tests.support.spark import make_repository, partitions_of, read_here
 
 TIMES, LATS = 12, 7
@@ -83,7 +82,7 @@ def places(
     return folder / "known", folder / "plain"
 
 
-def rows(place: Path, condition: str, **options: object) -> pa.Table:
+def rows(place: Path, condition: str, **options: Any) -> pa.Table:  # noqa: ANN401  (options of any kind)
     """The rows that meet a condition, in order."""
     found = read_here(place, variables=list(NAMES), value_where=condition, **options)
     return found.sort_by([("time", "ascending"), ("lat", "ascending")])
@@ -153,4 +152,3 @@ def test_a_hostile_file_changes_nothing(data: xr.Dataset, tmp_path: Path) -> Non
             file.write_bytes(bytes(blob))
     found = read_here(tmp_path / "r", variables="v", value_where="v > 40")
     assert found.num_rows == plain.num_rows
-    assert frazil.Repository.open(frazil.local_filesystem_storage(str(tmp_path / "r")))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -388,5 +389,7 @@ def test_names_with_odd_characters(spark: SparkSession, tmp_path: Path) -> None:
     assert [row[:3] for row in found.collect()] == [(2, 22.0, 8.0), (3, 27.0, 11.0)]
     cells = run(spark, f"SELECT {second}, {row} FROM frazil.`{url}` WHERE {first} = 7").collect()
     assert cells == [(8.0, 2)]
-    mean = frazil.spark.aggregate(url, by=row, spark=spark, **{name: "mean"}).collect()
+    mean = frazil.spark.aggregate(
+        url, by=row, spark=spark, **dict[str, Any]({name: "mean"})
+    ).collect()
     assert sorted(each[1] for each in mean) == [1.5, 5.5, 9.5]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError
 from frazil.xarray import to_icechunk
 
 DAYS, LATS = 4, 6
+Rows: TypeAlias = list[tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -27,15 +28,16 @@ class Place:
     url: str
     repo: frazil.Repository
 
-    def sql(self, text: str, **options: object) -> DataFrame:
+    def sql(self, text: str, **options: Any) -> DataFrame:  # noqa: ANN401  (options of any kind)
         return frazil.spark.sql(text, self.spark, **options)
 
-    def rows(self, text: str, **options: object) -> list[tuple[Any, ...]]:
+    def rows(self, text: str, **options: Any) -> Rows:  # noqa: ANN401  (options of any kind)
         return [tuple(row) for row in self.sql(text, **options).collect()]
 
     def data(self) -> xr.Dataset:
         store = self.repo.readonly_session("main").store
-        return xr.open_zarr(store, consolidated=False).load()
+        found: xr.Dataset = xr.open_zarr(store, consolidated=False).load()
+        return found
 
 
 @pytest.fixture

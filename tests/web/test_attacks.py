@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -15,14 +16,14 @@ import zarr
 import zstandard
 
 import frazil
+from frazil.model.lanes import lay_out
 from frazil.transaction.keyspace import KeySpace
 from frazil.web import data, pages, reports
-from frazil.web.history import lay_out
 from frazil.web.library import Library
 from frazil.web.settings import Limits, Settings
+from tests.unit.model.test_lanes import commit
 from tests.web.conftest import TOKEN, Places, served
 from tests.web.test_pages import get, ready, values
-from tests.web.test_rules import commit
 
 GROUP = b'{"zarr_format":3,"node_type":"group","attributes":{}}'
 ODD_TEXTS = ("\0", "../../etc/passwd", "'\"<script>", "²", "-1", "1" * 99)
@@ -205,9 +206,9 @@ def test_infinite_values_and_calendars_have_an_answer(tmp_path: Path) -> None:
     root = zarr.group(session.store)
     cells = np.array([[1, np.inf, 2], [-np.inf, np.nan, 3]], "f4")
     root.create_array("inf", shape=(2, 3), chunks=(2, 3), dtype="f4")[:] = cells
-    times = {"units": "days since 1850-01-01", "calendar": "noleap"}
+    times: dict[str, Any] = {"units": "days since 1850-01-01", "calendar": "noleap"}
     root.create_array("day", shape=(2,), chunks=(2,), dtype="i4", attributes=times)[:] = [0, 60]
-    hours = {"units": "hours since 2026-05-01 06:00"}
+    hours: dict[str, Any] = {"units": "hours since 2026-05-01 06:00"}
     root.create_array(
         "hour", shape=(2,), chunks=(2,), dtype="i4", dimension_names=("hour",), attributes=hours
     )[:] = [0, 6]

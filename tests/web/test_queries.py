@@ -12,6 +12,7 @@ from frazil.web import queries
 from frazil.web.library import Library
 from frazil.web.queries import checked_query
 from frazil.web.settings import Settings
+from frazil.web.work import BusyError
 from tests.web.conftest import Places, served
 from tests.web.samples import HOSTILE
 from tests.web.test_pages import get
@@ -111,7 +112,7 @@ def test_the_form_refusals_and_links_of_other_sites_run_nothing(
     ("error", "status"),
     [
         (SessionStateError("Spark needs Java 17 or newer, but no java found"), 403),
-        (queries.BusyError("another query is running; one is run at a time"), 503),
+        (BusyError("another query is running; one is run at a time"), 503),
     ],
 )
 def test_what_is_missing_or_busy_is_told(

@@ -30,9 +30,9 @@ def measure(decoded: Decoded, rows: Rows, row: int) -> None:
         rows["nan"][row] = count
         present = present[~is_nan] if count else present
     if present.size:
-        wide = {Form.FLOAT: np.float64, Form.INTEGER: np.int64, Form.UNSIGNED: np.uint64}[form]
+        wide = {Form.FLOAT: "f8", Form.INTEGER: "i8", Form.UNSIGNED: "u8"}[form]
         for name, value in (("min", present.min()), ("max", present.max())):
-            rows[name][row] = wide(value).view(np.uint64)
+            rows[name][row] = np.array(value, wide).view(np.uint64)
         rows["has"][row] |= Has.EXTREMES
     total = None if values.dtype.kind == "M" else _sum(present, form)
     if total is not None:

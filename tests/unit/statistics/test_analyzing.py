@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,7 +100,7 @@ def test_another_decoding_finds_nothing(storage: MemoryStorage) -> None:
 def test_chunks_that_were_never_written_are_known(storage: MemoryStorage) -> None:
     repo = make(storage)
     session = repo.writable_session("main")
-    options = {"shape": (7,), "chunks": (3,), "dtype": "f4"}
+    options: dict[str, Any] = {"shape": (7,), "chunks": (3,), "dtype": "f4"}
     zarr.create_array(session.store, name="a", fill_value=2.5, **options)
     zarr.create_array(session.store, name="b", fill_value=np.nan,
                       attributes={"_FillValue": NAN}, **options)  # fmt: skip

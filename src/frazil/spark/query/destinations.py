@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
-    from frazil.spark.query.planning import Reading
+    from frazil.spark.query.readings import Reading
 
 _WRITTEN: Final = struct("snapshot_id string, written_chunks long, written_bytes long")
 

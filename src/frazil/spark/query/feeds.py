@@ -43,9 +43,9 @@ def with_feeds(statement: Statement) -> str:
     return "".join([*found, statement.text[at:]])
 
 
-def _view(statement: Statement, given: dict[str, object]) -> str | None:
+def _view(statement: Statement, arguments: dict[str, object]) -> str | None:
     """The name of the view with a feed; None when it is about a table of somebody else."""
-    table, start, end = (given.get(name) for name in _ARGUMENTS)
+    table, start, end = (arguments.get(name) for name in _ARGUMENTS)
     if not isinstance(table, str):
         raise invalid_query(f"{FUNCTION} takes the name or URL of a repository first")
     try:
