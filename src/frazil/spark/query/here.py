@@ -130,7 +130,7 @@ def read_labels_here(plan: AggregateScan) -> pa.Table:
     if not all(map(len, places)):
         return schema.empty_table()
     size = max(len(places[axis]) for axis in plan.kept)
-    arrays = []
+    arrays: list[pa.Array] = []
     for column in scan.columns[: plan.labels]:
         region = tuple(
             each if axis in column.axes else each[:1] for axis, each in enumerate(places)
