@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.bulk.fetch import INLINE, NATIVE, VIRTUAL, References
-from frazil.bulk.grid import Grid
-from frazil.bulk.grid import Layout, array_layout
+from frazil.bulk.grid import Grid, Layout, array_layout
 from frazil.cf.decoding import Decoder, Rules, decoder_of
 from frazil.errors import InvalidInputError
 from frazil.formats.zarr_meta import array_document
