@@ -113,9 +113,7 @@ def run_statement(statement: Statement) -> DataFrame:
     require_sqlglot()
     with told():
         if _FEED.search(statement.text):
-            from frazil.spark.query.feeds import with_feeds
-
-            statement = replace(statement, text=with_feeds(statement))
+            statement = replace(statement, text=_of("feeds", "with_feeds")(statement))
         if not names_ours(statement):
             return statement.spark.sql(statement.text)
         handler = _HANDLERS.get(_first_word(statement))
@@ -134,11 +132,17 @@ def _query(statement: Statement) -> DataFrame:
     return plan_of(statement).run(statement.spark)
 
 
+def _of(module: str, function: str) -> Callable[[Statement], Any]:
+    """A function of a module of this package, imported when it is needed."""
+    found: Callable[[Statement], Any] = getattr(import_module(f"{__package__}.{module}"), function)
+    return found
+
+
 def _by(module: str, function: str) -> Handler:
-    """What another module does; it is imported when it is needed."""
+    """What another module does."""
 
     def handler(statement: Statement) -> DataFrame:
-        found: DataFrame = getattr(import_module(f"{__package__}.{module}"), function)(statement)
+        found: DataFrame = _of(module, function)(statement)
         return found
 
     return handler
