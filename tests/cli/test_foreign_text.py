@@ -73,6 +73,7 @@ def nasty(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 COMMANDS = (
     ("log",),
+    ("analyze",),
     ("log", "--graph"),
     ("log", "--mermaid"),
     ("show",),
