@@ -22,7 +22,7 @@ def test_they_are_left_alone_by_expiry_and_collection(case: Case) -> None:
     assert not done.failed
     before = {name for name in files(case.repo) if name.startswith("frazil/")}
     case.writer.call("expire", case.repo, older_than=soon())
-    case.writer.call("gc", case.repo, older_than=soon())
+    case.writer.call("collect", case.repo, older_than=soon())
     assert {name for name in files(case.repo) if name.startswith("frazil/")} == before
     case.writer.call("put", case.repo, array="line", index=0, value=7, message="after")
     again = Repository.open(LocalStorage(str(case.repo))).audit.analyze()

@@ -24,7 +24,7 @@ def test_many_rows_of_a_new_table_are_refused(rows: DataFrame, tmp_path: Path) -
     writer = rows.write.format("frazil").mode("append").option("dims", "y, x")
     with pytest.raises(PySparkException, match=r"frazil\.spark\.write\(df, url, …\)"):
         writer.option("max-driver-bytes", "100").save(url)
-    writer.save(url)
+    writer.option("max-driver-bytes", "1m").save(url)
     repo = frazil.Repository.open(url)
     assert len([*repo.ancestry(branch="main")]) == 2
 

@@ -157,8 +157,8 @@ def test_queries_of_spark_alone_are_spark_s(spark: SparkSession) -> None:
 
 
 def test_other_statements_are_refused(spark: SparkSession, ocean: Ocean) -> None:
-    with pytest.raises(InvalidInputError, match="DELETE is not supported"):
-        run(spark, "DELETE FROM frazil.ocean WHERE lat = 50")
+    with pytest.raises(InvalidInputError, match="TRUNCATE is not supported"):
+        run(spark, "TRUNCATE TABLE frazil.ocean")
     with pytest.raises(InvalidInputError, match="the query cannot be read"):
         run(spark, "SELECT FROM WHERE frazil.ocean")
     with pytest.raises(AnalysisException):

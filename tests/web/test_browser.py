@@ -71,6 +71,7 @@ def test_pages_fit_a_laptop_and_a_phone_in_the_dark(visit: Visit, page: str) -> 
     try:
         visit.page.set_viewport_size(PHONE)
         visit.page.emulate_media(color_scheme="dark")
+        visit.page.wait_for_timeout(150)  # pictures are laid out anew when resizing has ended
         visit.settle()
         assert not visit.overflows()
         assert paper(visit) == DARK

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import zarr
 
 from frazil.cli.answers import Answer, Screen
 from frazil.cli.arguments import parse_region
@@ -172,6 +171,8 @@ def read_values(
 
 def _read(session: Session, path: str, region: Region) -> Values:
     """The cells of a region."""
+    import zarr
+
     try:
         array = zarr.open_array(session.store, path=path, mode="r")
     except (ValueError, TypeError, KeyError) as error:

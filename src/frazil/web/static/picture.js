@@ -174,6 +174,8 @@ export class Picture {
     const [rows, columns] = this.shape;
     const [down, across] = this.header.axes;
     const left = 74, bottom = 46, top = 8, right = 18;
+    this.frame.style.width = "0";  // a wide picture must not keep its place wide when the window shrinks
+    this.axes.setAttribute("width", 0);
     const room = Math.max(140, this.element.clientWidth - left - right);
     const ratio = rows && columns ? (rows * down.step) / (columns * across.step) : 0.5;
     const height = Math.round(Math.max(Math.min(room * ratio, 520), Math.min(room * 0.25, 150)));
