@@ -68,6 +68,11 @@ def test_nothing_is_lost_in_older_and_remote_repositories(kind: str) -> None:
     )
 
 
+@pytest.mark.parametrize("case", ["v1/purge-region/upgrade/11"])
+def test_what_once_failed_does_not_again(case: str) -> None:
+    assert_good(Case.parse(case))
+
+
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=pytest.mark.xfail(reason=why)) for case, why in KNOWN.items()]
 )

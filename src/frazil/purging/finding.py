@@ -178,6 +178,7 @@ def known_history(context: Context) -> dict[SnapshotId, SnapshotEntry]:
         case RefFileRefs() as refs:
             tips = [*refs.branches().values(), *refs.tags().values()]
             tips += [at for _, at in refs.deleted_tags() if at is not None]
+            refs.require_current()  # an upgrade takes refs away, so that some may not be here
             history = read_file_history(context.storage)
             there = [tip for tip in tips if tip in history.known]
             return {one: known.entry for one, known in history.reachable(there).items()}
