@@ -445,6 +445,7 @@ def _all() -> Iterator[Operation]:
     yield one("rewrite-amend", lambda me: me.repo.rewrite_manifests(
         me.name, branch="main", commit_method="amend"), kinds=V2)  # fmt: skip
     yield one("compact", lambda me: me.repo.space.compact("main", message=me.name), optional=True)
+    yield one("analyze", lambda me: me.repo.audit.analyze(), repeatable=True)
     yield one("upgrade", upgrade, kinds=("v1", *OLD), partly=True, repeatable=True)
     yield one("upgrade-to-v1", lambda me: upgrade(me, 1), kinds=OLD, partly=True, repeatable=True)
 
