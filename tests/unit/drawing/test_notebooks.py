@@ -172,7 +172,10 @@ def test_arrays_of_any_rank_have_a_picture() -> None:
         array = root.create_array(name, shape=shape, chunks=(1,) * len(shape), dtype="i2")
         if shape and 0 not in shape:
             array[(0,) * len(shape)] = 1
-        page_of(session.array(name))
+        page = page_of(session.array(name))
+        assert name in page.text
+        assert "svg" in page.tags
+        assert ("rect" in page.tags) == bool(shape and 0 not in shape), shape
 
 
 def test_reading_that_fails_is_told_in_the_view(
