@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from frazil.async_twins import AsyncItems, async_twin
-from frazil.bulk.array import BulkArray
 from frazil.commit.base import Publication, moved
 from frazil.commit.by_repo_object import require_moves
 from frazil.drawing.markup import Html, folded
@@ -48,6 +47,7 @@ from frazil.transaction.working import WorkingState, rearranges_only
 
 # Stores bring zarr along, which whoever only looks at a snapshot need not wait for.
 if TYPE_CHECKING:
+    from frazil.bulk.array import BulkArray
     from frazil.store import FrazilStore
 
 NO_NUMBERS: Final[NodeIds] = {}
@@ -130,6 +130,8 @@ class Session(HasRepr):
             NodeNotFoundError: there is no node at the path.
             InvalidInputError: it is a group.
         """
+        from frazil.bulk.array import BulkArray  # codecs, for those who read values
+
         return BulkArray(self, path)
 
     @property

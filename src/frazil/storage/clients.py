@@ -15,13 +15,13 @@ import obstore
 
 from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import Attribution, StorageSettings
+from frazil.storage.base import DEFAULT_LIMIT
 from frazil.storage.faults import FOREIGN, fault, status_of, told
 from frazil.storage.places import Client, Place, Provider, Role, S3Place, check_process, user_agent
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-DEFAULT_LIMIT: Final = 256
 _ANCHORS: Final = ("repo", "refs/branch.main/ref.json")
 
 
