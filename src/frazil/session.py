@@ -22,7 +22,7 @@ from frazil.errors import (
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, node_path
 from frazil.model.chunks import ChunkType, InlineRef, NativeRef, VirtualRef
 from frazil.model.config import RepositoryConfig
-from frazil.model.display import Field, HasRepr, Literal
+from frazil.model.display import Field, HasRepr, Verbatim
 from frazil.model.history import SnapshotEntry, TransactionLog
 from frazil.model.values import ConflictSolver, Diff, SessionMode
 from frazil.naming import OURS, package
@@ -164,9 +164,9 @@ class Session(HasRepr):
     def shown_fields(self) -> Iterable[Field]:
         """What `repr` shows."""
         yield Field("read_only", self.read_only)
-        yield Field("snapshot_id", Literal(self.snapshot_id))
+        yield Field("snapshot_id", Verbatim(self.snapshot_id))
         if not self.read_only:
-            yield Field("branch", Literal(str(self._branch)))
+            yield Field("branch", Verbatim(str(self._branch)))
             yield Field("has_uncommitted_changes", self.has_uncommitted_changes)
 
     def shown_below(self) -> Iterable[Html]:

@@ -19,8 +19,8 @@ import xarray as xr
 
 from frazil.errors import InvalidInputError
 from frazil.ingestion.grib_messages import BLOCK, Window, messages
-from frazil.ingestion.isolation import Limits
-from frazil.ingestion.plans import Kind
+from frazil.ingestion.isolation import ParserLimits
+from frazil.ingestion.plans import TransferKind
 from frazil.ingestion.records import FileScan, Task
 from frazil.ingestion.scan import scan, scan_file
 from frazil.ingestion.sources import as_url
@@ -120,14 +120,14 @@ def test_every_format_reads_as_what_was_written(
     allow = (str(tmp_path / "sources"),)
     report = take(tmp_path / "repo", f"{folder}/*", wanted={"mode": mode}, allow=allow)
     kinds = {array.name: array.kind for array in report.arrays}
-    wanted = Kind.VIRTUAL if mode == "virtual" else Kind.NATIVE
+    wanted = TransferKind.VIRTUAL if mode == "virtual" else TransferKind.NATIVE
     assert kinds == {
         "t2m": wanted,
         "rain": wanted,
         "mask": wanted,
-        "time": Kind.LOADED,
-        "lat": Kind.LOADED,
-        "lon": Kind.LOADED,
+        "time": TransferKind.LOADED,
+        "lat": TransferKind.LOADED,
+        "lon": TransferKind.LOADED,
     }
     found = seen(tmp_path / "repo")
     xr.testing.assert_equal(found, decoded(*range(COUNT)))
@@ -179,7 +179,7 @@ def test_chunks_that_skipped_a_filter_are_refused(tmp_path: Path) -> None:
 def test_damaged_files_are_told(tmp_path: Path) -> None:
     whole = archive(tmp_path, 1)[0].read_bytes()
     (tmp_path / "cut.nc").write_bytes(whole[: len(whole) // 3])
-    found = scan({}, Limits(), Task(as_url(tmp_path / "cut.nc")))
+    found = scan({}, ParserLimits(), Task(as_url(tmp_path / "cut.nc")))
     assert not isinstance(found, FileScan)
     assert "not a readable HDF5 file" in found.error  # type: ignore[union-attr]
     with pytest.raises(InvalidInputError, match="header"):

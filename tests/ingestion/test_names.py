@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from frazil.ingestion.plans import Level, Mode
+from frazil.ingestion.plans import IngestSeverity, Mode
 from frazil.ingestion.reports import IngestRefusedError, IngestReport
 from tests.support.archive import archive, opened, take
 
@@ -127,7 +127,7 @@ def test_an_append_across_a_gap_is_told(tmp_path: Path) -> None:
     report = take(tmp_path / "repo", second, append=True)
     said = told(report, "gap")
     assert "between 2000-01-02 and 2000-01-10 where the usual step is 1 days" in said
-    assert report.findings[0].level is Level.WARNING
+    assert report.findings[0].level is IngestSeverity.WARNING
 
 
 def test_gaps_can_be_refused(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from frazil.ingestion.pipeline import run_request
-from frazil.ingestion.plans import Mode, Wanted
+from frazil.ingestion.plans import Mode, PlanOptions
 from frazil.ingestion.reports import IngestReport
-from frazil.ingestion.request import Request
+from frazil.ingestion.request import IngestRequest
 from frazil.repository import Repository
 from frazil.run import Here
 from frazil.storage.base import Storage
@@ -94,7 +94,7 @@ def take(
     wishes = {**(wanted or {})}
     if "mode" in wishes:
         wishes["mode"] = Mode(wishes["mode"])
-    asked = Request([str(file) for file in files], wanted=Wanted(**wishes), **request)
+    asked = IngestRequest([str(file) for file in files], wanted=PlanOptions(**wishes), **request)
     return run_request(storage_of(repo), asked, Here())
 
 

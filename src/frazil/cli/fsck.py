@@ -16,7 +16,7 @@ from frazil.cli.text import counted, size
 from frazil.errors import FormatError, InvalidInputError, RepositoryNotFoundError
 
 if TYPE_CHECKING:
-    from frazil.fsck.files import Place as FsckPlace
+    from frazil.fsck.files import FsckTarget as FsckPlace
     from frazil.fsck.findings import Finding, Report
     from frazil.fsck.plans import RepairPlan
 

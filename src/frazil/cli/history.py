@@ -17,7 +17,7 @@ from frazil.cli.answers import Answer, Screen, print_json, styled
 from frazil.cli.arguments import Authorize, Limit, Url, WholeUrl
 from frazil.cli.changes import diff_data, draw_diff
 from frazil.cli.commands import add_command
-from frazil.cli.places import Place, open_place, open_whole
+from frazil.cli.places import OpenedUrl, open_place, open_whole
 from frazil.cli.text import counted, exact, moment, one_line, short, size
 from frazil.errors import ErrorKind, InvalidInputError
 
@@ -110,7 +110,7 @@ def targets(repository: Repository, kind: Kind) -> dict[str, str]:
     return {name: str(target) for name, target in sorted(found.items())}
 
 
-def _names(place: Place) -> dict[str, list[Described]]:
+def _names(place: OpenedUrl) -> dict[str, list[Described]]:
     """Branches and tags by the snapshot they point to."""
     found: dict[str, list[Described]] = {}
     for kind in KINDS:
@@ -136,7 +136,7 @@ def _label(refs: list[Described]) -> Any:  # noqa: ANN401  (rich is not imported
     return Text.assemble("(", Text(", ").join(parts), ")")
 
 
-def _graph(place: Place, file: Path | None, *, mermaid: bool) -> Answer:
+def _graph(place: OpenedUrl, file: Path | None, *, mermaid: bool) -> Answer:
     chosen = place.snapshot_id() if place.ref is not None else None
     repository, names = place.repository, _names(place)
     starts = names if chosen is None else [chosen]
@@ -264,7 +264,7 @@ def diff(
     return Answer(data, draw)
 
 
-def _ends(place: Place, first: str | None, last: str | None) -> tuple[str, str]:
+def _ends(place: OpenedUrl, first: str | None, last: str | None) -> tuple[str, str]:
     if first is not None and last is not None:
         if place.ref is not None:
             raise InvalidInputError("three versions are too many: leave out that of the URL")
@@ -280,7 +280,7 @@ def _ends(place: Place, first: str | None, last: str | None) -> tuple[str, str]:
     return place.snapshot_id(), place.named(first)
 
 
-def _require_line(place: Place, begin: str, end: str) -> None:
+def _require_line(place: OpenedUrl, begin: str, end: str) -> None:
     """Refuse two versions of which the first is no ancestor of the second, and say what to do."""
     if begin == end:
         raise InvalidInputError(f"both are snapshot {begin}", kind=ErrorKind.INVALID_REF_TYPE)

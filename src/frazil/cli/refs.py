@@ -11,7 +11,7 @@ from frazil.cli.answers import Answer, Screen, styled, tell_dry_run
 from frazil.cli.arguments import Apply, Url, WholeUrl
 from frazil.cli.commands import Work, add_command
 from frazil.cli.history import KINDS, Kind, described, targets
-from frazil.cli.places import Place, open_place, storage_at
+from frazil.cli.places import OpenedUrl, open_place, storage_at
 from frazil.cli.text import counted, moment, one_line, short
 from frazil.commit.base import refuse_main
 
@@ -76,7 +76,7 @@ def _group(kind: Kind, plural: str, creating: str, deleting: str) -> typer.Typer
     return group
 
 
-def _listing(place: Place, kind: Kind, plural: str) -> Answer:
+def _listing(place: OpenedUrl, kind: Kind, plural: str) -> Answer:
     lookup = place.repository.lookup_snapshot
     found = {name: lookup(target) for name, target in targets(place.repository, kind).items()}
     data = {plural: [{"name": name, "snapshot": described(at)} for name, at in found.items()]}
@@ -126,7 +126,7 @@ def tell_lost(screen: Screen, lost: list[str], *, applied: bool) -> None:
 
 
 def _only_here(
-    place: Place, but: tuple[str, str], tip: str, extra: tuple[str, ...] = ()
+    place: OpenedUrl, but: tuple[str, str], tip: str, extra: tuple[str, ...] = ()
 ) -> list[str]:
     """The snapshots below a tip that no other branch or tag leads to, newest first."""
     tips = [

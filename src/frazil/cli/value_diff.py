@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from frazil.cli.answers import Answer, Screen, styled, working
-from frazil.cli.places import Place
+from frazil.cli.places import OpenedUrl
 from frazil.cli.text import axes, counted, short
 from frazil.cli.values import plain, written
 from frazil.comparing.records import ArrayChange, ArrayDiff
@@ -20,7 +20,7 @@ Described = dict[str, Any]
 
 
 def of_values(
-    place: Place, begin: str, end: str, paths: Sequence[str] | None, samples: int
+    place: OpenedUrl, begin: str, end: str, paths: Sequence[str] | None, samples: int
 ) -> Answer:
     """Compare the values of two snapshots."""
     with working("Comparing") as say:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from frazil.bulk.grid import array_layout, grid_of
 from frazil.bulk.read import open_array, read_chunks, read_region
-from frazil.comparing.pairing import Pair, Portion, Rest, lengths, plan_pairs, portions
+from frazil.comparing.pairing import ComparisonPart, Pair, Rest, lengths, plan_pairs, portions
 from frazil.comparing.records import ArrayChange, ArrayDiff, Box, Sample, Shape, Tally, ValueDiff
 from frazil.ids import SnapshotId
 from frazil.model.documents import document_of
@@ -101,7 +101,7 @@ def type_name(node: ArrayNode) -> str:
 
 
 def compare_portion(
-    old: Session, new: Session, pair: Pair, portion: Portion, max_samples: int = 0
+    old: Session, new: Session, pair: Pair, portion: ComparisonPart, max_samples: int = 0
 ) -> Tally:
     """Read a part of both sides and compare it."""
     assert pair.old is not None
@@ -118,7 +118,7 @@ def compare_portion(
         # Zarr's own codecs: chunk by chunk.
         tally = Tally()
         for box in _boxes_of(pair.new, portion.chunks, pair.common):
-            part = compare_portion(old, new, pair, Portion(box=box), max_samples)
+            part = compare_portion(old, new, pair, ComparisonPart(box=box), max_samples)
             tally = tally.merged(part, max_samples)
         return tally
     region = tuple(slice(*edge) for edge in portion.box)

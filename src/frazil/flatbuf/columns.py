@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from frazil.flatbuf.reader import SHARED, Buffer, Table
 from frazil.model.lookup import ABSENT
-from frazil.model.strings import I32, I64, U8, Strings, by_length, gather_runs, opaque_items
+from frazil.model.strings import I32, I64, U8, StringPool, by_length, gather_runs, opaque_items
 
 U32: TypeAlias = npt.NDArray[np.uint32]
 U64: TypeAlias = npt.NDArray[np.uint64]
@@ -352,10 +352,10 @@ def _any_equal(data: U8, starts: I64, lengths: I64, candidates: npt.NDArray[np.i
     )
 
 
-def texts(buffer: Buffer, positions: I64) -> tuple[I32, Strings]:
+def texts(buffer: Buffer, positions: I64) -> tuple[I32, StringPool]:
     """Pool strings as `pool` does, checked to be UTF-8."""
     numbers, data, ends = pool(buffer, positions)
-    found = Strings(data, ends)
+    found = StringPool(data, ends)
     if not found.is_utf8():
         raise buffer.fail("text is not UTF-8")
     return numbers, found

@@ -38,11 +38,11 @@ from frazil.model.config import (
     VirtualChunkContainer,
 )
 from frazil.model.history import JSON
-from frazil.model.settings import Settings, u32
+from frazil.model.settings import SettingsRecord, u32
 
 log = logging.getLogger(__name__)
 
-R = TypeVar("R", bound=Settings)
+R = TypeVar("R", bound=SettingsRecord)
 C = TypeVar("C", ManifestSplitCondition, ManifestPreloadCondition)
 
 _MAX_DEPTH: Final = 64
@@ -78,7 +78,7 @@ def _untagged(value: object) -> JSON:
 
 
 def _encode(value: object) -> object:
-    if isinstance(value, Settings):
+    if isinstance(value, SettingsRecord):
         return {name: _encode(getattr(value, name)) for name in keys_of(type(value))}
     if isinstance(value, CompressionAlgorithm):
         return "zstd"
@@ -350,7 +350,7 @@ def _texts(raw: JSON, place: _Place) -> dict[str, str]:
     return dict(raw)
 
 
-_READERS: Final[Mapping[tuple[type[Settings], str], Reader]] = {
+_READERS: Final[Mapping[tuple[type[SettingsRecord], str], Reader]] = {
     (RepositoryConfig, "compression"): partial(_record, CompressionConfig),
     (RepositoryConfig, "caching"): partial(_record, CachingConfig),
     (RepositoryConfig, "storage"): partial(_record, StorageSettings),

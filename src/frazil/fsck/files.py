@@ -202,7 +202,7 @@ def ascends(items: Sequence[bytes]) -> bool:
     return all(before < after for before, after in pairwise(items))
 
 
-class Files:
+class RepositoryFiles:
     """The files of a repository, straight from its storage; a few are kept for comparisons."""
 
     def __init__(self, storage: Storage) -> None:
@@ -275,7 +275,7 @@ def metadata_order(root: Table, slot: int, target: str) -> Iterator[Finding]:
         yield Finding(Code.METADATA_ORDER, target)
 
 
-class Opened(Protocol):
+class OpenRepository(Protocol):
     """What is asked of an open repository."""
 
     @property
@@ -283,11 +283,11 @@ class Opened(Protocol):
         """Its parts."""
 
 
-Place: TypeAlias = Opened | Context | Storage
+FsckTarget: TypeAlias = OpenRepository | Context | Storage
 """An open repository, or where one is or was."""
 
 
-def open_anyway(place: Place) -> Context:
+def open_anyway(place: FsckTarget) -> Context:
     """The parts of a repository, with default settings where it cannot be opened.
 
     Raises:

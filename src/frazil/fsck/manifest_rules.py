@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.bulk.codecs import Shape
-from frazil.bulk.fetch import VIRTUAL, References, check_length
-from frazil.bulk.grid import Grid, Layout, layout_of
+from frazil.bulk.fetch import VIRTUAL, ChunkReferences, check_length
+from frazil.bulk.grid import ArrayLayout, Grid, layout_of
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StorageError
 from frazil.formats.manifest import Manifest
-from frazil.fsck.files import Files, Read
+from frazil.fsck.files import Read, RepositoryFiles
 from frazil.fsck.findings import Code, Finding
 from frazil.fsck.objects import SHOWN_CHUNKS
-from frazil.fsck.snapshot_rules import Use, box_text
+from frazil.fsck.snapshot_rules import ManifestUse, box_text
 from frazil.ids import ManifestId
 from frazil.masking import shown_url
 from frazil.model.chunks import ChunkRef, ChunkTable, ChunkType, InlineRef, NativeRef, VirtualRef
@@ -38,7 +38,7 @@ TOLD_LOCATIONS: Final = 20
 def check_manifest_file(
     manifest_id: ManifestId,
     read: Read[Manifest] | None,
-    uses: Collection[Use],
+    uses: Collection[ManifestUse],
     containers: Containers,
 ) -> Iterator[Finding]:
     """Check a manifest, and what snapshots say of it."""
@@ -67,14 +67,14 @@ def check_manifest_file(
         yield from _locations(table, containers, key)
 
 
-def _sizes(size_bytes: int, uses: Collection[Use], key: str) -> Iterator[Finding]:
+def _sizes(size_bytes: int, uses: Collection[ManifestUse], key: str) -> Iterator[Finding]:
     for size in sorted({use.size_bytes for use in uses} - {-1, size_bytes}):
         # Readers fetch as much as is recorded, and everything where that is zero.
         code = Code.MANIFEST_SIZE if 0 < size < size_bytes else Code.MANIFEST_SIZE_LONG
         yield Finding(code, key, f"it has {size_bytes} bytes, recorded are {size}")
 
 
-def _use(manifest: Manifest, use: Use, key: str) -> Iterator[Finding]:
+def _use(manifest: Manifest, use: ManifestUse, key: str) -> Iterator[Finding]:
     table = manifest.table(use.node_id)
     if table is None or not len(table):
         yield Finding(Code.MANIFEST_ARRAY, key, path=use.path)
@@ -146,7 +146,7 @@ LARGEST: Final = 1 << 32
 
 
 @dataclass(slots=True)
-class Decoded:
+class DecodeResult:
     """How many chunks were decoded, and what was found."""
 
     chunks: int = 0
@@ -160,7 +160,7 @@ class _Array:
     """The chunks of an array in one manifest, and how they are made."""
 
     context: Context
-    layout: Layout
+    layout: ArrayLayout
     path: str
     manifest: str
     virtual: bool
@@ -194,18 +194,18 @@ class _Array:
 
 def decode_chunks(
     context: Context,
-    files: Files,
+    files: RepositoryFiles,
     manifest_id: ManifestId,
-    uses: Collection[Use],
+    uses: Collection[ManifestUse],
     checksums: Checksums,
     *,
     virtual: bool,
-) -> Decoded:
+) -> DecodeResult:
     """Decode the chunks of a manifest, once for each way that an array describes them.
 
     Where checksums of stored bytes are known, these are compared too.
     """
-    read, done, key = files.manifest(manifest_id), Decoded(), manifest_key(manifest_id)
+    read, done, key = files.manifest(manifest_id), DecodeResult(), manifest_key(manifest_id)
     if read is None or read.content is None:
         return done  # told already
     for use in {(use.node_id, use.document): use for use in uses}.values():
@@ -228,7 +228,7 @@ def decode_chunks(
     return done
 
 
-def _layout(document: bytes) -> Layout | None:
+def _layout(document: bytes) -> ArrayLayout | None:
     try:
         return layout_of(document)
     except (FrazilError, ValueError, KeyError, TypeError):  # told by the rules of snapshots
@@ -236,12 +236,14 @@ def _layout(document: bytes) -> Layout | None:
 
 
 def _known(
-    context: Context, table: ChunkTable, layout: Layout | None, checksums: Checksums
+    context: Context, table: ChunkTable, layout: ArrayLayout | None, checksums: Checksums
 ) -> list[set[int]]:
     """What is known of the bytes of each chunk."""
     if layout is None or not len(checksums.ranges):
         return [set() for _ in range(len(table))]
-    rows, can_be_known = identified(References.of(table), layout.grid, context.containers.expand)
+    rows, can_be_known = identified(
+        ChunkReferences.of(table), layout.grid, context.containers.expand
+    )
     pairs = zip(checksums.of(rows), can_be_known.tolist(), strict=True)
     return [found if is_known else set() for found, is_known in pairs]
 

@@ -25,7 +25,7 @@ TOLD_NODES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ManifestUse:
     """How a snapshot uses a manifest for one of its arrays."""
 
     node_id: NodeId
@@ -52,7 +52,7 @@ def check_snapshot_file(snapshot_id: SnapshotId, read: Read[Snapshot]) -> Iterat
     yield from _manifests(snapshot, key)
 
 
-def uses_of(snapshot: Snapshot, *, documents: bool) -> Iterator[tuple[ManifestId, Use]]:
+def uses_of(snapshot: Snapshot, *, documents: bool) -> Iterator[tuple[ManifestId, ManifestUse]]:
     """What a snapshot says of each manifest that its arrays need."""
     files = {file.id: file for file in snapshot.manifest_files}
     for node in snapshot.nodes:
@@ -62,7 +62,7 @@ def uses_of(snapshot: Snapshot, *, documents: bool) -> Iterator[tuple[ManifestId
             file = files.get(ref.id)
             yield (
                 ref.id,
-                Use(
+                ManifestUse(
                     node.id,
                     node.path,
                     ref.extents,

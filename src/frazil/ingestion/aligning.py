@@ -12,7 +12,7 @@ from typing import Final
 from frazil.bulk.codecs import LARGE_CHUNK
 from frazil.formats.envelope import justified
 from frazil.ingestion.plans import Findings, Joint
-from frazil.ingestion.records import FileScan, Shape, Variable
+from frazil.ingestion.records import FileScan, FileVariable, Shape
 
 _PLAIN_CODECS: Final = ("bytes", "gribberish", "zstd", "gzip", "blosc", "crc32c")
 _PLAIN_FAMILIES: Final = ("numcodecs.", "imagecodecs_")
@@ -116,7 +116,7 @@ def _tell_misfit(joint: Joint, odd: Sequence[int], findings: Findings) -> None:
     )
 
 
-def _takes_new_axes(variable: Variable) -> bool:
+def _takes_new_axes(variable: FileVariable) -> bool:
     """Whether a chunk stays the same bytes when its shape gets axes of length one."""
     return all(
         codec["name"] in _PLAIN_CODECS or codec["name"].startswith(_PLAIN_FAMILIES)
@@ -157,7 +157,7 @@ def require_chunks(name: str, chunks: Shape, itemsize: int, findings: Findings) 
 
 
 def require_justified(
-    sources: Sequence[tuple[FileScan, Variable]], itemsize: int, findings: Findings
+    sources: Sequence[tuple[FileScan, FileVariable]], itemsize: int, findings: Findings
 ) -> None:
     """Find a variable whose values are many more than the bytes of its files can stand for."""
     whole = itemsize * sum(prod(part.shape) for _, part in sources)

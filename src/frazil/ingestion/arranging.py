@@ -1,6 +1,6 @@
 """How files follow each other: the dimensions along which they differ, and their order there.
 
-Pure: from scans to `Axis` records. Order comes from coordinate values; where there are none, it
+Pure: from scans to `JoinAxis` records. Order comes from coordinate values; where there are none, it
 is the order in which the files were given, and only for a dimension that the user named.
 """
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from frazil.cf.times import TimeUnits, common_units, converted, shown_time, time_units
 from frazil.errors import InvalidInputError
 from frazil.ingestion.encoding import same
-from frazil.ingestion.plans import ABSENT, Axis, Findings
+from frazil.ingestion.plans import ABSENT, Findings, JoinAxis
 from frazil.ingestion.records import Array, FileScan
 
 MANY_STEPS: Final = 1.5
@@ -60,13 +60,13 @@ class _Dimension:
 
     def axis(
         self, ranks: Sequence[int], lengths: Sequence[int], values: Array | None, *, is_new: bool
-    ) -> Axis:
+    ) -> JoinAxis:
         """The axis on which each file has the part of its rank."""
         block = np.full(len(self.scans), ABSENT, np.int64)
         block[list(self.files)] = ranks
         starts = np.cumsum([0, *lengths])
         units = None if values is None else self.units
-        return Axis(self.name, int(starts[-1]), block, starts, values, units, is_new)
+        return JoinAxis(self.name, int(starts[-1]), block, starts, values, units, is_new)
 
 
 def arrange(
@@ -75,7 +75,7 @@ def arrange(
     findings: Findings,
     *,
     has_base: bool = False,
-) -> list[Axis]:
+) -> list[JoinAxis]:
     """Find the dimensions to join files along, and their order; the first scan may be the base.
 
     What stands in the way is put into `findings`.
@@ -160,7 +160,7 @@ def _axis(
     findings: Findings,
     *,
     has_base: bool,
-) -> Axis | None:
+) -> JoinAxis | None:
     having = [number for number, each in enumerate(sizes) if name in each]
     is_new = not any(number or not has_base for number in having)
     if is_new:
@@ -186,7 +186,9 @@ def _refuse_scalars(scans: Sequence[FileScan], name: str, findings: Findings) ->
         )
 
 
-def _in_order(dim: _Dimension, findings: Findings, *, is_new: bool, has_base: bool) -> Axis | None:
+def _in_order(
+    dim: _Dimension, findings: Findings, *, is_new: bool, has_base: bool
+) -> JoinAxis | None:
     name, urls = dim.name, dim.urls
     values = [each for each in dim.values if each is not None]
     if not _are_sound(name, urls, values, findings):

@@ -10,7 +10,7 @@ import numpy as np
 from frazil.cf.decoding import PACKING
 from frazil.ingestion.encoding import decoded_fill, dtype_of, same
 from frazil.ingestion.plans import Findings, Joint
-from frazil.ingestion.records import Variable, canonical
+from frazil.ingestion.records import FileVariable, canonical
 
 MEANING: Final = ("units", "calendar", "flag_values", "flag_masks", "standard_name", "positive")
 """Attributes that say what a value is."""
@@ -63,7 +63,7 @@ def same_attrs(
     return first if is_good else None
 
 
-def _shown(key: str, part: Variable) -> str:
+def _shown(key: str, part: FileVariable) -> str:
     """An attribute for people: numbers as numbers, whatever Zarr spells them like."""
     value = part.attrs.get(key, "missing")
     if key == "_FillValue" and isinstance(value, str) and key in part.attrs:
@@ -107,7 +107,7 @@ def _codec(each: Mapping[str, Any]) -> str:
     return f"{each.get('name')}({inner})" if inner else str(each.get("name"))
 
 
-def same_values(parts: Sequence[Variable]) -> bool:
+def same_values(parts: Sequence[FileVariable]) -> bool:
     """Whether all parts have values, and the same ones."""
     first = parts[0].values
     return first is not None and all(

@@ -15,10 +15,10 @@ import numpy as np
 
 from frazil.errors import FrazilError
 from frazil.ingestion.encoding import decoded_fill, dtype_of
-from frazil.ingestion.isolation import Limits, ParserEndedError, isolated
+from frazil.ingestion.isolation import ParserEndedError, ParserLimits, isolated
 from frazil.ingestion.parsers import Format
-from frazil.ingestion.plans import Plan, Planned, missing_value
-from frazil.ingestion.records import Array, Origin, Shape, Source
+from frazil.ingestion.plans import IngestPlan, PlannedArray, missing_value
+from frazil.ingestion.records import Array, InputFile, Origin, Shape
 from frazil.ingestion.sources import bad_file, look
 from frazil.ingestion.writing import write_values
 from frazil.session import ForkSession
@@ -40,7 +40,7 @@ def read_part(
         from frazil.ingestion.hdf import read_hdf
 
         given = tuple(sorted(options.items()))
-        source = Source(origin.url, given, origin.group, origin.allowed)
+        source = InputFile(origin.url, given, origin.group, origin.allowed)
         values = read_hdf(source, origin.name, region)
     else:
         from frazil.ingestion.parsers import read_parsed
@@ -50,7 +50,7 @@ def read_part(
 
 
 def read_safely(
-    limits: Limits,
+    limits: ParserLimits,
     origin: Origin,
     region: tuple[slice, ...],
     options: Mapping[str, Any],
@@ -64,7 +64,7 @@ def read_safely(
         )
 
 
-def digest_safely(options: Mapping[str, Any], limits: Limits, origin: Origin) -> bytes:
+def digest_safely(options: Mapping[str, Any], limits: ParserLimits, origin: Origin) -> bytes:
     """A hash of all values of a variable, made in the helper of this process."""
     with _named(origin):
         return isolated(replace(limits, memory=0), digest, options, origin)
@@ -112,7 +112,7 @@ TASK_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SourceRegion:
     """A region of a file, and where it goes in the region of a task."""
 
     origin: Origin
@@ -128,7 +128,7 @@ class Copy:
     region: tuple[slice, ...]
     dtype: np.dtype[Any]
     fill: Any
-    pieces: tuple[Piece, ...]
+    pieces: tuple[SourceRegion, ...]
     decode: bool
 
     @property
@@ -146,7 +146,9 @@ class Copied:
     nbytes: int
 
 
-def copies(plan: Plan, array: Planned, path: str, limit: int = TASK_BYTES) -> Iterator[Copy]:
+def copies(
+    plan: IngestPlan, array: PlannedArray, path: str, limit: int = TASK_BYTES
+) -> Iterator[Copy]:
     """The tasks that copy an array."""
     dtype = dtype_of(array.encoding)
     spans = [(plan.start(array, file), plan.part_shape(array, file)) for file in array.files]
@@ -156,7 +158,7 @@ def copies(plan: Plan, array: Planned, path: str, limit: int = TASK_BYTES) -> It
     is_own = [dim in dims for dim in array.dims]  # files may lack axes
     for region in boxes(array.first, array.shape, array.chunks, limit // max(1, dtype.itemsize)):
         pieces = tuple(
-            Piece(origin, tuple(compress(source, is_own)), target)
+            SourceRegion(origin, tuple(compress(source, is_own)), target)
             for (start, shape), origin in zip(spans, origins, strict=True)
             if (met := _meeting(region, start, shape)) is not None
             for source, target in [met]
@@ -195,7 +197,7 @@ def _meeting(
     return tuple(source), tuple(target)
 
 
-def copy(fork: ForkSession, options: Mapping[str, Any], limits: Limits, item: Copy) -> Copied:
+def copy(fork: ForkSession, options: Mapping[str, Any], limits: ParserLimits, item: Copy) -> Copied:
     """Read the pieces of a region, write it, and tell where its chunks are."""
     values = gather(item, options, limits)
     session = ForkSession.__new__(ForkSession)
@@ -207,7 +209,7 @@ def copy(fork: ForkSession, options: Mapping[str, Any], limits: Limits, item: Co
     return Copied(changes, count, values.nbytes)
 
 
-def gather(item: Copy, options: Mapping[str, Any], limits: Limits) -> Array:
+def gather(item: Copy, options: Mapping[str, Any], limits: ParserLimits) -> Array:
     """The values of a region."""
     values = np.full(item.shape, item.fill, item.dtype)
     for piece in item.pieces:

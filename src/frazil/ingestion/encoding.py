@@ -19,7 +19,15 @@ import numpy as np
 from frazil.bulk import data_types
 from frazil.cf.decoding import FILL, plain_fill, plain_fill_attribute
 from frazil.formats.zarr_meta import with_checksum
-from frazil.ingestion.records import PHONY, Array, References, Shape, Variable, canonical, plain
+from frazil.ingestion.records import (
+    PHONY,
+    Array,
+    FileReferences,
+    FileVariable,
+    Shape,
+    canonical,
+    plain,
+)
 from frazil.texts import compressor as parse_compressor
 from frazil.texts import json_float
 
@@ -141,13 +149,13 @@ def variable_from(
     name: str,
     meta: Mapping[str, Any],
     encoding: str,
-    references: References | None,
+    references: FileReferences | None,
     values: Array | None = None,
     nameless: str = PHONY,
-) -> Variable:
+) -> FileVariable:
     """A variable from the `zarr.json` of an array; names are made up for dimensions without."""
     dims = meta.get("dimension_names") or [None] * len(meta["shape"])
-    return Variable(
+    return FileVariable(
         name,
         tuple(dim or f"{nameless}{axis}" for axis, dim in enumerate(dims)),
         tuple(meta["shape"]),
@@ -161,12 +169,12 @@ def variable_from(
 
 def coordinate(
     name: str, dims: tuple[str, ...], values: Array, attrs: Mapping[str, Any]
-) -> Variable:
+) -> FileVariable:
     """A variable that is nothing but values at hand."""
     encoding = encoding_of(Meaning(values.dtype.newbyteorder("<"), 0.0))
     shape = tuple(values.shape)
     chunks = tuple(max(1, n) for n in shape)
-    return Variable(name, dims, shape, chunks, encoding, plain(dict(attrs)), None, values)
+    return FileVariable(name, dims, shape, chunks, encoding, plain(dict(attrs)), None, values)
 
 
 def dtype_of(encoding: str) -> np.dtype[Any]:

@@ -12,7 +12,7 @@ import eccodes
 import numpy as np
 
 from frazil.ingestion.encoding import coordinate
-from frazil.ingestion.records import Array, Variable
+from frazil.ingestion.records import Array, FileVariable
 from frazil.ingestion.sources import bad_file
 
 BLOCK: Final = 64 << 10
@@ -182,7 +182,7 @@ def _step(text: str, url: str) -> float:
         raise bad_file(f"the step {text!r} cannot be read", url) from None
 
 
-def grid_of(handle: Any, url: str) -> dict[str, Variable]:  # noqa: ANN401  (of eccodes)
+def grid_of(handle: Any, url: str) -> dict[str, FileVariable]:  # noqa: ANN401  (of eccodes)
     """Coordinates of the grid: two axes where it is regular, else arrays over rows and columns."""
     kind = eccodes.codes_get(handle, "gridType")
     is_regular, sides = kind in ("regular_ll", "regular_gg"), ("Ny", "Nx")

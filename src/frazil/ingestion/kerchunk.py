@@ -12,7 +12,7 @@ from math import prod
 from typing import Any, Final, TypeAlias
 
 from frazil.bulk.grid import chunk_in_grid
-from frazil.ingestion.records import Parsed, References, Source, plain
+from frazil.ingestion.records import FileReferences, InputFile, Parsed, plain
 from frazil.ingestion.sources import Allowed, bad_file, look, read_whole, shown
 from frazil.ingestion.zarrs import chunk_number, variable_of
 
@@ -25,7 +25,7 @@ Row: TypeAlias = tuple[int, Range | bytes]
 """the number of a chunk, and where it is or what it is"""
 
 
-def scan_kerchunk_json(source: Source) -> Parsed:
+def scan_kerchunk_json(source: InputFile) -> Parsed:
     """Variables of a file of references."""
     url = source.url
     data = read_whole(url, source.options)
@@ -61,7 +61,7 @@ def scan_kerchunk_json(source: Source) -> Parsed:
 
 def _parsed(
     meta: Mapping[str, Any],
-    source: Source,
+    source: InputFile,
     rows_of: Callable[[str, Mapping[str, Any]], Iterator[Row]],
 ) -> Parsed:
     """The arrays of a group, by its documents and by what finds the chunks of an array."""
@@ -142,7 +142,7 @@ def _inline(value: str) -> bytes:
     return value.encode()
 
 
-def _references(found: Iterator[Row]) -> References:
+def _references(found: Iterator[Row]) -> FileReferences:
     rows: list[tuple[int, int, int, str]] = []
     inline = bytearray()
     for index, value in found:
@@ -151,10 +151,10 @@ def _references(found: Iterator[Row]) -> References:
             inline += value
         else:
             rows.append((index, *value))
-    return References.of_rows(rows, bytes(inline))
+    return FileReferences.of_rows(rows, bytes(inline))
 
 
-def scan_kerchunk_parquet(source: Source) -> Parsed:
+def scan_kerchunk_parquet(source: InputFile) -> Parsed:
     """Variables of a folder of references in Parquet."""
     from pyarrow import parquet
 

@@ -16,7 +16,7 @@ from frazil.errors import invalid_option
 from frazil.ingestion.encoding import dtype_of
 from frazil.ingestion.fetching import read_variable
 from frazil.ingestion.names import VariableChoice
-from frazil.ingestion.records import Array, Identity, Origin, Parsed, Source, Variable
+from frazil.ingestion.records import Array, FileVariable, Identity, InputFile, Origin, Parsed
 from frazil.ingestion.sources import bad_file, local_path, look, read_head, read_whole
 
 
@@ -145,7 +145,7 @@ _SCANNERS: Final = {
     Format.TIFF: "tiff:scan_tiff",
     Format.GRIB: "grib:scan_grib",
 }
-"""functions from a `Source` to what is in it; HDF5 has its own way, which reads what it loads"""
+"""functions from a `InputFile` to what is in it; HDF5 has its own way, which reads what it loads"""
 _FOLDERS: Final = (Format.ZARR, Format.KERCHUNK_PARQUET)
 _VALUE_READERS: Final = {Format.GRIB: "grib:read_grib", Format.TIFF: "tiff:read_tiff"}
 """functions to values of a variable, where those may have no references"""
@@ -157,7 +157,7 @@ def _function(name: str) -> Callable[..., Any]:
     return found
 
 
-def scan_parsed(source: Source, found: Format, choice: VariableChoice) -> Parsed:
+def scan_parsed(source: InputFile, found: Format, choice: VariableChoice) -> Parsed:
     """The variables of a file, of which the small ones are read."""
     parsed = parse(source, found)
     names = [each.name for each in parsed.variables]
@@ -179,7 +179,7 @@ def scan_parsed(source: Source, found: Format, choice: VariableChoice) -> Parsed
 def read_parsed(origin: Origin, region: tuple[slice, ...], options: Mapping[str, Any]) -> Array:
     """Values of a region of a variable, as stored."""
     form, given = Format(origin.format), tuple(sorted(options.items()))
-    source = Source(origin.url, given, origin.group, origin.allowed, look(origin.url, options))
+    source = InputFile(origin.url, given, origin.group, origin.allowed, look(origin.url, options))
     if form in _VALUE_READERS:
         values: Array = _function(_VALUE_READERS[form])(source, origin.name, region)
         return values
@@ -190,7 +190,7 @@ def read_parsed(origin: Origin, region: tuple[slice, ...], options: Mapping[str,
     return read_variable(variable, region, options)
 
 
-def parse(source: Source, found: Format) -> Parsed:
+def parse(source: InputFile, found: Format) -> Parsed:
     """A file in Zarr's terms; what did not change since is not read again."""
     if source.identity is not None:
         return _kept(source, found)
@@ -199,7 +199,7 @@ def parse(source: Source, found: Format) -> Parsed:
     return _parsed(source, found)
 
 
-def _parsed(source: Source, found: Format) -> Parsed:
+def _parsed(source: InputFile, found: Format) -> Parsed:
     parsed: Parsed = _function(_SCANNERS[found])(source)
     return parsed
 
@@ -207,7 +207,7 @@ def _parsed(source: Source, found: Format) -> Parsed:
 _kept = lru_cache(maxsize=_KEPT)(_parsed)
 
 
-def folder_identity(variables: Sequence[Variable]) -> Identity:
+def folder_identity(variables: Sequence[FileVariable]) -> Identity:
     """The state of a folder: what its chunks are, where they are and how long."""
     state = hashlib.blake2b(digest_size=16)
     total = 0

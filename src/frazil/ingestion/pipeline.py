@@ -18,9 +18,9 @@ from frazil import config
 from frazil.errors import ConflictError, ErrorKind, invalid_option
 from frazil.ingestion import writing
 from frazil.ingestion.copying import Copied, copies, copy, digest_safely
-from frazil.ingestion.isolation import Limits
+from frazil.ingestion.isolation import ParserLimits
 from frazil.ingestion.manifests import (
-    Written,
+    WrittenManifest,
     cells,
     covered,
     part_of,
@@ -30,22 +30,29 @@ from frazil.ingestion.manifests import (
 )
 from frazil.ingestion.names import require_variables
 from frazil.ingestion.planning import make_plan
-from frazil.ingestion.plans import Findings, Kind, Plan, Planned
+from frazil.ingestion.plans import Findings, IngestPlan, PlannedArray, TransferKind
 from frazil.ingestion.records import (
     Failure,
+    FileReferences,
     FileScan,
     Outcome,
-    References,
     Skipped,
     Task,
     as_metadata,
     name_mark,
 )
-from frazil.ingestion.reports import IngestReport, Progress, Status, refused
-from frazil.ingestion.request import FAIL, REFUSE, Files, IngestOptions, Request, parse_request
+from frazil.ingestion.reports import IngestReport, IngestStatus, Progress, refused
+from frazil.ingestion.request import (
+    FAIL,
+    REFUSE,
+    Files,
+    IngestOptions,
+    IngestRequest,
+    parse_request,
+)
 from frazil.ingestion.scan import scan, unless_known
 from frazil.ingestion.sources import Allowed, expand, shown
-from frazil.ingestion.target import Target, covering, prefixes_of
+from frazil.ingestion.target import IngestTarget, covering, prefixes_of
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import ConflictDetector
 from frazil.run import Here, Runner
@@ -67,7 +74,7 @@ _OVERTAKEN: Final = (
 
 def run_request(
     storage: Storage,
-    request: Request,
+    request: IngestRequest,
     runner: Runner,
     progress: Callable[[Progress], None] = lambda _: None,
 ) -> IngestReport:
@@ -85,7 +92,7 @@ class _Ingest:
     """One ingest at work."""
 
     storage: Storage
-    request: Request
+    request: IngestRequest
     runner: Runner
     tell: Callable[[Progress], None]
 
@@ -98,7 +105,7 @@ class _Ingest:
         given = (*request.allow, *([request.container] if request.container else []))
         self.allowed = Allowed.of(given).prefixes
         settings = config.current()
-        self.limits = Limits(settings.scan_seconds, settings.scan_memory_bytes)
+        self.limits = ParserLimits(settings.scan_seconds, settings.scan_memory_bytes)
 
     # --- the steps ---
 
@@ -122,34 +129,34 @@ class _Ingest:
     def _no_findings(self) -> Findings:
         return Findings(refused=frozenset(["gap"] if self.request.gaps == REFUSE else ()))
 
-    def _target(self) -> Target:
-        return Target(self.storage, self.request.branch, self.group)
+    def _target(self) -> IngestTarget:
+        return IngestTarget(self.storage, self.request.branch, self.group)
 
-    def _carried_out(self, outcomes: Sequence[Outcome], target: Target) -> IngestReport:
+    def _carried_out(self, outcomes: Sequence[Outcome], target: IngestTarget) -> IngestReport:
         """Plan for what the target is now, and write it."""
         request = self.request
         scans = [each for each in outcomes if isinstance(each, FileScan)]
         failures = tuple(each for each in outcomes if isinstance(each, Failure))
         skipped = tuple(each.url for each in outcomes if isinstance(each, Skipped))
         files = tuple(each.url for each in scans)
-        report = IngestReport(Status.PLANNED, files, skipped, failures)
+        report = IngestReport(IngestStatus.PLANNED, files, skipped, failures)
         if failures and (request.on_error == FAIL or not scans):
-            raise refused(self._finish(report, Status.REFUSED))
+            raise refused(self._finish(report, IngestStatus.REFUSED))
         if not scans:
-            return self._finish(report, Status.UNCHANGED)
+            return self._finish(report, IngestStatus.UNCHANGED)
         plan, base = self._plan(scans, target)
         axes = tuple((axis.name, axis.length, axis.blocks) for axis in plan.axes)
         report = replace(report, arrays=tuple(plan.arrays), axes=axes)
         if self.findings.errors:
-            raise refused(self._finish(report, Status.REFUSED))
+            raise refused(self._finish(report, IngestStatus.REFUSED))
         if request.dry_run:
-            return self._finish(report, Status.PLANNED)
+            return self._finish(report, IngestStatus.PLANNED)
         prefixes = self._prefixes(plan)
         session, added = target.writing(plan, base, prefixes, request.source_options)
         report = replace(report, added_containers=tuple(added))
         return self._write(session, plan, report, prefixes)
 
-    def _finish(self, report: IngestReport, status: Status, **facts: Any) -> IngestReport:  # noqa: ANN401 - fields of the report
+    def _finish(self, report: IngestReport, status: IngestStatus, **facts: Any) -> IngestReport:  # noqa: ANN401 - fields of the report
         seconds = time.monotonic() - self.started
         return replace(
             report, status=status, findings=tuple(self.findings.found), seconds=seconds, **facts
@@ -180,7 +187,9 @@ class _Ingest:
             self.tell(state)
         return [each for each in found if each is not None]
 
-    def _plan(self, scans: Sequence[FileScan], target: Target) -> tuple[Plan, FileScan | None]:
+    def _plan(
+        self, scans: Sequence[FileScan], target: IngestTarget
+    ) -> tuple[IngestPlan, FileScan | None]:
         base, wanted = None, self.request.wanted
         session = target.reading()
         if session is not None:
@@ -199,12 +208,12 @@ class _Ingest:
         self._compare_static(plan)
         return plan, base
 
-    def _compare_static(self, plan: Plan) -> None:
+    def _compare_static(self, plan: IngestPlan) -> None:
         """Compare by value what is not joined and was not loaded."""
         if self.findings.errors:
             return
         for array in plan.arrays:
-            if array.kind is Kind.LOADED or any(plan.axis(dim) for dim in array.dims):
+            if array.kind is TransferKind.LOADED or any(plan.axis(dim) for dim in array.dims):
                 continue
             files = [n for n, each in enumerate(plan.scans) if each.get(array.name) is not None]
             if len(files) < 2:
@@ -223,7 +232,7 @@ class _Ingest:
     # --- writing ---
 
     def _write(
-        self, session: Session, plan: Plan, report: IngestReport, prefixes: Sequence[str]
+        self, session: Session, plan: IngestPlan, report: IngestReport, prefixes: Sequence[str]
     ) -> IngestReport:
         is_new = not plan.has_base
         writing.make_groups(session, self.group, plan.attributes if is_new else None)
@@ -232,11 +241,13 @@ class _Ingest:
         loaded_bytes = sum(
             writing.write_loaded(session, self._path(array), array, plan)
             for array in plan.arrays
-            if array.kind is Kind.LOADED
+            if array.kind is TransferKind.LOADED
         )
         native_chunks, native_bytes = self._copy(session, plan)
         referred = [
-            self._refer(session, plan, array) for array in plan.arrays if array.kind is Kind.VIRTUAL
+            self._refer(session, plan, array)
+            for array in plan.arrays
+            if array.kind is TransferKind.VIRTUAL
         ]
         virtual_chunks = sum(count for count, _ in referred)
         self.tell(Progress("committing", 0))
@@ -248,7 +259,7 @@ class _Ingest:
         snapshot = self._commit(session, plan, facts)
         return self._finish(
             report,
-            Status.COMMITTED,
+            IngestStatus.COMMITTED,
             snapshot_id=snapshot,
             virtual_chunks=virtual_chunks,
             native_chunks=native_chunks,
@@ -257,7 +268,7 @@ class _Ingest:
             containers=tuple(covering(session.config, prefixes)),
         )
 
-    def _commit(self, session: Session, plan: Plan, facts: Mapping[str, object]) -> str:
+    def _commit(self, session: Session, plan: IngestPlan, facts: Mapping[str, object]) -> str:
         scans = plan.scans[1:] if plan.has_base else plan.scans
         metadata = as_metadata([(each.url, each.identity) for each in scans], self.group, **facts)
         where = f" into {self.group}" if self.group else ""
@@ -265,23 +276,23 @@ class _Ingest:
         message = self.request.message or f"Ingest {named}{where}"
         return session.commit(message, metadata, rebase_with=ConflictDetector())
 
-    def _path(self, array: Planned) -> str:
+    def _path(self, array: PlannedArray) -> str:
         return f"{self.group}/{array.name}"
 
-    def _prefixes(self, plan: Plan) -> list[str]:
+    def _prefixes(self, plan: IngestPlan) -> list[str]:
         """Where references of the plan point to."""
         if self.request.container is not None:
             return [self.request.container]
         locations = dict.fromkeys(
             location
             for array in plan.arrays
-            if array.kind is Kind.VIRTUAL
+            if array.kind is TransferKind.VIRTUAL
             for file in array.files
             for location in _references(plan, array, file).locations
         )
         return prefixes_of(locations)
 
-    def _refer(self, session: Session, plan: Plan, array: Planned) -> tuple[int, int]:
+    def _refer(self, session: Session, plan: IngestPlan, array: PlannedArray) -> tuple[int, int]:
         """Put the references of an array into the session; tell their number and bytes."""
         state = session.state
         node = state.array(self._path(array))
@@ -294,14 +305,14 @@ class _Ingest:
         return len(table), int(table.length.sum())
 
     def _write_manifests(
-        self, session: Session, plan: Plan, array: Planned, node: ArrayNode
+        self, session: Session, plan: IngestPlan, array: PlannedArray, node: ArrayNode
     ) -> tuple[int, int]:
         """Let tasks write the manifests of an array, and take what they return."""
         context = session.state.context
         items = [*cells(plan, array, node, context)]
         state = Progress(f"writing manifests of {array.name}", 0, regions=len(items))
         self.tell(state)
-        written: list[Written] = []
+        written: list[WrittenManifest] = []
         for _, found in self.runner.run(partial(write_cell, context), items):
             written += found
             chunks = sum(each.file.num_chunk_refs for each in found)
@@ -310,12 +321,12 @@ class _Ingest:
         session.state.set_manifests(node, united(written, len(array.dims)))
         return state.chunks, state.nbytes
 
-    def _copy(self, session: Session, plan: Plan) -> tuple[int, int]:
+    def _copy(self, session: Session, plan: IngestPlan) -> tuple[int, int]:
         """Copy the values of native arrays; tell how many chunks and bytes that was."""
         items = [
             item
             for array in plan.arrays
-            if array.kind is Kind.NATIVE
+            if array.kind is TransferKind.NATIVE
             for item in copies(plan, array, self._path(array))
         ]
         if not items:
@@ -334,7 +345,7 @@ class _Ingest:
         return state.chunks, state.nbytes
 
 
-def _references(plan: Plan, array: Planned, file: int) -> References:
+def _references(plan: IngestPlan, array: PlannedArray, file: int) -> FileReferences:
     found = plan.scans[file][array.name].references
     assert found is not None, "what is not copied has references from every file"
     return found

@@ -29,16 +29,16 @@ from frazil.ingestion.encoding import (
 from frazil.ingestion.names import with_real_names
 from frazil.ingestion.plans import (
     ABSENT,
-    Axis,
-    Finding,
     Findings,
+    IngestFinding,
+    IngestPlan,
+    IngestSeverity,
+    JoinAxis,
     Joint,
-    Kind,
-    Level,
     Mode,
-    Plan,
-    Planned,
-    Wanted,
+    PlannedArray,
+    PlanOptions,
+    TransferKind,
 )
 from frazil.ingestion.records import FileScan, Shape
 
@@ -53,10 +53,10 @@ CODEC_PACKAGES: Final = {
 
 def make_plan(
     scans: Sequence[FileScan],
-    wanted: Wanted,
+    wanted: PlanOptions,
     findings: Findings,
     base: FileScan | None = None,
-) -> Plan:
+) -> IngestPlan:
     """Plan an ingest of some files, after what the repository has (`base`).
 
     The plan is usable only if `findings` has no errors then.
@@ -67,7 +67,7 @@ def make_plan(
     wanted = with_real_names(whole, wanted, findings)
     axes = arrange(whole, wanted.concat_dims, findings, has_base=has_base)
     if findings.errors:
-        return Plan(whole, (), (), whole[0].attributes, has_base)
+        return IngestPlan(whole, (), (), whole[0].attributes, has_base)
     if not axes:
         _refuse_duplicates(whole, findings)
     by_name: dict[str, list[int]] = {}
@@ -77,7 +77,7 @@ def make_plan(
     planner = _Planner(whole, {axis.name: axis for axis in axes}, wanted, findings, has_base)
     made = (planner.plan(name, files) for name, files in by_name.items())
     arrays = [array for array in made if array is not None]
-    return Plan(whole, tuple(axes), tuple(arrays), whole[0].attributes, has_base)
+    return IngestPlan(whole, tuple(axes), tuple(arrays), whole[0].attributes, has_base)
 
 
 def _tell_notes(scans: Sequence[FileScan], findings: Findings) -> None:
@@ -108,12 +108,12 @@ class _Planner:
     """Plans one variable after the other."""
 
     scans: Sequence[FileScan]
-    axes: Mapping[str, Axis]
-    wanted: Wanted
+    axes: Mapping[str, JoinAxis]
+    wanted: PlanOptions
     findings: Findings
     has_base: bool
 
-    def plan(self, name: str, files: Sequence[int]) -> Planned | None:
+    def plan(self, name: str, files: Sequence[int]) -> PlannedArray | None:
         """Plan a variable; None when there is nothing to write, or something forbids it."""
         joint = Joint(
             name,
@@ -139,7 +139,9 @@ class _Planner:
             return None
         if all(part.values is not None for part in joint.parts):
             attrs = comparing.same_attrs(joint, self.findings, self._moving(name))
-            return None if attrs is None else self._finished(Kind.LOADED, joint, shape, attrs)
+            return (
+                None if attrs is None else self._finished(TransferKind.LOADED, joint, shape, attrs)
+            )
         return self._data(joint, shape)
 
     # --- shapes ---
@@ -204,7 +206,7 @@ class _Planner:
     def _may_miss(
         self,
         joint: Joint,
-        axes: Sequence[Axis],
+        axes: Sequence[JoinAxis],
         places: Mapping[tuple[int, ...], int],
         missing: int,
     ) -> bool:
@@ -225,7 +227,7 @@ class _Planner:
 
     # --- the kinds of variables ---
 
-    def _coordinate(self, axis: Axis, joint: Joint) -> Planned | None:
+    def _coordinate(self, axis: JoinAxis, joint: Joint) -> PlannedArray | None:
         """The coordinate of a dimension along which files are joined."""
         but = comparing.TIME if axis.units is not None else frozenset()
         attrs = comparing.same_attrs(joint, self.findings, but | {"_FillValue"})
@@ -241,7 +243,7 @@ class _Planner:
             )
             return None
         whole = replace(joint, dims=(axis.name,))
-        return self._finished(Kind.LOADED, whole, (axis.length,), attrs)
+        return self._finished(TransferKind.LOADED, whole, (axis.length,), attrs)
 
     def _moving(self, name: str) -> frozenset[str]:
         """Attributes that may differ: bounds follow their coordinate, whose units may move."""
@@ -252,7 +254,7 @@ class _Planner:
                 return comparing.TIME
         return frozenset()
 
-    def _static(self, joint: Joint, shape: Shape) -> Planned | None:
+    def _static(self, joint: Joint, shape: Shape) -> PlannedArray | None:
         """A variable that is the same in all files; its values are compared later if not here."""
         attrs = comparing.same_attrs(joint, self.findings)
         is_native = joint.name in self.wanted.native_arrays
@@ -266,11 +268,11 @@ class _Planner:
                 self.findings.note("not-compared", told, (), joint.name)
             return None  # it is there already
         if joint.parts[0].values is not None:
-            return self._finished(Kind.LOADED, joint, shape, attrs)
+            return self._finished(TransferKind.LOADED, joint, shape, attrs)
         one = replace(joint, files=joint.files[:1], parts=joint.parts[:1], urls=joint.urls[:1])
         return self._data(one, shape)
 
-    def _data(self, joint: Joint, shape: Shape) -> Planned | None:
+    def _data(self, joint: Joint, shape: Shape) -> PlannedArray | None:
         """A variable that is referred to or, if it cannot be and the user agrees, copied."""
         name, found = joint.name, Findings()
         attrs = comparing.same_attrs(joint, found)
@@ -290,7 +292,7 @@ class _Planner:
             return None
         self.findings.found += [_copied(each) for each in found.found]
         if not copies and not errors:
-            made = self._finished(Kind.VIRTUAL, joint, shape, attrs or {})
+            made = self._finished(TransferKind.VIRTUAL, joint, shape, attrs or {})
             self._tell_codecs(made)
             return replace(made, split=split, chunks=(split, *made.chunks[1:])) if split else made
         made = self._native(joint, shape, attrs)
@@ -298,7 +300,7 @@ class _Planner:
             return made
         return replace(made, encoding=with_checksums(made.encoding))
 
-    def _tell_codecs(self, array: Planned) -> None:
+    def _tell_codecs(self, array: PlannedArray) -> None:
         """Say which packages readers of an array need beside zarr."""
         names = [codec["name"] for codec in json.loads(array.encoding)["codecs"]]
         needed = {
@@ -312,9 +314,9 @@ class _Planner:
                 "codecs", f"readers need the package {' and '.join(sorted(needed))}", (), array.name
             )
 
-    def _native(self, joint: Joint, shape: Shape, attrs: dict[str, Any] | None) -> Planned:
+    def _native(self, joint: Joint, shape: Shape, attrs: dict[str, Any] | None) -> PlannedArray:
         """An array that is copied: chunks as wanted, codecs of our own."""
-        made = self._finished(Kind.NATIVE, joint, shape, attrs or {})
+        made = self._finished(TransferKind.NATIVE, joint, shape, attrs or {})
         dtypes = {dtype_of(part.encoding) for part in joint.parts}
         itemsize = max(1, *(dtype.itemsize for dtype in dtypes))
         scans = [self.scans[number] for number in made.files]
@@ -346,11 +348,11 @@ class _Planner:
         )
 
     def _finished(
-        self, kind: Kind, joint: Joint, shape: Shape, attrs: Mapping[str, Any]
-    ) -> Planned:
+        self, kind: TransferKind, joint: Joint, shape: Shape, attrs: Mapping[str, Any]
+    ) -> PlannedArray:
         first = joint.parts[0]
         sizes = dict(zip(first.dims, first.chunks, strict=True))
-        made = Planned(
+        made = PlannedArray(
             name=joint.name,
             kind=kind,
             dims=joint.dims,
@@ -361,11 +363,11 @@ class _Planner:
             files=tuple(joint.files[1:] if joint.has_base else joint.files),
             base_shape=first.shape if joint.has_base else None,
         )
-        if joint.has_base and kind is not Kind.VIRTUAL:
+        if joint.has_base and kind is not TransferKind.VIRTUAL:
             self._require_one_way(made)
         return made
 
-    def _require_one_way(self, array: Planned) -> None:
+    def _require_one_way(self, array: PlannedArray) -> None:
         """Values can be put behind others along one dimension only."""
         assert array.base_shape is not None
         pairs = zip(array.dims, array.base_shape, array.shape, strict=True)
@@ -375,14 +377,16 @@ class _Planner:
             self.findings.error("append", told, (), array.name)
 
 
-def _lasting(finding: Finding) -> Finding:
+def _lasting(finding: IngestFinding) -> IngestFinding:
     """What the repository has cannot be decoded anew."""
     if finding.code in ("packing", "dtype"):
         return replace(finding, can_materialize=False)
     return finding
 
 
-def _copied(finding: Finding) -> Finding:
-    if finding.level is not Level.ERROR:
+def _copied(finding: IngestFinding) -> IngestFinding:
+    if finding.level is not IngestSeverity.ERROR:
         return finding
-    return replace(finding, level=Level.WARNING, message=f"{finding.message}; copied instead")
+    return replace(
+        finding, level=IngestSeverity.WARNING, message=f"{finding.message}; copied instead"
+    )

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.ingestion.plans import Finding, Level, Planned
+from frazil.ingestion.plans import IngestFinding, IngestSeverity, PlannedArray
 from frazil.ingestion.records import Failure, FileScan, Outcome
 from frazil.ingestion.sources import shown
 from frazil.ingestion.target import how_to_read
@@ -19,7 +19,7 @@ _JOINED: Final = ("dimension", "length", "parts")
 _COUNTS: Final = ("virtual_chunks", "native_chunks", "referenced_bytes", "copied_bytes")
 
 
-class Status(StrEnum):
+class IngestStatus(StrEnum):
     """How an ingest ended."""
 
     PLANNED = "planned"
@@ -68,14 +68,14 @@ class Progress:
 class IngestReport(ReportView):
     """What was found, what was written, and what was not."""
 
-    status: Status
+    status: IngestStatus
     files: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[IngestFinding, ...] = ()
     axes: tuple[tuple[str, int, int], ...] = ()
     """dimensions that files are joined along: name, length, parts"""
-    arrays: tuple[Planned, ...] = ()
+    arrays: tuple[PlannedArray, ...] = ()
     snapshot_id: str | None = None
     virtual_chunks: int = 0
     native_chunks: int = 0
@@ -86,9 +86,9 @@ class IngestReport(ReportView):
     seconds: float = 0.0
 
     @property
-    def errors(self) -> tuple[Finding, ...]:
+    def errors(self) -> tuple[IngestFinding, ...]:
         """What forbids to write."""
-        return tuple(each for each in self.findings if each.level is Level.ERROR)
+        return tuple(each for each in self.findings if each.level is IngestSeverity.ERROR)
 
     @property
     def how_to_read(self) -> str | None:
@@ -126,7 +126,7 @@ class IngestReport(ReportView):
         return "\n".join([f"ingest {self.status}: {len(self.files)} file(s)", *self.lines()])
 
 
-def _array(array: Planned) -> dict[str, Any]:
+def _array(array: PlannedArray) -> dict[str, Any]:
     return {
         "name": array.name,
         "kind": str(array.kind),

@@ -7,19 +7,19 @@ from dataclasses import replace
 from typing import Any, Final
 
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, unsuitable
-from frazil.ingestion.isolation import Limits, isolated
+from frazil.ingestion.isolation import ParserLimits, isolated
 from frazil.ingestion.names import VariableChoice
 from frazil.ingestion.parsers import Format, detect_format, parse_format
 from frazil.ingestion.records import (
     PHONY,
     Failure,
     FileScan,
+    FileVariable,
     Identity,
+    InputFile,
     Outcome,
     Skipped,
-    Source,
     Task,
-    Variable,
     name_mark,
     state_mark,
 )
@@ -29,7 +29,7 @@ MESSAGE: Final = 300
 """Libraries may tell a long story; so much of it is passed on."""
 
 
-def scan(options: Mapping[str, Any], limits: Limits, task: Task) -> Outcome:
+def scan(options: Mapping[str, Any], limits: ParserLimits, task: Task) -> Outcome:
     """Scan a file, or tell what is wrong with it; `options` are those of the store it is in.
 
     Whatever a parser does, raises or fails to survive is the answer for this file only.
@@ -74,7 +74,7 @@ def scan_file(task: Task, options: Mapping[str, Any]) -> FileScan | Skipped:
     found = chosen or detect_format(task.url, identity, options)
     choice = VariableChoice(frozenset(task.load), frozenset(task.drop))
     given = tuple(sorted(options.items()))
-    source = Source(task.url, given, task.group, task.allowed, identity)
+    source = InputFile(task.url, given, task.group, task.allowed, identity)
     if found is Format.HDF5:
         from frazil.ingestion.hdf import scan_hdf
 
@@ -122,7 +122,7 @@ def _require_unchanged(url: str, identity: Identity, mark: bytes) -> None:
         raise bad_file("the file was ingested before and has changed since", url)
 
 
-def _settled(variables: Sequence[Variable]) -> list[Variable]:
+def _settled(variables: Sequence[FileVariable]) -> list[FileVariable]:
     """Variables whose dimensions without a name are told apart by their lengths."""
     lengths: list[int] = []
     made = []

@@ -26,7 +26,15 @@ from frazil.ingestion.encoding import (
     quiet,
     variable_from,
 )
-from frazil.ingestion.records import PHONY, Parsed, References, Source, Variable, canonical, plain
+from frazil.ingestion.records import (
+    PHONY,
+    FileReferences,
+    FileVariable,
+    InputFile,
+    Parsed,
+    canonical,
+    plain,
+)
 from frazil.ingestion.sources import Allowed, bad_file, client_for, local_path, read_whole, reading
 from frazil.storage.locations import key_of
 
@@ -39,9 +47,9 @@ def variable_of(
     name: str,
     meta: Mapping[str, Any],
     attrs: Mapping[str, Any],
-    references: References,
+    references: FileReferences,
     url: str,
-) -> Variable:
+) -> FileVariable:
     """A variable from the documents `.zarray` and `.zattrs` of an array."""
     try:
         dtype = np.dtype(_dtype(meta))
@@ -68,7 +76,7 @@ def variable_of(
     elif "_FillValue" in attrs:
         given["_FillValue"] = attrs["_FillValue"]
     dims = attrs.get(_DIMENSIONS) or [f"{PHONY}{axis}" for axis in range(len(shape))]
-    return Variable(
+    return FileVariable(
         name,
         tuple(map(str, dims)),
         shape,
@@ -147,7 +155,7 @@ _Keys: TypeAlias = Mapping[str, tuple[str, int]]
 _DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
 
-def scan_zarr(source: Source) -> Parsed:
+def scan_zarr(source: InputFile) -> Parsed:
     """The arrays of a group of a Zarr store."""
     url, options = source.url, source.options
     base = f"{url.rstrip('/')}/{source.group.strip('/')}".rstrip("/")
@@ -187,7 +195,7 @@ def _listed(base: str, options: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
                 yield item["path"].removeprefix(prefix).lstrip("/"), item["size"]
 
 
-def _below(folder: str, source: Source, moved: dict[str, str]) -> Iterator[tuple[str, int]]:
+def _below(folder: str, source: InputFile, moved: dict[str, str]) -> Iterator[tuple[str, int]]:
     """The same of a local folder; links out of it must be allowed, and `moved` gets their ends."""
     allowed = Allowed(source.allowed)
     home = os.path.realpath(folder)
@@ -224,7 +232,7 @@ def _read(url: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _variable(base: str, name: str, keys: _Keys, options: Mapping[str, Any]) -> Variable | None:
+def _variable(base: str, name: str, keys: _Keys, options: Mapping[str, Any]) -> FileVariable | None:
     if f"{name}/zarr.json" in keys:
         meta = _read(f"{base}/{name}/zarr.json", options)
         if meta.get("node_type") != "array":
@@ -237,7 +245,7 @@ def _variable(base: str, name: str, keys: _Keys, options: Mapping[str, Any]) -> 
     return variable_of(name, meta, attrs, refs, base)
 
 
-def _from_v3(base: str, name: str, meta: dict[str, Any], keys: _Keys) -> Variable:
+def _from_v3(base: str, name: str, meta: dict[str, Any], keys: _Keys) -> FileVariable:
     try:
         with quiet():
             known = ArrayV3Metadata.from_dict(dict(meta))
@@ -269,7 +277,7 @@ def _references(
     shape: list[int],
     chunks: list[int] | tuple[int, ...],
     keys: _Keys,
-) -> References:
+) -> FileReferences:
     grid = [-(-n // max(1, c)) for n, c in zip(shape, chunks, strict=True)]
     rows: list[tuple[int, int, int, str]] = []
     for key, (location, size) in keys.items():
@@ -279,4 +287,4 @@ def _references(
         coords = chunk_in_grid(name, separator, grid) if grid or name in ("c", "0") else None
         if coords is not None:
             rows.append((chunk_number(coords, grid), 0, size, location))
-    return References.of_rows(rows)
+    return FileReferences.of_rows(rows)

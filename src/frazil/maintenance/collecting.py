@@ -37,7 +37,7 @@ from frazil.maintenance.deleting import (
     delete_objects,
 )
 from frazil.maintenance.garbage import (
-    Plan,
+    CollectionPlan,
     look_again,
     plan_collection,
     settle,
@@ -140,7 +140,7 @@ class _Run:
         self._copies = batch or (f"{batch_name()}-snapshots" if needs_copies else None)
         """batch of the trash from which snapshots can come back"""
 
-    def remove_snapshots(self, plan: Plan) -> bool:
+    def remove_snapshots(self, plan: CollectionPlan) -> bool:
         """Remove snapshots; False when a new ref needs one, and all were put back."""
         self._remove(plan, SNAPSHOTS, self._copies)
         try:
@@ -195,7 +195,7 @@ class _Run:
     def _has_failed(self) -> bool:
         return any(report.failed for report in self._reports.values())
 
-    def _remove(self, plan: Plan, prefix: str, batch: str | None) -> None:
+    def _remove(self, plan: CollectionPlan, prefix: str, batch: str | None) -> None:
         """Remove objects of one kind, unless others, which may refer to them, would not go."""
         phase = PHASES[prefix]
         if self._has_failed:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.bulk.engine import pace_for, spans
-from frazil.bulk.fetch import References, fetch_into
+from frazil.bulk.fetch import ChunkReferences, fetch_into
 from frazil.bulk.pack import Choice, Encoded, Packing, PackWriter, chosen_packing
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
@@ -250,7 +250,7 @@ def _distinct(chosen: ChunkTable) -> tuple[ChunkTable, npt.NDArray[np.intp]]:
 
 def fetch_rows(state: WorkingState, sources: ChunkTable, rows: range) -> list[memoryview]:
     """The bytes of the chunks in some rows of a table."""
-    refs = References.of(sources.take(slice(rows.start, rows.stop)))
+    refs = ChunkReferences.of(sources.take(slice(rows.start, rows.stop)))
     length = refs.length
     ends = np.cumsum(length)
     starts = ends - length

@@ -23,7 +23,7 @@ from frazil.ids import SnapshotId
 from frazil.maintenance.candidates import of_snapshots
 from frazil.maintenance.collecting import Way, carry_out
 from frazil.maintenance.deleting import DeleteLimits, deletable_before
-from frazil.maintenance.file_history import FileHistory, Known, read_file_history
+from frazil.maintenance.file_history import FileHistory, KnownSnapshot, read_file_history
 from frazil.maintenance.garbage import counted, plan_collection
 from frazil.maintenance.garbage_plan import GarbagePlan
 from frazil.maintenance.lineage import Mask, carried_marks, cut, ids_where, rows_of
@@ -130,7 +130,7 @@ def plan_refs(
         if plan.adopted is not None:
             known = history[plan.adopted]
             entry = replace(known.entry, parent_id=plan.root, metadata=plan.metadata)
-            history.known[plan.adopted] = Known(entry, known.manifest_files)
+            history.known[plan.adopted] = KnownSnapshot(entry, known.manifest_files)
 
 
 def plan_ref(history: FileHistory, tip: SnapshotId, cutoff: Micros) -> RefExpiration:

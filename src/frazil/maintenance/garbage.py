@@ -28,7 +28,7 @@ from frazil.transaction.context import Context
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class CollectionPlan:
     """What a collection deletes."""
 
     kept: frozenset[SnapshotId]
@@ -41,7 +41,7 @@ class Plan:
     seen: SnapshotTable | None = None
     """the snapshots of the repo object that was looked at last"""
 
-    def older(self, storage: Storage, cutoff: datetime) -> Plan:
+    def older(self, storage: Storage, cutoff: datetime) -> CollectionPlan:
         """The plan without objects that turn out to be too young."""
         return replace(self, garbage=tuple(one.older(storage, cutoff) for one in self.garbage))
 
@@ -65,7 +65,7 @@ def plan_collection(
     limits: WalkLimits,
     find_chunks: FindChunks = native_chunks,
     after: Expired | None = None,
-) -> Plan:
+) -> CollectionPlan:
     """Work out what is garbage, changing nothing; `find_chunks` tells what manifests refer to.
 
     With `after` it is what would be garbage once snapshots have expired.
@@ -87,7 +87,7 @@ def plan_collection(
             raise InternalError("unknown way to keep refs")
     first = _unnamed((snapshots, found.logs, found.manifests), needed)
     chunks = _unused(context.storage, found.chunks(first[-1]), needed, limits, find_chunks)
-    return Plan(needed.snapshots, dropped, (*first, chunks))
+    return CollectionPlan(needed.snapshots, dropped, (*first, chunks))
 
 
 def _needed_by_repo_object(
@@ -170,7 +170,7 @@ def _unused(
 # --- looking again ---
 
 
-def settle(context: Context, plan: Plan, limits: WalkLimits) -> Plan | None:
+def settle(context: Context, plan: CollectionPlan, limits: WalkLimits) -> CollectionPlan | None:
     """Take dropped snapshots out of the history, and spare what was published meanwhile.
 
     None means that something new needs a dropped snapshot, so that a new plan is needed.
@@ -182,7 +182,7 @@ def settle(context: Context, plan: Plan, limits: WalkLimits) -> Plan | None:
     return look_again(context, plan, limits)
 
 
-def _drop(refs: RepoObjectRefs, plan: Plan) -> bool:
+def _drop(refs: RepoObjectRefs, plan: CollectionPlan) -> bool:
     """Take snapshots out of the repo object; False when something new needs one of them."""
     is_done = False
 
@@ -200,7 +200,7 @@ def _drop(refs: RepoObjectRefs, plan: Plan) -> bool:
     return is_done
 
 
-def look_again(context: Context, plan: Plan, limits: WalkLimits) -> Plan:
+def look_again(context: Context, plan: CollectionPlan, limits: WalkLimits) -> CollectionPlan:
     """The plan without what has come into use since it was made, by the refs in storage now.
 
     Raises:
@@ -235,7 +235,7 @@ def look_again(context: Context, plan: Plan, limits: WalkLimits) -> Plan:
 # --- counting ---
 
 
-def counted(plan: Plan) -> GCSummary:
+def counted(plan: CollectionPlan) -> GCSummary:
     """What a plan would delete."""
     reports = {
         PHASES[part.prefix]: DeleteReport(len(part), part.size_bytes) for part in plan.garbage

@@ -26,7 +26,14 @@ from frazil.maintenance.listing import manifest_blob, snapshot_blob
 from frazil.masking import shown_data
 from frazil.model import history
 from frazil.model.chunks import ChunkTable, ChunkType
-from frazil.model.history import Micros, RepoInfo, Snapshot, Status, TransactionLog, to_datetime
+from frazil.model.history import (
+    Micros,
+    RepoInfo,
+    Snapshot,
+    StoredStatus,
+    TransactionLog,
+    to_datetime,
+)
 from frazil.model.nodes import ArrayNode, Node
 from frazil.model.values import AVAILABILITY_WORDS
 from frazil.storage.assets import CHUNKS, log_key, manifest_key, snapshot_key
@@ -224,7 +231,7 @@ def _entry(entry: history.SnapshotEntry) -> Described:
     }
 
 
-def _status(status: Status) -> Described:
+def _status(status: StoredStatus) -> Described:
     return {
         "availability": AVAILABILITY_WORDS[status.availability],
         "set_at": moment(status.set_at),
@@ -250,7 +257,7 @@ def _value(name: str, value: object) -> object:
     match value:
         case ObjectId():
             return str(value)
-        case Status():
+        case StoredStatus():
             return _status(value)
         case int() if name in ("from_version", "to_version"):
             return spec(value)

@@ -29,7 +29,7 @@ from frazil.model.nodes import ArrayNode
 from frazil.storage.base import Storage, fan_out
 from frazil.transaction.context import Context
 
-By: TypeAlias = Literal["array", "snapshot", "branch"]
+UsageBy: TypeAlias = Literal["array", "snapshot", "branch"]
 BY: Final = ("array", "snapshot", "branch")
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -73,7 +73,7 @@ class Shares(ReportView):
 
 def shares(
     context: Context,
-    by: By = "array",
+    by: UsageBy = "array",
     *,
     older_than: datetime | None = None,
 ) -> Shares:

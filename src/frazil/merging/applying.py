@@ -61,7 +61,7 @@ class MergeOptions:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Planned:
+class PlannedCommit:
     """A commit that can be made."""
 
     changes: ChangeSet
@@ -90,7 +90,7 @@ class Subject:
         self,
         status: MergeStatus,
         snapshot_id: SnapshotId | str | None = None,
-        planned: Planned | None = None,
+        planned: PlannedCommit | None = None,
     ) -> MergeReport:
         """The report of how it ended."""
         return MergeReport(
@@ -141,22 +141,22 @@ def tip_of(context: Context, branch: str) -> SnapshotId:
         raise
 
 
-def plan(context: Context, sides: Sides, decide: Decide) -> Planned:
+def plan(context: Context, sides: Sides, decide: Decide) -> PlannedCommit:
     """Work out what a three-way merge changes on our side."""
     merged = merge_states(sides, decide)
     if any(each.resolution is None for each in merged.conflicts):
-        return Planned(ChangeSet(), ChangeCounts(), merged.conflicts)
+        return PlannedCommit(ChangeSet(), ChangeCounts(), merged.conflicts)
     assert isinstance(sides.theirs, StoredState)
     changes = change_set(merged, sides.theirs, spec=context.generation.spec)
     log = summarise(changes, sides.theirs.snapshot_id)
     counts = ChangeCounts.of(log, {each.id: each.path for each in merged.nodes})
-    return Planned(changes, counts, merged.conflicts)
+    return PlannedCommit(changes, counts, merged.conflicts)
 
 
 def finish(
     context: Context,
     subject: Subject,
-    planned: Planned,
+    planned: PlannedCommit,
     message: str,
     origin: Mapping[str, JSON],
     marks: Marks,

@@ -37,16 +37,16 @@ ATTRIBUTES: Final = "attributes"
 SHAPE: Final = "shape"
 
 
-class Missing:
+class MissingKey:
     """A key that is not there."""
 
 
-MISSING: Final = Missing()
+MISSING: Final = MissingKey()
 
 
 def same(one: object, other: object) -> bool:
     """Whether two JSON values are equal, 1, 1.0 and true being different ones."""
-    if isinstance(one, Missing) or isinstance(other, Missing):
+    if isinstance(one, MissingKey) or isinstance(other, MissingKey):
         return one is other
     return one is other or _canonical(one) == _canonical(other)
 
@@ -76,12 +76,12 @@ def merge_fields(
                 merged[name] = ours[name]
             continue
         values = [each.get(name, MISSING) for each in (base, ours, theirs)]
-        if name == ATTRIBUTES and all(isinstance(each, Missing | dict) for each in values):
+        if name == ATTRIBUTES and all(isinstance(each, MissingKey | dict) for each in values):
             old, own, their = (each if isinstance(each, dict) else {} for each in values)
             value: object = _attributes(path, old, own, their, settle)
         else:
             value = _one(ConflictKind.METADATA, path, name, values, settle)
-        if not isinstance(value, Missing):
+        if not isinstance(value, MissingKey):
             merged[name] = value
     return merged
 
@@ -93,7 +93,7 @@ def _attributes(
     for key in _names(ours, theirs):
         values = [each.get(key, MISSING) for each in (base, ours, theirs)]
         value = _one(ConflictKind.ATTRIBUTE, path, key, values, settle)
-        if not isinstance(value, Missing):
+        if not isinstance(value, MissingKey):
             merged[key] = value
     return merged
 
@@ -109,7 +109,7 @@ def _one(kind: ConflictKind, path: str, name: str, values: list[object], settle:
         return ours
     if same(ours, base):
         return theirs
-    shown = [None if isinstance(each, Missing) else each for each in (ours, theirs)]
+    shown = [None if isinstance(each, MissingKey) else each for each in (ours, theirs)]
     side = settle(MergeConflict(kind, path, shown[0], shown[1], name))
     if isinstance(side, Contested):
         return side.mark

@@ -25,7 +25,7 @@ from frazil.merging.policies import Decide, Ledger
 from frazil.merging.records import OURS, Contested, MergeConflict, Side
 from frazil.merging.states import (
     ChunkDelta,
-    Logged,
+    LoggedChunks,
     MergedState,
     State,
     StoredState,
@@ -71,8 +71,8 @@ class Sides:
     base: State
     ours: State
     theirs: State
-    logged_ours: Logged | None = None
-    logged_theirs: Logged | None = None
+    logged_ours: LoggedChunks | None = None
+    logged_theirs: LoggedChunks | None = None
 
 
 def merge_states(sides: Sides, decide: Decide) -> Merged:

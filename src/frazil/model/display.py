@@ -37,7 +37,7 @@ class Field:
     default: object = None
 
 
-class Literal(str):
+class Verbatim(str):
     """Text that is shown as it stands, without quotes."""
 
     __slots__ = ()
@@ -140,7 +140,7 @@ def plain(field: Field) -> str:
 
 
 def _word(value: object) -> str:
-    if isinstance(value, Literal):
+    if isinstance(value, Verbatim):
         return safe(str.__str__(value))
     if isinstance(value, Enum):
         return value.name

@@ -21,7 +21,7 @@ from frazil.model.plain import JSON, MAX_MICROS, Metadata, Micros, to_datetime, 
 from frazil.model.snapshots import SnapshotEntry, SnapshotTable
 from frazil.model.updates import (
     RepoAvailability,
-    Status,
+    StoredStatus,
     UnknownUpdate,
     UpdateEntry,
     UpdateKind,
@@ -41,7 +41,7 @@ __all__ = [
     "Snapshot",
     "SnapshotEntry",
     "SnapshotTable",
-    "Status",
+    "StoredStatus",
     "TransactionLog",
     "UnknownUpdate",
     "UpdateEntry",
@@ -129,7 +129,7 @@ class RepoInfo:
     branches: Mapping[str, SnapshotId]
     deleted_tags: frozenset[str]
     snapshots: SnapshotTable
-    status: Status
+    status: StoredStatus
     metadata: Metadata
     latest_updates: Sequence[UpdateEntry]
     """newest first; an `UpdateLog` where it comes from a file"""

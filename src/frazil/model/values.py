@@ -34,8 +34,7 @@ from frazil.drawing.markup import (
 from frazil.ids import ObjectId
 from frazil.masking import clean
 from frazil.model import history
-from frazil.model.display import Field, HasRepr
-from frazil.model.display import Literal as Verbatim
+from frazil.model.display import Field, HasRepr, Verbatim
 from frazil.model.history import JSON, RepoAvailability, to_datetime, to_micros
 from frazil.model.settings import NamedInt
 from frazil.model.snapshots import HistoryPage
@@ -421,7 +420,7 @@ def manifest_file_info(entry: history.ManifestFile) -> ManifestFileInfo:
     return ManifestFileInfo(str(entry.id), entry.size_bytes, entry.num_chunk_refs)
 
 
-def repo_status(status: history.Status) -> RepoStatus:
+def repo_status(status: history.StoredStatus) -> RepoStatus:
     """A status as users see it; offline counts as online, as in the official package."""
     shown = status.availability
     if shown is RepoAvailability.offline:
@@ -429,10 +428,10 @@ def repo_status(status: history.Status) -> RepoStatus:
     return RepoStatus(shown, to_datetime(status.set_at), status.reason)
 
 
-def inner_status(status: RepoStatus) -> history.Status:
+def inner_status(status: RepoStatus) -> history.StoredStatus:
     """A status as the repository keeps it."""
     when = status.set_at or datetime.now(UTC)
-    return history.Status(
+    return history.StoredStatus(
         RepoAvailability(status.availability), to_micros(when), status.limited_availability_reason
     )
 
@@ -456,4 +455,4 @@ def _spec_version(number: int) -> int:
 def _outward(value: object) -> object:
     if isinstance(value, ObjectId):
         return str(value)
-    return repo_status(value) if isinstance(value, history.Status) else value
+    return repo_status(value) if isinstance(value, history.StoredStatus) else value

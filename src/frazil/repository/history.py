@@ -30,7 +30,7 @@ from frazil.model.values import (
     update,
 )
 from frazil.naming import OURS, package
-from frazil.repository.handle import Handle
+from frazil.repository.handle import RepositoryHandle
 from frazil.tip import require_writable
 from frazil.transaction.draft import diff_of
 from frazil.transaction.views import views
@@ -56,7 +56,7 @@ class Ancestry(AsyncItems[SnapshotInfo]):
             yield note(f"the newest {SHOWN_COMMITS}; there are more")
 
 
-class Refs(Handle):
+class RefMethods(RepositoryHandle):
     """Names for snapshots."""
 
     def create_branch(self, branch: str, snapshot_id: str) -> None:
@@ -114,7 +114,7 @@ class Refs(Handle):
     delete_tag_async = async_twin(delete_tag)
 
 
-class History(Refs):
+class HistoryMethods(RefMethods):
     """What happened so far."""
 
     def shown_below(self) -> Iterable[Html]:
@@ -285,7 +285,7 @@ class History(Refs):
     ops_log_async = async_items(ops_log)
 
 
-class Attributes(Handle):
+class AttributeMethods(RepositoryHandle):
     """What is true of the repository as a whole."""
 
     @property

@@ -16,10 +16,10 @@ from frazil.model.config import Attribution, RepositoryConfig, StorageSettings
 from frazil.model.values import SpecVersion
 from frazil.opening import create_repository, detect, open_context, require, stored_config
 from frazil.repository.audit import Audit
-from frazil.repository.history import Attributes
-from frazil.repository.sessions import Sessions
+from frazil.repository.history import AttributeMethods
+from frazil.repository.sessions import SessionMethods
 from frazil.repository.space import Space
-from frazil.repository.upkeep import Upkeep
+from frazil.repository.upkeep import UpkeepMethods
 from frazil.repository.versions import Versions
 from frazil.storage.base import Storage, require_deleted
 from frazil.storage.constructors import storage_from_url
@@ -50,7 +50,7 @@ def _as_storage(storage: Storage | str | Path) -> Storage:
     return storage if isinstance(storage, Storage) else storage_from_url(str(storage))
 
 
-class Repository(Sessions, Attributes, Upkeep):
+class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
     """An Icechunk repository: a versioned hierarchy of Zarr groups and arrays."""
 
     @classmethod

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from frazil.bulk.pack import Packing
     from frazil.maintenance.compaction import Compaction
     from frazil.maintenance.garbage_plan import GarbagePlan
-    from frazil.maintenance.sharing import By, Shares
+    from frazil.maintenance.sharing import Shares, UsageBy
     from frazil.maintenance.space import SnapshotUsage
     from frazil.maintenance.trash import TrashBatch
     from frazil.purging.records import PurgeReport
@@ -31,7 +31,7 @@ class Space(Namespace):
     # --- looking ---
 
     @verb(Effect.READS)
-    def shares(self, by: By = "array", *, older_than: datetime | None = None) -> Shares:
+    def shares(self, by: UsageBy = "array", *, older_than: datetime | None = None) -> Shares:
         """What each array, snapshot or branch refers to, alone and with others.
 
         With `older_than` also what expiry of snapshots before that time would free.

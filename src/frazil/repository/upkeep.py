@@ -12,11 +12,11 @@ from frazil.model.values import (
     ChunkStorageStats,
     GCSummary,
 )
-from frazil.repository.handle import Handle
+from frazil.repository.handle import RepositoryHandle
 from frazil.tip import require_writable
 
 
-class Upkeep(Handle):
+class UpkeepMethods(RepositoryHandle):
     """What keeps a repository small and tells what it is made of."""
 
     def expire_snapshots(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from frazil.spark.location import Target
+    from frazil.spark.location import NamedTarget
     from frazil.spark.options.table import ReadRequest
     from frazil.spark.reading.scan import Scan
 
@@ -75,13 +75,13 @@ class FrazilSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the table; with a schema of the user's, only of its columns."""
         from frazil.spark.options.parsing import require_use
-        from frazil.spark.options.table import Use
+        from frazil.spark.options.table import OptionUse
         from frazil.spark.reading.changes import require_beginning
 
         with noted():
             # A plan is there when Spark asked us for the schema, and it is ours then.
             plan = self._plan if self._plan is not None else self._planned(schema)
-            require_use(self.options, Use.READ)  # the schema is the same for streams
+            require_use(self.options, OptionUse.READ)  # the schema is the same for streams
             require_beginning(self._request())
             return reader_of(plan)
 
@@ -102,19 +102,21 @@ class FrazilSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader of what changes."""
         from frazil.spark.options.parsing import require_use
-        from frazil.spark.options.table import Use
+        from frazil.spark.options.table import OptionUse
         from frazil.spark.stream.source import stream_reader
 
         with noted():
-            require_use(self.options, Use.STREAM_READ)
+            require_use(self.options, OptionUse.STREAM_READ)
             return stream_reader(self._request(), schema)
 
     def _request(self) -> ReadRequest:
         from frazil.spark.options.parsing import parse_request
-        from frazil.spark.options.table import ReadRequest, Use
+        from frazil.spark.options.table import OptionUse, ReadRequest
 
         if self._asked is None:
-            self._asked = parse_request(ReadRequest, self.options, Use.READ | Use.STREAM_READ)
+            self._asked = parse_request(
+                ReadRequest, self.options, OptionUse.READ | OptionUse.STREAM_READ
+            )
         return self._asked
 
     def _planned(self, asked: StructType | None) -> Scan | ReadPlan:
@@ -146,7 +148,7 @@ def _keep_imports() -> None:
 
 
 def plan_read(
-    target: Target, request: ReadRequest, asked: StructType | None = None
+    target: NamedTarget, request: ReadRequest, asked: StructType | None = None
 ) -> Scan | ReadPlan:
     """Work out what a read means, opening the repository to see what is there now."""
     from frazil.spark.location import open_pinned

@@ -18,7 +18,13 @@ from frazil.repository import Repository
 from frazil.run import path_of as path_of
 from frazil.session import Session
 from frazil.spark.errors import noted, told
-from frazil.spark.location import Location, Pinned, Target, named_request, reachable_target
+from frazil.spark.location import (
+    NamedTarget,
+    Pinned,
+    RepositoryLocation,
+    named_request,
+    reachable_target,
+)
 from frazil.spark.reading.columns import arrow_schema, row_batch
 from frazil.texts import as_text
 from frazil.tip import Tip
@@ -43,7 +49,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class StoredChunks:
     """Chunks that a task has stored."""
 
     array: int
@@ -59,7 +65,7 @@ class Gathered:
     chunks: int = 0
     bytes: int = 0
 
-    def add(self, parts: Iterable[Part]) -> None:
+    def add(self, parts: Iterable[StoredChunks]) -> None:
         """Take over what tasks returned."""
         for part in parts:
             self.tables.setdefault(part.array, []).append(part.table)
@@ -74,7 +80,7 @@ class Gathered:
 # --- arguments and places ---
 
 
-def target_of(url: str, options: Options | None = None) -> Target:
+def target_of(url: str, options: Options | None = None) -> NamedTarget:
     """What a URL with options of the data source names.
 
     Raises:
@@ -87,7 +93,7 @@ def target_of(url: str, options: Options | None = None) -> Target:
     return found
 
 
-def open_or_create(location: Location) -> Repository:
+def open_or_create(location: RepositoryLocation) -> Repository:
     """The repository at a place, made when there is none."""
     storage = location.storage()
     if not Repository.exists(storage):
@@ -99,10 +105,10 @@ def open_or_create(location: Location) -> Repository:
 class Ends:
     """What a job reads, and where it commits."""
 
-    source: Target
+    source: NamedTarget
     pinned: Pinned
     """the snapshot that is read"""
-    goal: Location
+    goal: RepositoryLocation
     branch: str
     tip: Tip | None
     """what is changed; None for another repository, which may have to be made"""

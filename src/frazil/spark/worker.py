@@ -14,7 +14,7 @@ from typing import Final
 
 from frazil.repository import Repository
 from frazil.session import Session
-from frazil.spark.location import Location, Pinned, open_pinned
+from frazil.spark.location import Pinned, RepositoryLocation, open_pinned
 
 _IS_WORKER: Final = "SPARK_REUSE_WORKER"
 """Spark sets it for the processes that run Python for it."""
@@ -23,7 +23,7 @@ SESSIONS: Final = 16
 
 
 @lru_cache(maxsize=REPOSITORIES)
-def repository(location: Location) -> Repository:
+def repository(location: RepositoryLocation) -> Repository:
     """The repository at a place, opened once in this process; for its assets, not its refs."""
     return location.open()
 

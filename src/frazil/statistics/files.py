@@ -145,7 +145,7 @@ def loaded(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Index:
+class StatisticsIndex:
     """Rows by their keys, ascending; keys that files disagree about are not in it."""
 
     keys: Keys
@@ -159,10 +159,10 @@ class Index:
         return found_in(self.keys, keys_of(wanted))
 
 
-NOTHING: Final = Index(np.zeros(0, f"S{KEY_WIDTH}"), blank_rows(0))
+NOTHING: Final = StatisticsIndex(np.zeros(0, f"S{KEY_WIDTH}"), blank_rows(0))
 
 
-def read_index(place: Storage, decoding: bytes, *, strict: bool = False) -> Index:
+def read_index(place: Storage, decoding: bytes, *, strict: bool = False) -> StatisticsIndex:
     """All that is known of chunks of one decoding.
 
     Raises:
@@ -179,7 +179,7 @@ def read_index(place: Storage, decoding: bytes, *, strict: bool = False) -> Inde
     return merged(parts) if parts else NOTHING
 
 
-def merged(parts: list[Rows]) -> Index:
+def merged(parts: list[Rows]) -> StatisticsIndex:
     """Rows of several files by their keys."""
     rows = np.concatenate(parts) if parts else blank_rows(0)
     # Equal rows are one: sorted by all of their bytes, the same keys are neighbours too.
@@ -188,12 +188,12 @@ def merged(parts: list[Rows]) -> Index:
     keys = keys_of(rows)
     same = keys[1:] == keys[:-1]
     if not len(whole) or not same.any():
-        return Index(keys, rows, len(parts))
+        return StatisticsIndex(keys, rows, len(parts))
     doubtful = np.zeros(len(keys), np.bool_)
     doubtful[1:] |= same
     doubtful[:-1] |= same
     disputed = len(np.unique(keys[doubtful]))
-    return Index(keys[~doubtful], rows[~doubtful], len(parts), disputed)
+    return StatisticsIndex(keys[~doubtful], rows[~doubtful], len(parts), disputed)
 
 
 def put_together(place: Storage, decoding: bytes) -> int:

@@ -19,8 +19,8 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.fetch import INLINE, NATIVE, VIRTUAL, References
-from frazil.bulk.grid import Grid, Layout, array_layout
+from frazil.bulk.fetch import INLINE, NATIVE, VIRTUAL, ChunkReferences
+from frazil.bulk.grid import ArrayLayout, Grid, array_layout
 from frazil.cf.decoding import Decoder, Rules, decoder_of
 from frazil.errors import InvalidInputError
 from frazil.formats.zarr_meta import array_document
@@ -64,7 +64,7 @@ KEY_WIDTH: Final = 40
 _PERSON: Final = b"frazil-stats-1"
 
 
-class Form(IntEnum):
+class NumberType(IntEnum):
     """The type of the numbers in a row."""
 
     NONE = 0
@@ -80,17 +80,17 @@ class Has(IntFlag):
     SUM = 2
 
 
-TYPES: Final = {Form.FLOAT: "<f8", Form.INTEGER: "<i8", Form.UNSIGNED: "<u8"}
+TYPES: Final = {NumberType.FLOAT: "<f8", NumberType.INTEGER: "<i8", NumberType.UNSIGNED: "<u8"}
 _FORMS: Final = {
-    **dict.fromkeys("f", Form.FLOAT),
-    **dict.fromkeys("iMm", Form.INTEGER),
-    **dict.fromkeys("ub", Form.UNSIGNED),
+    **dict.fromkeys("f", NumberType.FLOAT),
+    **dict.fromkeys("iMm", NumberType.INTEGER),
+    **dict.fromkeys("ub", NumberType.UNSIGNED),
 }
 
 
-def form_of(dtype: np.dtype[Any]) -> Form:
+def form_of(dtype: np.dtype[Any]) -> NumberType:
     """How the extremes of decoded values are kept."""
-    return _FORMS.get(dtype.kind, Form.NONE)
+    return _FORMS.get(dtype.kind, NumberType.NONE)
 
 
 def crc32c(data: Bytes) -> int:
@@ -111,13 +111,13 @@ def _digest(told: object, size: int) -> bytes:
 class Decoding:
     """How the bytes of an array's chunks become values."""
 
-    layout: Layout
+    layout: ArrayLayout
     decoder: Decoder
     id: bytes
     """equal for arrays whose bytes mean the same"""
 
     @property
-    def form(self) -> Form:
+    def form(self) -> NumberType:
         """How extremes are kept."""
         return form_of(self.decoder.result)
 
@@ -152,7 +152,9 @@ def blank_rows(count: int) -> Rows:
     return np.zeros(count, ROW)
 
 
-def identified(refs: References, grid: Grid, expand: Callable[[str], str]) -> tuple[Rows, Flags]:
+def identified(
+    refs: ChunkReferences, grid: Grid, expand: Callable[[str], str]
+) -> tuple[Rows, Flags]:
     """Rows with nothing but their keys, and which chunks can have statistics at all.
 
     A virtual chunk without a checksum cannot: its source may change and nobody would notice.

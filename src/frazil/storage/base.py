@@ -23,7 +23,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.model.config import Attribution, StorageSettings
-from frazil.model.display import Field, HasRepr, Literal
+from frazil.model.display import Field, HasRepr, Verbatim
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -222,7 +222,7 @@ class Storage(ABC, HasRepr):
 
     def shown_fields(self) -> Iterable[Field]:
         """What kind of storage this is, and where."""
-        yield Field("url", Literal(self.url))
+        yield Field("url", Verbatim(self.url))
 
     def __repr__(self) -> str:
         return f"{self}\n"

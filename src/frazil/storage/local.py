@@ -43,8 +43,7 @@ from urllib.parse import quote
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.model.config import StorageConcurrencySettings, StorageRetriesSettings, StorageSettings
-from frazil.model.display import Field
-from frazil.model.display import Literal as Verbatim
+from frazil.model.display import Field, Verbatim
 from frazil.storage.base import (
     PLAIN,
     POOL_THREADS,

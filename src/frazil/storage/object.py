@@ -17,7 +17,7 @@ from obstore import exceptions as foreign
 
 from frazil.errors import ErrorKind, ReadOnlyError, StorageError
 from frazil.model.config import Attribution, StorageConcurrencySettings, StorageSettings
-from frazil.model.display import Field, Literal
+from frazil.model.display import Field, Verbatim
 from frazil.storage.base import (
     PLAIN,
     Attributes,
@@ -40,10 +40,10 @@ from frazil.storage.clients import DEFAULT_LIMIT, Clients
 from frazil.storage.conditional import WRITE_ID, ConditionalPut, condition, no_conditions
 from frazil.storage.faults import FOREIGN, fault, is_missing_bucket, status_of, told
 from frazil.storage.odd_listing import list_odd
-from frazil.storage.places import HttpPlace, Place, S3Place
+from frazil.storage.places import CloudPlace, HttpPlace, S3Place
 from frazil.storage.requests import (
     BeyondError,
-    Span,
+    ByteSpan,
     ask_head,
     begin,
     delete_one,
@@ -83,7 +83,7 @@ class ObjectStorage(Storage):
 
     def __init__(
         self,
-        place: Place,
+        place: CloudPlace,
         *,
         settings: StorageSettings | None = None,
         legacy_rooted_keys: bool | None = None,
@@ -99,7 +99,7 @@ class ObjectStorage(Storage):
         )
 
     @property
-    def place(self) -> Place:
+    def place(self) -> CloudPlace:
         """Where this is, with its options."""
         return self._clients.place
 
@@ -108,9 +108,9 @@ class ObjectStorage(Storage):
         return self.place.url
 
     def shown_fields(self) -> Iterable[Field]:
-        yield Field("type", Literal(self.place.kind))
+        yield Field("type", Verbatim(self.place.kind))
         for name, value in self.place.fields():
-            yield Field(name, Literal(value))
+            yield Field(name, Verbatim(value))
 
     # --- reading ---
 
@@ -141,7 +141,7 @@ class ObjectStorage(Storage):
     def _get_by_detour(self, key: str, start: int | None, end: int | None) -> bytes | None:
         client = self._clients.reader
 
-        async def one(span: Span) -> bytes | None:
+        async def one(span: ByteSpan) -> bytes | None:
             return (await self._get_spans(client, key, [span]))[0]
 
         return run_all(one, [(start, end)], 1)[0]
@@ -194,7 +194,7 @@ class ObjectStorage(Storage):
         run_all(one, list(by_key.items()), self._clients.limit)
         return found
 
-    async def _get_spans(self, client: ObjectStore, key: str, spans: Sequence[Span]) -> Found:
+    async def _get_spans(self, client: ObjectStore, key: str, spans: Sequence[ByteSpan]) -> Found:
         """Ranges of one object, in order."""
         full = self._clients.full(key)
         try:
@@ -465,7 +465,7 @@ class ObjectStorage(Storage):
     def with_request_limit(self, max_concurrent_requests: int) -> Self:
         return self._with(self._clients.changed(limit=max_concurrent_requests))
 
-    def moved_to(self, place: Place) -> Self:
+    def moved_to(self, place: CloudPlace) -> Self:
         """The same storage with other options of its place."""
         return self._with(self._clients.changed(place=place))
 

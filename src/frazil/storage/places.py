@@ -516,7 +516,7 @@ class HttpPlace:
         )
 
 
-Place: TypeAlias = S3Place | GcsPlace | AzurePlace | HttpPlace
+CloudPlace: TypeAlias = S3Place | GcsPlace | AzurePlace | HttpPlace
 """A location in some kind of object store."""
 
 

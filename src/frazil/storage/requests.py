@@ -42,7 +42,7 @@ GAP: Final = 64 << 10
 """Ranges of one object that lie no further apart are read together,"""
 MOST: Final = 16 << 20
 """up to this size."""
-Span: TypeAlias = tuple[int | None, int | None]
+ByteSpan: TypeAlias = tuple[int | None, int | None]
 
 
 class BeyondError(Exception):
@@ -127,7 +127,7 @@ def range_option(start: int | None, end: int | None) -> dict[str, object]:
     return {"range": {"offset": start}}
 
 
-def exact(spans: Sequence[Span]) -> tuple[list[int], list[int]] | None:
+def exact(spans: Sequence[ByteSpan]) -> tuple[list[int], list[int]] | None:
     """Starts and ends, when all spans have both and none is empty."""
     starts = [start for start, end in spans if start is not None and end is not None]
     ends = [end for start, end in spans if start is not None and end is not None]

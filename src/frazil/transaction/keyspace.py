@@ -61,11 +61,11 @@ class Last:
     count: int
 
 
-Span: TypeAlias = Range | From | Last
+ByteSelection: TypeAlias = Range | From | Last
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingChunk:
     """A chunk that was found but not fetched: where it is, and which bytes were asked for."""
 
     path: str
@@ -87,7 +87,7 @@ class Pending:
             raise
 
 
-def resolve(span: Span | None, size: int) -> tuple[int, int]:
+def resolve(span: ByteSelection | None, size: int) -> tuple[int, int]:
     """Turn a byte request into offsets."""
     match span:
         case None:
@@ -143,7 +143,7 @@ class KeySpace:
                 return array, path[len(above.rstrip("/")) + 1 :]
         return None
 
-    def find(self, key: str, span: Span | None = None) -> bytes | Pending | None:
+    def find(self, key: str, span: ByteSelection | None = None) -> bytes | PendingChunk | None:
         """Metadata bytes, or where a chunk is; None when there is nothing."""
         match self.parse(key):
             case ChunkKey(path, coords):
@@ -160,7 +160,7 @@ class KeySpace:
                     raise
                 if ref is None:
                     return None
-                return Pending(path, coords, ref, *resolve(span, ref.length))
+                return PendingChunk(path, coords, ref, *resolve(span, ref.length))
             case MetadataKey(path):
                 node = self.state.tree.get(path)
                 if node is None:
@@ -171,14 +171,14 @@ class KeySpace:
             case ZarrV2Key():
                 return None
 
-    def _document_part(self, span: Span | None, size: int) -> tuple[int, int]:
+    def _document_part(self, span: ByteSelection | None, size: int) -> tuple[int, int]:
         """The bytes of a metadata document that a request means."""
         return resolve(span, size)
 
-    def get(self, key: str, span: Span | None = None) -> bytes | None:
+    def get(self, key: str, span: ByteSelection | None = None) -> bytes | None:
         """The value of a key."""
         found = self.find(key, span)
-        return found.read(self.state.context) if isinstance(found, Pending) else found
+        return found.read(self.state.context) if isinstance(found, PendingChunk) else found
 
     def exists(self, key: str) -> bool:
         """Whether a key has a value."""
@@ -189,7 +189,7 @@ class KeySpace:
         """Size of a value in bytes."""
         self._refuse_v2(key)
         found = self.find(key)
-        if isinstance(found, Pending):
+        if isinstance(found, PendingChunk):
             return found.ref.length
         if found is not None:
             return len(found)

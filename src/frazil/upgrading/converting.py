@@ -31,7 +31,7 @@ from frazil.opening import INITIAL_METADATA
 from frazil.storage.assets import Lru, file_attributes, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Storage, begin
 from frazil.upgrading.chunks import Relocate
-from frazil.upgrading.source import LEGACY_ID, Source
+from frazil.upgrading.source import LEGACY_ID, UpgradeSource
 
 Tables: TypeAlias = Mapping[NodeId, ChunkTable]
 CACHED_REFS: Final = 2_000_000
@@ -39,7 +39,7 @@ CACHED_REFS: Final = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ManifestSlice:
     """Which references of an old manifest a new one holds."""
 
     old: ManifestId
@@ -69,7 +69,7 @@ class Converter:
 
     def __init__(
         self,
-        source: Source,
+        source: UpgradeSource,
         target: Generation,
         root: SnapshotId | None,
         sink: Sink,
@@ -86,7 +86,7 @@ class Converter:
         """the new snapshots, without their nodes, by their new ids"""
         self.renamed = self.logs_made = self.dropped = 0
         self._made: dict[tuple[ManifestId, NodeId, Extents], Made | None] = {}
-        self._parts: dict[ManifestId, Part] = {}
+        self._parts: dict[ManifestId, ManifestSlice] = {}
         self._sizes: dict[ManifestId, int] = {}
         self._tables: Lru[ManifestId, Tables] = Lru(
             CACHED_REFS, lambda tables: sum(map(len, tables.values()))
@@ -178,7 +178,7 @@ class Converter:
         if not len(own):
             return None
         id = manifest_id(old, new, box if dropped else None)
-        self._parts[id] = Part(old, node.id, box)
+        self._parts[id] = ManifestSlice(old, node.id, box)
         if id in self._sizes:
             file = ManifestFile(id, self._sizes[id], len(own))
         else:

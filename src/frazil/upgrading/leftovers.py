@@ -28,7 +28,7 @@ from frazil.upgrading.chunks import legacy_container
 from frazil.upgrading.fencing import late
 from frazil.upgrading.source import (
     ChunkMode,
-    Source,
+    UpgradeSource,
     cannot,
     keep_once,
     preserved_keys,
@@ -42,7 +42,7 @@ COLON_REFS: Final = tuple(
 """How keys of refs begin that were made before names had dots."""
 
 
-def new_config(source: Source, mode: ChunkMode) -> JSON | None:
+def new_config(source: UpgradeSource, mode: ChunkMode) -> JSON | None:
     """The configuration of the new repository: the old one, and where old chunks are if needed."""
     stored = source.refs.stored_config()
     if mode is not ChunkMode.VIRTUAL or source.shares_folders:
@@ -53,7 +53,7 @@ def new_config(source: Source, mode: ChunkMode) -> JSON | None:
 
 
 def publish(
-    source: Source,
+    source: UpgradeSource,
     target: Generation,
     refs: OldRefs,
     entries: Mapping[SnapshotId, Snapshot],
@@ -71,7 +71,7 @@ def publish(
 
 
 def _publish_repo_object(
-    source: Source,
+    source: UpgradeSource,
     refs: OldRefs,
     entries: Mapping[SnapshotId, Snapshot],
     config: JSON | None,
@@ -86,7 +86,7 @@ def _publish_repo_object(
     source.place.make_durable([REPO_KEY])
 
 
-def _publish_files(source: Source, refs: OldRefs, config: JSON | None) -> None:
+def _publish_files(source: UpgradeSource, refs: OldRefs, config: JSON | None) -> None:
     encoded = source.place.percent_encodes_names
     if config is not None:
         _replace(source, CONFIG_KEY, config_map_to_yaml(config), is_config=True)
@@ -104,7 +104,7 @@ def _publish_files(source: Source, refs: OldRefs, config: JSON | None) -> None:
         raise late()
 
 
-def _replace(source: Source, key: str, data: bytes, *, is_config: bool = False) -> None:
+def _replace(source: UpgradeSource, key: str, data: bytes, *, is_config: bool = False) -> None:
     """Write a file that nobody uses before the main branch is there."""
     place = source.place
     if place.get(key) == data:
@@ -115,7 +115,7 @@ def _replace(source: Source, key: str, data: bytes, *, is_config: bool = False) 
     place.make_durable([key])
 
 
-def hide_old_refs(source: Source, target: Generation) -> None:
+def hide_old_refs(source: UpgradeSource, target: Generation) -> None:
     """Put old refs aside whose names readers of spec 1 stumble over.
 
     Writers of that age then find no branch, which stops them as well as a fence.
@@ -154,7 +154,7 @@ AT_ONCE: Final = 1000
 class Left:
     """The old repository at a place, and the new one if it is published."""
 
-    source: Source
+    source: UpgradeSource
     new: Context | None
 
     def require_readable(self) -> Seen:

@@ -13,10 +13,10 @@ from frazil.errors import InvalidInputError
 from frazil.model.chunks import ChunkTable
 from frazil.model.nodes import ArrayNode
 from frazil.transaction.working import WorkingState
-from frazil.web.settings import Limits
+from frazil.web.settings import RequestLimits
 
 
-def bounded_table(state: WorkingState, node: ArrayNode, limits: Limits) -> ChunkTable:
+def bounded_table(state: WorkingState, node: ArrayNode, limits: RequestLimits) -> ChunkTable:
     """The references of an array, unless they are too many for a page.
 
     Raises:

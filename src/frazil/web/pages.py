@@ -18,7 +18,7 @@ from frazil.model.values import SnapshotInfo
 from frazil.web.asking import Answer, Ask, Page
 from frazil.web.chunk_maps import bounded_table, dimension_names
 from frazil.web.comparing import Changes, changed_fields, changes_of, compare
-from frazil.web.work import Pending
+from frazil.web.work import PendingWork
 
 UPDATE_ROWS: Final = 100
 MOST_TEXTS: Final = 500
@@ -99,7 +99,7 @@ def commit(ask: Ask) -> Answer:
     snapshot_id = ask.snapshot_id
     info = ask.shown.info(snapshot_id)
     files = ask.shown.repository.list_manifest_files(snapshot_id)
-    changes: Changes | Pending | None = None
+    changes: Changes | PendingWork | None = None
     if info.parent_id is not None:
         parent_id = info.parent_id
 
@@ -110,7 +110,7 @@ def commit(ask: Ask) -> Answer:
             return changes_of(found, ask.limits.rows)
 
         changes = ask.workers.long(("commit", ask.shown.name, snapshot_id), work, 4)
-    if isinstance(changes, Pending):
+    if isinstance(changes, PendingWork):
         return Page("working.html", {"what": "Looking what the commit changed"}, 202)
     tree = ask.session.state.tree
     return Page(
@@ -236,7 +236,7 @@ def diff(ask: Ask) -> Answer:
         return list(compare(ask.shown.session(old), ask.shown.session(new)))
 
     found = ask.workers.long(("diff", ask.shown.name, old, new), work, 4)
-    if isinstance(found, Pending):
+    if isinstance(found, PendingWork):
         return Page("working.html", {"what": "Comparing the versions"}, 202)
     return Page(
         "diff.html",

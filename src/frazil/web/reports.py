@@ -13,7 +13,7 @@ from frazil.maintenance.sharing import BY, shares
 from frazil.maintenance.space import chunk_storage_stats, growth, objects_by_kind
 from frazil.model.history import to_datetime
 from frazil.web.asking import Answer, Ask, Page
-from frazil.web.work import Pending
+from frazil.web.work import PendingWork
 
 PATIENCE: Final = 0.4
 """Seconds that a page waits for a report before it says that it is being made."""
@@ -53,7 +53,7 @@ def _report(
         state=ask.shown.state_key(),
         report=True,
     )
-    if isinstance(found, Pending):
+    if isinstance(found, PendingWork):
         return Page("panels/working.html", {}, 202)
     return Page(template, found)
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.transaction.keys import MetadataKey
-from frazil.transaction.keyspace import From, KeySpace, Last, Pending, Range, Span
+from frazil.transaction.keyspace import ByteSelection, From, KeySpace, Last, PendingChunk, Range
 from frazil.web.library import Library
 
 _RANGE: Final = re.compile(r"bytes=(?:(\d{1,18})-(\d{1,18})?|-(\d{1,18}))")
@@ -81,7 +81,7 @@ def serve_key(library: Library, text: str, asked: Asked) -> Served:
         return Served(404, headers)
     if found is None:
         return Served(404, headers)
-    size = found.ref.length if isinstance(found, Pending) else len(found)
+    size = found.ref.length if isinstance(found, PendingChunk) else len(found)
     mark = hashlib.blake2b(f"{snapshot_id}/{key}".encode(), digest_size=12).hexdigest()
     headers["etag"] = f'"{mark}"'
     is_document = isinstance(parsed, MetadataKey)
@@ -108,7 +108,7 @@ def _kept(asked: Asked) -> str:
     return f"{'private' if asked.is_private else 'public'}, {_FOREVER}"
 
 
-def _span(text: str, size: int) -> Span | None:
+def _span(text: str, size: int) -> ByteSelection | None:
     """The bytes that a `Range` header means; None to send all.
 
     Raises:
@@ -131,7 +131,7 @@ def _span(text: str, size: int) -> Span | None:
     return Range(int(first), min(int(last) + 1, size))
 
 
-def _ends(span: Span, size: int) -> tuple[int, int]:
+def _ends(span: ByteSelection, size: int) -> tuple[int, int]:
     match span:
         case Range(start, end):
             return start, end

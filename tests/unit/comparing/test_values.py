@@ -413,7 +413,7 @@ def test_no_more_than_a_chunk_is_in_memory_where_chunks_are_large(
     root.create_array("t", shape=(4, 6), chunks=(1, 3), dtype="f8", overwrite=True)[...] = 2.0
     other = session.commit("other chunks")
 
-    def parts(one: str, two: str) -> list[pairing.Portion]:
+    def parts(one: str, two: str) -> list[pairing.ComparisonPart]:
         ends = SnapshotId.parse(one), SnapshotId.parse(two)
         old, new = (WorkingState(repo.context, each) for each in ends)
         [pair] = pairing.plan_pairs(repo.context, ends[0], ends[1])

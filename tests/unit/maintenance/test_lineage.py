@@ -16,7 +16,7 @@ from frazil.model.history import (
     RepoInfo,
     SnapshotEntry,
     SnapshotTable,
-    Status,
+    StoredStatus,
     UpdateLog,
     UpdateType,
 )
@@ -50,7 +50,7 @@ def history(*lines: str) -> RepoInfo:
         branches={},
         deleted_tags=frozenset(),
         snapshots=snapshot_table(entries.values()),
-        status=Status(RepoAvailability.online, 0),
+        status=StoredStatus(RepoAvailability.online, 0),
         metadata={},
         latest_updates=UpdateLog.of([]),
     )

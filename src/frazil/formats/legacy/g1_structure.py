@@ -35,7 +35,7 @@ from frazil.formats.legacy.zarr_fields import (
     DEFAULT_KEYS,
     REGULAR,
     ArrayFields,
-    Named,
+    NamedConfiguration,
     NodeFields,
     array_document,
     build_node,
@@ -275,10 +275,10 @@ class _Reader:
         except UnfitError as error:
             raise self._document.fail(f"fill value: {error}") from error
 
-    def _codec(self, row: Row) -> Named:
+    def _codec(self, row: Row) -> NamedConfiguration:
         raw = row.get("configuration")
         name = self._document.text(row.get("name"), "codec")
-        return Named(name, None if raw is None else self._json_object(raw, "codec"))
+        return NamedConfiguration(name, None if raw is None else self._json_object(raw, "codec"))
 
     def _inventory(self, row: Row, dimensions: Sequence[Dimension]) -> ManifestRef:
         name = self._file(row.get("inventory_file"))

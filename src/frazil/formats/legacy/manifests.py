@@ -32,7 +32,7 @@ from frazil.formats.legacy.structs import (
     MAX_U32,
     MAX_U64,
     Document,
-    Form,
+    StructForm,
     early_dialect,
 )
 from frazil.formats.legacy.zarr_fields import cannot_hold, dump
@@ -69,7 +69,7 @@ def decode_manifest(blob: bytes, *, key: str, generation: LegacyGeneration) -> M
     if reader.is_map():
         return _decode_mapped(document, reader, wrapping)
     count = reader.array_header()
-    document.forms.add(Form.LIST)
+    document.forms.add(StructForm.LIST)
     if count not in FIELDS:
         raise document.fail(f"a manifest has no {count} fields")
     head = {name: reader.value() for name in FIELDS[count][:-1]}
@@ -83,7 +83,7 @@ def _decode_mapped(document: Document, reader: MessageReader, wrapping: Wrapping
     """A manifest that is a map with the names of its fields."""
     value = reader.value()
     reader.finish()
-    document.forms.add(Form.MAP)
+    document.forms.add(StructForm.MAP)
     id = document.manifest_id(value["id"]) if "id" in value else None
     parser = _Reader(document, wrapping.size)
     entries = parser.mapped(document.mapping(value.get("chunks"), "chunks"))
@@ -228,7 +228,7 @@ class _Reader:
         location = parts[0]
         if isinstance(location, Mapping):
             if isinstance(content, Mapping):
-                document.forms.add(Form.OTHER)
+                document.forms.add(StructForm.OTHER)
             _, location = document.variant(location, "location")
         checksum: str | int | None = None
         if not is_old and not isinstance(content, Mapping):

@@ -26,7 +26,7 @@ from frazil.formats.legacy.structs import (
     MAX_U32,
     MAX_U64,
     Document,
-    Form,
+    StructForm,
     early_dialect,
     format_time,
 )
@@ -197,7 +197,7 @@ def _dialect(
     document: Document, count: int, fields: Mapping[str, Value], wrapping: Wrapping
 ) -> Dialect:
     """The dialect of a snapshot as far as its content tells; an empty one fits several."""
-    if document.generation is LegacyGeneration.G3 and not document.forms <= {Form.LIST}:
+    if document.generation is LegacyGeneration.G3 and not document.forms <= {StructForm.LIST}:
         return Dialect.G3_MAPS
     if count == 1:
         return Dialect.G2_NODES

@@ -19,7 +19,7 @@ from frazil.session import ForkSession, Session
 from frazil.spark import tasks
 from frazil.spark.jobs.block_tasks import (
     PARTIALS,
-    Blocks,
+    BlockJob,
     Function,
     Made,
     Output,
@@ -166,7 +166,7 @@ class _Run:
         outputs: str | Sequence[str] | None,
         *,
         as_numpy: bool,
-    ) -> Blocks:
+    ) -> BlockJob:
         """The work of tasks."""
         names = (inputs,) if isinstance(inputs, str) else tuple(inputs)
         made = (outputs,) if isinstance(outputs, str) else tuple(outputs or ())
@@ -180,11 +180,11 @@ class _Run:
         self._read = tuple(path_of(self._group, str(name)) for name in chosen.variables)
         sizes = {str(dim): int(n) for dim, n in chosen.sizes.items()}
         lengths = _lengths(chosen, names, sizes, self._job.get("blocks") or {})
-        return Blocks(
+        return BlockJob(
             fn, self._ends.pinned, self._group, names, made, as_numpy, tuple(sizes.items()), lengths
         )
 
-    def write(self, work: Blocks, plan: Sequence[Output], name: str, message: str) -> JobReport:
+    def write(self, work: BlockJob, plan: Sequence[Output], name: str, message: str) -> JobReport:
         """Make the arrays, let tasks fill them, and commit."""
         runner, progress = self._runner, self._job.get("progress")
         writing = self._ends.writable_session()
@@ -255,7 +255,7 @@ def _kept(writing: Session, place: str, plan: Sequence[Output], overwrite: bool)
     return kept
 
 
-def _reduce(spark: SparkSession, work: Blocks, progress: Progress | None) -> Gathered:
+def _reduce(spark: SparkSession, work: BlockJob, progress: Progress | None) -> Gathered:
     tell = progress or (lambda *_: None)
     tell("blocks", 0, work.count)
     # Tasks take neighbours along the reduced dimensions and combine them at once.

@@ -11,7 +11,7 @@ import numpy as np
 from pyspark.sql import types as t
 
 from frazil.bulk.grid import grid_of
-from frazil.comparing.pairing import Pair, Portion, lengths, plan_pairs, portions
+from frazil.comparing.pairing import ComparisonPart, Pair, lengths, plan_pairs, portions
 from frazil.comparing.records import ArrayDiff, Box, FoundBy, Sample, Tally
 from frazil.comparing.values import MAX_SAMPLES, compare_portion, described
 from frazil.errors import invalid_option
@@ -24,12 +24,12 @@ from frazil.spark.runner import SparkRunner
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
 from frazil.spark.upkeep.garbage import items_frame, over_items
-from frazil.spark.upkeep.procedure import Place, Row, procedure
+from frazil.spark.upkeep.procedure import ProcedureTarget, Row, procedure
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-By: TypeAlias = Literal["array", "chunk", "cell"]
+DiffBy: TypeAlias = Literal["array", "chunk", "cell"]
 BY: Final = ("array", "chunk", "cell")
 _PLACE, _TEXT = t.ArrayType(t.LongType()), t.StringType()
 _SAMPLE: Final = t.StructType().add("cell", _PLACE).add("old", _TEXT).add("new", _TEXT)
@@ -56,7 +56,7 @@ class Work:
     pair: int
     old_path: str
     new_path: str
-    portion: Portion
+    portion: ComparisonPart
 
     def nodes(self, old: Session, new: Session) -> Pair:
         """The two arrays."""
@@ -67,7 +67,7 @@ def diff_values(
     url: str,
     before: str,
     after: str,
-    by: By = "array",
+    by: DiffBy = "array",
     *,
     paths: Sequence[str] | None = None,
     max_samples: int = MAX_SAMPLES,
@@ -172,7 +172,7 @@ def _edges(box: Box | None) -> tuple[list[int] | None, list[int] | None]:
 # --- by chunk and by cell ---
 
 
-def _singly(item: Work, pair: Pair) -> Iterator[tuple[Portion, Box]]:
+def _singly(item: Work, pair: Pair) -> Iterator[tuple[ComparisonPart, Box]]:
     """The portions of a portion that are one chunk, or one region, with their cells."""
     chunks = item.portion.chunks
     if chunks is None:
@@ -187,7 +187,7 @@ def _singly(item: Work, pair: Pair) -> Iterator[tuple[Portion, Box]]:
         for axis, length in enumerate(pair.common):
             start = int(grid[axis].start_of(one[:, axis])[0])
             box.append((start, min(length, start + int(grid[axis].size_of(one[:, axis])[0]))))
-        yield Portion(one), tuple(box)
+        yield ComparisonPart(one), tuple(box)
 
 
 def _chunk_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
@@ -230,7 +230,7 @@ def _cell(sample: Sample) -> Row:
 
 @procedure("how values differ between two versions, by array", ARRAYS, name="diff_values")
 def diff_values_procedure(
-    place: Place,
+    place: ProcedureTarget,
     start_snapshot_id: str,
     end_snapshot_id: str | None = None,
     paths: str | None = None,

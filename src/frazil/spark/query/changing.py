@@ -14,7 +14,7 @@ from frazil.errors import AlreadyExistsError, ErrorKind
 from frazil.run import JobReport
 from frazil.spark.query.destinations import (
     Destination,
-    Rows,
+    QueryRows,
     changed,
     column,
     destination,
@@ -67,7 +67,9 @@ def insert(statement: Statement) -> DataFrame:
         _require_all(where, chosen)
     cells = where.cast(chosen, [column(f"_{n}") for n in range(len(chosen))])
     frame = rows.frame.toDF(*[f"_{n}" for n in range(len(chosen))]).select(*cells)
-    return where.write(Rows(frame, rows.readings), overwrite=overwrite or "replaceWhere" in more)
+    return where.write(
+        QueryRows(frame, rows.readings), overwrite=overwrite or "replaceWhere" in more
+    )
 
 
 def _word(phrase: Phrase, first: int, stop: int) -> str:

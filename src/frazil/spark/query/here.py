@@ -19,7 +19,14 @@ from frazil.spark.reading.aggregating import (
     read_aggregates,
     reduce_all,
 )
-from frazil.spark.reading.cells import Cut, Kept, columns_of, flattened, narrow, read_cells
+from frazil.spark.reading.cells import (
+    Kept,
+    NarrowedRegion,
+    columns_of,
+    flattened,
+    narrow,
+    read_cells,
+)
 from frazil.spark.reading.columns import arrow_schema, cast
 from frazil.spark.reading.partitions import REGION_CELLS, BlockGrid, full_mask, plan_blocks
 from frazil.spark.reading.scan import Scan
@@ -136,7 +143,7 @@ def read_labels_here(plan: AggregateScan) -> pa.Table:
             each if axis in column.axes else each[:1] for axis, each in enumerate(places)
         )
         shape = tuple(map(len, region))
-        (values,) = columns_of(replace(scan, columns=(column,)), Cut(region, None))
+        (values,) = columns_of(replace(scan, columns=(column,)), NarrowedRegion(region, None))
         labels = flattened(values, shape, tuple(slice(0, n) for n in shape), None)
         chosen = labels.take(pa.array(np.minimum(np.arange(size), len(labels) - 1)))
         arrays.append(cast(column.name, chosen, schema.field(len(arrays)).type))

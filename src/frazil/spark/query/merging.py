@@ -13,7 +13,7 @@ from frazil.run import JobReport
 from frazil.spark.query.changing import assignments
 from frazil.spark.query.destinations import (
     Destination,
-    Rows,
+    QueryRows,
     changed,
     column,
     destination,
@@ -79,14 +79,14 @@ def merge(statement: Statement) -> DataFrame:
     dims = same_dims([where.variable(name) for name in found.variables])
     if where.is_done:
         return where.answer(JobReport(None, ()))
-    rows: list[Rows] = []
+    rows: list[QueryRows] = []
     if found.matched:
         rows.append(changed(where, where.rows(_matched(found, dims)), dims, found.variables))
     if found.added:
         rows.append(_added(found, dims))
     frame = rows[0].frame if len(rows) == 1 else rows[0].frame.unionByName(rows[1].frame)
     readings = tuple(reading for each in rows for reading in each.readings)
-    return where.write(Rows(frame, readings), is_cellwise=True)
+    return where.write(QueryRows(frame, readings), is_cellwise=True)
 
 
 def _matched(found: _Merge, dims: Sequence[str]) -> str:
@@ -106,7 +106,7 @@ def _matched(found: _Merge, dims: Sequence[str]) -> str:
     return f"SELECT {', '.join(items)} FROM {found.table} JOIN {source} ON {found.on}"
 
 
-def _added(found: _Merge, dims: Sequence[str]) -> Rows:
+def _added(found: _Merge, dims: Sequence[str]) -> QueryRows:
     """The rows that no cell is there for."""
     (clause,) = found.added
     names = [*dims, *found.variables]
@@ -123,7 +123,7 @@ def _added(found: _Merge, dims: Sequence[str]) -> Rows:
     )
     rows = found.where.rows(query)
     cells = found.where.cast(names, [column(name) for name in names])
-    return Rows(rows.frame.select(*cells), rows.readings)
+    return QueryRows(rows.frame.select(*cells), rows.readings)
 
 
 # --- reading the statement ---

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from frazil.errors import ErrorKind, SessionStateError
 from frazil.masking import shown_url
 from frazil.spark.errors import told
-from frazil.spark.query.names import CATALOG, Place
+from frazil.spark.query.names import CATALOG, ResolvedName
 from frazil.spark.reading.read import spelled, storage_texts
 from frazil.spark.sessions import session
 from frazil.texts import as_text
@@ -49,7 +49,7 @@ class Statement:
     spark: SparkSession
     options: Mapping[str, str] = field(default_factory=dict)
     """of the source, for every Frazil table"""
-    local: Callable[[str], Place | None] = lambda _: None
+    local: Callable[[str], ResolvedName | None] = lambda _: None
     """what names without `frazil.` mean, before Spark is asked"""
 
 

@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 from frazil.errors import NotFoundError, invalid_option, unsuitable
 from frazil.ids import INITIAL_SNAPSHOT_ID
 from frazil.repository import Repository
-from frazil.spark.location import Pinned, Target, reachable_target
+from frazil.spark.location import NamedTarget, Pinned, reachable_target
 from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.cells import read_cells
 from frazil.spark.reading.changes import (
@@ -76,7 +76,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class StreamPartition:
     """A partition: some of the blocks of one variable's, or the table's, grid."""
 
     unit: Unit
@@ -156,7 +156,7 @@ class Budget:
 class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what commits changed."""
 
-    def __init__(self, target: Target, request: ReadRequest, schema: StructType) -> None:
+    def __init__(self, target: NamedTarget, request: ReadRequest, schema: StructType) -> None:
         self.target = target
         self.request = request
         self.schema = schema
@@ -268,7 +268,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             stop = count if end == ALL else min(max(end - passed, 0), count)
             per = max(SPLIT_BYTES // layer.block_bytes, 1)
             found += [
-                InputPartition(Piece(unit, which, at, min(at + per, stop)))
+                InputPartition(StreamPartition(unit, which, at, min(at + per, stop)))
                 for at in range(start, stop, per)
             ]
             passed += count
@@ -305,7 +305,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of some blocks."""
-        piece: Piece | None = partition.value
+        piece: StreamPartition | None = partition.value
         if piece is None:
             return
         unit = piece.unit
@@ -326,7 +326,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class ChangeScan:
     """What commits up to a snapshot changed, to be read once: a row for each change of a cell."""
 
-    target: Target
+    target: NamedTarget
     request: ReadRequest
     schema: StructType
     last: str
@@ -334,12 +334,12 @@ class ChangeScan:
     def _reader(self) -> ChangeReader:
         return ChangeReader(self.target, self.request, self.schema)
 
-    def parts(self) -> list[Piece]:
+    def parts(self) -> list[StreamPartition]:
         """The blocks that commits changed."""
         end = {"snapshot": self.last, "pos": ALL, "full": False}
         return [each.value for each in self._reader().partitions(dict(BEGINNING), end)]
 
-    def read(self, part: Piece) -> Iterator[pa.RecordBatch]:
+    def read(self, part: StreamPartition) -> Iterator[pa.RecordBatch]:
         """The rows of some blocks."""
         return self._reader().read(InputPartition(part))
 

@@ -23,7 +23,7 @@ from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository
 from frazil.session import Session
-from frazil.spark.location import Pinned, Target, open_pinned
+from frazil.spark.location import NamedTarget, Pinned, open_pinned
 from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.changes import beginning, starts_after
 from frazil.spark.reading.columns import arrow_schema, row_batch, struct
@@ -87,7 +87,7 @@ class TableScan:
     """What to read of which table."""
 
     name: str
-    target: Target
+    target: NamedTarget
     pinned: Pinned
     start: str | None
     end: str
@@ -261,7 +261,10 @@ TABLES: Final[dict[str, RowTable | PartTable]] = {
 
 
 def make_table_scan(
-    repository: Repository, target: Target, request: ReadRequest, asked: t.StructType | None = None
+    repository: Repository,
+    target: NamedTarget,
+    request: ReadRequest,
+    asked: t.StructType | None = None,
 ) -> TableScan:
     """Work out what a user asked for.
 

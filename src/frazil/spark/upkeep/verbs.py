@@ -26,8 +26,8 @@ from frazil.spark.upkeep.procedure import (
     LONG,
     PROCEDURES,
     TEXT,
-    Place,
     Procedure,
+    ProcedureTarget,
     Row,
     bad_argument,
     columns,
@@ -116,7 +116,7 @@ def _run(
     verb: Verb,
     branch: str,
     parameters: Mapping[str, Parameter],
-    place: Place,
+    place: ProcedureTarget,
     /,
     **texts: Any,  # noqa: ANN401  (SQL's)
 ) -> Iterable[Row]:
@@ -282,7 +282,7 @@ CONFLICTS: Final = columns(
 
 
 @procedure("what a merge would meet", CONFLICTS, on_branch=True)
-def merge_conflicts(place: Place, source: str, policy: str = "fail") -> list[Row]:
+def merge_conflicts(place: ProcedureTarget, source: str, policy: str = "fail") -> list[Row]:
     """The conflicts that merging a version into the branch would meet."""
     merge = place.repository.versions.merge
     found = merge(source, place.branch, policy=as_policy(policy), dry_run=True).rows()

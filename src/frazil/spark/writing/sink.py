@@ -30,11 +30,11 @@ from frazil.run import JobReport
 from frazil.spark.errors import noted
 from frazil.spark.location import reachable_target
 from frazil.spark.options.parsing import parse_request
-from frazil.spark.options.table import Use, WriteRequest
+from frazil.spark.options.table import OptionUse, WriteRequest
 from frazil.spark.worker import repository
-from frazil.spark.writing.chunk_writer import ChunkWriter, Rows, Written
+from frazil.spark.writing.chunk_writer import ChunkRows, ChunkWriter, WrittenChunks
 from frazil.spark.writing.commit import Txn, commit_write, txn_of
-from frazil.spark.writing.placing import Placed, Places, chunks_and_cells, distinct, place
+from frazil.spark.writing.placing import PlacedRows, Places, chunks_and_cells, distinct, place
 from frazil.spark.writing.plan import ChunkGroup, WritePlan
 from frazil.spark.writing.planner import make_plan
 from frazil.storage.assets import CHUNK, chunk_key
@@ -72,7 +72,7 @@ class TaskMessage(WriterCommitMessage):
 
     base: str
     """the snapshot that its plan was made for"""
-    written: list[Written] = field(default_factory=list)
+    written: list[WrittenChunks] = field(default_factory=list)
     aside: list[Aside] = field(default_factory=list)
     labels: dict[str, Values] = field(default_factory=dict)
     """new labels by dimension, as they are stored"""
@@ -122,7 +122,7 @@ def _put(plan: WritePlan, table: pa.Table, message: TaskMessage) -> None:
 
 
 def _put_whole(
-    plan: WritePlan, group: ChunkGroup, table: pa.Table, placed: Placed, message: TaskMessage
+    plan: WritePlan, group: ChunkGroup, table: pa.Table, placed: PlacedRows, message: TaskMessage
 ) -> Mask:
     """Store chunks that are whole, and tell which rows are in none of them."""
     grid = plan.arrays[group.arrays[0]].grid
@@ -140,7 +140,7 @@ def _put_whole(
             )
             for number in group.arrays
         )
-        rows = Rows(chunk[inside], cell[inside], values).sorted()
+        rows = ChunkRows(chunk[inside], cell[inside], values).sorted()
         message.written.extend(ChunkWriter(plan, group).write([rows]))
     return np.asarray(~inside)
 
@@ -228,7 +228,7 @@ def commit_tasks(
             if each.group in (ALL_GROUPS, number)
         ]
         if rows:
-            written.extend(ChunkWriter(plan, group).write([Rows.joined(rows)]))
+            written.extend(ChunkWriter(plan, group).write([ChunkRows.joined(rows)]))
     report = commit_write(plan, written, txn=txn)
     keys = [each.key for each in aside if each.key is not None]
     if keys:
@@ -245,12 +245,12 @@ def _all_labels(plan: WritePlan, told: Sequence[TaskMessage]) -> dict[str, Value
     return found
 
 
-def _placed_rows(plan: WritePlan, group: ChunkGroup, table: pa.Table) -> Rows:
+def _placed_rows(plan: WritePlan, group: ChunkGroup, table: pa.Table) -> ChunkRows:
     arrays = [plan.arrays[number] for number in group.arrays]
     where = place(plan, table).places
     chunk, cell = chunks_and_cells(group, arrays[0].grid, where, table.num_rows)
     values = tuple(array.encoder.encode(table.column(array.name)) for array in arrays)
-    return Rows(chunk, cell, values)
+    return ChunkRows(chunk, cell, values)
 
 
 # --- what Spark calls ---
@@ -260,7 +260,7 @@ class BatchSink(DataSourceArrowWriter):
     """Writes a DataFrame."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
-        request = parse_request(WriteRequest, given, Use.WRITE)
+        request = parse_request(WriteRequest, given, OptionUse.WRITE)
         target, self.txn = reachable_target(request), txn_of(request)
         # Made once: tasks and the commit speak of the same snapshot.
         plan = make_plan(target, request, schema, overwrite=overwrite)
@@ -285,7 +285,7 @@ class StreamSink(DataSourceStreamArrowWriter):
     """Writes micro-batches, each of them once."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
-        self.request = parse_request(WriteRequest, given, Use.STREAM_WRITE)
+        self.request = parse_request(WriteRequest, given, OptionUse.STREAM_WRITE)
         self.target = reachable_target(self.request)
         self.schema = schema
         self.overwrite = overwrite
