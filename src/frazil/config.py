@@ -143,7 +143,7 @@ _lock: Final = threading.Lock()
 _current: ProcessSettings | None = None
 
 
-class Changed:
+class SettingsChange:
     """What `set` did; as a context manager it puts the old values back in the end."""
 
     __slots__ = ("_before",)
@@ -179,7 +179,7 @@ def get(key: str) -> Any:  # noqa: ANN401 - each key has its own type
     return getattr(current(), key)
 
 
-def set(values: Mapping[str, object] | None = None, /, **more: object) -> Changed:
+def set(values: Mapping[str, object] | None = None, /, **more: object) -> SettingsChange:
     """Change keys for the whole process, or with `with` until the block ends.
 
     Raises:
@@ -193,7 +193,7 @@ def set(values: Mapping[str, object] | None = None, /, **more: object) -> Change
     with _lock:
         before = {key: getattr(_current, key) for key in parsed}
         _current = replace(_current or ProcessSettings(), **parsed)
-    return Changed(before)
+    return SettingsChange(before)
 
 
 def reset() -> ProcessSettings:

@@ -361,7 +361,7 @@ class Session(HasRepr):
         self._require_commit(allow_empty=allow_empty)
         if rebase_with is None:
             return self._put(message, metadata, {})
-        with contextlib.ExitStack() as turn:
+        with contextlib.ExitStack() as lock:
             for attempt in range(rebase_tries):
                 try:
                     return self._put(message, metadata, {"rebase_attempts": attempt})
@@ -369,7 +369,7 @@ class Session(HasRepr):
                     if conflict.kind != ErrorKind.COMMIT_CONFLICT:
                         raise
                     if attempt == 0:
-                        turn.enter_context(self.state.context.storage.turn())
+                        lock.enter_context(self.state.context.storage.advisory_lock())
                     if self._landed() is None:
                         self.rebase(rebase_with)
             return self._put(message, metadata, {"rebase_attempts": rebase_tries})

@@ -35,9 +35,16 @@ from frazil.model.chunks import VirtualRef
 from frazil.model.config import VirtualChunkSpec
 from frazil.model.display import Field, HasRepr, Verbatim
 from frazil.naming import OURS
-from frazil.storage.base import pool
+from frazil.storage.base import thread_pool
 from frazil.transaction.keys import ChunkKey, clean_path, invalid
-from frazil.transaction.keyspace import ByteSelection, From, KeySpace, Last, PendingChunk, Range
+from frazil.transaction.keyspace import (
+    ByteRange,
+    ByteSelection,
+    BytesFrom,
+    KeySpace,
+    LastBytes,
+    PendingChunk,
+)
 from frazil.transaction.virtual_refs import ChunkBatch, chunk_batches, set_virtual_columns
 from frazil.transaction.working import WorkingState
 
@@ -80,11 +87,11 @@ def to_span(request: ByteRequest | None) -> ByteSelection | None:
         case None:
             return None
         case RangeByteRequest(start, end):
-            return Range(start, end)
+            return ByteRange(start, end)
         case OffsetByteRequest(offset):
-            return From(offset)
+            return BytesFrom(offset)
         case SuffixByteRequest(suffix):
-            return Last(suffix)
+            return LastBytes(suffix)
         case _:
             raise InvalidInputError(
                 f"Unexpected byte_range, got {request!r}", kind=ErrorKind.INVALID_BYTE_RANGE
@@ -181,7 +188,7 @@ class FrazilStore(HasRepr, BulkStore):
     async def _do(self, work: Callable[..., R], *args: object) -> R:
         if self._inline:
             return work(*args)
-        return await asyncio.get_running_loop().run_in_executor(pool(), work, *args)
+        return await asyncio.get_running_loop().run_in_executor(thread_pool(), work, *args)
 
     def _iterate(self, start: Callable[[], Iterable[R]]) -> AsyncIterator[R]:
         """Items one by one; unless storage answers at once, the event loop does not wait."""
@@ -233,7 +240,9 @@ class FrazilStore(HasRepr, BulkStore):
             return found
         context = self._session.state.context
         if isinstance(found.ref, VirtualRef) or found.end - found.start >= LARGE_VALUE:
-            return await asyncio.get_running_loop().run_in_executor(pool(), found.read, context)
+            return await asyncio.get_running_loop().run_in_executor(
+                thread_pool(), found.read, context
+            )
         return found.read(context)
 
     def get_sync(
@@ -298,7 +307,7 @@ class FrazilStore(HasRepr, BulkStore):
             self._keys.set(key, data)
             return
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(pool(), self._keys.set, key, data)
+        await loop.run_in_executor(thread_pool(), self._keys.set, key, data)
 
     def set_sync(self, key: str, value: Buffer) -> None:
         """Store metadata or a chunk, without an event loop."""

@@ -206,7 +206,7 @@ def _escaped(found: re.Match[str]) -> str:
 # --- resolving ---
 
 
-def resolve(ref: VersionRef | None, repository: VersionLookup) -> str:
+def resolve_version(ref: VersionRef | None, repository: VersionLookup) -> str:
     """Find the snapshot that a version means; no version means the newest of `main`.
 
     Raises:

@@ -13,11 +13,11 @@ import zarr
 
 from frazil.errors import ConflictError, FrazilError
 from frazil.ingestion.pipeline import run_request
-from frazil.ingestion.plans import Mode, PlanOptions
+from frazil.ingestion.plans import IngestMode, PlanOptions
 from frazil.ingestion.reports import IngestReport, IngestStatus
 from frazil.ingestion.request import IngestRequest
 from frazil.repository import Repository
-from frazil.run import Here
+from frazil.run import LocalRunner
 from frazil.storage.local import LocalStorage
 from tests.support.archive import archive, decoded, opened, seen, take
 from tests.support.stepping import InterruptedStorage, Moment, SteppingStorage
@@ -53,7 +53,7 @@ class Competing(SteppingStorage):
 def append(storage: Competing, *files: Path, **request: Any) -> IngestReport:  # noqa: ANN401
     """Append files while somebody else is at work."""
     asked = IngestRequest([str(file) for file in files], **{"append": True, **request})
-    return run_request(storage, asked, Here())
+    return run_request(storage, asked, LocalRunner())
 
 
 def change(repo: Path, act: Callable[[zarr.Group], object]) -> Callable[[], object]:
@@ -67,8 +67,8 @@ def change(repo: Path, act: Callable[[zarr.Group], object]) -> Callable[[], obje
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", [Mode.VIRTUAL, Mode.NATIVE])
-def test_two_appends_at_once_follow_each_other(tmp_path: Path, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [IngestMode.VIRTUAL, IngestMode.NATIVE])
+def test_two_appends_at_once_follow_each_other(tmp_path: Path, mode: IngestMode) -> None:
     files = archive(tmp_path / "files", 5)
     for at in count(1, STEP):
         repo = tmp_path / f"repo-{at}"
@@ -195,7 +195,7 @@ def test_a_variable_made_right_before_the_commit_is_not_left_short(tmp_path: Pat
 
     storage = InterruptedStorage(LocalStorage(repo), [Moment("put_if", "repo", change(repo, add))])
     with pytest.raises(FrazilError, match="wind"):
-        run_request(storage, IngestRequest([str(files[1])], append=True), Here())
+        run_request(storage, IngestRequest([str(files[1])], append=True), LocalRunner())
     assert storage.is_over
     xr.testing.assert_equal(seen(repo).drop_vars("wind"), decoded(0))
 

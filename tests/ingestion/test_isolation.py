@@ -13,7 +13,7 @@ import pytest
 from frazil import config
 from frazil.errors import InvalidInputError
 from frazil.ingestion.isolation import ParserEndedError, ParserLimits, isolated
-from frazil.ingestion.records import Failure, Task
+from frazil.ingestion.records import ScanFailure, ScanTask
 from frazil.ingestion.scan import scan
 from frazil.ingestion.sources import as_url
 from tests.support.archive import archive, decoded, seen, take
@@ -130,8 +130,8 @@ def test_whatever_a_parser_raises_is_a_failure_with_a_name(tmp_path: Path) -> No
     file = tmp_path / "odd.parq"
     file.mkdir()
     (file / ".zmetadata").write_text('{"metadata": 5, "record_size": 10}')
-    found = scan({}, ParserLimits(), Task(as_url(file)))
-    assert isinstance(found, Failure)
+    found = scan({}, ParserLimits(), ScanTask(as_url(file)))
+    assert isinstance(found, ScanFailure)
     assert "odd.parq" in found.error
     assert "AttributeError" in found.error or "TypeError" in found.error
 

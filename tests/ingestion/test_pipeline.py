@@ -19,12 +19,12 @@ import xarray as xr
 from frazil.errors import InvalidInputError
 from frazil.formats.zarr_meta import array_document
 from frazil.ingestion.pipeline import run_request
-from frazil.ingestion.plans import Mode, PlanOptions, TransferKind
-from frazil.ingestion.reports import IngestRefusedError, IngestStatus, Progress
+from frazil.ingestion.plans import IngestMode, PlanOptions, TransferKind
+from frazil.ingestion.reports import IngestProgress, IngestRefusedError, IngestStatus
 from frazil.ingestion.request import IngestRequest
 from frazil.model.config import ManifestConfig, RepositoryConfig
 from frazil.repository import Repository
-from frazil.run import Here
+from frazil.run import LocalRunner
 from frazil.storage.local import LocalStorage
 from tests.support.ages import left_over
 from tests.support.archive import archive, as_netcdf4, decoded, opened, part, seen, take
@@ -292,9 +292,9 @@ def _split_by_two() -> Any:
 
 def test_progress_tells_files_chunks_and_bytes(tmp_path: Path) -> None:
     files = archive(tmp_path / "files")
-    told: list[Progress] = []
+    told: list[IngestProgress] = []
     request = IngestRequest([str(file) for file in files])
-    run_request(LocalStorage(tmp_path / "repo"), request, Here(), told.append)
+    run_request(LocalStorage(tmp_path / "repo"), request, LocalRunner(), told.append)
     last = [each for each in told if each.step == "scanning"][-1]
     assert (last.files_done, last.files) == (3, 3)
     assert last.chunks == 15
@@ -320,13 +320,13 @@ class Watching:
         self, work: Callable[[Any], Any], items: Sequence[Any], *, size_bytes: int = 0
     ) -> Iterator[tuple[int, Any]]:
         self.items.append(pickle.dumps([*items]))
-        return Here().run(pickle.loads(pickle.dumps(work)), items)
+        return LocalRunner().run(pickle.loads(pickle.dumps(work)), items)
 
     def facts(self) -> dict[str, object]:
         return {}
 
 
-@pytest.mark.parametrize("wanted", [{}, {"mode": Mode.NATIVE}, {"concat_dims": ("time",)}])
+@pytest.mark.parametrize("wanted", [{}, {"mode": IngestMode.NATIVE}, {"concat_dims": ("time",)}])
 def test_secrets_of_the_source_are_in_no_item_of_a_task(
     tmp_path: Path, wanted: dict[str, Any]
 ) -> None:

@@ -17,7 +17,7 @@ from frazil.ingestion.encoding import dtype_of
 from frazil.ingestion.fetching import read_variable
 from frazil.ingestion.isolation import ParserLimits, isolated
 from frazil.ingestion.parsers import Format
-from frazil.ingestion.records import Array, Failure, FileScan, FileVariable, Task
+from frazil.ingestion.records import Array, FileScan, FileVariable, ScanFailure, ScanTask
 from frazil.ingestion.scan import scan
 from frazil.ingestion.sources import as_url
 from tests.support.odd import CASES, Case
@@ -113,8 +113,8 @@ def check(seed: str, folder: Path) -> None:
     try:
         file = prepared(case, where, rng)
         allow = (f"{as_url(where)}/",) if case.allow(where) else ()
-        found = scan({}, LIMITS, Task(as_url(file), allowed=allow))
-        if isinstance(found, Failure):
+        found = scan({}, LIMITS, ScanTask(as_url(file), allowed=allow))
+        if isinstance(found, ScanFailure):
             assert file.name in found.error, case.name
         else:
             assert isinstance(found, FileScan)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import frazil.spark
 from frazil.cli.app import app
 from frazil.errors import InvalidInputError
-from frazil.ingestion.reports import IngestRefusedError, IngestStatus, Progress
+from frazil.ingestion.reports import IngestProgress, IngestRefusedError, IngestStatus
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from tests.support.archive import archive, decoded, many, of_files, seen
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
 
 def test_references_read_as_the_files_do(spark: SparkSession, tmp_path: Path) -> None:
     archive(tmp_path / "files", 5)
-    told: list[Progress] = []
+    told: list[IngestProgress] = []
     report = frazil.spark.ingest(
         f"{tmp_path}/files/*.nc", str(tmp_path / "repo"), spark=spark, progress=told.append
     )

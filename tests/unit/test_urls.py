@@ -17,7 +17,7 @@ from frazil.errors import (
     SnapshotNotFoundError,
 )
 from frazil.model.values import SnapshotInfo
-from frazil.urls import AsOf, NamedVersion, RepoUrl, is_marked, parse_url, resolve
+from frazil.urls import AsOf, NamedVersion, RepoUrl, is_marked, parse_url, resolve_version
 
 MAY = datetime(2024, 5, 1, tzinfo=UTC)
 
@@ -179,7 +179,7 @@ class History:
     ],
 )
 def test_a_version_names_one_snapshot(text: str, expected: str) -> None:
-    assert resolve(parse_url(text).ref, History()) == expected
+    assert resolve_version(parse_url(text).ref, History()) == expected
 
 
 def test_branches_come_before_tags_and_tags_before_ids() -> None:
@@ -187,22 +187,22 @@ def test_branches_come_before_tags_and_tags_before_ids() -> None:
         branches={"main": [THIRD, SECOND, FIRST], "x": [THIRD]},
         tags={"x": [SECOND], "1CEC": [SECOND]},
     )
-    assert resolve(NamedVersion("x"), history) == THIRD
-    assert resolve(NamedVersion("1CEC"), history) == SECOND
+    assert resolve_version(NamedVersion("x"), history) == THIRD
+    assert resolve_version(NamedVersion("1CEC"), history) == SECOND
 
 
 def test_the_beginning_of_several_ids_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="fits 2 snapshots"):
-        resolve(NamedVersion("AAAA"), History())
+        resolve_version(NamedVersion("AAAA"), History())
 
 
 @pytest.mark.parametrize("text", ["nothing", "AAA", "AAAC", "ZZZZ0000000000000000"])
 def test_what_does_not_exist_is_not_found(text: str) -> None:
     with pytest.raises((RefNotFoundError, SnapshotNotFoundError), match=text):
-        resolve(NamedVersion(text), History())
+        resolve_version(NamedVersion(text), History())
 
 
 def test_before_the_first_snapshot_there_is_nothing() -> None:
     with pytest.raises(SnapshotNotFoundError) as error:
-        resolve(AsOf(MAY - timedelta(seconds=1)), History())
+        resolve_version(AsOf(MAY - timedelta(seconds=1)), History())
     assert error.value.kind == ErrorKind.NO_SNAPSHOT_AT_TIME

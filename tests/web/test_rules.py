@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from frazil.drawing.cells import map_axes, place
+from frazil.drawing.cells import cells_of_chunks, map_axes
 from frazil.errors import InvalidInputError
 from frazil.web.chunk_maps import written_map
 from frazil.web.settings import RequestLimits
@@ -26,7 +26,7 @@ def test_maps_show_the_axes_with_most_chunks(
 def test_large_grids_are_binned() -> None:
     found = map_axes((1000, 300), 100, 0, 1)
     assert (found.rows, found.columns, found.bin_y, found.bin_x) == (100, 100, 10, 3)
-    cells, shown = place(np.array([[999, 299], [0, 0]]), found)
+    cells, shown = cells_of_chunks(np.array([[999, 299], [0, 0]]), found)
     assert cells.tolist() == [9999, 0]
     assert shown.all()
 

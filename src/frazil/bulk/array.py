@@ -21,7 +21,7 @@ from frazil.bulk.read import (
     zarr_array,
 )
 from frazil.bulk.write import write_region
-from frazil.drawing.markup import Html, fields, folded, frame, table, text
+from frazil.drawing.markup import Html, escaped, fields, folded, frame, table
 from frazil.masking import clean, shown_data
 from frazil.transaction.keys import clean_path
 from frazil.transaction.views import chunk_view, views
@@ -139,10 +139,10 @@ class BulkArray:
         if self.shards is not None:
             facts["shards"] = str(self.shards)
         facts["in memory"] = f"{self.nbytes:,} bytes"
-        yield fields((name, text(value)) for name, value in facts.items())
+        yield fields((name, escaped(value)) for name, value in facts.items())
         if self.attrs:
             shown = (
-                [text(str(key)), text(repr(shown_data(value, str(key))))]
+                [escaped(str(key)), escaped(repr(shown_data(value, str(key))))]
                 for key, value in self.attrs.items()
             )
             yield folded(f"{len(self.attrs):,} attributes", table(("", ""), shown))

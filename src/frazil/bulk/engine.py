@@ -48,7 +48,7 @@ SMALL_CHUNK: Final = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class BatchLimits:
     """How much is done at a time."""
 
     rows: int
@@ -56,14 +56,14 @@ class Pace:
     width: int
     """batches at work"""
 
-    def in_runs(self, length: int) -> Pace:
+    def in_runs(self, length: int) -> BatchLimits:
         """The same, where batches end with runs of chunks that are placed together."""
         return self if self.rows <= length else replace(self, rows=self.rows - self.rows % length)
 
 
 def pace_for(
     storage: Storage, size: int, max_in_flight: int | None = None, width: int | None = None
-) -> Pace:
+) -> BatchLimits:
     """Batches of chunks of some size that keep a storage busy, within a limit of memory.
 
     Disks are fed by few threads with little each, or by `width`; object stores by large batches,
@@ -78,7 +78,7 @@ def pace_for(
         wanted, width = 16 << 20, 4
     # A batch has its chunks in memory as they are, and encoded.
     width = max(1, min(width, limit // (2 * size)))
-    return Pace(max(1, min(wanted, limit // (2 * width)) // size), width)
+    return BatchLimits(max(1, min(wanted, limit // (2 * width)) // size), width)
 
 
 class Scratch:

@@ -17,7 +17,7 @@ from frazil import config
 from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.compose import Composer
 from frazil.bulk.compose import WriteTarget as WriteTarget
-from frazil.bulk.engine import ChunkProgress, Pace, pace_for, spans
+from frazil.bulk.engine import BatchLimits, ChunkProgress, pace_for, spans
 from frazil.bulk.fetch import INLINE, MISSING, NATIVE, fetch_into, find_chunks
 from frazil.bulk.pack import (
     LARGE_FILE,
@@ -176,7 +176,7 @@ def write_chunks(
             state.delete_chunks(node, absent)
 
 
-def _pace(target: WriteTarget, plan: ChunkPlan, max_in_flight: int | None) -> Pace:
+def _pace(target: WriteTarget, plan: ChunkPlan, max_in_flight: int | None) -> BatchLimits:
     """Batches that keep threads and storage busy, within the limit on memory."""
     storage, chain = target.state.context.storage, target.chain
     size = max(LEAST_BYTES, prod(plan.largest) * chain.dtype.itemsize)
@@ -185,13 +185,13 @@ def _pace(target: WriteTarget, plan: ChunkPlan, max_in_flight: int | None) -> Pa
         return pace
     rows = pace.in_runs(plan.run_length).rows
     if plan.count <= rows:
-        return Pace(rows, 1)
+        return BatchLimits(rows, 1)
     if size < LARGE_FILE:
         # Where there is nothing to do but to copy, threads cost more than they bring.
-        return Pace(rows, 1 if chain.is_raw else pace.width)
+        return BatchLimits(rows, 1 if chain.is_raw else pace.width)
     # The kernel copies for several at a time; compressors get in the way of each other's caches.
     workers = config.current().workers
-    return Pace(rows, min(pace.width, workers) if chain.bytes else pace.width)
+    return BatchLimits(rows, min(pace.width, workers) if chain.bytes else pace.width)
 
 
 def _write_one(

@@ -18,7 +18,7 @@ from frazil.cli.arguments import Authorize, Limit, Url, WholeUrl
 from frazil.cli.changes import diff_data, draw_diff
 from frazil.cli.commands import add_command
 from frazil.cli.places import OpenedUrl, open_place, open_whole
-from frazil.cli.text import counted, exact, moment, one_line, short, size
+from frazil.cli.text import counted, exact, one_line, second_text, short, size
 from frazil.errors import ErrorKind, InvalidInputError
 
 if TYPE_CHECKING:
@@ -88,11 +88,11 @@ def _tell_cut(*, is_cut: bool) -> None:
 def _snapshots(
     found: Iterable[SnapshotInfo], names: dict[str, list[Described]], *, is_cut: bool
 ) -> Described:
-    shown = [{**described(info), "refs": names.get(info.id, [])} for info in found]
+    shown = [{**snapshot_data(info), "refs": names.get(info.id, [])} for info in found]
     return {"snapshots": shown, "truncated": is_cut}
 
 
-def described(info: SnapshotInfo) -> Described:
+def snapshot_data(info: SnapshotInfo) -> Described:
     """A snapshot as JSON shows it everywhere."""
     return {
         "id": info.id,
@@ -125,7 +125,7 @@ def _row(info: SnapshotInfo, names: dict[str, list[Described]]) -> list[Any]:
     message = Text(one_line(info.message))
     if refs := names.get(info.id):
         message = Text.assemble(_label(refs), " ", message)
-    return [styled(short(info.id), "yellow"), moment(info.written_at), message]
+    return [styled(short(info.id), "yellow"), second_text(info.written_at), message]
 
 
 def _label(refs: list[Described]) -> Any:  # noqa: ANN401  (rich is not imported yet)
@@ -183,7 +183,7 @@ def show(url: Url) -> Answer:
     )
     refs = _names(place).get(snapshot_id, [])
     data = {
-        **described(info),
+        **snapshot_data(info),
         "refs": refs,
         "manifests": {
             "files": len(files),
@@ -199,7 +199,7 @@ def show(url: Url) -> Answer:
             [
                 ("snapshot", styled(info.id, "yellow")),
                 ("parent", info.parent_id or "none"),
-                ("written", moment(info.written_at)),
+                ("written", second_text(info.written_at)),
                 *([("refs", _label(refs))] if refs else []),
                 (
                     "manifests",
@@ -363,7 +363,11 @@ def reflog(url: WholeUrl, limit: Limit = 20) -> Answer:
 
     def draw(screen: Screen) -> None:
         rows = [
-            [moment(each.updated_at), styled(event_name(each), "bold"), _facts(update_data(each))]
+            [
+                second_text(each.updated_at),
+                styled(event_name(each), "bold"),
+                _facts(update_data(each)),
+            ]
             for each in shown
         ]
         screen.table(("when", "what", "details"), rows)

@@ -48,11 +48,11 @@ class OpenedUrl:
 
     def snapshot_id(self) -> str:
         """The snapshot that the URL means."""
-        return urls.resolve(self.ref, self.repository)
+        return urls.resolve_version(self.ref, self.repository)
 
     def named(self, text: str) -> str:
         """The snapshot that a text means."""
-        return urls.resolve(urls.parse_version(text), self.repository)
+        return urls.resolve_version(urls.parse_version(text), self.repository)
 
     def branch(self) -> str:
         """The branch that the URL names; main when it names nothing."""

@@ -131,8 +131,8 @@ def covers_as_told(plan: BoxPlan, batch: Batch) -> bool:
     covered = np.ones(plan.counts, bool)
     for axis, cut in enumerate(plan.cuts):
         covered &= cut.covers.reshape([-1 if axis == n else 1 for n in range(len(plan.cuts))])
-    told = np.fromiter((item[4] for item in batch.items), bool, len(batch.items))
-    return bool((covered.reshape(-1) == told).all())
+    claimed = np.fromiter((item[4] for item in batch.items), bool, len(batch.items))
+    return bool((covered.reshape(-1) == claimed).all())
 
 
 LARGE_VALUE: Final = 256 * 1024

@@ -30,7 +30,7 @@ from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.file_refs import (
     BranchFileRefs,
     edit_config_file,
-    fenced,
+    fenced_error,
     no_config,
     read_config,
     refuse_newer,
@@ -39,7 +39,7 @@ from frazil.errors import (
     ConflictError,
 )
 from frazil.formats.generation import Generation
-from frazil.formats.legacy.names import bytes_of_name, narrow, stored_name
+from frazil.formats.legacy.names import bytes_of_name, narrow_id, stored_name
 from frazil.formats.legacy.records import LegacyGeneration, RefRecord
 from frazil.formats.legacy.refs import RefKey, RefLayout, decode_ref, encode_ref, parse_ref_key
 from frazil.ids import SnapshotId, crockford
@@ -123,7 +123,7 @@ class NumberedRefs(BranchFileRefs):
         raw = bytes_of_name(text if "-" in text else text.upper())
         if raw is None or self.layout.generation is not LegacyGeneration.G2:
             return SnapshotId.parse(text)
-        found = SnapshotId(narrow(raw))
+        found = SnapshotId(narrow_id(raw))
         # Who reads the file learns its whole name, of which the model knows the beginning only.
         self._require_snapshot(found)
         if stored_name(LegacyGeneration.G2, "snapshots", found, self._names.names().snapshots) != (
@@ -242,7 +242,7 @@ class NumberedRefs(BranchFileRefs):
     def _refuse_fenced(self, tip: NumberedTip | None) -> None:
         """Do not write what nobody would read: an upgrade has begun or is done."""
         if tip is not None and tip.moved_to is not None:
-            raise fenced(tip.moved_to)
+            raise fenced_error(tip.moved_to)
 
     def create_branch(self, name: str, target: SnapshotId) -> None:
         self.require_online()

@@ -19,7 +19,7 @@ from frazil.commit.base import (
     refuse_main,
     tag_exists,
 )
-from frazil.commit.file_refs import Expired, FileRefs, fenced, no_config, refuse_newer
+from frazil.commit.file_refs import Expired, FileRefs, fenced_error, no_config, refuse_newer
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -310,4 +310,4 @@ def _entry(item: StateSnapshot) -> SnapshotEntry:
 def _refuse_moved(state: G1State) -> None:
     """Do not write what nobody would read: an upgrade has begun or is done."""
     if state.moved_to is not None:
-        raise fenced(state.moved_to)
+        raise fenced_error(state.moved_to)

@@ -43,7 +43,7 @@ ENCODING: Final = ("data_type", "chunk_grid", "codecs", "fill_value", "storage_t
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rest:
+class RemainingRegions:
     """All regions but some: those where neither side has chunks."""
 
     shape: Shape
@@ -112,7 +112,7 @@ class ComparisonPart:
 
     chunks: I64 | None = None
     box: Box = ()
-    rest: Rest | None = None
+    rest: RemainingRegions | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -245,7 +245,7 @@ def _within(grid: Grid, coords: I64, common: Shape | None) -> I64:
 # --- portions ---
 
 
-def portions(
+def comparison_parts(
     pair: Pair, old: WorkingState, new: WorkingState, *, leave_rest: bool = False
 ) -> Iterator[ComparisonPart]:
     """The parts of a comparison, each small enough to be in memory.
@@ -299,7 +299,7 @@ def _boxes(
     has_same_fill = document_of(one).get("fill_value") == document_of(other).get("fill_value")
     numbers: Iterable[Any] = touched.tolist()
     if not has_same_fill and leave_rest:
-        yield ComparisonPart(rest=Rest(common, block, touched))
+        yield ComparisonPart(rest=RemainingRegions(common, block, touched))
     elif not has_same_fill:
         if math.prod(counts) > MAX_REGIONS:
             raise InvalidInputError(

@@ -59,7 +59,7 @@ def config_to_map(config: RepositoryConfig) -> dict[str, JSON]:
 
 def config_to_yaml(config: RepositoryConfig) -> bytes:
     """The configuration as a `config.yaml` file."""
-    return plain_yaml.dump(_encode(config))
+    return plain_yaml.dump_yaml(_encode(config))
 
 
 def config_map_to_yaml(config: Mapping[str, JSON]) -> bytes:
@@ -157,7 +157,7 @@ def config_from_map(
 
 def config_from_yaml(data: bytes, *, key: str = "config.yaml") -> RepositoryConfig:
     """Read a `config.yaml` file of any age."""
-    return config_from_map(plain_yaml.load(data, key=key), key=key)
+    return config_from_map(plain_yaml.load_yaml(data, key=key), key=key)
 
 
 def config_map_from_yaml(data: bytes, *, key: str = "config.yaml") -> dict[str, JSON]:
@@ -314,9 +314,9 @@ def _containers(raw: JSON, place: _Place) -> dict[str, VirtualChunkContainer]:
             container.check()
         except InvalidInputError as error:
             if place.repository:  # named where it is opened, so that it is told once for each
-                told = "ignoring a stored virtual chunk container of %s: %s"
+                detail = "ignoring a stored virtual chunk container of %s: %s"
                 about = (place.repository, prefix, str(error))
-                warn_once(log, about, told, place.repository, error)
+                warn_once(log, about, detail, place.repository, error)
             continue
         made[prefix] = container
     return made

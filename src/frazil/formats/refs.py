@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from frazil.flatbuf.columns import TableColumns, pool, tables_at, texts, vectors_at
+from frazil.flatbuf.columns import TableColumns, pool_bytes, pool_strings, tables_at, vectors_at
 from frazil.flatbuf.reader import I32, U16, U32, U64, Buffer, Table
 from frazil.flatbuf.strided import SEGMENT_ROWS, Runs, Scalars, TableBlocks, Texts, encode_tables
 from frazil.flatbuf.writer import MAX_SIZE
@@ -242,14 +242,14 @@ class _Columns:
     def _texts(self, name: str) -> tuple[npt.NDArray[np.int32], Sequence[str]]:
         if name not in self._found:
             return constant(ABSENT, np.int32, self._count), StringPool.of([])
-        return texts(self._buffer, self._found.pop(name))
+        return pool_strings(self._buffer, self._found.pop(name))
 
     def _locations(self, dictionary: bytes) -> tuple[npt.NDArray[np.int32], Sequence[str]]:
         numbers, plain = self._texts("plain")
         if "packed" not in self._found:
             return numbers, plain
         key = self._buffer.key
-        packed_numbers, data, ends = pool(self._buffer, self._found.pop("packed"))
+        packed_numbers, data, ends = pool_bytes(self._buffer, self._found.pop("packed"))
         packed = PackedStrings(data, ends, dictionary, key)
         if not len(plain):
             return packed_numbers, packed

@@ -15,7 +15,7 @@ from frazil.commit.file_refs import CONFIG_KEY
 from frazil.errors import FormatError
 from frazil.formats.envelope import HEADER, has_checksum
 from frazil.formats.manifest import Manifest
-from frazil.fsck.files import FsckTarget, Read, RepositoryFiles, open_anyway
+from frazil.fsck.files import CheckedFile, FsckTarget, RepositoryFiles, open_anyway
 from frazil.fsck.findings import (
     MAX_FINDINGS,
     OLD_RULES,
@@ -46,7 +46,7 @@ from frazil.fsck.repo_rules import (
 from frazil.fsck.snapshot_rules import ManifestUse, uses_of
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.id_sets import RowSet
-from frazil.maintenance.listing import ID_NAME, list_older, portions
+from frazil.maintenance.listing import ID_NAME, batched, list_older
 from frazil.maintenance.walk import WalkLimits, portions_by_size
 from frazil.model.history import ManifestFile
 from frazil.model.nodes import ArrayNode
@@ -206,7 +206,7 @@ class _Walk:
         """Check snapshots and their logs; return how they use manifests."""
         uses: Uses = {}
         work = partial(check_commit, self.files, whole=self._whole)
-        for group in portions(links, self._limits.max_snapshots_in_memory):
+        for group in batched(links, self._limits.max_snapshots_in_memory):
             for checked in fan_out(work, group):
                 self.report.record(checked.findings)
                 self.report.snapshots += 1
@@ -240,7 +240,7 @@ class _Walk:
 
     def _manifest(
         self, uses: Uses, file: ManifestFile
-    ) -> tuple[Sequence[Finding], Read[Manifest] | None]:
+    ) -> tuple[Sequence[Finding], CheckedFile[Manifest] | None]:
         read = self.files.manifest(file.id)
         if read is not None and not self._whole:
             return read.findings, read
@@ -278,7 +278,7 @@ class _Walk:
         self._tell("chunk objects", report.native_objects, report.native_objects)
         if not virtual:
             return
-        for group in portions(sorted(needs.sources.items(), key=str), SOURCES_AT_ONCE):
+        for group in batched(sorted(needs.sources.items(), key=str), SOURCES_AT_ONCE):
             found = fan_out(lambda item: ask_source(self._context, item[0], *item[1]), group)
             report.record(filter(None, found))
             report.virtual_sources += len(group)
@@ -331,8 +331,10 @@ class _Walk:
             self.report.unreferenced[folder.rstrip("/")] = len(rest)
             self.report.unreferenced_bytes += rest.size_bytes
             if len(rest):
-                told = f"{len(rest)} objects with {rest.size_bytes} bytes"
-                self.report.record([Finding(Code.UNREFERENCED, folder, told, references=len(rest))])
+                detail = f"{len(rest)} objects with {rest.size_bytes} bytes"
+                self.report.record(
+                    [Finding(Code.UNREFERENCED, folder, detail, references=len(rest))]
+                )
 
 
 def damaged_statistics(checksums: Checksums) -> Iterator[Finding]:
@@ -349,10 +351,10 @@ def add_uses(known: Uses, found: Iterable[tuple[ManifestId, ManifestUse]]) -> No
 
 def _stray_names(storage: Storage) -> Iterator[Finding]:
     for folder in NAMED:
-        told = 0
+        reported = 0
         for item in storage.list(folder):
             if not ID_NAME.fullmatch(item.key[len(folder) :]):
                 yield Finding(Code.STRAY_NAME, item.key)
-                told += 1
-                if told == STRAY_NAMES:
+                reported += 1
+                if reported == STRAY_NAMES:
                     break

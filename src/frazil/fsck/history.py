@@ -12,7 +12,7 @@ from frazil.fsck.findings import Code, Finding
 from frazil.fsck.log_rules import Change, check_change, check_log_file, claims_of
 from frazil.fsck.snapshot_rules import check_snapshot_file
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.maintenance.listing import ID_NAME, portions
+from frazil.maintenance.listing import ID_NAME, batched
 from frazil.model.history import Metadata, Micros, RepoInfo, Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.marks import CARRIED
 from frazil.storage.assets import SNAPSHOTS, log_key, snapshot_key
@@ -133,7 +133,7 @@ def file_history(
     names = (item.key[start:] for item in files.storage.list(SNAPSHOTS))
     parents: dict[SnapshotId, SnapshotId | None] = {}
     times: dict[SnapshotId, Micros] = {}
-    for group in portions(filter(ID_NAME.fullmatch, names), FILES_AT_ONCE):
+    for group in batched(filter(ID_NAME.fullmatch, names), FILES_AT_ONCE):
         ids = [SnapshotId.parse(name) for name in group]
         for one, read in zip(ids, fan_out(files.snapshot, ids), strict=True):
             if read is not None and read.content is not None:
@@ -171,8 +171,8 @@ def check_history(history: CheckedHistory, wanted: Iterable[SnapshotId]) -> Iter
         if parent is None or parent not in history.times or one not in history.times:
             continue
         if history.times[one] <= history.times[parent]:
-            told = f"it is not younger than its parent {parent}"
-            yield Finding(Code.SNAPSHOT_TIME, snapshot_key(one), told)
+            detail = f"it is not younger than its parent {parent}"
+            yield Finding(Code.SNAPSHOT_TIME, snapshot_key(one), detail)
     for one in circle_in(history.parents, wanted)[:1]:
         yield Finding(Code.HISTORY_CIRCLE, snapshot_key(one), "it is its own ancestor")
     tips = set(history.refs.values()) & wanted
@@ -201,7 +201,7 @@ def circle_in(
 
 
 @dataclass(slots=True)
-class Checked:
+class CheckedCommit:
     """What was found in a commit, and its snapshot if that can be read."""
 
     findings: list[Finding] = field(default_factory=list)
@@ -209,12 +209,12 @@ class Checked:
     has_log: bool = False
 
 
-def check_commit(files: RepositoryFiles, link: SnapshotNode, *, whole: bool) -> Checked:
+def check_commit(files: RepositoryFiles, link: SnapshotNode, *, whole: bool) -> CheckedCommit:
     """Check a snapshot, its log, and that the log tells all that changed.
 
     Unless `whole`, only whether the snapshot can be read.
     """
-    checked = Checked()
+    checked = CheckedCommit()
     read = files.snapshot(link.id)
     if read is None:
         code = Code.SNAPSHOT_MISSING if link.is_needed else Code.SNAPSHOT_GONE
@@ -298,8 +298,8 @@ def _pruned_logs(
     for one in link.pruned:
         read = files.log(one)
         if read is None:
-            told = f"{snapshot_key(link.id)} has taken it over"
-            findings.append(Finding(Code.LOG_PRUNED_MISSING, log_key(one), told))
+            detail = f"{snapshot_key(link.id)} has taken it over"
+            findings.append(Finding(Code.LOG_PRUNED_MISSING, log_key(one), detail))
         elif read.content is None:
             findings += read.findings
         else:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.formats.txlog import ID_LISTS
-from frazil.fsck.files import Read, RepositoryFiles, ascends
+from frazil.fsck.files import CheckedFile, RepositoryFiles, ascends
 from frazil.fsck.findings import Code, Finding
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable, ChunkType, concat
@@ -80,7 +80,7 @@ def claims_of(logs: Iterable[TransactionLog]) -> Claims:
 # --- the file ---
 
 
-def check_log_file(snapshot_id: SnapshotId, read: Read[TransactionLog]) -> Iterator[Finding]:
+def check_log_file(snapshot_id: SnapshotId, read: CheckedFile[TransactionLog]) -> Iterator[Finding]:
     """Check a log by itself."""
     key = log_key(snapshot_id)
     yield from read.findings
@@ -135,8 +135,8 @@ def check_change(change: Change, files: RepositoryFiles) -> Iterator[Finding]:
 
 def _known(change: Change, old: Nodes, new: Nodes) -> Iterator[Finding]:
     claims = change.claims
-    told = claims.new | claims.deleted | claims.updated | claims.chunks.keys()
-    for one in sorted(told - old.keys() - new.keys()):
+    named = claims.new | claims.deleted | claims.updated | claims.chunks.keys()
+    for one in sorted(named - old.keys() - new.keys()):
         # What came and went on the way is called both new and deleted.
         if change.is_complete and not (one in claims.new and one in claims.deleted):
             yield Finding(Code.LOG_UNKNOWN_NODE, change.key, f"node {one}")
@@ -166,8 +166,8 @@ def _updates(change: Change, old: Nodes, new: Nodes) -> Iterator[Finding]:
 
 
 def _moves(change: Change, old: Nodes, new: Nodes) -> Iterator[Finding]:
-    told = {move.node_id for move in change.claims.moves}
-    for one in sorted((old.keys() & new.keys()) - told):
+    moved = {move.node_id for move in change.claims.moves}
+    for one in sorted((old.keys() & new.keys()) - moved):
         if old[one].path != new[one].path:
             was = f"it was at {old[one].path}"
             yield Finding(Code.LOG_MOVED, change.key, was, new[one].path)
@@ -229,8 +229,8 @@ def _in_grid(coords: U32, grid: Sequence[int]) -> npt.NDArray[np.bool_]:
     return inside
 
 
-def _lacking(changed: U32, told: Sequence[U32] | None) -> U32:
-    for coords in told or ():
+def _lacking(changed: U32, logged: Sequence[U32] | None) -> U32:
+    for coords in logged or ():
         if not len(changed):
             break
         if not len(coords) or coords.shape[1] != changed.shape[1]:

@@ -16,7 +16,7 @@ from frazil.bulk.fetch import VIRTUAL, ChunkReferences, check_length
 from frazil.bulk.grid import ArrayLayout, Grid, layout_of
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StorageError
 from frazil.formats.manifest import Manifest
-from frazil.fsck.files import Read, RepositoryFiles
+from frazil.fsck.files import CheckedFile, RepositoryFiles
 from frazil.fsck.findings import Code, Finding
 from frazil.fsck.objects import SHOWN_CHUNKS
 from frazil.fsck.snapshot_rules import ManifestUse, box_text
@@ -37,7 +37,7 @@ TOLD_LOCATIONS: Final = 20
 
 def check_manifest_file(
     manifest_id: ManifestId,
-    read: Read[Manifest] | None,
+    read: CheckedFile[Manifest] | None,
     uses: Collection[ManifestUse],
     containers: Containers,
 ) -> Iterator[Finding]:
@@ -55,8 +55,8 @@ def check_manifest_file(
     if manifest.id != manifest_id:
         yield Finding(Code.MANIFEST_ID, key, f"it says that it is {manifest.id}")
     for count in sorted({use.num_chunk_refs for use in uses} - {-1, manifest.num_refs}):
-        told = f"it has {manifest.num_refs}, recorded are {count}"
-        yield Finding(Code.MANIFEST_COUNT, key, told)
+        detail = f"it has {manifest.num_refs}, recorded are {count}"
+        yield Finding(Code.MANIFEST_COUNT, key, detail)
     seen: set[tuple[object, ...]] = set()
     for use in sorted(uses, key=lambda use: (use.path, use.extents)):
         place = (use.node_id, use.extents, use.grid)
@@ -80,19 +80,19 @@ def _use(manifest: Manifest, use: ManifestUse, key: str) -> Iterator[Finding]:
         yield Finding(Code.MANIFEST_ARRAY, key, path=use.path)
         return
     if table.ndim != len(use.grid):
-        told = f"{table.ndim} coordinates for {len(use.grid)} axes"
-        yield Finding(Code.CHUNK_RANK, key, told, use.path)
+        detail = f"{table.ndim} coordinates for {len(use.grid)} axes"
+        yield Finding(Code.CHUNK_RANK, key, detail, use.path)
         return
     hidden = ~_inside(table, use.extents)
     if hidden.any():
         yield Finding(Code.EXTENTS_COVER, key, "", use.path, *_some(table, hidden))
     elif table.ndim and table.extents != use.extents:
-        told = f"covered is {box_text(use.extents)}, held {box_text(table.extents)}"
-        yield Finding(Code.EXTENTS_LOOSE, key, told, use.path)
+        detail = f"covered is {box_text(use.extents)}, held {box_text(table.extents)}"
+        yield Finding(Code.EXTENTS_LOOSE, key, detail, use.path)
     outside = ~_inside(table, tuple((0, max(count, 1)) for count in use.grid))
     if outside.any():
-        told = f"the grid is {list(use.grid)}"
-        yield Finding(Code.CHUNK_OUTSIDE_GRID, key, told, use.path, *_some(table, outside))
+        detail = f"the grid is {list(use.grid)}"
+        yield Finding(Code.CHUNK_OUTSIDE_GRID, key, detail, use.path, *_some(table, outside))
     empty = table.length == 0
     if empty.any():
         yield Finding(Code.CHUNK_EMPTY, key, "", use.path, *_some(table, empty))
@@ -128,14 +128,14 @@ def _locations(table: ChunkTable, containers: Containers, key: str) -> Iterator[
 
 
 def _invalid(texts: list[str], key: str) -> Iterator[Finding]:
-    told = 0
+    reported = 0
     for text in texts:
         try:
             normalised(text)
         except InvalidInputError as error:
             yield Finding(Code.LOCATION_INVALID, key, str(error))
-            told += 1
-            if told == TOLD_LOCATIONS:
+            reported += 1
+            if reported == TOLD_LOCATIONS:
                 return
 
 
@@ -172,8 +172,8 @@ class _Array:
         shape = _chunk_shape(self.layout.grid, coords)
         chain = self.layout.chain
         if math.prod(shape) * max(1, chain.dtype.itemsize) > LARGEST:
-            told = f"chunks of {shape} cells are too large to be decoded here"
-            return Finding(Code.CHUNK_UNDECODED, self.manifest, told, self.path)
+            detail = f"chunks of {shape} cells are too large to be decoded here"
+            return Finding(Code.CHUNK_UNDECODED, self.manifest, detail, self.path)
         try:
             length = len(ref.data) if isinstance(ref, InlineRef) else ref.length
             check_length(length, chain.encoded_limit(shape))
@@ -187,8 +187,8 @@ class _Array:
             return Finding(Code.CHUNK_DAMAGED, where, str(error), self.path, (coords,), 1)
         if checksums and checksums != {found := crc32c(data)}:
             known = " or ".join(f"{each:08x}" for each in sorted(checksums))
-            told = f"its crc32c is {found:08x}, and was {known} when it was analyzed"
-            return Finding(Code.CHUNK_CHANGED, where, told, self.path, (coords,), 1)
+            detail = f"its crc32c is {found:08x}, and was {known} when it was analyzed"
+            return Finding(Code.CHUNK_CHANGED, where, detail, self.path, (coords,), 1)
         return True
 
 

@@ -182,8 +182,8 @@ def object_finding(
 ) -> Finding:
     """What is wrong with a chunk object; its size is -1 where it is not there."""
     code = Code.CHUNK_MISSING if size < 0 else Code.CHUNK_SHORT
-    told = "" if size < 0 else f"it has {size} bytes, {end} are needed"
-    return Finding(code, key, told, path, tuple(chunks), references)
+    detail = "" if size < 0 else f"it has {size} bytes, {end} are needed"
+    return Finding(code, key, detail, path, tuple(chunks), references)
 
 
 # --- sources of virtual chunks ---
@@ -205,9 +205,9 @@ def ask_source(
     try:
         context.containers.fetch(VirtualRef(location, max(end, 1) - 1, 1, checksum))
     except InvalidInputError as error:
-        code, told = Code.SOURCE_UNAUTHORIZED, str(error)
+        code, detail = Code.SOURCE_UNAUTHORIZED, str(error)
     except StorageError as error:
-        code, told = _CODES.get(error.kind, Code.SOURCE_UNREADABLE), str(error)
+        code, detail = _CODES.get(error.kind, Code.SOURCE_UNREADABLE), str(error)
     else:
         return None
-    return Finding(code, shown_url(location), told, path, references=count)
+    return Finding(code, shown_url(location), detail, path, references=count)

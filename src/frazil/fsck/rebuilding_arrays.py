@@ -88,12 +88,14 @@ class Rewrite:
     def step(self) -> RepairStep:
         """The commit as a step of a plan."""
         changed = [each for each in self.arrays if each.is_needed]
-        told = ", ".join(each.node.path for each in changed[:4]) or "what it says of its manifests"
+        detail = (
+            ", ".join(each.node.path for each in changed[:4]) or "what it says of its manifests"
+        )
         more = f" and {len(changed) - 4} more" if len(changed) > 4 else ""
         return RepairStep(
             Action.REWRITE_ARRAYS,
             self.branch,
-            f"a commit after {self.base.id} with {told}{more}",
+            f"a commit after {self.base.id} with {detail}{more}",
             {
                 "branch": self.branch,
                 "base": str(self.base.id),

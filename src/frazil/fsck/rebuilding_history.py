@@ -21,7 +21,7 @@ from frazil.fsck.plans import Action, RepairState, RepairStep
 from frazil.fsck.repo_rules import RefFiles, check_config, read_repo
 from frazil.ids import INITIAL_SNAPSHOT_ID, NodeId, SnapshotId
 from frazil.maintenance.file_history import FileHistory
-from frazil.maintenance.lineage import cut, rows_of
+from frazil.maintenance.lineage import mask_of, without_snapshots
 from frazil.model.history import (
     JSON,
     Move,
@@ -88,13 +88,13 @@ def _reset_step(branch: str, tip: SnapshotId, found: SnapshotId) -> RepairStep:
 
 def _cut_step(gone: Iterable[SnapshotId]) -> RepairStep:
     names = sorted(map(str, gone))
-    told = f"{', '.join(names)} out of the history"
-    return RepairStep(Action.CUT_SNAPSHOTS, "repo", told, {"snapshots": names})
+    detail = f"{', '.join(names)} out of the history"
+    return RepairStep(Action.CUT_SNAPSHOTS, "repo", detail, {"snapshots": names})
 
 
 def without(table: SnapshotTable, gone: Iterable[SnapshotId]) -> SnapshotTable:
     """The history without some snapshots; those that followed them take over their logs."""
-    return cut(table, rows_of(table, gone), to_root=False)
+    return without_snapshots(table, mask_of(table, gone), to_root=False)
 
 
 def _unreadable(state: RepairState) -> set[SnapshotId]:
@@ -119,10 +119,10 @@ def _fall_back(
     if choice is None:
         return None
     if choice.others:
-        told = ", ".join(map(str, choice.others))
+        detail = ", ".join(map(str, choice.others))
         losses.append(
             f"the parent of {tip} is assumed to be {choice.tip}, the newest snapshot that no "
-            f"other branch leads to; it may be {told}"
+            f"other branch leads to; it may be {detail}"
         )
     return choice.tip
 
@@ -143,8 +143,8 @@ def plan_parents(state: RepairState) -> tuple[list[RepairStep], list[str], Repai
         was, parent = entries[child].parent_id, _likely_parent(entries, child)
         entries[child] = replace(entries[child], parent_id=parent)
         facts = {"snapshot": str(child), "from": str(was), "to": str(parent)}
-        told = f"its parent {was}, which descends from it, is taken to be {parent}"
-        steps.append(RepairStep(Action.CHANGE_PARENT, snapshot_key(child), told, facts))
+        detail = f"its parent {was}, which descends from it, is taken to be {parent}"
+        steps.append(RepairStep(Action.CHANGE_PARENT, snapshot_key(child), detail, facts))
         losses.append(f"the parent of {child} is assumed to be {parent}")
     return steps, losses, replace(state, entries=entries)
 
@@ -286,10 +286,10 @@ def _is_readable(blob: bytes) -> bool:
 
 
 def _told(target: str, backup: str | None) -> tuple[RepairStep, str]:
-    told = "no configuration" if backup is None else f"the configuration of {backup}"
+    detail = "no configuration" if backup is None else f"the configuration of {backup}"
     lost = "there is no older one" if backup is None else f"that of {backup} takes its place"
     return RepairStep(
-        Action.RESTORE_CONFIG, target, told, {"backup": backup}
+        Action.RESTORE_CONFIG, target, detail, {"backup": backup}
     ), f"the configuration is lost: {lost}"
 
 

@@ -88,7 +88,7 @@ class PlacedSnapshots:
         return [one for one in [*self.parents, *self.alone] if one not in above]
 
 
-def place(
+def find_parents(
     files: RepositoryFiles, known: Mapping[SnapshotId, Micros], loose: Sequence[Snapshot]
 ) -> PlacedSnapshots:
     """Find the parents of loose snapshots among known ones, by age, and each other.
@@ -181,7 +181,7 @@ def rebuild_repo(files: RepositoryFiles, tips: Mapping[str, SnapshotId]) -> Rebu
         base = replace(base, latest_updates=UpdateLog.of([begun]))
         name, blob, losses = None, None, [_ALL_LOST]
     known = {entry.id: entry.flushed_at for entry in base.snapshots.entries()}
-    placed = place(files, known, loose)
+    placed = find_parents(files, known, loose)
     times = {one.id: one for one in loose}
     growth = _grow(base, placed, times, tips, is_backed=backup is not None)
     losses += growth.losses
@@ -325,9 +325,9 @@ def _advance(
         if len(nexts) > 1:
             if is_backed:
                 return
-            told = ", ".join(sorted(map(str, nexts)))
+            detail = ", ".join(sorted(map(str, nexts)))
             growth.losses.append(
-                f"branch {branch!r} may go on from {tip} with any of {told}; it is assumed to be "
+                f"branch {branch!r} may go on from {tip} with any of {detail}; it is assumed to be "
                 "the line with the newest snapshot"
             )
             nexts.sort(key=lambda one: _newest_below(one, placed, loose))
@@ -404,11 +404,11 @@ def _with_growth(
             add(UpdateType.NewDetachedSnapshot(one), time)
         else:
             add(UpdateType.NewCommit(branch, one), time)
-    told = {branch for _, branch in growth.attached}
+    attached = {branch for _, branch in growth.attached}
     for name, tip in growth.branches.items():
         if name in growth.created:
             add(UpdateType.BranchCreated(name), last)
-        elif name not in told and base.branches[name] != tip:
+        elif name not in attached and base.branches[name] != tip:
             add(UpdateType.BranchReset(name, base.branches[name]), last)
     return replace(
         base,

@@ -316,8 +316,8 @@ class _Repair:
     def _logs(self, state: RepairState) -> None:
         for log in missing_logs(state):
             key = log_key(log.id)
-            told = "made of the difference to the parent"
-            self.steps.append(RepairStep(Action.WRITE_LOG, key, told))
+            detail = "made of the difference to the parent"
+            self.steps.append(RepairStep(Action.WRITE_LOG, key, detail))
             if self.apply:
                 self.storage.make_durable([self.context.assets.save_log(log)])
 

@@ -9,7 +9,7 @@ from frazil.model.nodes import ArrayNode
 from frazil.naming import OFFICIAL
 from frazil.store import FrazilStore
 from frazil.transaction.changeset import ChangeSet
-from frazil.transaction.keyspace import ByteSelection, KeySpace, Last
+from frazil.transaction.keyspace import ByteSelection, KeySpace, LastBytes
 
 __all__ = ["IcechunkStore"]
 
@@ -21,7 +21,7 @@ class OfficialKeys(KeySpace):
 
     def _document_part(self, span: ByteSelection | None, size: int) -> tuple[int, int]:
         # Of a metadata document it gives all but the last bytes; of a chunk the last ones.
-        if isinstance(span, Last):
+        if isinstance(span, LastBytes):
             return 0, max(0, size - span.count)
         return super()._document_part(span, size)
 

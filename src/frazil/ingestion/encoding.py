@@ -26,7 +26,7 @@ from frazil.ingestion.records import (
     FileVariable,
     Shape,
     canonical,
-    plain,
+    plain_json,
 )
 from frazil.texts import compressor as parse_compressor
 from frazil.texts import json_float
@@ -61,7 +61,7 @@ def foreign_encoding(meaning: Meaning) -> str:
     """The same by the libraries that know every type and codec."""
     from virtualizarr.manifests.utils import create_v3_array_metadata
 
-    with quiet():
+    with without_zarr_warnings():
         made = create_v3_array_metadata(
             shape=(1,),
             data_type=meaning.dtype,
@@ -73,7 +73,7 @@ def foreign_encoding(meaning: Meaning) -> str:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def without_zarr_warnings() -> Iterator[None]:
     """Codecs and types of other formats are not in Zarr's specification; zarr need not say so."""
     from zarr.errors import UnstableSpecificationWarning, ZarrUserWarning
 
@@ -123,7 +123,7 @@ def decoded_fill(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> Any:  # noqa
     return FillValueCoder.decode(attrs[FILL], dtype.str)
 
 
-def document(
+def array_json(
     encoding: str,
     shape: Shape,
     chunks: Shape,
@@ -161,7 +161,7 @@ def variable_from(
         tuple(meta["shape"]),
         tuple(meta["chunk_grid"]["configuration"]["chunk_shape"]),
         encoding,
-        plain(meta.get("attributes") or {}),
+        plain_json(meta.get("attributes") or {}),
         references,
         values,
     )
@@ -174,7 +174,7 @@ def coordinate(
     encoding = encoding_of(Meaning(values.dtype.newbyteorder("<"), 0.0))
     shape = tuple(values.shape)
     chunks = tuple(max(1, n) for n in shape)
-    return FileVariable(name, dims, shape, chunks, encoding, plain(dict(attrs)), None, values)
+    return FileVariable(name, dims, shape, chunks, encoding, plain_json(dict(attrs)), None, values)
 
 
 def dtype_of(encoding: str) -> np.dtype[Any]:
@@ -192,7 +192,7 @@ def native_encoding(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> 
     import zarr
     from zarr.core.metadata import ArrayV3Metadata
 
-    with quiet():
+    with without_zarr_warnings():
         made = zarr.create_array(
             zarr.storage.MemoryStore(),
             shape=(1,),
@@ -206,7 +206,7 @@ def native_encoding(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> 
         return encoding_from(made.metadata)
 
 
-def same(one: Array, other: Array) -> bool:
+def values_match(one: Array, other: Array) -> bool:
     """Whether two arrays hold the same values; NaN equals NaN."""
     if one.shape != other.shape:
         return False

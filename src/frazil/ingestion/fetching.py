@@ -14,9 +14,9 @@ from zarr.core.buffer import cpu
 from zarr.storage import MemoryStore
 
 from frazil.errors import ErrorKind, FrazilError, StorageError, unsuitable
-from frazil.ingestion.encoding import document, dtype_of, quiet
+from frazil.ingestion.encoding import array_json, dtype_of, without_zarr_warnings
 from frazil.ingestion.records import Array, FileReferences, FileVariable, ObstacleError
-from frazil.ingestion.sources import client_for, reading, shown
+from frazil.ingestion.sources import client_for, display_url, reading
 from frazil.storage.locations import key_of
 
 
@@ -43,15 +43,17 @@ def read_variable(
     # A scalar has one chunk, and no numbers to find it by.
     wanted = np.array([*product(*spans)], np.int64).reshape(prod(map(len, spans)), len(spans))
     chunks = _fetch(variable, wanted, options)
-    made = document(variable.encoding, variable.shape, variable.chunks, variable.dims, {})
+    made = array_json(variable.encoding, variable.shape, variable.chunks, variable.dims, {})
     held = {"zarr.json": made, **chunks}
     store = MemoryStore({key: cpu.Buffer.from_bytes(data) for key, data in held.items()})
     try:
-        with quiet():
+        with without_zarr_warnings():
             array = zarr.open_array(store, mode="r", zarr_format=3)
             return np.asarray(array[region if variable.dims else ()])
     except Exception as error:  # a codec may raise anything
-        place = shown(variable.references.locations[0]) if variable.references.locations else ""
+        place = (
+            display_url(variable.references.locations[0]) if variable.references.locations else ""
+        )
         raise unsuitable(
             f"a chunk of {variable.name!r} cannot be decoded: {type(error).__name__}: {error}",
             file=place,
@@ -139,6 +141,6 @@ def _read(
             raise StorageError(
                 "a file is shorter than references into it say",
                 kind=ErrorKind.INVALID_OBJECT_SIZE,
-                file=shown(url),
+                file=display_url(url),
             )
     return [bytes(data) for data in found]

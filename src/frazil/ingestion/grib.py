@@ -19,11 +19,11 @@ from frazil.ingestion.encoding import Meaning, coordinate, encoded_attributes, e
 from frazil.ingestion.grib_messages import (
     Message,
     Window,
-    decoded,
-    described,
-    grid_of,
+    describe_message,
+    grid_coordinates,
+    message_values,
     messages,
-    opened,
+    open_message,
     refusal,
 )
 from frazil.ingestion.records import (
@@ -31,9 +31,9 @@ from frazil.ingestion.records import (
     FileReferences,
     FileVariable,
     InputFile,
-    Parsed,
+    ParsedFile,
     canonical,
-    plain,
+    plain_json,
 )
 from frazil.ingestion.sources import bad_file, read_range
 
@@ -61,11 +61,11 @@ class GribIndex:
     attributes: dict[str, Any]
 
 
-def scan_grib(source: InputFile) -> Parsed:
+def scan_grib(source: InputFile) -> ParsedFile:
     """The variables of a GRIB file."""
     index = index_of(source)
     cubes = [cube.variable for cube in index.cubes.values()]
-    return Parsed([*cubes, *index.coordinates.values()], plain(index.attributes))
+    return ParsedFile([*cubes, *index.coordinates.values()], plain_json(index.attributes))
 
 
 def read_grib(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
@@ -86,7 +86,7 @@ def read_grib(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
         message = cube.rows.get(int(np.ravel_multi_index(at, shape[:-2])) if at else 0)
         if message is not None:
             data = read_range(source.url, message.offset, message.length, source.options)
-            field = decoded(data).reshape(shape[-2:])
+            field = message_values(data).reshape(shape[-2:])
             made[place] = field[spans[-2].start : spans[-2].stop, spans[-1].start : spans[-1].stop]
     return made
 
@@ -99,14 +99,14 @@ def index_of(source: InputFile) -> GribIndex:
     found: dict[tuple[str, str], list[tuple[Message, dict[str, Any]]]] = {}
     coordinates: dict[str, FileVariable] = {}
     for offset, length, header in messages(file, url):
-        with opened(header) as handle:
-            message, attrs = described(handle, offset, length, url)
+        with open_message(header) as handle:
+            message, attrs = describe_message(handle, offset, length, url)
         key = (message.variable, message.level_type)
         if key not in found:  # some attributes, and the grid, are told by whole messages only
-            with opened(file.get(offset, length)) as handle:
-                message, attrs = described(handle, offset, length, url)
+            with open_message(file.get(offset, length)) as handle:
+                message, attrs = describe_message(handle, offset, length, url)
                 if not found:
-                    coordinates |= grid_of(handle, url)
+                    coordinates |= grid_coordinates(handle, url)
                     grid = message.grid
         if message.grid != grid:
             raise bad_file(f"{message.variable!r} is on another grid than the first", url)
@@ -184,7 +184,7 @@ def _cube(
         shape,
         (*(1 for _ in axes), *grid),
         encoding_of(Meaning(_DTYPE, np.nan, canonical(codec))),
-        plain(attrs | encoded_attributes(np.nan, _DTYPE)),
+        plain_json(attrs | encoded_attributes(np.nan, _DTYPE)),
         FileReferences.of_file(
             url, order, [rows[n].offset for n in order], [rows[n].length for n in order]
         ),

@@ -33,16 +33,16 @@ from frazil.ingestion.records import (
     FileVariable,
     InputFile,
     ObstacleError,
-    Parsed,
+    ParsedFile,
     canonical,
-    plain,
+    plain_json,
 )
-from frazil.ingestion.sources import bad_file, look, read_range, shown
+from frazil.ingestion.sources import bad_file, display_url, look, read_range
 
 _NO_VARIABLE: Final = b"This is a netCDF dimension but not a netCDF variable"
 
 
-def scan_hdf(source: InputFile, choice: VariableChoice) -> Parsed:
+def scan_hdf(source: InputFile, choice: VariableChoice) -> ParsedFile:
     """The variables of a group, its attributes, and notes on what is left out."""
     group, url = source.group, source.url
     with HdfFiles(source) as files:
@@ -87,8 +87,8 @@ def scan_hdf(source: InputFile, choice: VariableChoice) -> Parsed:
         "groups that are not taken": below,
         "attributes of types that Zarr has not are not taken": odd,
     }
-    told = tuple(f"{what}: {', '.join(each)}" for what, each in notes.items() if each)
-    return Parsed(variables, plain(own), told)
+    remarks = tuple(f"{what}: {', '.join(each)}" for what, each in notes.items() if each)
+    return ParsedFile(variables, plain_json(own), remarks)
 
 
 def read_hdf(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
@@ -150,7 +150,7 @@ def _variable(
         shape=tuple(map(int, dataset.shape)),
         chunks=tuple(max(1, int(n)) for n in (dataset.chunks or dataset.shape)),
         encoding=_bare_encoding(name, found, dtype),
-        attributes=plain(attributes),
+        attributes=plain_json(attributes),
         references=None,
     )
     if loads or is_text:
@@ -217,9 +217,9 @@ def _require_filters(name: str, found: HdfItem) -> None:
     for number in range(plist.get_nfilters()):
         code, _, _, label = plist.get_filter(number)
         if not h5z.filter_avail(code):
-            told = label.decode("utf-8", "replace") or "of no name"
+            detail = label.decode("utf-8", "replace") or "of no name"
             raise bad_file(
-                f"the variable {name!r} needs the HDF5 filter {code} ({told}), which is not"
+                f"the variable {name!r} needs the HDF5 filter {code} ({detail}), which is not"
                 " installed; leave it out with drop",
                 found.url,
             )
@@ -291,7 +291,7 @@ def _filled(files: HdfFiles, found: HdfItem) -> tuple[list[tuple[str, int, int]]
             identity = look(url, files.options)
             if identity is None or identity.size < offset + part:
                 raise bad_file(
-                    f"a file of raw values is missing or too short: {shown(url)}", found.url
+                    f"a file of raw values is missing or too short: {display_url(url)}", found.url
                 )
             kept.append((url, offset, part))
             left -= part

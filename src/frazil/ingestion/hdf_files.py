@@ -16,7 +16,7 @@ import numpy as np
 from h5py import h5d, h5l
 
 from frazil.ingestion.records import InputFile
-from frazil.ingestion.sources import Allowed, bad_file, client_for, local_path, shown
+from frazil.ingestion.sources import Allowed, bad_file, client_for, display_url, local_path
 from frazil.storage.locations import key_of
 
 Item: TypeAlias = "h5py.Group | h5py.Dataset | h5py.Datatype"
@@ -141,7 +141,9 @@ class HdfFiles:
             url = found.url if file == "." else self._file(file.replace("%%", "%"), found.url)
             source = self.find(name.replace("%%", "%"), self._root(url), depth - 1)
             if source is None or not isinstance(source.item, h5py.Dataset):
-                raise bad_file(f"{name!r} of a virtual dataset is not in {shown(url)}", found.url)
+                raise bad_file(
+                    f"{name!r} of a virtual dataset is not in {display_url(url)}", found.url
+                )
             self.require_sources(source, depth - 1)
 
 

@@ -114,14 +114,14 @@ class _Helper:
         self._close(process)
         code = process.returncode
         if code in (-signal.SIGALRM, -signal.SIGPROF):
-            told = (
+            detail = (
                 f"it took longer than {limits.seconds:g} s to read, as a damaged file may;"
                 " set scan_seconds for more"
             )
         else:
             name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-            told = f"the library that reads it crashed ({name})"
-        return ParserEndedError(told, kind=ErrorKind.UNSUITABLE_DATA)
+            detail = f"the library that reads it crashed ({name})"
+        return ParserEndedError(detail, kind=ErrorKind.UNSUITABLE_DATA)
 
     def stop(self) -> None:
         """End the child, as when this process ends."""

@@ -21,7 +21,7 @@ from frazil.ids import ManifestId, NodeId
 from frazil.ingestion.encoding import dtype_of
 from frazil.ingestion.plans import IngestPlan, PlannedArray
 from frazil.ingestion.records import FileReferences, FileVariable, Shape
-from frazil.ingestion.sources import shown
+from frazil.ingestion.sources import display_url
 from frazil.model.chunks import ABSENT, ChunkTable, ChunkType, StringPool
 from frazil.model.history import ManifestFile
 from frazil.model.lookup import ascending_order
@@ -52,7 +52,7 @@ def part_of(plan: IngestPlan, array: PlannedArray, file: int) -> FilePart:
     variable = scan[array.name]
     assert variable.references is not None
     if array.split:
-        variable = cut(variable, array.split)
+        variable = split_rows(variable, array.split)
     assert variable.references is not None
     start = plan.start(array, file)
     return FilePart(
@@ -65,7 +65,7 @@ def part_of(plan: IngestPlan, array: PlannedArray, file: int) -> FilePart:
     )
 
 
-def cut(variable: FileVariable, rows: int) -> FileVariable:
+def split_rows(variable: FileVariable, rows: int) -> FileVariable:
     """The same uncompressed variable in chunks of fewer rows."""
     refs = variable.references
     assert refs is not None
@@ -178,7 +178,7 @@ def _with_inline(table: ChunkTable, parts: Sequence[FilePart], sizes: Sequence[i
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cell:
+class ManifestCell:
     """A part of the grid of an array, and what files have in it."""
 
     node_id: NodeId
@@ -200,7 +200,7 @@ class WrittenManifest:
 
 def cells(
     plan: IngestPlan, array: PlannedArray, node: ArrayNode, context: Context
-) -> Iterator[Cell]:
+) -> Iterator[ManifestCell]:
     """The parts of the grid that get a manifest each, by the rules of the repository."""
     parts = [part_of(plan, array, file) for file in array.files]
     if context.config.tells_splitting():
@@ -222,7 +222,7 @@ def cells(
         high = np.array([high for _, high in box])
         met = np.flatnonzero(((starts < high) & (ends > low)).all(axis=1))
         if len(met):
-            yield Cell(node.id, box, tuple(parts[number] for number in met.tolist()))
+            yield ManifestCell(node.id, box, tuple(parts[number] for number in met.tolist()))
 
 
 def _extent(part: FilePart, ndim: int) -> Shape:
@@ -231,7 +231,7 @@ def _extent(part: FilePart, ndim: int) -> Shape:
     return tuple(own.get(axis, 1) for axis in range(ndim))
 
 
-def write_cell(context: Context, cell: Cell) -> list[WrittenManifest]:
+def write_cell(context: Context, cell: ManifestCell) -> list[WrittenManifest]:
     """Write the manifest of a part of the grid."""
     table = table_of(cell.parts, len(cell.box)).within(cell.box)
     return [_write(context, cell.node_id, part) for part in _fitting(table) if len(part)]
@@ -273,12 +273,12 @@ def covered(context: Context, table: ChunkTable) -> ChunkTable:
         raise InvalidInputError(
             "no virtual chunk container covers a location that references point to",
             kind=ErrorKind.NO_CONTAINER_FOR_VIRTUAL_CHUNK,
-            location=shown(bad),
+            location=display_url(bad),
         )
     return replace(table, locations=texts)
 
 
-def united(written: Sequence[WrittenManifest], ndim: int) -> ReadyManifests:
+def merged_manifests(written: Sequence[WrittenManifest], ndim: int) -> ReadyManifests:
     """What a commit needs to know of the manifests of an array."""
     ordered = sorted(written, key=lambda each: each.ref.extents)
     found = [_coords(each) for each in ordered]

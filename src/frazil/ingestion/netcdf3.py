@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from frazil.ingestion.encoding import Meaning, encoded_attributes, encoding_of
-from frazil.ingestion.records import FileReferences, FileVariable, InputFile, Parsed, plain
+from frazil.ingestion.records import FileReferences, FileVariable, InputFile, ParsedFile, plain_json
 from frazil.ingestion.sources import bad_file, read_head
 
 FIRST: Final = 64 << 10
@@ -69,7 +69,7 @@ class _Header:
     entries: list[_Entry]
 
 
-def scan_netcdf3(source: InputFile) -> Parsed:
+def scan_netcdf3(source: InputFile) -> ParsedFile:
     """The variables of a NetCDF 3 file."""
     size = source.identity.size if source.identity else 0
     header = _read_header(source, size)
@@ -83,7 +83,7 @@ def scan_netcdf3(source: InputFile) -> Parsed:
         _variable(source.url, entry, header, step, size, is_record=entry in growing)
         for entry in header.entries
     ]
-    return Parsed(variables, plain(header.attrs))
+    return ParsedFile(variables, plain_json(header.attrs))
 
 
 def _variable(
@@ -112,7 +112,7 @@ def _variable(
         shape,
         tuple(max(1, n) for n in chunks),
         encoding_of(Meaning(dtype, value)),
-        plain(attrs),
+        plain_json(attrs),
         FileReferences.of_file(url, index, offset, np.full(len(index), each)),
     )
 
@@ -147,8 +147,8 @@ class _Parser:
         """The whole header."""
         records = self._number(self._count)
         if records < 0:
-            told = "the number of records is not told, as in a file being written"
-            raise bad_file(told, self._url)
+            detail = "the number of records is not told, as in a file being written"
+            raise bad_file(detail, self._url)
         dims = [(self._name(), self._number(self._count)) for _ in range(self._list(_DIMENSIONS))]
         if any(length < 0 for _, length in dims):
             raise bad_file("a dimension has no known length", self._url)

@@ -17,45 +17,45 @@ from typing import Any, Final, Unpack
 from frazil import config
 from frazil.errors import ConflictError, ErrorKind, invalid_option
 from frazil.ingestion import writing
-from frazil.ingestion.copying import Copied, copies, copy, digest_safely
+from frazil.ingestion.copying import CopyResult, copies, copy, digest_safely
 from frazil.ingestion.isolation import ParserLimits
 from frazil.ingestion.manifests import (
     WrittenManifest,
     cells,
     covered,
+    merged_manifests,
     part_of,
     table_of,
-    united,
     write_cell,
 )
 from frazil.ingestion.names import require_variables
-from frazil.ingestion.planning import make_plan
+from frazil.ingestion.planning import plan_ingest
 from frazil.ingestion.plans import Findings, IngestPlan, PlannedArray, TransferKind
 from frazil.ingestion.records import (
-    Failure,
     FileReferences,
     FileScan,
     Outcome,
-    Skipped,
-    Task,
+    ScanFailure,
+    ScanTask,
+    SkippedFile,
     as_metadata,
     name_mark,
 )
-from frazil.ingestion.reports import IngestReport, IngestStatus, Progress, refused
+from frazil.ingestion.reports import IngestProgress, IngestReport, IngestStatus, refused
 from frazil.ingestion.request import (
     FAIL,
     REFUSE,
     Files,
     IngestOptions,
     IngestRequest,
-    parse_request,
+    parse_ingest,
 )
 from frazil.ingestion.scan import scan, unless_known
-from frazil.ingestion.sources import Allowed, expand, shown
+from frazil.ingestion.sources import Allowed, display_url, expand
 from frazil.ingestion.target import IngestTarget, covering, prefixes_of
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import ConflictDetector
-from frazil.run import Here, Runner
+from frazil.run import LocalRunner, Runner
 from frazil.session import ForkSession, Session
 from frazil.spelling import require_known
 from frazil.storage.base import Storage
@@ -76,7 +76,7 @@ def run_request(
     storage: Storage,
     request: IngestRequest,
     runner: Runner,
-    progress: Callable[[Progress], None] = lambda _: None,
+    progress: Callable[[IngestProgress], None] = lambda _: None,
 ) -> IngestReport:
     """Ingest files into the repository at a place, which is made when there is none.
 
@@ -94,7 +94,7 @@ class _Ingest:
     storage: Storage
     request: IngestRequest
     runner: Runner
-    tell: Callable[[Progress], None]
+    tell: Callable[[IngestProgress], None]
 
     def __post_init__(self) -> None:
         request = self.request
@@ -136,8 +136,8 @@ class _Ingest:
         """Plan for what the target is now, and write it."""
         request = self.request
         scans = [each for each in outcomes if isinstance(each, FileScan)]
-        failures = tuple(each for each in outcomes if isinstance(each, Failure))
-        skipped = tuple(each.url for each in outcomes if isinstance(each, Skipped))
+        failures = tuple(each for each in outcomes if isinstance(each, ScanFailure))
+        skipped = tuple(each.url for each in outcomes if isinstance(each, SkippedFile))
         files = tuple(each.url for each in scans)
         report = IngestReport(IngestStatus.PLANNED, files, skipped, failures)
         if failures and (request.on_error == FAIL or not scans):
@@ -165,7 +165,7 @@ class _Ingest:
     def _scan(self, urls: Sequence[str], known: Mapping[bytes, bytes]) -> list[Outcome]:
         request = self.request
         tasks = [
-            Task(
+            ScanTask(
                 url,
                 known.get(name_mark(url)),
                 request.format,
@@ -177,7 +177,7 @@ class _Ingest:
             for url in urls
         ]
         found: list[Outcome | None] = [None] * len(tasks)
-        state = Progress("scanning", len(tasks))
+        state = IngestProgress("scanning", len(tasks))
         self.tell(state)
         work = partial(scan, request.source_options, self.limits)
         for number, outcome in self.runner.run(work, tasks):
@@ -204,7 +204,7 @@ class _Ingest:
                     " choose another group",
                 )
         require_variables((*self.request.load, *self.request.drop), scans, self.findings)
-        plan = make_plan(scans, wanted, self.findings, base)
+        plan = plan_ingest(scans, wanted, self.findings, base)
         self._compare_static(plan)
         return plan, base
 
@@ -223,11 +223,11 @@ class _Ingest:
             marks = dict(self.runner.run(work, origins))
             odd = [plan.scans[files[n]].url for n, mark in marks.items() if mark != marks[0]]
             if odd:
-                told = (
+                detail = (
                     "the values differ from those of the first file, and no dimension of it is"
                     " joined"
                 )
-                self.findings.error("values", told, odd, array.name)
+                self.findings.error("values", detail, odd, array.name)
 
     # --- writing ---
 
@@ -250,7 +250,7 @@ class _Ingest:
             if array.kind is TransferKind.VIRTUAL
         ]
         virtual_chunks = sum(count for count, _ in referred)
-        self.tell(Progress("committing", 0))
+        self.tell(IngestProgress("committing", 0))
         facts = {
             "virtual_chunks": virtual_chunks,
             "native_chunks": native_chunks,
@@ -272,7 +272,11 @@ class _Ingest:
         scans = plan.scans[1:] if plan.has_base else plan.scans
         metadata = as_metadata([(each.url, each.identity) for each in scans], self.group, **facts)
         where = f" into {self.group}" if self.group else ""
-        named = shown(scans[0].url).rpartition("/")[2] if len(scans) == 1 else f"{len(scans)} files"
+        named = (
+            display_url(scans[0].url).rpartition("/")[2]
+            if len(scans) == 1
+            else f"{len(scans)} files"
+        )
         message = self.request.message or f"Ingest {named}{where}"
         return session.commit(message, metadata, rebase_with=ConflictDetector())
 
@@ -310,7 +314,7 @@ class _Ingest:
         """Let tasks write the manifests of an array, and take what they return."""
         context = session.state.context
         items = [*cells(plan, array, node, context)]
-        state = Progress(f"writing manifests of {array.name}", 0, regions=len(items))
+        state = IngestProgress(f"writing manifests of {array.name}", 0, regions=len(items))
         self.tell(state)
         written: list[WrittenManifest] = []
         for _, found in self.runner.run(partial(write_cell, context), items):
@@ -318,7 +322,7 @@ class _Ingest:
             chunks = sum(each.file.num_chunk_refs for each in found)
             state = state.with_copy(chunks, sum(each.nbytes for each in found))
             self.tell(state)
-        session.state.set_manifests(node, united(written, len(array.dims)))
+        session.state.set_manifests(node, merged_manifests(written, len(array.dims)))
         return state.chunks, state.nbytes
 
     def _copy(self, session: Session, plan: IngestPlan) -> tuple[int, int]:
@@ -332,12 +336,12 @@ class _Ingest:
         if not items:
             return 0, 0
         fork = ForkSession.with_nodes_of(session)
-        state = Progress("copying", 0, regions=len(items))
+        state = IngestProgress("copying", 0, regions=len(items))
         self.tell(state)
         work = partial(copy, fork, self.request.source_options, self.limits)
         size = sum(prod(item.shape) * item.dtype.itemsize for item in items)
         for _, done in self.runner.run(work, items, size_bytes=size):
-            assert isinstance(done, Copied)
+            assert isinstance(done, CopyResult)
             merge_changes(session.state.changes, done.changes)
             state = state.with_copy(done.chunks, done.nbytes)
             self.tell(state)
@@ -355,8 +359,8 @@ def ingest(
     files: Files,
     target: Storage | str | os.PathLike[str],
     *,
-    runner: Runner = Here(),  # noqa: B008 - a frozen record
-    progress: Callable[[Progress], None] | None = None,
+    runner: Runner = LocalRunner(),  # noqa: B008 - a frozen record
+    progress: Callable[[IngestProgress], None] | None = None,
     **options: Unpack[IngestOptions],
 ) -> IngestReport:
     """Take files into a repository in one commit, by reference or by copy.
@@ -381,7 +385,7 @@ def ingest(
         place = parse_url(os.fspath(target))
         in_url = branch_in(place)
         target = storage_from_url(place.url, **(options.get("storage_options") or {}))
-    request = parse_request(files, branch_of(in_url, options), options)
+    request = parse_ingest(files, branch_of(in_url, options), options)
     return run_request(target, request, runner, progress or (lambda _: None))
 
 

@@ -18,7 +18,7 @@ from frazil.ingestion.aligning import (
     require_justified,
 )
 from frazil.ingestion.arranging import arrange
-from frazil.ingestion.copying import decoded
+from frazil.ingestion.copying import apply_cf
 from frazil.ingestion.encoding import (
     dtype_of,
     encoded_attributes,
@@ -31,11 +31,11 @@ from frazil.ingestion.plans import (
     ABSENT,
     Findings,
     IngestFinding,
+    IngestMode,
     IngestPlan,
     IngestSeverity,
     JoinAxis,
-    Joint,
-    Mode,
+    JoinedVariable,
     PlannedArray,
     PlanOptions,
     TransferKind,
@@ -51,7 +51,7 @@ CODEC_PACKAGES: Final = {
 """by the beginnings of the names of their codecs"""
 
 
-def make_plan(
+def plan_ingest(
     scans: Sequence[FileScan],
     wanted: PlanOptions,
     findings: Findings,
@@ -95,11 +95,11 @@ def _refuse_duplicates(scans: Sequence[FileScan], findings: Findings) -> None:
     for scan in scans:
         names = [each.name for each in scan.variables if each.values is None]
         if names and all(name in seen for name in names):
-            told = (
+            detail = (
                 "files have the same variables and the same coordinates; if they are to be joined"
                 " along a new dimension, or one without coordinates, name it"
             )
-            findings.error("duplicate", told, (seen[names[0]], scan.url))
+            findings.error("duplicate", detail, (seen[names[0]], scan.url))
         seen |= {name: scan.url for name in names if name not in seen}
 
 
@@ -115,7 +115,7 @@ class _Planner:
 
     def plan(self, name: str, files: Sequence[int]) -> PlannedArray | None:
         """Plan a variable; None when there is nothing to write, or something forbids it."""
-        joint = Joint(
+        joint = JoinedVariable(
             name,
             (),
             [self.scans[number].url for number in files],
@@ -146,7 +146,7 @@ class _Planner:
 
     # --- shapes ---
 
-    def _dims(self, joint: Joint) -> tuple[str, ...] | None:
+    def _dims(self, joint: JoinedVariable) -> tuple[str, ...] | None:
         """Dimensions in the repository; those that files lack come first."""
         if not joint.own:
             return joint.parts[0].dims
@@ -158,31 +158,31 @@ class _Planner:
         dims = own if is_loaded and comparing.same_values(joint.parts) else (*new, *own)
         there = joint.parts[0].dims if joint.has_base else dims
         if dims != there:
-            told = (
+            detail = (
                 f"the dimensions are ({', '.join(dims)}) here, and ({', '.join(there)}) in the"
                 " repository"
             )
-            self.findings.error("dimensions", told, joint.own_urls, joint.name)
+            self.findings.error("dimensions", detail, joint.own_urls, joint.name)
             return None
         return dims
 
-    def _shape(self, joint: Joint) -> Shape | None:
+    def _shape(self, joint: JoinedVariable) -> Shape | None:
         first = joint.parts[0]
         lengths = dict(zip(first.dims, first.shape, strict=True))
         for url, part in zip(joint.urls, joint.parts, strict=True):
             for dim, length in zip(part.dims, part.shape, strict=True):
                 if dim not in self.axes and length != lengths[dim]:
-                    told = (
+                    detail = (
                         f"the dimension {dim!r} has the length {length}, and {lengths[dim]} in"
                         " the first file"
                     )
-                    self.findings.error("shape", told, [url], joint.name)
+                    self.findings.error("shape", detail, [url], joint.name)
                     return None
         return tuple(
             self.axes[dim].length if dim in self.axes else lengths[dim] for dim in joint.dims
         )
 
-    def _covers(self, joint: Joint) -> bool:
+    def _covers(self, joint: JoinedVariable) -> bool:
         """Whether each part of the array comes from exactly one file."""
         axes = [self.axes[dim] for dim in joint.dims if dim in self.axes]
         places: dict[tuple[int, ...], int] = {}
@@ -205,7 +205,7 @@ class _Planner:
 
     def _may_miss(
         self,
-        joint: Joint,
+        joint: JoinedVariable,
         axes: Sequence[JoinAxis],
         places: Mapping[tuple[int, ...], int],
         missing: int,
@@ -227,7 +227,7 @@ class _Planner:
 
     # --- the kinds of variables ---
 
-    def _coordinate(self, axis: JoinAxis, joint: Joint) -> PlannedArray | None:
+    def _coordinate(self, axis: JoinAxis, joint: JoinedVariable) -> PlannedArray | None:
         """The coordinate of a dimension along which files are joined."""
         but = comparing.TIME if axis.units is not None else frozenset()
         attrs = comparing.same_attrs(joint, self.findings, but | {"_FillValue"})
@@ -235,8 +235,8 @@ class _Planner:
             return None
         if axis.units is not None:
             attrs |= {"units": axis.units.text}
-            told = f"times are counted in different units; all are stored as {axis.units.text!r}"
-            self.findings.note("time-units", told, joint.urls, axis.name)
+            detail = f"times are counted in different units; all are stored as {axis.units.text!r}"
+            self.findings.note("time-units", detail, joint.urls, axis.name)
         if axis.values is None:
             self.findings.error(
                 "missing-coordinate", "the values cannot be read", joint.urls, axis.name
@@ -254,7 +254,7 @@ class _Planner:
                 return comparing.TIME
         return frozenset()
 
-    def _static(self, joint: Joint, shape: Shape) -> PlannedArray | None:
+    def _static(self, joint: JoinedVariable, shape: Shape) -> PlannedArray | None:
         """A variable that is the same in all files; its values are compared later if not here."""
         attrs = comparing.same_attrs(joint, self.findings)
         is_native = joint.name in self.wanted.native_arrays
@@ -264,20 +264,20 @@ class _Planner:
             return None
         if joint.has_base:
             if joint.parts[0].values is None and joint.own:
-                told = "its values were not compared with those that the repository has"
-                self.findings.note("not-compared", told, (), joint.name)
+                detail = "its values were not compared with those that the repository has"
+                self.findings.note("not-compared", detail, (), joint.name)
             return None  # it is there already
         if joint.parts[0].values is not None:
             return self._finished(TransferKind.LOADED, joint, shape, attrs)
         one = replace(joint, files=joint.files[:1], parts=joint.parts[:1], urls=joint.urls[:1])
         return self._data(one, shape)
 
-    def _data(self, joint: Joint, shape: Shape) -> PlannedArray | None:
+    def _data(self, joint: JoinedVariable, shape: Shape) -> PlannedArray | None:
         """A variable that is referred to or, if it cannot be and the user agrees, copied."""
         name, found = joint.name, Findings()
         attrs = comparing.same_attrs(joint, found)
         copies = (
-            self.wanted.mode is Mode.NATIVE
+            self.wanted.mode is IngestMode.NATIVE
             or bool(self.wanted.chunks)
             or name in self.wanted.native_arrays
         )
@@ -314,7 +314,9 @@ class _Planner:
                 "codecs", f"readers need the package {' and '.join(sorted(needed))}", (), array.name
             )
 
-    def _native(self, joint: Joint, shape: Shape, attrs: dict[str, Any] | None) -> PlannedArray:
+    def _native(
+        self, joint: JoinedVariable, shape: Shape, attrs: dict[str, Any] | None
+    ) -> PlannedArray:
         """An array that is copied: chunks as wanted, codecs of our own."""
         made = self._finished(TransferKind.NATIVE, joint, shape, attrs or {})
         dtypes = {dtype_of(part.encoding) for part in joint.parts}
@@ -334,7 +336,7 @@ class _Planner:
             )
             return replace(made, chunks=chunks, encoding=encoding)
         dtype = np.result_type(
-            *(decoded(np.zeros(0, dtype_of(part.encoding)), part.attrs) for part in joint.parts)
+            *(apply_cf(np.zeros(0, dtype_of(part.encoding)), part.attrs) for part in joint.parts)
         )
         plain = comparing.decoded_attrs(joint.parts[0].attrs)
         if dtype.kind == "f":
@@ -348,7 +350,7 @@ class _Planner:
         )
 
     def _finished(
-        self, kind: TransferKind, joint: Joint, shape: Shape, attrs: Mapping[str, Any]
+        self, kind: TransferKind, joint: JoinedVariable, shape: Shape, attrs: Mapping[str, Any]
     ) -> PlannedArray:
         first = joint.parts[0]
         sizes = dict(zip(first.dims, first.chunks, strict=True))
@@ -373,8 +375,8 @@ class _Planner:
         pairs = zip(array.dims, array.base_shape, array.shape, strict=True)
         growing = [dim for dim, old, new in pairs if old != new]
         if len(growing) > 1:
-            told = f"the array would grow along {' and '.join(growing)} at once; append along one"
-            self.findings.error("append", told, (), array.name)
+            detail = f"the array would grow along {' and '.join(growing)} at once; append along one"
+            self.findings.error("append", detail, (), array.name)
 
 
 def _lasting(finding: IngestFinding) -> IngestFinding:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from frazil.cf.times import TimeUnits
 from frazil.ingestion.encoding import decoded_fill, dtype_of
 from frazil.ingestion.records import Array, FileScan, FileVariable, Shape
-from frazil.ingestion.sources import shown
+from frazil.ingestion.sources import display_url
 from frazil.masking import safe
 
 NAMED_FILES: Final = 5
@@ -79,7 +79,7 @@ class IngestFinding:
 
     def __str__(self) -> str:
         about = f"{self.variable}: " if self.variable else ""
-        named = ", ".join(shown(url) for url in self.files[:NAMED_FILES])
+        named = ", ".join(display_url(url) for url in self.files[:NAMED_FILES])
         more = len(self.files) - NAMED_FILES
         where = f" [{named}{f' and {more} more' if more > 0 else ''}]" if named else ""
         return safe(f"{about}{self.message}{where}")
@@ -91,7 +91,7 @@ class IngestFinding:
             "code": self.code,
             "variable": self.variable,
             "message": self.message,
-            "files": [shown(url) for url in self.files],
+            "files": [display_url(url) for url in self.files],
         }
 
 
@@ -151,7 +151,7 @@ class TransferKind(StrEnum):
     """its values are copied by tasks"""
 
 
-class Mode(StrEnum):
+class IngestMode(StrEnum):
     """What a user wants of variables that are not loaded."""
 
     VIRTUAL = "virtual"
@@ -163,7 +163,7 @@ class Mode(StrEnum):
 class PlanOptions:
     """What a user wants of an ingest, as far as planning goes."""
 
-    mode: Mode = Mode.VIRTUAL
+    mode: IngestMode = IngestMode.VIRTUAL
     concat_dims: tuple[str, ...] = ()
     chunks: Mapping[str, int] = field(default_factory=dict)
     compressor: str | None = None
@@ -176,11 +176,11 @@ class PlanOptions:
     @property
     def copies(self) -> bool:
         """Whether what cannot be referred to is copied."""
-        return self.materialize or self.mode is not Mode.VIRTUAL
+        return self.materialize or self.mode is not IngestMode.VIRTUAL
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Joint:
+class JoinedVariable:
     """One variable in the files that have it, and the axes along which those are joined."""
 
     name: str

@@ -216,7 +216,7 @@ class FileVariable:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parsed:
+class ParsedFile:
     """What the reader of a format gives: a file in Zarr's terms."""
 
     variables: Sequence[FileVariable]
@@ -255,10 +255,12 @@ class FileScan:
         """A variable by name, or None."""
         return next((each for each in self.variables if each.name == name), None)
 
-    def origin(self, name: str) -> Origin:
+    def origin(self, name: str) -> VariableOrigin:
         """Where the values of a variable are."""
         attributes, group = self[name].attributes, self.group
-        return Origin(self.url, self.format, group, name, self.identity, attributes, self.allowed)
+        return VariableOrigin(
+            self.url, self.format, group, name, self.identity, attributes, self.allowed
+        )
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -276,7 +278,7 @@ class FileScan:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class VariableOrigin:
     """A variable of a file, as tasks need it to read values."""
 
     url: str
@@ -289,7 +291,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ScanFailure:
     """A file that could not be scanned."""
 
     url: str
@@ -298,17 +300,17 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedFile:
     """A file that is in the repository already."""
 
     url: str
 
 
-Outcome: TypeAlias = FileScan | Failure | Skipped
+Outcome: TypeAlias = FileScan | ScanFailure | SkippedFile
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ScanTask:
     """A file to scan, and how."""
 
     url: str
@@ -327,7 +329,7 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def plain(value: object) -> str:
+def plain_json(value: object) -> str:
     """JSON in the order given."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 

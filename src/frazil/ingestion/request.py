@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, TypedDict, cast
 from frazil import texts
 from frazil.errors import invalid_option
 from frazil.ingestion.parsers import parse_format
-from frazil.ingestion.plans import Mode, PlanOptions
+from frazil.ingestion.plans import IngestMode, PlanOptions
 from frazil.masking import MaskedRecord
 from frazil.spelling import nearest
 
@@ -109,7 +109,7 @@ class IngestRequest(MaskedRecord):
     refs_by_tasks: int = REFS_BY_TASKS
 
 
-def parse_request(files: Files, branch: str, options: IngestOptions) -> IngestRequest:
+def parse_ingest(files: Files, branch: str, options: IngestOptions) -> IngestRequest:
     """What is asked for, once it is sure that there is such a thing."""
     given = cast("Mapping[str, Any]", options)
     kept: dict[str, Any] = {name: _choice(name, given.get(name)) for name in _CHOICES}
@@ -120,7 +120,7 @@ def parse_request(files: Files, branch: str, options: IngestOptions) -> IngestRe
     return IngestRequest(
         files,
         branch=branch,
-        wanted=_wanted(Mode(kept.pop("mode")), options),
+        wanted=_wanted(IngestMode(kept.pop("mode")), options),
         source_options=options.get("source_options") or {},
         **kept,
     )
@@ -141,7 +141,7 @@ def _texts(given: str | Sequence[str] | None) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given or ())
 
 
-def _wanted(mode: Mode, options: IngestOptions) -> PlanOptions:
+def _wanted(mode: IngestMode, options: IngestOptions) -> PlanOptions:
     """What the arrays shall be like."""
     chunks, compressor = options.get("chunks") or {}, options.get("compressor")
     if compressor is not None:

@@ -21,7 +21,7 @@ from frazil.ingestion.encoding import (
     encoded_attributes,
     encoding_from,
     encoding_of,
-    quiet,
+    without_zarr_warnings,
 )
 from frazil.ingestion.records import (
     Array,
@@ -29,9 +29,9 @@ from frazil.ingestion.records import (
     FileVariable,
     InputFile,
     ObstacleError,
-    Parsed,
+    ParsedFile,
     canonical,
-    plain,
+    plain_json,
 )
 from frazil.ingestion.sources import bad_file, client_for, local_path, registry_for
 from frazil.storage.locations import key_of
@@ -49,7 +49,7 @@ _JPEG: Final = frozenset([6, 7, 33007, 34892])
 """compressions of which segments share tables"""
 
 
-def scan_tiff(source: InputFile) -> Parsed:
+def scan_tiff(source: InputFile) -> ParsedFile:
     """The first image of a TIFF file; overviews and further pages are left out, and noted."""
     with _opened(source) as file:
         page = file.pages[0]
@@ -64,7 +64,7 @@ def scan_tiff(source: InputFile) -> Parsed:
         except ObstacleError as error:
             image = replace(image, attributes=attributes, obstacle=str(error))
     notes = (f"{count - 1} further images are not taken",) if count > 1 else ()
-    return Parsed([image, *_coordinates(image)], notes=notes)
+    return ParsedFile([image, *_coordinates(image)], notes=notes)
 
 
 def read_tiff(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
@@ -82,7 +82,7 @@ def _opened(source: InputFile) -> Iterator[Any]:
     url = source.url
     place: Any = local_path(url) or BlockStoreReader(client_for(url, source.options), key_of(url))
     try:
-        with quiet(), tifffile.TiffFile(place) as file:
+        with without_zarr_warnings(), tifffile.TiffFile(place) as file:
             yield file
     except FrazilError:
         raise
@@ -96,8 +96,8 @@ def _opened(source: InputFile) -> Iterator[Any]:
 def _image(url: str, page: Any) -> FileVariable:  # noqa: ANN401  (of tifffile)
     """The image without references."""
     if page.dtype is None or page.dtype.kind not in "biufc" or page.shaped[1] != 1:
-        told = f"{page.bitspersample} bits of sample format {page.sampleformat}"
-        raise bad_file(f"the image has pixels that Zarr has not ({told})", url)
+        detail = f"{page.bitspersample} bits of sample format {page.sampleformat}"
+        raise bad_file(f"the image has pixels that Zarr has not ({detail})", url)
     planes, _, height, width, samples = page.shaped
     bands = planes * samples
     tile = (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, width)
@@ -119,7 +119,7 @@ def _image(url: str, page: Any) -> FileVariable:  # noqa: ANN401  (of tifffile)
         (height, width) if is_single else (bands, height, width),
         size if is_single else (samples, *size),
         encoding_of(Meaning(dtype, value)),
-        plain(attrs),
+        plain_json(attrs),
         None,
     )
 
@@ -170,7 +170,7 @@ def _referred(source: InputFile) -> FileVariable:
 
     url = source.url
     try:
-        with quiet():
+        with without_zarr_warnings():
             store = VirtualTIFF(ifd=0)(url, registry_for(url, source.options))
             array = store._group.arrays["0"]
             encoding = _findable(encoding_from(array.metadata))
@@ -186,7 +186,7 @@ def _referred(source: InputFile) -> FileVariable:
         tuple(map(int, meta.shape)),
         tuple(map(int, array.chunks)),
         encoding,
-        plain(attrs),
+        plain_json(attrs),
         FileReferences.of_file(url, index, manifest._offsets.ravel()[index], lengths[index]),
     )
 

@@ -15,17 +15,17 @@ from frazil.bulk.write import write_region
 from frazil.cf.times import converted, time_units
 from frazil.errors import AlreadyExistsError, ErrorKind, InvalidInputError, unsuitable
 from frazil.ingestion.encoding import (
+    array_json,
     decoded_fill,
-    document,
     dtype_of,
     encoding_in,
     native_encoding,
-    quiet,
     variable_from,
+    without_zarr_warnings,
 )
 from frazil.ingestion.names import VariableChoice
 from frazil.ingestion.plans import REPOSITORY, IngestPlan, PlannedArray, TransferKind
-from frazil.ingestion.records import Array, FileScan, FileVariable, Identity, Shape, plain
+from frazil.ingestion.records import Array, FileScan, FileVariable, Identity, Shape, plain_json
 from frazil.model.chunks import ChunkType
 from frazil.model.nodes import ArrayNode, GroupNode
 from frazil.session import ForkSession, Session
@@ -76,7 +76,7 @@ def read_base(session: Session, group: str) -> tuple[FileScan, frozenset[str]] |
         else each
         for each in bare
     )
-    attributes = plain(json.loads(found.user_data).get("attributes", {}))
+    attributes = plain_json(json.loads(found.user_data).get("attributes", {}))
     scan = FileScan(REPOSITORY, "repository", Identity(0, None, 0), variables, attributes)
     return scan, native
 
@@ -103,7 +103,7 @@ def make_groups(session: Session, group: str, attributes: str | None) -> None:
         session.state.set_metadata(path, json.dumps(made, ensure_ascii=False).encode())
 
 
-def settle(array: PlannedArray, plan: IngestPlan) -> tuple[Shape, str, dict[str, Any]]:
+def settle_array(array: PlannedArray, plan: IngestPlan) -> tuple[Shape, str, dict[str, Any]]:
     """Chunks, encoding and attributes of an array in the repository."""
     attrs = dict(array.attrs)
     if array.kind is not TransferKind.LOADED:
@@ -135,8 +135,8 @@ def make_array(session: Session, path: str, array: PlannedArray, plan: IngestPla
             kind=ErrorKind.NODE_ALREADY_EXISTS,
             path=path,
         )
-    chunks, encoding, attrs = settle(array, plan)
-    state.set_metadata(path, document(encoding, array.shape, chunks, array.dims, attrs))
+    chunks, encoding, attrs = settle_array(array, plan)
+    state.set_metadata(path, array_json(encoding, array.shape, chunks, array.dims, attrs))
 
 
 def write_loaded(session: Session, path: str, array: PlannedArray, plan: IngestPlan) -> int:
@@ -157,7 +157,7 @@ def write_values(
     session: Session | ForkSession, path: str, region: tuple[slice, ...], values: Array
 ) -> None:
     """Write values of any type to a region, or to the whole of an array."""
-    with quiet():
+    with without_zarr_warnings():
         # Texts and records are zarr's own business, and scalars have no region.
         if values.dtype.kind in "TOUV" or not values.ndim:
             target = zarr.open_array(session.store, path=path.strip("/"), mode="r+", zarr_format=3)

@@ -23,17 +23,17 @@ from frazil.ingestion.encoding import (
     encoded_attributes,
     encoding_from,
     encoding_of,
-    quiet,
     variable_from,
+    without_zarr_warnings,
 )
 from frazil.ingestion.records import (
     PHONY,
     FileReferences,
     FileVariable,
     InputFile,
-    Parsed,
+    ParsedFile,
     canonical,
-    plain,
+    plain_json,
 )
 from frazil.ingestion.sources import Allowed, bad_file, client_for, local_path, read_whole, reading
 from frazil.storage.locations import key_of
@@ -67,8 +67,8 @@ def variable_of(
         if meta.get("order") == "F" and len(shape) > 1:
             encoding = _transposed(encoding, len(shape))
     except (KeyError, TypeError, ValueError) as error:
-        told = f"the array {name!r} cannot be told in terms of Zarr 3: {error}"
-        raise bad_file(told, url) from None
+        detail = f"the array {name!r} cannot be told in terms of Zarr 3: {error}"
+        raise bad_file(detail, url) from None
     given = {key: value for key, value in attrs.items() if key not in (_DIMENSIONS, "_FillValue")}
     # In Zarr 2 the fill value is what CF calls _FillValue; in Zarr 3 the two are apart.
     if meta.get("fill_value") is not None and dtype.kind != "O":
@@ -82,7 +82,7 @@ def variable_of(
         shape,
         tuple(max(1, n) for n in chunks) or shape,
         encoding,
-        plain(given),
+        plain_json(given),
         references,
     )
 
@@ -155,7 +155,7 @@ _Keys: TypeAlias = Mapping[str, tuple[str, int]]
 _DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
 
-def scan_zarr(source: InputFile) -> Parsed:
+def scan_zarr(source: InputFile) -> ParsedFile:
     """The arrays of a group of a Zarr store."""
     url, options = source.url, source.options
     base = f"{url.rstrip('/')}/{source.group.strip('/')}".rstrip("/")
@@ -182,14 +182,14 @@ def scan_zarr(source: InputFile) -> Parsed:
         elif (made := _variable(base, name, keys, options)) is not None:
             variables.append(made)
     notes = (f"arrays in groups that are not taken: {', '.join(below)}",) if below else ()
-    return Parsed(variables, plain(attributes), notes)
+    return ParsedFile(variables, plain_json(attributes), notes)
 
 
 def _listed(base: str, options: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Keys below a folder, and their sizes."""
     prefix = key_of(base)
-    told = "the folder of a Zarr store cannot be listed, which references to its chunks need"
-    with reading(base, told):
+    detail = "the folder of a Zarr store cannot be listed, which references to its chunks need"
+    with reading(base, detail):
         for batch in obstore.list(client_for(base, options), prefix=prefix, chunk_size=1000):
             for item in batch:
                 yield item["path"].removeprefix(prefix).lstrip("/"), item["size"]
@@ -206,8 +206,8 @@ def _below(folder: str, source: InputFile, moved: dict[str, str]) -> Iterator[tu
         try:
             entries = [*os.scandir(f"{folder}/{inner}")]
         except OSError as error:
-            told = f"the folder of a Zarr store cannot be listed: {error.strerror}"
-            raise StorageError(told, kind=ErrorKind.IO, file=folder) from None
+            detail = f"the folder of a Zarr store cannot be listed: {error.strerror}"
+            raise StorageError(detail, kind=ErrorKind.IO, file=folder) from None
         for entry in entries:
             key = f"{inner}{entry.name}"
             if entry.is_symlink():
@@ -247,7 +247,7 @@ def _variable(base: str, name: str, keys: _Keys, options: Mapping[str, Any]) -> 
 
 def _from_v3(base: str, name: str, meta: dict[str, Any], keys: _Keys) -> FileVariable:
     try:
-        with quiet():
+        with without_zarr_warnings():
             known = ArrayV3Metadata.from_dict(dict(meta))
             encoding = encoding_from(known)
     except (ValueError, KeyError, TypeError) as error:

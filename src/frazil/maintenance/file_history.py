@@ -17,7 +17,7 @@ from frazil.errors import FormatError, SnapshotNotFoundError, StorageError
 from frazil.formats.snapshot import snapshot_links
 from frazil.ids import SnapshotId
 from frazil.maintenance.id_sets import U8, RowSet, id_rows
-from frazil.maintenance.listing import ID_NAME, portions, snapshot_blob
+from frazil.maintenance.listing import ID_NAME, batched, snapshot_blob
 from frazil.model.history import ManifestFile, SnapshotEntry
 from frazil.storage.assets import SNAPSHOTS, snapshot_key
 from frazil.storage.base import Storage, fan_out
@@ -119,7 +119,7 @@ def read_file_history(storage: Storage, at_once: int = PREFETCH) -> FileHistory:
             return None
 
     history = FileHistory(storage)
-    for group in portions(ids, at_once):
+    for group in batched(ids, at_once):
         for snapshot_id, found in zip(group, fan_out(attempt, group), strict=True):
             if found is not None:
                 history.known[snapshot_id] = found

@@ -18,7 +18,14 @@ from frazil.maintenance.candidates import PHASES, Candidates
 from frazil.maintenance.deleting import DeleteReport
 from frazil.maintenance.file_history import FileHistory, read_file_history
 from frazil.maintenance.id_sets import RowSet
-from frazil.maintenance.lineage import cut, ids_where, pruned_logs, reachable, rows_of, table_ids
+from frazil.maintenance.lineage import (
+    ids_where,
+    mask_of,
+    pruned_logs,
+    reachable,
+    table_ids,
+    without_snapshots,
+)
 from frazil.maintenance.listing import Objects
 from frazil.maintenance.walk import FindChunks, WalkLimits, manifests_of, native_chunks
 from frazil.model.history import ManifestFile, RepoInfo, SnapshotTable, UpdateType
@@ -100,7 +107,7 @@ def _needed_by_repo_object(
     old = RowSet()
     old.add(found.snapshots.ids)
     gone = ~reachable(table, _tips(info)) & old.contains(table_ids(table))
-    logs = tuple(pruned_logs(cut(table, gone, to_root=False)))
+    logs = tuple(pruned_logs(without_snapshots(table, gone, to_root=False)))
     return _of_snapshots(context, ids_where(table, ~gone), logs, limits), ids_where(table, gone)
 
 
@@ -134,10 +141,10 @@ def _needed_by_files(
 
 def _expired(info: RepoInfo, after: Expired) -> RepoInfo:
     """The repo object as an expiry would leave it."""
-    gone = rows_of(info.snapshots, after.released)
+    gone = mask_of(info.snapshots, after.released)
     return replace(
         info,
-        snapshots=cut(info.snapshots, gone, to_root=True),
+        snapshots=without_snapshots(info.snapshots, gone, to_root=True),
         branches={name: at for name, at in info.branches.items() if name not in after.branches},
         tags={name: at for name, at in info.tags.items() if name not in after.tags},
     )
@@ -193,8 +200,11 @@ def _drop(refs: RepoObjectRefs, plan: CollectionPlan) -> bool:
         is_done = needed.isdisjoint(plan.dropped)
         if not is_done:
             return None
-        gone = rows_of(info.snapshots, plan.dropped)
-        return Edit(UpdateType.GCRan(), {"snapshots": cut(info.snapshots, gone, to_root=False)})
+        gone = mask_of(info.snapshots, plan.dropped)
+        return Edit(
+            UpdateType.GCRan(),
+            {"snapshots": without_snapshots(info.snapshots, gone, to_root=False)},
+        )
 
     refs.edit(change)
     return is_done
@@ -243,10 +253,10 @@ def counted(plan: CollectionPlan) -> GCSummary:
     reports["attributes"] = DeleteReport(
         len(plan.attributes), sum(item.size_bytes for item in plan.attributes)
     )
-    return summary_of(reports, [])
+    return deletion_summary(reports, [])
 
 
-def summary_of(reports: dict[str, DeleteReport], skipped: list[str]) -> GCSummary:
+def deletion_summary(reports: dict[str, DeleteReport], skipped: list[str]) -> GCSummary:
     """What became of the objects of all phases."""
     total = DeleteReport()
     for report in reports.values():

@@ -180,7 +180,7 @@ def _objects(prefix: str, columns: Mapping[str, Any]) -> Objects:
 # --- making ---
 
 
-def make_plan(
+def plan_garbage(
     context: Context,
     older_than: datetime,
     *,

@@ -64,7 +64,7 @@ def spec(number: int) -> str:
     return f"{number}.0"
 
 
-def moment(micros: Micros) -> str:
+def time_text(micros: Micros) -> str:
     """A time in RFC 3339, with as many digits as it needs."""
     return moment_of(to_datetime(micros))
 
@@ -85,7 +85,7 @@ def _snapshot(found: Snapshot, envelope: Envelope) -> Described:
     return {
         "id": str(found.id),
         "header": _header(envelope),
-        "flushed_at": moment(found.flushed_at),
+        "flushed_at": time_text(found.flushed_at),
         "commit_message": found.message,
         "metadata": dict(found.metadata),
         "manifests": [
@@ -225,7 +225,7 @@ def _entry(entry: history.SnapshotEntry) -> Described:
     return {
         "id": str(entry.id),
         **({} if parent is None else {"parent_id": str(parent)}),
-        "flushed_at": moment(entry.flushed_at),
+        "flushed_at": time_text(entry.flushed_at),
         "message": entry.message,
         "metadata": dict(entry.metadata),
     }
@@ -234,7 +234,7 @@ def _entry(entry: history.SnapshotEntry) -> Described:
 def _status(status: StoredStatus) -> Described:
     return {
         "availability": AVAILABILITY_WORDS[status.availability],
-        "set_at": moment(status.set_at),
+        "set_at": time_text(status.set_at),
         "limited_availability_reason": status.reason,
     }
 
@@ -248,7 +248,7 @@ def _update(entry: history.UpdateEntry) -> Described:
     backup = entry.backup_path
     return {
         "update_type": {"type": name, **details},
-        "updated_at": moment(entry.updated_at),
+        "updated_at": time_text(entry.updated_at),
         **({} if backup is None else {"backup_path": backup}),
     }
 
@@ -351,8 +351,8 @@ def inspect_file(blob: bytes, key: str) -> Described:
         case FileKind.SNAPSHOT:
             snapshot = decode_snapshot(blob, key=key)
             parent = snapshot.parent_id
-            told = _snapshot(snapshot, envelope)
-            return {**told, "parent_id": None if parent is None else str(parent)}
+            description = _snapshot(snapshot, envelope)
+            return {**description, "parent_id": None if parent is None else str(parent)}
         case FileKind.MANIFEST:
             return _manifest(decode_manifest(blob, key=key), envelope, key)
         case FileKind.TRANSACTION_LOG:

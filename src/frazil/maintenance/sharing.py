@@ -21,7 +21,7 @@ from frazil.formats.manifest import decode_manifest
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.expire import plan_expiry
 from frazil.maintenance.id_sets import ID_WIDTH, U8
-from frazil.maintenance.listing import portions, read_snapshot
+from frazil.maintenance.listing import batched, read_snapshot
 from frazil.maintenance.space import RANGE_WIDTH, Usage, native_ranges, reachable_entries, usage_of
 from frazil.maintenance.walk import WalkLimits, over_manifests
 from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry
@@ -152,7 +152,7 @@ class _Tree:
         """Read every snapshot."""
         tree = cls({}, {}, {})
         ordered = sorted(entries.values(), key=lambda each: each.flushed_at)
-        for group in portions([entry.id for entry in ordered], SNAPSHOTS_AT_ONCE):
+        for group in batched([entry.id for entry in ordered], SNAPSHOTS_AT_ONCE):
             for snapshot in fan_out(partial(read_snapshot, storage), group):
                 tree._add(snapshot)
         return tree

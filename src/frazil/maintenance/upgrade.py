@@ -379,12 +379,12 @@ def synthetic_log(old: OldHistory) -> list[UpdateEntry]:
 
 def _events(old: OldHistory) -> Iterator[tuple[Micros, UpdateKind]]:
     yield old.root_time, UpdateType.RepoInitialized()
-    told = {entry.id for entry in old.main}
+    listed = {entry.id for entry in old.main}
     yield from _commits(MAIN, old.main[:-1])
     for name, lineage in old.branches.items():
         yield lineage[0].flushed_at + STEP, UpdateType.BranchCreated(name)
-        yield from _commits(name, [entry for entry in lineage if entry.id not in told])
-        told.update(entry.id for entry in lineage)
+        yield from _commits(name, [entry for entry in lineage if entry.id not in listed])
+        listed.update(entry.id for entry in lineage)
     for name, target in old.tags.items():
         yield _time(old, target) + STEP, UpdateType.TagCreated(name)
     for name, target in old.deleted_tags.items():

@@ -80,8 +80,8 @@ class Snapshot:
         self, parent_id: SnapshotId | None, pruned: tuple[SnapshotId, ...] = ()
     ) -> SnapshotEntry:
         """What history records of it."""
-        told = (self.flushed_at, self.message, self.metadata)
-        return SnapshotEntry(self.id, parent_id, *told, pruned_ancestor_tx_logs=pruned)
+        fields = (self.flushed_at, self.message, self.metadata)
+        return SnapshotEntry(self.id, parent_id, *fields, pruned_ancestor_tx_logs=pruned)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def parse_location(url: str) -> ParsedLocation:
         authority = authority.lower()
     elif scheme == "file" and authority.lower() == "localhost":
         authority = ""
-    key = decoded(path).removeprefix("/")
+    key = percent_decoded(path).removeprefix("/")
     if _CONTROLS.search(key):
         raise _refuse("its path has control characters")
     if any(part.lower() in _DOTS for part in _SEPARATOR.split(key)):
@@ -67,7 +67,7 @@ def parse_location(url: str) -> ParsedLocation:
     return ParsedLocation(scheme, authority, key)
 
 
-def decoded(text: str) -> str:
+def percent_decoded(text: str) -> str:
     """Text without percent-encoding."""
     if "%" not in text:
         return text

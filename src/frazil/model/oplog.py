@@ -59,7 +59,7 @@ def with_row(rows: npt.NDArray[Any], place: int, row: object) -> npt.NDArray[Any
     return made
 
 
-def frame(cell: bytes, end: int) -> bytes:
+def framed_cell(cell: bytes, end: int) -> bytes:
     """Put a cell into its frame."""
     size = len(cell) + end
     return len(cell).to_bytes(4, "little") + cell + bytes(end + -size % 4)
@@ -71,7 +71,7 @@ def append_frames(arena: bytes, cells: Iterable[tuple[bytes, int]]) -> tuple[byt
     size = len(arena) + len(pieces[1])
     starts = []
     for cell, end in cells:
-        framed = frame(cell, end)
+        framed = framed_cell(cell, end)
         pieces.append(framed)
         starts.append(size + 4)
         size += len(framed)

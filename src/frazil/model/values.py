@@ -16,7 +16,7 @@ from typing import ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 
-from frazil.drawing.cells import SIDE, cell_map, map_axes, place
+from frazil.drawing.cells import SIDE, cell_map, cells_of_chunks, map_axes
 from frazil.drawing.markup import (
     BLUE,
     GREEN,
@@ -24,12 +24,12 @@ from frazil.drawing.markup import (
     YELLOW,
     Html,
     coloured,
+    escaped,
     folded,
     frame,
     joined,
     listing,
     note,
-    text,
 )
 from frazil.ids import ObjectId
 from frazil.masking import clean
@@ -247,11 +247,11 @@ class Diff(_Record):
         lines: list[Html] = []
         for name, (mark, what, colour) in _DIFF_MARKS.items():
             lines += [
-                joined([coloured(f"{mark} {path}", colour), text(f" {what}")])
+                joined([coloured(f"{mark} {path}", colour), escaped(f" {what}")])
                 for path in sorted(getattr(self, name))
             ]
         moves = [f"> {source} -> {target}" for source, target in self.moved_nodes]
-        lines += [joined([coloured(each, BLUE), text(" moved")]) for each in moves]
+        lines += [joined([coloured(each, BLUE), escaped(" moved")]) for each in moves]
         yield listing(lines)
         for path in sorted(self.updated_chunks)[:_SHOWN_MAPS]:
             yield _chunk_map(path, self.updated_chunks[path])
@@ -286,7 +286,7 @@ def _chunk_map(path: str, chunks: Sequence[Sequence[int]]) -> Html:
         return coloured(title, YELLOW)
     coords = np.asarray(chunks, np.int64)
     axes = map_axes([int(most) + 1 for most in coords.max(axis=0)], SIDE)
-    filled = np.bincount(place(coords, axes)[0], minlength=axes.rows * axes.columns)
+    filled = np.bincount(cells_of_chunks(coords, axes)[0], minlength=axes.rows * axes.columns)
     names = (f"axis {axes.y}", f"axis {axes.x}")
     picture = cell_map(axes, [YELLOW if count else None for count in filled], names)
     return folded(title, picture, is_open=True)

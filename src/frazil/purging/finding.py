@@ -33,7 +33,7 @@ from frazil.formats.txlog import ID_LISTS, decode_log
 from frazil.ids import INITIAL_SNAPSHOT_ID, ManifestId, NodeId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import U8, RowSet
-from frazil.maintenance.listing import ID_NAME, portions
+from frazil.maintenance.listing import ID_NAME, batched
 from frazil.maintenance.space import RANGE_WIDTH, native_ranges
 from frazil.maintenance.trash import TRASH
 from frazil.model.chunks import ChunkTable, ChunkType
@@ -122,12 +122,12 @@ class PurgeMatches:
         return {ManifestId.parse(key[start:]) for key in self.tainted if key.startswith(MANIFESTS)}
 
 
-def encoding_of(node: ArrayNode) -> bytes:
+def encoding_digest(node: ArrayNode) -> bytes:
     """A digest of what the bytes of chunks mean."""
     document = document_of(node)
     names = ("data_type", "chunk_grid", "codecs", "fill_value")
-    told = json.dumps([document.get(name) for name in names], sort_keys=True)
-    return blake2b(told.encode(), digest_size=16).digest()
+    encoding = json.dumps([document.get(name) for name in names], sort_keys=True)
+    return blake2b(encoding.encode(), digest_size=16).digest()
 
 
 def find(context: Context, wanted: PurgeTarget, own: Collection[str] = ()) -> PurgeMatches:
@@ -192,7 +192,7 @@ def known_history(context: Context) -> dict[SnapshotId, SnapshotEntry]:
 # --- snapshots ---
 
 
-def snapshots(storage: Storage) -> Iterator[tuple[str, Snapshot]]:
+def stored_snapshots(storage: Storage) -> Iterator[tuple[str, Snapshot]]:
     """Every snapshot file, also those that were put aside, by key.
 
     Raises:
@@ -219,7 +219,7 @@ def _keys(storage: Storage, prefix: str) -> Iterator[str]:
 
 
 def _blobs(storage: Storage, keys: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    for group in portions(keys, AT_ONCE):
+    for group in batched(keys, AT_ONCE):
         for key, blob in zip(group, fan_out(storage.get, group), strict=True):
             if blob is not None:  # else it went meanwhile
                 yield key, blob
@@ -252,7 +252,7 @@ def _note_array(found: PurgeMatches, node: ArrayNode, *, is_known: bool) -> None
     """Remember how an array is encoded and, if history knows the snapshot, its manifests."""
     if found.target.region is not None:
         _check_region(found.target, node)
-    encoding = encoding_of(node)
+    encoding = encoding_digest(node)
     found.documents.setdefault(node.id, {})[encoding] = node
     for ref in node.manifests if is_known else ():
         found.uses.setdefault(ref.id, {}).setdefault(node.id, {})[encoding] = node
@@ -296,7 +296,7 @@ def _look_at_manifests(storage: Storage, found: PurgeMatches) -> None:
                 numbers = gone.location[gone.kind == ChunkType.virtual]
                 found.sources.update(gone.locations[n] for n in np.unique(numbers).tolist())
     tainted = found.tainted_ids()
-    for key, snapshot in snapshots(storage):
+    for key, snapshot in stored_snapshots(storage):
         is_known = key.startswith(SNAPSHOTS) and snapshot.id in found.history
         if is_known and any(file.id in tainted for file in snapshot.manifest_files):
             found.affected.add(snapshot.id)

@@ -46,7 +46,7 @@ from frazil.purging.finding import (
     holds_ids,
     known_history,
     snapshot_blobs,
-    snapshots,
+    stored_snapshots,
 )
 from frazil.purging.records import PurgeReport, PurgeTarget, Verification, parse_region
 from frazil.purging.rewriting import Rewriter
@@ -158,7 +158,7 @@ def _told(
         renamed = {str(old): str(new) for old, new in pairs if old not in found.logs}
     shared = {node_id: str(node_id) for node_id in plan.shared}
     if shared:
-        for _, snapshot in snapshots(storage):
+        for _, snapshot in stored_snapshots(storage):
             shared.update((n.id, n.path) for n in snapshot.nodes if n.id in shared)
     return PurgeReport(
         path=found.target.path,

@@ -21,7 +21,7 @@ from frazil.maintenance.listing import manifest_blob, read_snapshot
 from frazil.model.chunks import ChunkRef, ChunkTable, overlay
 from frazil.model.history import ManifestFile, Metadata, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode, Coordinates, Extents, ManifestRef, Node
-from frazil.purging.finding import PurgeMatches, encoding_of
+from frazil.purging.finding import PurgeMatches, encoding_digest
 from frazil.purging.records import PurgeTarget
 from frazil.storage.assets import log_key, manifest_key
 from frazil.storage.base import ahead
@@ -258,7 +258,7 @@ class Blanker:
         """The references of an array, as they are without the region."""
         layout = array_layout(node)
         assert layout is not None  # refused before
-        encoding = encoding_of(node)
+        encoding = encoding_digest(node)
         rows = np.flatnonzero(self.target.meets(layout.grid, table.coords)).tolist()
         keys = [(table.ref(row), tuple(table.coords[row].tolist()), encoding) for row in rows]
         fresh = [key for key in dict.fromkeys(keys) if key not in self.done]
@@ -307,4 +307,4 @@ def _box(grid: Grid, coords: Coordinates) -> tuple[list[int], list[int]]:
 
 def documents_of(nodes: dict[NodeId, ArrayNode]) -> tuple[tuple[NodeId, bytes], ...]:
     """How some arrays are encoded, as a key."""
-    return tuple(sorted((one, encoding_of(node)) for one, node in nodes.items()))
+    return tuple(sorted((one, encoding_digest(node)) for one, node in nodes.items()))

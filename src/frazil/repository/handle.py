@@ -143,10 +143,10 @@ def edit_stored_config(context: Context, change: Callable[[JSON | None], JSON]) 
     require_writable(context)
     saved: list[JSON] = []
 
-    def noted(stored: JSON | None) -> JSON:
+    def remember(stored: JSON | None) -> JSON:
         saved[:] = [change(stored)]
         return saved[0]
 
-    context.refs.edit_config(noted)
+    context.refs.edit_config(remember)
     context.loaded_config.clear()
     context.loaded_config.update(saved[0])

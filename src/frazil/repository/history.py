@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from frazil import urls
 from frazil.async_twins import AsyncItems, async_items, async_twin
-from frazil.drawing.markup import Html, folded, joined, note, table, text
+from frazil.drawing.markup import Html, escaped, folded, joined, note, table
 from frazil.errors import ErrorKind, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
 from frazil.model.config import FeatureFlag
@@ -128,7 +128,7 @@ class HistoryMethods(RefMethods):
         tags = {name: str(target) for name, target in sorted(refs.tags().items())}
         for title, names in (("branch", branches), ("tag", tags)):
             if names:
-                rows = ([text(name), text(target)] for name, target in names.items())
+                rows = ([escaped(name), escaped(target)] for name, target in names.items())
                 many = "es" if title == "branch" else "s"
                 counted = f"{len(names):,} {title}{many if len(names) != 1 else ''}"
                 yield folded(counted, table((title, "snapshot"), rows), is_open=len(names) <= 5)
@@ -216,7 +216,7 @@ class HistoryMethods(RefMethods):
 
         `{2024-05-01}` means what `main` was at that time, `dev@{2024-05-01}` what `dev` was.
         """
-        return urls.resolve(urls.parse_version(version), self)
+        return urls.resolve_version(urls.parse_version(version), self)
 
     def lookup_snapshot(self, snapshot_id: str) -> SnapshotInfo:
         """What is known of a snapshot.

@@ -14,7 +14,13 @@ from frazil.errors import ConflictError, ErrorKind, InvalidInputError
 from frazil.formats.generation import BY_NUMBER, V2, Generation, generation_named
 from frazil.model.config import Attribution, RepositoryConfig, StorageSettings
 from frazil.model.values import SpecVersion
-from frazil.opening import create_repository, detect, open_context, require, stored_config
+from frazil.opening import (
+    create_repository,
+    detect_generation,
+    open_context,
+    require,
+    stored_config,
+)
 from frazil.repository.audit import Audit
 from frazil.repository.history import AttributeMethods
 from frazil.repository.sessions import SessionMethods
@@ -127,7 +133,7 @@ class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
     ) -> Self:
         """Open the repository at a place, creating it when there is none."""
         place = _as_storage(storage)
-        if detect(place) is None:
+        if detect_generation(place) is None:
             try:
                 return cls.create(
                     place,
@@ -138,7 +144,7 @@ class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
                     attribution,
                 )
             except (ConflictError, InvalidInputError):
-                if detect(place) is None:
+                if detect_generation(place) is None:
                     raise  # else somebody created it meanwhile
         return cls.open(place, config, authorize_virtual_chunk_access, attribution)
 
@@ -157,7 +163,7 @@ class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
         place = _as_storage(storage)
         if storage_settings is not None:
             place = place.with_settings(place.default_settings().merge(storage_settings))
-        found = detect(place)
+        found = detect_generation(place)
         return None if found is None else SpecVersion(found.generation.number)
 
     @staticmethod

@@ -38,7 +38,7 @@ from frazil.storage.credentials import (
 )
 from frazil.storage.trust import ANONYMOUS, split_word
 from frazil.texts import flag, number, read
-from frazil.urls import MAIN, AsOf, NamedVersion, RepoUrl, VersionRef, parse_url, resolve
+from frazil.urls import MAIN, AsOf, NamedVersion, RepoUrl, VersionRef, parse_url, resolve_version
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -127,7 +127,7 @@ class NamedTarget:
             case Tagged(name):
                 return repository.lookup_tag(name)
             case ref:
-                return resolve(ref, repository)
+                return resolve_version(ref, repository)
 
     @property
     def branch(self) -> str:

@@ -128,7 +128,7 @@ class FrazilTable(ProcedureMethods):
             options=self._options,
             max_concurrent_deletes=max_concurrent_deletes,
             unsafe_minimum_age=as_age(unsafe_minimum_age),
-            told=keys.extend,
+            on_deleted=keys.extend,
         )
         place = location_of(self._url, self._options).location.storage().url.rstrip("/")
         rows = [(f"{place}/{key}",) for key in sorted(keys)]

@@ -29,7 +29,7 @@ def repository(location: RepositoryLocation) -> Repository:
 
 
 @lru_cache(maxsize=SESSIONS)
-def session(pinned: Pinned) -> Session:
+def session_at(pinned: Pinned) -> Session:
     """A read-only session at a snapshot, opened once in this process."""
     return open_pinned(pinned, repository(pinned.location))
 
@@ -45,7 +45,7 @@ def keep() -> None:
         gc.freeze()
 
 
-def forget() -> None:
+def close_kept() -> None:
     """Close what is kept; for tests and for long-lived drivers."""
-    session.cache_clear()
+    session_at.cache_clear()
     repository.cache_clear()

@@ -18,11 +18,11 @@ from frazil.errors import FormatError, FrazilError, InvalidInputError, StorageEr
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, is_below, node_path
 from frazil.model.chunks import ChunkTable
 from frazil.model.nodes import ArrayNode
-from frazil.run import Here, Progress, Runner, by_size, run_told
+from frazil.run import LocalRunner, Progress, Runner, by_size, run_told
 from frazil.statistics.files import (
     MANY_FILES,
     StatisticsIndex,
-    listed,
+    list_files,
     put_together,
     read_index,
     store,
@@ -116,16 +116,16 @@ def analyze(
         require_writable(context, "analyze")
     state = WorkingState(context, snapshot_id)
     plan = _Plan(state, node_path("/" + path.strip("/")))
-    told = plan.told
+    analysis = plan.analysis
     if dry_run or not plan.portions:
-        return told
+        return analysis
     sizes = [int(each.table.length.sum()) for each in plan.portions]
     counts = [len(each.table) for each in plan.portions]
     held: dict[bytes, list[Rows]] = {}
     read = failed = files = 0
     problems: list[str] = []
     for number, answer in run_told(
-        runner or Here(), Measure(context), plan.portions, progress, "chunks",
+        runner or LocalRunner(), Measure(context), plan.portions, progress, "chunks",
         counts=counts, size_bytes=sum(sizes),
     ):  # fmt: skip
         of_one = held.setdefault(plan.decodings[number].id, [])
@@ -140,11 +140,11 @@ def analyze(
     merged = sum(
         put_together(place, each)
         for each in {each.id for each in plan.decodings}
-        if len(listed(place, each)) >= MANY_FILES
+        if len(list_files(place, each)) >= MANY_FILES
     )
     return replace(
-        told,
-        chunks=told.chunks - failed,
+        analysis,
+        chunks=analysis.chunks - failed,
         failed=failed,
         bytes_read=read,
         files=files,
@@ -165,7 +165,7 @@ class _Plan:
         self.portions: list[_Portion] = []
         self.decodings: list[Decoding] = []
         """that of each portion"""
-        self.told = Analysis(str(state.base_id))
+        self.analysis = Analysis(str(state.base_id))
         self._indexes: dict[bytes, StatisticsIndex] = {}
         self._state = state
         state.node(path)
@@ -174,9 +174,11 @@ class _Plan:
                 self._add(node)
 
     def _add(self, node: ArrayNode) -> None:
-        table, decoding, told = self._state.table(node), decoding_of(node), self.told
+        table, decoding, analysis = self._state.table(node), decoding_of(node), self.analysis
         if decoding is None:
-            self.told = replace(told, arrays=told.arrays + 1, without=told.without + len(table))
+            self.analysis = replace(
+                analysis, arrays=analysis.arrays + 1, without=analysis.without + len(table)
+            )
             return
         rows, can_be_known = identified(
             ChunkReferences.of(table), decoding.layout.grid, self._state.context.containers.expand
@@ -193,13 +195,13 @@ class _Plan:
                 _Portion(node, wanted.take(slice(part.start, part.stop)).compact())
             )
             self.decodings.append(decoding)
-        self.told = replace(
-            told,
-            arrays=told.arrays + 1,
-            chunks=told.chunks + len(chosen),
-            known=told.known + int((can_be_known & ~is_new).sum()),
-            without=told.without + int((~can_be_known).sum()),
-            bytes_read=told.bytes_read + int(wanted.length.sum()),
+        self.analysis = replace(
+            analysis,
+            arrays=analysis.arrays + 1,
+            chunks=analysis.chunks + len(chosen),
+            known=analysis.known + int((can_be_known & ~is_new).sum()),
+            without=analysis.without + int((~can_be_known).sum()),
+            bytes_read=analysis.bytes_read + int(wanted.length.sum()),
         )
 
     def _index(self, decoding: Decoding) -> StatisticsIndex:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.cf.decoding import DecodedValues
-from frazil.statistics.records import Has, NumberType, Rows, blank_rows, form_of
+from frazil.statistics.records import NumberType, RowFlags, Rows, blank_rows, form_of
 
 _LOW: Final = np.uint64(0xFFFF_FFFF)
 LIMITS: Final = {NumberType.INTEGER: (-(2**63), 2**63), NumberType.UNSIGNED: (0, 2**64)}
@@ -33,11 +33,11 @@ def measure(decoded: DecodedValues, rows: Rows, row: int) -> None:
         wide = {NumberType.FLOAT: "f8", NumberType.INTEGER: "i8", NumberType.UNSIGNED: "u8"}[form]
         for name, value in (("min", present.min()), ("max", present.max())):
             rows[name][row] = np.array(value, wide).view(np.uint64)
-        rows["has"][row] |= Has.EXTREMES
+        rows["has"][row] |= RowFlags.EXTREMES
     total = None if values.dtype.kind == "M" else _sum(present, form)
     if total is not None:
         rows["sum"][row] = total
-        rows["has"][row] |= Has.SUM
+        rows["has"][row] |= RowFlags.SUM
 
 
 def _sum(values: npt.NDArray[Any], form: NumberType) -> np.uint64 | None:
@@ -58,7 +58,7 @@ def _sum(values: npt.NDArray[Any], form: NumberType) -> np.uint64 | None:
     return np.uint64(exact & (2**64 - 1))
 
 
-def measured(decoded: DecodedValues) -> Rows:
+def measured_row(decoded: DecodedValues) -> Rows:
     """A row of some values, without a key."""
     rows = blank_rows(1)
     measure(decoded, rows, 0)

@@ -73,7 +73,7 @@ class NumberType(IntEnum):
     UNSIGNED = 3
 
 
-class Has(IntFlag):
+class RowFlags(IntFlag):
     """Which numbers a row has."""
 
     EXTREMES = 1
@@ -98,9 +98,9 @@ def crc32c(data: Bytes) -> int:
     return int(google_crc32c.value(np.frombuffer(data, np.uint8)))
 
 
-def _digest(told: object, size: int) -> bytes:
+def _digest(value: object, size: int) -> bytes:
     return blake2b(
-        json.dumps(told, sort_keys=True).encode(), digest_size=size, person=_PERSON
+        json.dumps(value, sort_keys=True).encode(), digest_size=size, person=_PERSON
     ).digest()
 
 
@@ -140,8 +140,8 @@ def decoding_of(node: ArrayNode, decoder: Decoder | None = None) -> Decoding | N
     document = array_document(node)
     stored = [document.get(name) for name in ("data_type", "fill_value", "codecs")]
     # All that a decoder does is in its fields; their texts are exact.
-    told = repr(replace(decoder, name=""))
-    return Decoding(layout, decoder, _digest([stored, told], 16))
+    settings = repr(replace(decoder, name=""))
+    return Decoding(layout, decoder, _digest([stored, settings], 16))
 
 
 # --- identities ---
@@ -170,8 +170,8 @@ def identified(
         if len(virtual):
             at = refs.row[virtual]
             columns = (table.location[at], table.etag[at], table.last_modified[at])
-            told = np.stack([each.astype(np.int64) for each in columns], axis=1)
-            first, which = np.unique(told, axis=0, return_index=True, return_inverse=True)[1:]
+            stacked = np.stack([each.astype(np.int64) for each in columns], axis=1)
+            first, which = np.unique(stacked, axis=0, return_index=True, return_inverse=True)[1:]
             refs_of = [table.ref(int(at[row])) for row in first]
             owners = [_source(ref, expand) for ref in refs_of]
             found = np.frombuffer(b"".join(each or bytes(16) for each in owners), np.uint8)
@@ -208,10 +208,10 @@ def shapes(grid: Grid, coords: npt.NDArray[np.integer]) -> tuple[I64, I64]:
 
 
 def _cells(grid: Grid, coords: npt.NDArray[np.integer]) -> U8:
-    told = np.concatenate(shapes(grid, coords), axis=1)
-    if not told.size:  # there is one chunk of no axes
-        return np.broadcast_to(np.frombuffer(_digest([], 8), np.uint8), (len(told), 8))
-    distinct, which = np.unique(told, axis=0, return_inverse=True)
+    numbers = np.concatenate(shapes(grid, coords), axis=1)
+    if not numbers.size:  # there is one chunk of no axes
+        return np.broadcast_to(np.frombuffer(_digest([], 8), np.uint8), (len(numbers), 8))
+    distinct, which = np.unique(numbers, axis=0, return_inverse=True)
     digests = b"".join(_digest(each, 8) for each in distinct.tolist())
     return np.frombuffer(digests, np.uint8).reshape(-1, 8)[which.ravel()]
 

@@ -15,7 +15,7 @@ import obstore
 
 from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import Attribution, StorageSettings
-from frazil.storage.faults import FOREIGN, fault, status_of, told
+from frazil.storage.faults import FOREIGN, fault, status_of, translate_errors
 from frazil.storage.places import (
     Client,
     CloudPlace,
@@ -133,7 +133,7 @@ class Clients:
                 allow_http=place.allows_http,
                 stall_timeout_s=client.stall_timeout_s if stall is None else stall,
             )
-        with told("connect to", "", place.url):
+        with translate_errors("connect to", "", place.url):
             self._provider = self._provider or place.provider()
             return place.open(client, self._provider, rooted=rooted)
 

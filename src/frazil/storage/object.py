@@ -38,14 +38,14 @@ from frazil.storage.base import (
 )
 from frazil.storage.clients import DEFAULT_LIMIT, Clients
 from frazil.storage.conditional import WRITE_ID, ConditionalPut, condition, no_conditions
-from frazil.storage.faults import FOREIGN, fault, is_missing_bucket, status_of, told
+from frazil.storage.faults import FOREIGN, fault, is_missing_bucket, status_of, translate_errors
 from frazil.storage.odd_listing import list_odd
 from frazil.storage.places import CloudPlace, HttpPlace, S3Place
 from frazil.storage.requests import (
     BeyondError,
     ByteSpan,
     ask_head,
-    begin,
+    begin_get,
     delete_one,
     exact,
     flat,
@@ -125,7 +125,7 @@ class ObjectStorage(Storage):
     def _get(self, key: str, start: int | None, end: int | None) -> bytes | None:
         try:
             with self._clients.gate:
-                found = begin(self._clients, key, range_option(start, end))
+                found = begin_get(self._clients, key, range_option(start, end))
                 if found is None:
                     return None
                 first, last = found.range
@@ -154,7 +154,7 @@ class ObjectStorage(Storage):
         tag = tag_for(self._clients, known)
         with self._clients.gate:
             try:
-                found = begin(self._clients, key, {"if_none_match": tag} if tag else {})
+                found = begin_get(self._clients, key, {"if_none_match": tag} if tag else {})
             except foreign.NotModifiedError:
                 return Unchanged()
             if found is None:
@@ -343,7 +343,7 @@ class ObjectStorage(Storage):
         tag = tag_for(self._clients, expected)
         try:
             with self._clients.gate:
-                found = begin(self._clients, source, {"if_match": tag} if tag else {})
+                found = begin_get(self._clients, source, {"if_match": tag} if tag else {})
                 if found is None or not is_same(version_of(found.meta), expected):
                     return LostRace(source)
                 with self._told("read", source):
@@ -551,7 +551,7 @@ class ObjectStorage(Storage):
         return whole(read, self._clients.settings)
 
     def _told(self, action: str, key: str) -> AbstractContextManager[None]:
-        return told(action, key, self.url)
+        return translate_errors(action, key, self.url)
 
     def _fault(self, error: BaseException, action: str, key: str) -> Exception:
         return fault(error, action, key, self.url)

@@ -142,8 +142,8 @@ def user_agent(attribution: Attribution | None = None) -> str:
     """The User-Agent of our requests, with the labels of an attribution."""
     labels = attribution or Attribution()
     products = " ".join(filter(None, (labels.client, "icechunk/2 frazil")))
-    told = (("workload", labels.workload), ("principal", labels.principal))
-    fields = "; ".join(f"{name}={value}" for name, value in told if value)
+    pairs = (("workload", labels.workload), ("principal", labels.principal))
+    fields = "; ".join(f"{name}={value}" for name, value in pairs if value)
     return f"{products} ({fields})" if fields else products
 
 

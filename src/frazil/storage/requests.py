@@ -49,7 +49,7 @@ class BeyondError(Exception):
     """The server says that the range is not in the object."""
 
 
-def begin(clients: Clients, key: str, options: dict[str, object]) -> GetResult | None:
+def begin_get(clients: Clients, key: str, options: dict[str, object]) -> GetResult | None:
     """Begin to read an object; None when it does not exist.
 
     What the store says about conditions and abilities is raised as obstore says it.
@@ -70,7 +70,7 @@ def begin(clients: Clients, key: str, options: dict[str, object]) -> GetResult |
 def ask_head(clients: Clients, key: str) -> GetResult | None:
     """Size, time, version and attributes of an object; None when it does not exist."""
     with clients.gate:
-        return begin(clients, key, {"head": True})
+        return begin_get(clients, key, {"head": True})
 
 
 def tag_for(clients: Clients, version: Version | None) -> str | None:

@@ -225,8 +225,8 @@ class ObjectSource:
             return wanted.modified()
         if status_of(error) == 416:
             return wanted.too_short()
-        told = fault(error, "read", wanted.key, self._clients.place.url)
-        return wanted.failed(f"{told.args[0]} ({cleaned(error)})")
+        translated = fault(error, "read", wanted.key, self._clients.place.url)
+        return wanted.failed(f"{translated.args[0]} ({cleaned(error)})")
 
     # --- keys ---
 

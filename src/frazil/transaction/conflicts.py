@@ -92,7 +92,7 @@ class Theirs:
         return self.view.of_ids(self.new_ids)
 
 
-def detect(mine: Mine, theirs: Theirs) -> list[Conflict]:
+def detect_conflicts(mine: Mine, theirs: Theirs) -> list[Conflict]:
     """All conflicts, in the order of the checks."""
     if theirs.log.moved_nodes:
         return [Conflict(ConflictType.MoveOperationCannotBeRebased, "")]

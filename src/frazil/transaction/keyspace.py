@@ -40,7 +40,7 @@ from frazil.transaction.working import WorkingState, not_an_array
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ByteRange:
     """Bytes `start:end`."""
 
     start: int
@@ -48,20 +48,20 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class From:
+class BytesFrom:
     """Bytes from an offset on."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class Last:
+class LastBytes:
     """The last so many bytes."""
 
     count: int
 
 
-ByteSelection: TypeAlias = Range | From | Last
+ByteSelection: TypeAlias = ByteRange | BytesFrom | LastBytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +87,17 @@ class PendingChunk:
             raise
 
 
-def resolve(span: ByteSelection | None, size: int) -> tuple[int, int]:
+def byte_offsets(span: ByteSelection | None, size: int) -> tuple[int, int]:
     """Turn a byte request into offsets."""
     match span:
         case None:
             return 0, size
-        case Range(start, end):
+        case ByteRange(start, end):
             fits = 0 <= start <= end <= size and (start < size or start == end)
             bounds = (start, end)
-        case From(offset):
+        case BytesFrom(offset):
             fits, bounds = offset >= 0 and (offset < size or size == 0), (offset, size)
-        case Last(count):
+        case LastBytes(count):
             fits, bounds = 0 <= count <= size, (size - count, size)
     if not fits:
         raise InvalidInputError(
@@ -160,7 +160,7 @@ class KeySpace:
                     raise
                 if ref is None:
                     return None
-                return PendingChunk(path, coords, ref, *resolve(span, ref.length))
+                return PendingChunk(path, coords, ref, *byte_offsets(span, ref.length))
             case MetadataKey(path):
                 node = self.state.tree.get(path)
                 if node is None:
@@ -173,7 +173,7 @@ class KeySpace:
 
     def _document_part(self, span: ByteSelection | None, size: int) -> tuple[int, int]:
         """The bytes of a metadata document that a request means."""
-        return resolve(span, size)
+        return byte_offsets(span, size)
 
     def get(self, key: str, span: ByteSelection | None = None) -> bytes | None:
         """The value of a key."""

@@ -30,7 +30,7 @@ from frazil.transaction.conflicts import (
     additions,
     common_coords,
     cut_off,
-    detect,
+    detect_conflicts,
     followers,
     lost_moves,
 )
@@ -132,7 +132,7 @@ def _pass(
         changes = state.changes if len(logs) < 2 else copy.deepcopy(state.changes)
         for log in logs:
             theirs = Theirs(log, view)
-            conflicts = detect(Mine(changes, lambda: state.tree, path_of), theirs)
+            conflicts = detect_conflicts(Mine(changes, lambda: state.tree, path_of), theirs)
             _refuse(snapshot_id, solve(solver, changes, theirs, conflicts))
         state.changes = changes
         state.move_base(snapshot_id)

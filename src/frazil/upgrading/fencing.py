@@ -22,7 +22,7 @@ from frazil.formats.legacy.refs import encode_ref
 from frazil.ids import SnapshotId, crockford
 from frazil.maintenance.upgrade import OldRefs
 from frazil.model.config import StorageRetriesSettings
-from frazil.opening import detect
+from frazil.opening import detect_generation
 from frazil.storage.base import LostRace, Storage, require_deleted
 from frazil.storage.legacy.g1 import StateFile
 from frazil.upgrading.source import ChunkMode, UpgradeSource, cannot, marker
@@ -148,7 +148,7 @@ def claim(place: Storage, target: Generation, mode: ChunkMode) -> None:
     wanted = json.dumps({"to": marker(target), "chunks": str(mode)}).encode()
     made = create_object(place, CLAIM_KEY, wanted, JSON_FILE)
     if not isinstance(made, LostRace):
-        found = detect(place)
+        found = detect_generation(place)
         if found is None or found.generation.dialect is not None:
             return
         release(place)

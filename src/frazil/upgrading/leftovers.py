@@ -20,7 +20,7 @@ from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.upgrade import OldRefs, is_whole, migrated
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot
-from frazil.opening import detect, open_context
+from frazil.opening import detect_generation, open_context
 from frazil.storage.base import PLAIN, LostRace, Storage, require_deleted
 from frazil.storage.legacy.opening import find_legacy
 from frazil.transaction.context import Context, make_context
@@ -151,13 +151,13 @@ AT_ONCE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Leftovers:
     """The old repository at a place, and the new one if it is published."""
 
     source: UpgradeSource
     new: Context | None
 
-    def require_readable(self) -> Seen:
+    def require_readable(self) -> RepositoryContents:
         """Make sure that the old history is there; tell what it would be in the new repository."""
         source = self.source
         try:
@@ -168,11 +168,11 @@ class Left:
         root = source.root_of(refs, history)
         new = renamed(refs, root)
         ids = {INITIAL_SNAPSHOT_ID if one == root else one for one in history}
-        return Seen(dict(new.branches), dict(new.tags), set(new.deleted_tags), ids)
+        return RepositoryContents(dict(new.branches), dict(new.tags), set(new.deleted_tags), ids)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RepositoryContents:
     """What a repository holds, as far as an undone upgrade could lose it."""
 
     branches: dict[str, SnapshotId]
@@ -182,7 +182,7 @@ class Seen:
     """those that refs lead to"""
 
 
-def seen_in(new: Context) -> Seen:
+def seen_in(new: Context) -> RepositoryContents:
     """What a new repository holds."""
     refs = new.refs
     if isinstance(refs, RepoObjectRefs):
@@ -197,12 +197,12 @@ def seen_in(new: Context) -> Seen:
             if entry.id in found:
                 break
             found.add(entry.id)
-    return Seen(branches, tags, gone, found)
+    return RepositoryContents(branches, tags, gone, found)
 
 
 def new_at(place: Storage) -> Context | None:
     """The repository of spec 1 or 2 at a place."""
-    found = detect(place)
+    found = detect_generation(place)
     if found is None or found.generation.dialect is not None:
         return None
     return open_context(place, None, None)
@@ -219,14 +219,16 @@ def show_hidden_refs(place: Storage) -> None:
         put_back(place, key)
 
 
-def left_at(place: Storage, new: Context | None, store_root: Storage | str | None = None) -> Left:
+def left_at(
+    place: Storage, new: Context | None, store_root: Storage | str | None = None
+) -> Leftovers:
     """The old repository at a place."""
     old = find_legacy(place)
     if old is None:
         raise cannot("there are no files of an older generation here, or they were cleaned up")
     config = RepositoryConfig() if new is None else new.config
     context = make_context(place, old.generation, config, None, old, store_root)
-    return Left(source_of(context), new)
+    return Leftovers(source_of(context), new)
 
 
 def delete_all(place: Storage, keys: Iterable[str]) -> None:

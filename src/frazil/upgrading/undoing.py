@@ -31,7 +31,7 @@ from frazil.storage.wrapped import ReadOnlyStorage
 from frazil.transaction.context import Context
 from frazil.upgrading.fencing import fences, open_again, release
 from frazil.upgrading.leftovers import (
-    Left,
+    Leftovers,
     delete_all,
     hidden_refs,
     left_at,
@@ -89,7 +89,7 @@ def undo(
 
 def _checked(
     place: Storage, hidden: Sequence[str], store_root: Storage | str | None, *, force: bool
-) -> Left:
+) -> Leftovers:
     """The old repository, if it is whole and may take the place of the new one."""
     new = new_at(place)
     # Readers of spec 1 stumble over refs that were put aside: ask before those are back.
@@ -157,7 +157,7 @@ def _go_back(source: UpgradeSource, kept: Sequence[str], made: Sequence[Listed])
 ORDER: Final[tuple[Kind, ...]] = ("snapshots", "manifests", "attributes", "chunks")
 
 
-def clean(
+def delete_old_files(
     place: Storage,
     *,
     dry_run: bool = False,

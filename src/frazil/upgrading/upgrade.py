@@ -25,7 +25,7 @@ from frazil.upgrading.chunks import (
     require_moved,
     transfers_of,
 )
-from frazil.upgrading.converting import Converter, Counting, Writing
+from frazil.upgrading.converting import Converter, CountingSink, WritingSink
 from frazil.upgrading.fencing import claim, fence, release, require_no_other
 from frazil.upgrading.leftovers import hide_old_refs, new_config, publish, renamed, require_writable
 from frazil.upgrading.source import (
@@ -53,7 +53,7 @@ class Survey:
     refs: OldRefs
     history: dict[SnapshotId, OldSnapshot]
     root: SnapshotId | None
-    counted: Counting
+    counted: CountingSink
     converter: Converter
     transfers: Transfers = field(default_factory=Transfers)
 
@@ -97,7 +97,7 @@ def survey(context: Context, to: int, mode: str) -> Survey:
     history = source.history(source.tips(refs), {})
     root = source.root_of(refs, history)
     new_config(source, how)  # tells when chunks cannot be virtual here
-    counted = Counting()
+    counted = CountingSink()
     converter = Converter(source, target, root, counted, relocation(source, target, how))
     for id in history:
         converter.convert(id)
@@ -136,7 +136,7 @@ def upgrade(
 def _apply(found: Survey, move: Move) -> None:
     source, target = found.source, found.target
     level = source.context.config.compression_level()
-    sink = Writing(source.place, target, level)
+    sink = WritingSink(source.place, target, level)
     relocate = relocation(source, target, found.mode)
     converter = Converter(source, target, found.root, sink, relocate)
     claim(source.place, target, found.mode)

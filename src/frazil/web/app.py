@@ -27,7 +27,7 @@ from frazil.web.library import Library, ServedRepository
 from frazil.web.rendering import make_environment
 from frazil.web.settings import ServerSettings
 from frazil.web.work import BusyError, Workers
-from frazil.web.zarr_http import Asked, serve_key, split_path
+from frazil.web.zarr_http import RequestHeaders, serve_key, split_path
 
 log = logging.getLogger("uvicorn.error")  # the one that a server shows
 
@@ -143,9 +143,9 @@ class Explorer:
             return _plain(500, UNEXPECTED)
         return Response(found.body, found.status, found.headers)
 
-    def _asked(self, request: Request) -> Asked:
+    def _asked(self, request: Request) -> RequestHeaders:
         headers = request.headers
-        return Asked(
+        return RequestHeaders(
             headers.get("range"),
             headers.get("if-range"),
             headers.get("if-none-match"),

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.cli.values import document
+from frazil.cli.values import zarr_json
 from frazil.comparing.candidates import different_chunks, written_chunks
 from frazil.errors import FrazilError
 from frazil.model.nodes import ArrayNode, Node
@@ -142,7 +142,7 @@ def changed_chunks(old: WorkingState, one: ArrayNode, new: WorkingState, other: 
 def changed_fields(one: Node, other: Node) -> tuple[ChangedField, ...]:
     """What differs in the `zarr.json` of a node, attribute by attribute."""
     try:
-        before, after = document(one), document(other)
+        before, after = zarr_json(one), zarr_json(other)
     except FrazilError:
         return ()
     found = _fields(before, after, skip=("attributes",))

@@ -8,7 +8,7 @@ from typing import Any, Final
 from frazil.cli.arguments import parse_time
 from frazil.errors import InvalidInputError
 from frazil.fsck.checking import fsck
-from frazil.maintenance.garbage_plan import make_plan
+from frazil.maintenance.garbage_plan import plan_garbage
 from frazil.maintenance.sharing import BY, shares
 from frazil.maintenance.space import chunk_storage_stats, growth, objects_by_kind
 from frazil.model.history import to_datetime
@@ -106,7 +106,7 @@ def garbage_panel(ask: Ask) -> Answer:
     cutoff = parse_time(older)
 
     def work() -> dict[str, Any]:
-        plan = make_plan(context, cutoff, how="full")
+        plan = plan_garbage(context, cutoff, how="full")
         keys = []
         for number, key in enumerate(plan.keys()):
             if number >= SHOWN_KEYS:

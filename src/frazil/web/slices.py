@@ -171,7 +171,7 @@ def read_view(session: Session, path: str, wish: SliceRequest, limits: RequestLi
     stored = stored.reshape(shape)
     if len(view.shown) == 2 and view.shown[0] > view.shown[1]:
         stored = stored.T
-    found, note = decoded(path, stored, array.attrs, decode=wish.decode)
+    found, note = decode_values(path, stored, array.attrs, decode=wish.decode)
     header: dict[str, Any] = {
         "shape": list(stored.shape),
         "dtype": str(array.dtype),
@@ -200,7 +200,7 @@ def _itemsize(array: BulkArray) -> int:
     return max(array.dtype.itemsize, 1)
 
 
-def decoded(
+def decode_values(
     path: str, stored: Values, attrs: Mapping[str, Any], *, decode: bool
 ) -> tuple[DecodedValues, str]:
     """Values by the CF conventions, or as stored with the reason why not."""
@@ -289,7 +289,7 @@ def coordinates(
         stored = np.asarray(array[slice(span.start, span.stop, span.step)])
     except FrazilError:
         return None  # a picture without labels is better than none
-    found, _ = decoded(where, stored, array.attrs, decode=True)
+    found, _ = decode_values(where, stored, array.attrs, decode=True)
     values = found.values
     if values.dtype.kind == "M":
         texts = [text.rstrip("0").rstrip(".") for text in np.datetime_as_string(values, "us")]
@@ -358,7 +358,7 @@ def exact_value(
     wish = SliceRequest((), dict(enumerate(index)), {}, 1)
     plan_view(array.shape, _chunk_shape(array), _itemsize(array), wish, limits)
     stored = np.asarray(array[tuple(index)])
-    found, _ = decoded(path, stored, array.attrs, decode=decode)
+    found, _ = decode_values(path, stored, array.attrs, decode=decode)
     if found.missing is not None and found.missing.all():
         return "missing"
     value = found.values

@@ -22,7 +22,7 @@ from frazil.session import Session
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.credentials import AnyCredential
 from frazil.store import FrazilStore
-from frazil.urls import MAIN, is_marked, parse_url, resolve
+from frazil.urls import MAIN, is_marked, parse_url, resolve_version
 
 Openable: TypeAlias = str | os.PathLike[str] | Repository | Session | FrazilStore
 
@@ -87,7 +87,7 @@ def _open_text(text: str, choice: VersionChoice) -> Session:
     )
     if place.ref is None:
         return choice.session(repository)
-    return repository.readonly_session(snapshot_id=resolve(place.ref, repository))
+    return repository.readonly_session(snapshot_id=resolve_version(place.ref, repository))
 
 
 def _contradiction(reason: str) -> InvalidInputError:

@@ -14,12 +14,12 @@ import pytest
 
 from frazil.ingestion.encoding import Meaning, dtype_of, encoded_attributes, encoding_of
 from frazil.ingestion.manifests import part_of, table_of
-from frazil.ingestion.planning import make_plan
+from frazil.ingestion.planning import plan_ingest
 from frazil.ingestion.plans import (
     Findings,
+    IngestMode,
     IngestPlan,
     IngestSeverity,
-    Mode,
     PlanOptions,
     TransferKind,
 )
@@ -89,7 +89,7 @@ def planned(
     *scans: FileScan, base: FileScan | None = None, **wanted: Any
 ) -> tuple[IngestPlan, Findings]:
     findings = Findings()
-    return make_plan(scans, PlanOptions(**wanted), findings, base), findings
+    return plan_ingest(scans, PlanOptions(**wanted), findings, base), findings
 
 
 def codes(findings: Findings) -> list[str]:
@@ -375,7 +375,7 @@ def test_what_does_not_fit_behind_it_is_refused(
 
 
 def test_the_type_of_what_is_there_cannot_be_changed() -> None:
-    for wanted in ({"materialize": True}, {"mode": Mode.NATIVE}, {"chunks": {"time": 1}}):
+    for wanted in ({"materialize": True}, {"mode": IngestMode.NATIVE}, {"chunks": {"time": 1}}):
         _, findings = planned(scan(0, time=[2, 3], encoding=SHORT), base=base(), **wanted)
         assert "dtype" in codes(findings)
 
@@ -415,11 +415,13 @@ def test_chunks_asked_for_make_arrays_native() -> None:
     plan, _ = planned(scan(0, time=[0, 1]), scan(1, time=[2, 3]), chunks={"time": -1, "lat": 1})
     array = next(each for each in plan.arrays if each.name == "v")
     assert (array.kind, array.chunks) == (TransferKind.NATIVE, (4, 1))
-    assert planned(scan(0, time=[0]), mode=Mode.NATIVE)[0].arrays[-1].kind is TransferKind.NATIVE
+    assert (
+        planned(scan(0, time=[0]), mode=IngestMode.NATIVE)[0].arrays[-1].kind is TransferKind.NATIVE
+    )
 
 
-@pytest.mark.parametrize("mode", [Mode.VIRTUAL, Mode.NATIVE])
-def test_attributes_that_are_the_same_are_kept(mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [IngestMode.VIRTUAL, IngestMode.NATIVE])
+def test_attributes_that_are_the_same_are_kept(mode: IngestMode) -> None:
     attrs = {"units": "K", "long_name": "temperature"}
     plan, findings = planned(
         scan(0, time=[0, 1], attrs=attrs), scan(1, time=[2, 3], attrs=attrs), mode=mode
@@ -434,7 +436,7 @@ def test_copies_of_two_types_have_the_wider_one_and_keep_their_attributes() -> N
     plan, findings = planned(
         scan(0, time=[0, 1], encoding=SHORT, attrs=attrs),
         scan(1, time=[2, 3], encoding=LONG, attrs=attrs),
-        mode=Mode.NATIVE,
+        mode=IngestMode.NATIVE,
     )
     array = next(each for each in plan.arrays if each.name == "v")
     assert not findings.errors
@@ -447,22 +449,22 @@ def test_copies_of_two_types_have_the_wider_one_and_keep_their_attributes() -> N
 
 def test_a_small_file_does_not_decide_how_much_memory_a_copy_takes() -> None:
     dims = {"y": 1 << 18, "x": 1 << 18}
-    (array,) = planned(large(dims), mode=Mode.NATIVE)[0].arrays
+    (array,) = planned(large(dims), mode=IngestMode.NATIVE)[0].arrays
     assert array.chunks == (1 << 10, 1 << 18)
-    (array,) = planned(large(dims), mode=Mode.NATIVE, chunks={"y": 1 << 16})[0].arrays
+    (array,) = planned(large(dims), mode=IngestMode.NATIVE, chunks={"y": 1 << 16})[0].arrays
     assert array.chunks == (1 << 16, 1 << 12)
     assert planned(large(dims))[0].arrays[0].chunks == (1 << 18, 1 << 18), "references take none"
-    _, findings = planned(large(dims), mode=Mode.NATIVE, chunks={"y": 1 << 16, "x": -1})
+    _, findings = planned(large(dims), mode=IngestMode.NATIVE, chunks={"y": 1 << 16, "x": -1})
     assert codes(findings) == ["chunks"]
     assert "ask for smaller chunks" in str(findings.errors[0])
 
 
 def test_an_array_that_its_files_cannot_hold_is_not_copied() -> None:
     dims = {"y": 1 << 40, "x": 1 << 40}
-    _, findings = planned(large(dims), mode=Mode.NATIVE)
+    _, findings = planned(large(dims), mode=IngestMode.NATIVE)
     assert codes(findings) == ["too-large"]
     assert "large.h5" in str(findings.errors[0])
     # A file of 5 GB may well hold some terabytes of something even.
-    _, findings = planned(large({"y": 1 << 10, "x": 1 << 30}, size=5 << 30), mode=Mode.NATIVE)
+    _, findings = planned(large({"y": 1 << 10, "x": 1 << 30}, size=5 << 30), mode=IngestMode.NATIVE)
     assert not findings.errors
     assert not planned(large(dims))[1].errors

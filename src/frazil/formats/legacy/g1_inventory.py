@@ -32,7 +32,7 @@ from frazil.formats.legacy.names import (
     from_crockford,
     id_of_name,
     is_ours,
-    narrow,
+    narrow_id,
     node_number,
     numbered_node,
     remember,
@@ -283,7 +283,7 @@ class _Reader:
         """The id of a file; its name is remembered unless it is the plain one."""
         raw = from_crockford(name, WIDE_ID)
         if raw is not None and is_ours(raw):
-            id = ChunkId(narrow(raw))
+            id = ChunkId(narrow_id(raw))
             if id not in self._names:
                 return id
         id = id_of_name(ChunkId, name)

@@ -14,11 +14,11 @@ from frazil.errors import AlreadyExistsError, ErrorKind, FormatError, RefNotFoun
 from frazil.formats.legacy.names import id_of_name, plain_name
 from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.structs import MAX_U64, Document
-from frazil.formats.legacy.zarr_fields import cannot_hold, dump
+from frazil.formats.legacy.zarr_fields import cannot_hold, dump_json
 from frazil.formats.ref_files import RefKind
 from frazil.ids import SnapshotId
 from frazil.model.history import MAX_MICROS, Metadata
-from frazil.model.marks import united, with_marks
+from frazil.model.marks import merged_marks, with_marks
 
 Value: TypeAlias = Any
 
@@ -201,7 +201,7 @@ def encode_state(state: G1State) -> bytes:
         value["moved-to"] = state.moved_to
     if state.commit_mode is not None:
         value["commit-mode"] = state.commit_mode
-    return dump(value | dict(state.extra))
+    return dump_json(value | dict(state.extra))
 
 
 def _write_snapshot(item: StateSnapshot) -> dict[str, Value]:
@@ -335,7 +335,7 @@ def without_snapshots(state: G1State, gone: Collection[SnapshotId]) -> G1State:
             parent = known[parent].parent_id
         is_kept = parent in known and parent not in gone
         name = known[parent].name if is_kept and parent is not None else None
-        marks = united(each.properties or {} for each in between.values())
+        marks = merged_marks(each.properties or {} for each in between.values())
         properties = with_marks(item.properties or {}, marks) if marks else item.properties
         return replace(item, parent=name, properties=properties)
 

@@ -39,7 +39,7 @@ from frazil.formats.legacy.zarr_fields import (
     NodeFields,
     array_document,
     build_node,
-    dump,
+    dump_json,
     parse_fields,
 )
 from frazil.ids import ManifestId, SnapshotId
@@ -111,7 +111,7 @@ def _named(document: Document, raw: Value) -> Row:
     configuration = value.get("configuration")
     return {
         "name": value.get("name"),
-        "configuration": None if configuration is None else dump(configuration),
+        "configuration": None if configuration is None else dump_json(configuration),
     }
 
 
@@ -327,7 +327,7 @@ def _fits_seed(row: Row) -> bool:
 def _write_node(node: Node, record: SnapshotRecord) -> dict[str, Value]:
     fields = parse_fields(LegacyGeneration.G1, node.user_data)
     ref = record.attributes.get(node.path)
-    inline = None if ref is not None or fields.attributes is None else dump(fields.attributes)
+    inline = None if ref is not None or fields.attributes is None else dump_json(fields.attributes)
     row: dict[str, Value] = {
         "id": node_number(node.id),
         "type": "group" if fields.array is None else "array",
@@ -352,7 +352,7 @@ def _write_array(fields: ArrayFields) -> dict[str, Value]:
         "data_type": fields.data_type,
         "fill_value": fill_to_bytes(fields.data_type, fields.fill_value),
         "codecs": [
-            {"name": name, "configuration": None if given is None else dump(given)}
+            {"name": name, "configuration": None if given is None else dump_json(given)}
             for name, given in codecs
         ],
     }

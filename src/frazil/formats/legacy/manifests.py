@@ -35,7 +35,7 @@ from frazil.formats.legacy.structs import (
     StructForm,
     early_dialect,
 )
-from frazil.formats.legacy.zarr_fields import cannot_hold, dump
+from frazil.formats.legacy.zarr_fields import cannot_hold, dump_json
 from frazil.ids import ChunkId, ManifestId, NodeId
 from frazil.model.chunks import ChunkRef, ChunkTable, ChunkType, InlineRef, VirtualRef
 from frazil.model.nodes import Coordinates
@@ -285,7 +285,7 @@ def encode_manifest(record: ManifestRecord, wrapping: Wrapping | None = None) ->
     layout = layout_of(record.dialect)
     writer = _Writer(record, layout)
     if layout.is_json:
-        return dump({"chunks": dict(writer.json_entries())})
+        return dump_json({"chunks": dict(writer.json_entries())})
     head: list[Value] = [] if layout.manifest_fields <= 2 else [layout.version, {}]
     if layout.manifest_fields in (2, 4):
         if record.id is None:

@@ -30,7 +30,7 @@ from frazil.formats.legacy.structs import (
     early_dialect,
     format_time,
 )
-from frazil.formats.legacy.zarr_fields import dump
+from frazil.formats.legacy.zarr_fields import dump_json
 from frazil.ids import SnapshotId
 from frazil.model.history import ManifestFile, Snapshot
 from frazil.model.nodes import ArrayNode, Node
@@ -235,7 +235,7 @@ def encode_snapshot(record: SnapshotRecord, wrapping: Wrapping | None = None) ->
     names = FIELDS[layout.snapshot_fields]
     value = writer.struct(names, [fields[name] for name in names])
     if layout.is_json:
-        return dump(value)
+        return dump_json(value)
     body = pack_message(value)
     return wrap(body, FileKind.SNAPSHOT, wrapping or layout.wrapping_of(FileKind.SNAPSHOT))
 

@@ -22,7 +22,7 @@ from frazil.formats.legacy.names import (
     bytes_of_name,
     from_crockford,
     is_ours,
-    narrow,
+    narrow_id,
     numbered_node,
     remember,
 )
@@ -252,7 +252,7 @@ class Document:
         return crockford(self.raw_id(value, what))
 
     def _known(self, cls: type[Id], raw: bytes, names: dict[Id, str], kind: Kind) -> Id:
-        id = cls(narrow(raw))
+        id = cls(narrow_id(raw))
         if len(raw) == WIDE and (not is_ours(raw) or id in names):
             remember(names, LegacyGeneration.G2, kind, id, crockford(raw), self.key)
         return id

@@ -363,7 +363,7 @@ def put_attributes(document: bytes, attributes: Metadata) -> bytes:
     return _text(node)
 
 
-def dump(document: JSON) -> bytes:
+def dump_json(document: JSON) -> bytes:
     """JSON without spaces, in UTF-8, as files hold it: with nothing that JSON lacks."""
     return _text(plain_json(document))
 

@@ -180,9 +180,9 @@ def make_arrays(writing: Session, place: str, outputs: Sequence[Output]) -> None
 
 
 @lru_cache(maxsize=4)
-def opened(pinned: Pinned, group: str) -> xr.Dataset:
+def open_group(pinned: Pinned, group: str) -> xr.Dataset:
     """A group of a snapshot, whose values are read when they are needed."""
-    store = worker.session(pinned).store
+    store = worker.session_at(pinned).store
     found: xr.Dataset = xr.open_zarr(
         store, group=group.strip("/") or None, consolidated=False, chunks=None
     )
@@ -256,7 +256,7 @@ class BlockJob:
             dim: slice(at[dim] * length, min((at[dim] + 1) * length, n))
             for (dim, n), length in zip(self.dims, self.lengths, strict=True)
         }
-        block = opened(self.pinned, self.group)[list(self.inputs)].isel(region).load()
+        block = open_group(self.pinned, self.group)[list(self.inputs)].isel(region).load()
         if not self.as_numpy:
             return self._named(self.fn(block))
         made = self.fn(*(block[name].values for name in self.inputs))

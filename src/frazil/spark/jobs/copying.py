@@ -127,7 +127,7 @@ def ingest(
     *,
     spark: SparkSession | None = None,
     master: str | None = None,
-    progress: Callable[[reports.Progress], None] | None = None,
+    progress: Callable[[reports.IngestProgress], None] | None = None,
     **options: Unpack[IngestOptions],
 ) -> reports.IngestReport:
     """Take files into a repository in one commit, by reference or by copy; see `frazil.ingest`.

@@ -51,12 +51,12 @@ class RechunkPlan:
     @property
     def blocks(self) -> Shape:
         """Number of blocks along each axis."""
-        return counts(self.shape, self.block)
+        return part_counts(self.shape, self.block)
 
     @property
     def grid(self) -> Shape:
         """Number of target chunks along each axis."""
-        return counts(self.shape, self.chunks)
+        return part_counts(self.shape, self.chunks)
 
     @property
     def size_bytes(self) -> int:
@@ -72,7 +72,7 @@ class RechunkPlan:
         )
 
 
-def counts(shape: Shape, parts: Shape) -> Shape:
+def part_counts(shape: Shape, parts: Shape) -> Shape:
     """Number of parts along each axis."""
     return tuple(-(-n // part) for n, part in zip(shape, parts, strict=True))
 

@@ -44,7 +44,7 @@ from frazil.spark.jobs.rechunk_plan import SHARE, Box, Chunks, RechunkPlan, plan
 from frazil.spark.location import Pinned, RepositoryLocation
 from frazil.spark.reading.columns import row_batch
 from frazil.spark.runner import SparkRunner
-from frazil.spark.tasks import Batches, Gathered, Options, StoredChunks
+from frazil.spark.tasks import Batches, GatheredChunks, Options, StoredChunks
 from frazil.spelling import listed, unknown
 from frazil.texts import size
 from frazil.transaction.working import WorkingState
@@ -110,7 +110,7 @@ def rechunk(
     limit = size(max_memory) if isinstance(max_memory, str) else max_memory
     ends = tasks.ends_of(url, options, target, target_options, branch, follows_branch=True)
     pinned = ends.pinned
-    session = worker.session(pinned)
+    session = worker.session_at(pinned)
     top = group if group is not None else ends.source.node
     plans = [
         plan_array(
@@ -119,7 +119,7 @@ def rechunk(
         for name in _names(session, top, variables, chunks)
     ]
     writing = ends.writable_session()
-    gathered, readers = Gathered(), 0
+    gathered, readers = GatheredChunks(), 0
     for number, plan in enumerate(plans):
         work = Rechunked(number, pinned, ends.goal, plan, limit)
         readers += _run(runner, work, gathered, progress)
@@ -202,7 +202,7 @@ def _copy_coordinates(source: Session, writing: Session, path: str) -> None:
 
 
 def _run(
-    runner: SparkRunner, work: Rechunked, gathered: Gathered, progress: Progress | None
+    runner: SparkRunner, work: Rechunked, gathered: GatheredChunks, progress: Progress | None
 ) -> int:
     """Rechunk one array; give the number of tasks that read."""
     plan = work.plan
@@ -312,7 +312,7 @@ class Rechunked:
         return StoredChunks(self.number, table.compact())
 
     def _read(self, box: Box) -> Array:
-        session = worker.session(self.pinned)
+        session = worker.session_at(self.pinned)
         return read_region(session, self.plan.path, box, max_in_flight=self._room())
 
     def _room(self) -> int:

@@ -11,9 +11,9 @@ import numpy as np
 from pyspark.sql import types as t
 
 from frazil.bulk.grid import grid_of
-from frazil.comparing.pairing import ComparisonPart, Pair, lengths, plan_pairs, portions
+from frazil.comparing.pairing import ComparisonPart, Pair, comparison_parts, lengths, plan_pairs
 from frazil.comparing.records import ArrayDiff, Box, FoundBy, Sample, Tally
-from frazil.comparing.values import MAX_SAMPLES, compare_portion, described
+from frazil.comparing.values import MAX_SAMPLES, array_diff, compare_portion
 from frazil.errors import invalid_option
 from frazil.ids import SnapshotId
 from frazil.session import Session
@@ -50,7 +50,7 @@ _CELLS: Final = struct(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Work:
+class DiffTask:
     """A portion of the comparison of two arrays, for a task."""
 
     pair: int
@@ -106,28 +106,28 @@ def diff_values(
     return tasks.map_batches(items_frame(chosen, works), lambda b: compare(ends, b), schema)
 
 
-def _works(pairs: Sequence[Pair], old: Session, new: Session) -> Iterator[Work]:
+def _works(pairs: Sequence[Pair], old: Session, new: Session) -> Iterator[DiffTask]:
     """What tasks do."""
     for number, pair in enumerate(pairs):
         if pair.old is None or pair.new is None:
             continue
-        for portion in portions(pair, old.state, new.state):
-            yield Work(number, pair.old.path, pair.new.path, portion)
+        for portion in comparison_parts(pair, old.state, new.state):
+            yield DiffTask(number, pair.old.path, pair.new.path, portion)
 
 
 # --- by array ---
 
 
-def _tally(pinned: tuple[Pinned, Pinned], max_samples: int, item: Work) -> Tally:
+def _tally(pinned: tuple[Pinned, Pinned], max_samples: int, item: DiffTask) -> Tally:
     """How the values of a portion differ, in a task."""
-    old, new = map(worker.session, pinned)
+    old, new = map(worker.session_at, pinned)
     return compare_portion(old, new, item.nodes(old, new), item.portion, max_samples)
 
 
 def _by_array(
     spark: SparkSession,
     pairs: Sequence[Pair],
-    works: Sequence[Work],
+    works: Sequence[DiffTask],
     pinned: tuple[Pinned, Pinned],
     max_samples: int,
 ) -> DataFrame:
@@ -137,11 +137,11 @@ def _by_array(
         item = works[number]
         tallies[item.pair] = tallies[item.pair].merged(tally, max_samples)
         counts[item.pair] += 1 if item.portion.chunks is None else len(item.portion.chunks)
-    told = (
-        described(pair, tally, count)
+    detail = (
+        array_diff(pair, tally, count)
         for pair, tally, count in zip(pairs, tallies, counts, strict=True)
     )
-    return spark.createDataFrame([array_row(each) for each in told if not each.is_equal], ARRAYS)
+    return spark.createDataFrame([array_row(each) for each in detail if not each.is_equal], ARRAYS)
 
 
 def array_row(diff: ArrayDiff) -> Row:
@@ -172,7 +172,7 @@ def _edges(box: Box | None) -> tuple[list[int] | None, list[int] | None]:
 # --- by chunk and by cell ---
 
 
-def _singly(item: Work, pair: Pair) -> Iterator[tuple[ComparisonPart, Box]]:
+def _singly(item: DiffTask, pair: Pair) -> Iterator[tuple[ComparisonPart, Box]]:
     """The portions of a portion that are one chunk, or one region, with their cells."""
     chunks = item.portion.chunks
     if chunks is None:
@@ -191,7 +191,7 @@ def _singly(item: Work, pair: Pair) -> Iterator[tuple[ComparisonPart, Box]]:
 
 
 def _chunk_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
-    old, new = map(worker.session, pinned)
+    old, new = map(worker.session_at, pinned)
     for item in over_items(batches):
         pair = item.nodes(old, new)
         rows: list[Row] = []
@@ -206,7 +206,7 @@ def _chunk_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
 
 
 def _cell_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
-    old, new = map(worker.session, pinned)
+    old, new = map(worker.session_at, pinned)
     for item in over_items(batches):
         pair = item.nodes(old, new)
         assert pair.common is not None

@@ -19,7 +19,7 @@ from pyspark.sql import types as t
 
 from frazil.cf.decoding import Mask
 from frazil.errors import FrazilError
-from frazil.spark.errors import quiet, spark_errors
+from frazil.spark.errors import spark_errors, without_pyspark_logging
 from frazil.spark.query.tokens import braced
 from frazil.spark.reading.cells import NarrowedRegion, columns_of, flattened
 from frazil.spark.reading.columns import arrow_schema, cast
@@ -187,7 +187,7 @@ def _evaluate(
     frame = coordinate_frame(scan, names, axes, spark)
     condition = " AND ".join(f"({each.text})" for each in conjuncts)
     try:
-        with quiet():
+        with without_pyspark_logging():
             chosen = _positions(spark, frame, condition, alias)
     except spark_errors():
         why = "Spark cannot evaluate it on the coordinates alone"

@@ -231,14 +231,14 @@ def same_dims(variables: Sequence[TableVariable]) -> tuple[str, ...]:
     return variables[0].dims
 
 
-def quoted(name: str) -> str:
+def backquoted(name: str) -> str:
     """A name in backquotes."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def column(name: str) -> Column:
     """The column of a name."""
-    return f.col(quoted(name))
+    return f.col(backquoted(name))
 
 
 def was(number: int) -> str:

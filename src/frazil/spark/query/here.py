@@ -20,11 +20,11 @@ from frazil.spark.reading.aggregating import (
     reduce_all,
 )
 from frazil.spark.reading.cells import (
-    Kept,
+    LabelCache,
     NarrowedRegion,
     columns_of,
     flattened,
-    narrow,
+    narrow_region,
     read_cells,
 )
 from frazil.spark.reading.columns import arrow_schema, cast
@@ -65,7 +65,7 @@ def rows_of(grid: BlockGrid) -> int:
 def read_cells_here(scan: Scan) -> pa.Table:
     """The cells of a scan."""
     grid = plan_blocks(scan, scan.data_columns())
-    kept = Kept()
+    kept = LabelCache()
     limit = REGION_CELLS if scan.is_separable else 1
     batches = [
         batch
@@ -167,7 +167,7 @@ def _first_values(
     own = replace(scan, columns=(scan.values[name],))
     grid = plan_blocks(own, own.data_columns())
     for region in grid.regions(0, min(grid.total, 1), 1):
-        cut = narrow(own, region)
+        cut = narrow_region(own, region)
         if cut is None or 0 in cut.shape:
             continue
         decoded = columns_of(own, cut)[0]

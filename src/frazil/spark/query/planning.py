@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlglot import exp
 
 from frazil.errors import invalid_option
-from frazil.spark.errors import quiet, spark_errors
+from frazil.spark.errors import spark_errors, without_pyspark_logging
 from frazil.spark.query.aggregates import added, alone
 from frazil.spark.query.names import ResolvedName, resolve_name
 from frazil.spark.query.readings import Reading
@@ -128,7 +128,7 @@ class Planner:
         if self._is_ours(node):
             return self._open(node).names
         try:
-            with quiet():
+            with without_pyspark_logging():
                 return self._spark.table(node.sql(dialect="spark", identify=True)).columns
         except spark_errors():
             return None

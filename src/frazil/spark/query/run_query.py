@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.spark import tasks
-from frazil.spark.errors import in_one_sentence, quiet, told
+from frazil.spark.errors import in_one_sentence, raise_task_errors, without_pyspark_logging
 from frazil.spark.location import open_pinned
 from frazil.spark.query.names import ResolvedName
 from frazil.spark.query.sql import (
@@ -103,7 +103,7 @@ def run_query(
         text = explain_statement(statement)
         return QueryResult(("plan",), (False,), [(line,) for line in text.splitlines()], False)
     try:
-        with told(), quiet():
+        with raise_task_errors(), without_pyspark_logging():
             frame = run_statement(statement)
             schema = frame.schema
             rows = _fetched(frame, limit)

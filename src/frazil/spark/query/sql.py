@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from frazil.errors import ErrorKind, SessionStateError
 from frazil.masking import shown_url
-from frazil.spark.errors import told
+from frazil.spark.errors import raise_task_errors
 from frazil.spark.query.names import CATALOG, ResolvedName
 from frazil.spark.reading.read import spelled, storage_texts
 from frazil.spark.sessions import session
@@ -111,7 +111,7 @@ def source_options(
 def run_statement(statement: Statement) -> DataFrame:
     """Run a statement in the way of its kind."""
     require_sqlglot()
-    with told():
+    with raise_task_errors():
         if _FEED.search(statement.text):
             statement = replace(statement, text=_of("feeds", "with_feeds")(statement))
         if not names_ours(statement):

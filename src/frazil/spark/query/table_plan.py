@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types as t
 from sqlglot import TokenType, exp
 
-from frazil.spark.errors import quiet, spark_errors
+from frazil.spark.errors import spark_errors, without_pyspark_logging
 from frazil.spark.query import here
 from frazil.spark.query.aggregates import (
     Refusal,
@@ -229,7 +229,7 @@ class TablePlan:
         try:
             found = rewrite(self._tokens, block, select, scan, names, is_apart=not pushed.values)
             options = self._aggregate_options(reading.options, found)
-            with quiet():
+            with without_pyspark_logging():
                 edits = self._checked(block, scan, found, options)
         except Refusal as refusal:
             reading.left.append(("aggregates", str(refusal)))

@@ -23,7 +23,13 @@ from frazil.errors import unsuitable
 from frazil.session import Session
 from frazil.spark.location import NamedTarget, Pinned
 from frazil.spark.options.table import ReadRequest
-from frazil.spark.reading.cells import BATCH_ROWS, NarrowedRegion, columns_of, flattened, narrow
+from frazil.spark.reading.cells import (
+    BATCH_ROWS,
+    NarrowedRegion,
+    columns_of,
+    flattened,
+    narrow_region,
+)
 from frazil.spark.reading.columns import LONG, arrow_schema, cast, to_arrow
 from frazil.spark.reading.partitions import (
     REGION_CELLS,
@@ -343,7 +349,7 @@ def _parts(
 ) -> Iterator[GroupAggregates]:
     limit = REGION_CELLS if plan.scan.is_separable else 1
     for region in grid.regions(start, stop, limit):
-        cut = narrow(plan.scan, region)
+        cut = narrow_region(plan.scan, region)
         if cut is not None and 0 not in cut.shape:
             yield _reduced(plan, cut)
 

@@ -57,7 +57,7 @@ class NarrowedRegion:
         return tuple(map(length_of, self.region))
 
 
-def narrow(scan: Scan, region: Region) -> NarrowedRegion | None:
+def narrow_region(scan: Scan, region: Region) -> NarrowedRegion | None:
     """Apply the condition of a scan to a region, reading coordinates only; None leaves nothing."""
     if scan.condition is None:
         return NarrowedRegion(region, None)
@@ -93,7 +93,7 @@ def _spread_look(scan: Scan, region: Region) -> tuple[Look, dict[str, DecodedVal
         found = held.get(name) or _values(scan, column, region)
         if name in scan.values:
             held[name] = found
-        return spread(found, column, len(region))
+        return broadcast_axes(found, column, len(region))
 
     return look, held
 
@@ -120,7 +120,7 @@ def _values(scan: Scan, column: Column, region: Region) -> DecodedValues:
 def columns_of(scan: Scan, cut: NarrowedRegion) -> list[DecodedValues]:
     """The values of all columns in a region, with the axes of the table."""
     return [
-        spread(
+        broadcast_axes(
             cut.read.get(c.variable.name if c.variable else c.name) or _values(scan, c, cut.region),
             c,
             len(cut.region),
@@ -129,7 +129,7 @@ def columns_of(scan: Scan, cut: NarrowedRegion) -> list[DecodedValues]:
     ]
 
 
-def spread(decoded: DecodedValues, column: Column, ndim: int) -> DecodedValues:
+def broadcast_axes(decoded: DecodedValues, column: Column, ndim: int) -> DecodedValues:
     """Values with the axes of the table, those that the variable lacks being 1 long."""
     order = np.argsort(column.axes)
     values = decoded.values.transpose(order)
@@ -143,7 +143,7 @@ def spread(decoded: DecodedValues, column: Column, ndim: int) -> DecodedValues:
 
 
 @dataclass(slots=True)
-class Kept:
+class LabelCache:
     """The columns of labels as they were spread last."""
 
     columns: dict[str, tuple[object, pa.Array]] = field(default_factory=dict)
@@ -160,20 +160,20 @@ def read_cells(
     scan: Scan,
     region: Region,
     keep: Callable[[Region], Mask | None] | None = None,
-    kept: Kept | None = None,
+    kept: LabelCache | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The cells of a region as batches in the scan's schema; of them those to `keep`.
 
     Whoever reads many regions passes the same `kept` with each.
     """
-    cut = narrow(scan, region)
+    cut = narrow_region(scan, region)
     if cut is None or 0 in cut.shape:
         return
     if keep is not None and (mask := keep(cut.region)) is not None:
         cut = replace(cut, mask=mask if cut.mask is None else cut.mask & mask)
     found = columns_of(scan, cut)
     for slab in slabs(cut.shape, REGION_CELLS):
-        yield from _slab_batches(scan, found, cut, slab, kept or Kept())
+        yield from _slab_batches(scan, found, cut, slab, kept or LabelCache())
 
 
 def slabs(shape: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
@@ -198,7 +198,7 @@ def _slab_batches(
     spread: list[DecodedValues],
     cut: NarrowedRegion,
     slab: tuple[slice, ...],
-    kept: Kept,
+    kept: LabelCache,
 ) -> Iterator[pa.RecordBatch]:
     shape = tuple(part.stop - part.start for part in slab)
     rows = None if cut.mask is None else np.flatnonzero(cut.mask[slab])
@@ -282,7 +282,7 @@ def _broadcast(part: DecodedValues, shape: tuple[int, ...], rows: Rows | None) -
 
 def read_lines(scan: Scan, region: Region) -> Iterator[pa.RecordBatch]:
     """The lines of a region along its last axis; values of a line are an array."""
-    cut = narrow(scan, region)
+    cut = narrow_region(scan, region)
     if cut is None or 0 in cut.shape:
         return
     found = columns_of(scan, cut)
@@ -336,7 +336,7 @@ class Regions:
 
     def read(self, part: tuple[int, int]) -> Iterator[pa.RecordBatch]:
         """The rows of a range of blocks."""
-        kept = Kept()
+        kept = LabelCache()
         # Blocks that a condition across axes leaves nothing of are seen one by one.
         limit = () if self.scan.is_separable else (1,)
         for region in self.grid.regions(*part, *limit):

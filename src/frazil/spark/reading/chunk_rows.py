@@ -19,7 +19,7 @@ from frazil.errors import unsuitable
 from frazil.session import Session
 from frazil.spark.location import NamedTarget, Pinned
 from frazil.spark.options.table import ReadRequest
-from frazil.spark.reading.cells import NarrowedRegion, narrow
+from frazil.spark.reading.cells import NarrowedRegion, narrow_region
 from frazil.spark.reading.columns import arrow_schema, spark_type, struct, to_arrow
 from frazil.spark.reading.partitions import BlockGrid, plan_blocks, plan_ranges
 from frazil.spark.reading.scan import Scan, make_scan
@@ -98,9 +98,9 @@ def _element(scans: list[Scan], request: ReadRequest) -> t.DataType:
     columns = [scan.columns[-1] for scan in scans]
     kinds = {each.name: spark_type(each.dtype, instants=instants) for each in columns}
     if len({kind.simpleString() for kind in kinds.values()}) > 1:
-        told = ", ".join(f"{name}: {kind.simpleString()}" for name, kind in kinds.items())
+        detail = ", ".join(f"{name}: {kind.simpleString()}" for name, kind in kinds.items())
         raise unsuitable(
-            f"variables of different types cannot share a column ({told}); choose with option "
+            f"variables of different types cannot share a column ({detail}); choose with option "
             "'variables', or read bytes with values=binary"
         )
     return t.ArrayType(next(iter(kinds.values()), t.DoubleType()))
@@ -115,7 +115,7 @@ def read_chunks(
     rows: list[Mapping[str, Any]] = []
     held = 0
     for region in grid.regions(start, stop, limit=1):
-        cut = narrow(scan, region)
+        cut = narrow_region(scan, region)
         if cut is None or 0 in cut.shape:
             continue
         rows.append(_row(chunk_scan, scan, grid, cut))

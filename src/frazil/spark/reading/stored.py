@@ -12,7 +12,7 @@ from frazil.bulk.read import open_array, read_selection, zarr_array
 from frazil.cf.decoding import DecodedValues, Decoder, Values
 from frazil.spark.location import Pinned
 from frazil.spark.reading.variables import TableVariable
-from frazil.spark.worker import session
+from frazil.spark.worker import session_at
 
 Places: TypeAlias = slice | npt.NDArray[np.int64]
 """Where along one axis: a slice with step 1, or ascending numbers."""
@@ -24,7 +24,7 @@ KEPT: Final = 64
 
 def read_stored(pinned: Pinned, path: str, places: tuple[Places, ...]) -> Values:
     """Stored values at the crossings of places along each axis."""
-    owner = session(pinned)
+    owner = session_at(pinned)
     opened = open_array(owner, path)
     if opened.layout is not None:
         return read_selection(opened, places, by="oindex")

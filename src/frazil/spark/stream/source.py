@@ -39,7 +39,7 @@ from frazil.spark.reading.changes import (
 from frazil.spark.reading.chunk_rows import ChunkScan, make_chunk_scan, read_chunks
 from frazil.spark.reading.partitions import SPLIT_BYTES, BlockGrid, plan_blocks
 from frazil.spark.reading.scan import AGGREGATES, CHUNKS, LINES, Scan, make_scan
-from frazil.spark.worker import session
+from frazil.spark.worker import session_at
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -67,7 +67,7 @@ BEGINNING: Final[Offset] = {"snapshot": "", "pos": 0, "full": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class StreamUnit:
     """A commit to read the changes of, or a snapshot to read whole."""
 
     snapshot: str
@@ -79,14 +79,14 @@ class Unit:
 class StreamPartition:
     """A partition: some of the blocks of one variable's, or the table's, grid."""
 
-    unit: Unit
+    unit: StreamUnit
     which: int
     start: int
     stop: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layer:
+class StreamLayer:
     """The blocks of a unit in one grid."""
 
     scan: Scan
@@ -131,7 +131,7 @@ class Budget:
                 return cls(kind, most)
         return cls(None, 0)
 
-    def take(self, layers: list[Layer], first: int) -> int:
+    def take(self, layers: list[StreamLayer], first: int) -> int:
         """How many blocks of a unit, from some number on, fit in."""
         taken = passed = 0
         for layer in layers:
@@ -215,7 +215,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         repository = self._open()
         if end["full"] and (start["snapshot"] in ("", end["snapshot"])):
             first = start["pos"] if start["snapshot"] else 0
-            unit = Unit(end["snapshot"], None, True)
+            unit = StreamUnit(end["snapshot"], None, True)
             return self._pieces(unit, first, end["pos"]) if first != ALL else []
         if start["snapshot"] == "" and starts_latest(self.request):
             return []
@@ -237,20 +237,22 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _tip(self, repository: Repository) -> str:
         return repository.lookup_branch(self.target.branch)
 
-    def _units(self, repository: Repository, start: Offset, last: str) -> list[tuple[Unit, int]]:
+    def _units(
+        self, repository: Repository, start: Offset, last: str
+    ) -> list[tuple[StreamUnit, int]]:
         """What lies between an offset and a snapshot, oldest first, with the blocks read of it."""
-        units: list[tuple[Unit, int]] = []
+        units: list[tuple[StreamUnit, int]] = []
         before = None if start["snapshot"] else starts_after(repository, self.request, last)
         for commit in repository.ancestry(snapshot_id=last):
             if commit.id == start["snapshot"]:
                 if start["pos"] != ALL:
                     parent = None if start["full"] else commit.parent_id
-                    units.append((Unit(commit.id, parent, bool(start["full"])), start["pos"]))
+                    units.append((StreamUnit(commit.id, parent, bool(start["full"])), start["pos"]))
                 return units[::-1]
             if commit.id == before:
                 return units[::-1]
             if commit.id != str(INITIAL_SNAPSHOT_ID):
-                units.append((Unit(commit.id, commit.parent_id, False), 0))
+                units.append((StreamUnit(commit.id, commit.parent_id, False), 0))
         if start["snapshot"]:
             raise unsuitable(
                 f"the stream has read up to snapshot {start['snapshot']}, which is not in the "
@@ -258,7 +260,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return units[::-1]
 
-    def _pieces(self, unit: Unit, first: int, end: int) -> list[InputPartition]:
+    def _pieces(self, unit: StreamUnit, first: int, end: int) -> list[InputPartition]:
         """Partitions for some blocks of a unit."""
         found: list[InputPartition] = []
         passed = 0
@@ -276,10 +278,10 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- both ---
 
-    def layers(self, unit: Unit) -> list[Layer]:
+    def layers(self, unit: StreamUnit) -> list[StreamLayer]:
         """The blocks to read of a unit; none where the table is not there."""
         pinned = Pinned(self.target.location, unit.snapshot)
-        owner = session(pinned)
+        owner = session_at(pinned)
         given = owner, self.target, pinned, self.request, self.schema
         chunks: ChunkScan | None = None
         try:
@@ -292,7 +294,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except NotFoundError:
             return []
         return [
-            Layer(
+            StreamLayer(
                 scan,
                 grid,
                 range(grid.total) if unit.is_full else changed_blocks(owner, scan, grid),

@@ -28,8 +28,8 @@ from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.changes import beginning, starts_after
 from frazil.spark.reading.columns import arrow_schema, row_batch, struct
 from frazil.spark.tables import repo_tables
-from frazil.spark.tables.repo_tables import counts_by_kind, reachable
-from frazil.spark.worker import session as session_at
+from frazil.spark.tables.repo_tables import counts_by_kind, reachable_snapshots
+from frazil.spark.worker import session_at as session_at
 from frazil.spelling import meant, unknown
 from frazil.storage.assets import CHUNKS as CHUNK_PREFIX
 from frazil.storage.assets import manifest_key
@@ -134,7 +134,7 @@ def parts_of_snapshot(_: Repository, session: Session) -> list[ManifestPart]:
 def parts_of_history(repository: Repository, _: Session) -> list[ManifestPart]:
     """The parts of everything that a branch or a tag leads to, each once."""
     found: dict[tuple[NodeId, ManifestId], ManifestPart] = {}
-    for info in reachable(repository):
+    for info in reachable_snapshots(repository):
         snapshot = repository.context.assets.snapshot(SnapshotId.parse(info.id))
         sizes = {file.id: file.size_bytes for file in snapshot.manifest_files}
         for node in snapshot.nodes:

@@ -214,9 +214,9 @@ class _Walk:
         is_bad = f.col("size_bytes").isNull() | (f.col("size_bytes") < f.col("end"))
         bad = met.where(f.col("item").isNotNull() | is_bad).drop("key")
         found = tasks.map_batches(bad, self.judge, FINDINGS)
-        told = spark.createDataFrame(_table(findings), FINDINGS)
+        frame = spark.createDataFrame(_table(findings), FINDINGS)
         return (
-            told.unionByName(found)
+            frame.unionByName(found)
             .where(f.col("code").isin([*map(str, self.rules)]))
             .dropDuplicates(["code", "target", "path", "detail"])
         )

@@ -101,9 +101,9 @@ class VerbProcedure:
         kind, default = parameter.kind, self.defaults.get(name, parameter.default)
         if self.ago is not None and kind == "datetime":
             kind, default = "datetime | None", None
-        told = ANNOTATIONS.get(kind, kind.replace("Version", "str"))
+        annotation = ANNOTATIONS.get(kind, kind.replace("Version", "str"))
         by_place = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        return inspect.Parameter(name, by_place, default=default, annotation=told)
+        return inspect.Parameter(name, by_place, default=default, annotation=annotation)
 
 
 def _pairs(names: str) -> list[tuple[str, str]]:
@@ -137,9 +137,9 @@ def _run(
     return (row_of(row.columns, item) for item in items)
 
 
-def row_of(told: str, report: object) -> Row:
+def row_of(columns: str, report: object) -> Row:
     """A report as a row of some columns."""
-    return tuple(_value(report, where or name) for name, _, where in _COLUMN.findall(told))
+    return tuple(_value(report, where or name) for name, _, where in _COLUMN.findall(columns))
 
 
 def _value(report: object, where: str) -> object:

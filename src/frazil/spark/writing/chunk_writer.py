@@ -22,7 +22,7 @@ from frazil.cf.decoding import Values
 from frazil.errors import InvalidInputError, unsuitable
 from frazil.model.chunks import ChunkTable
 from frazil.run import scratch_array
-from frazil.spark.worker import repository, session
+from frazil.spark.worker import repository, session_at
 from frazil.spark.writing.placing import Places, chunk_coords
 from frazil.spark.writing.plan import ArrayPlan, ChunkGroup, WritePlan
 from frazil.storage.base import Bytes
@@ -174,7 +174,7 @@ class ChunkWriter:
         )
         if all(part.start < part.stop for part in old):
             here = tuple(slice(0, part.stop - part.start) for part in old)
-            chunk[here] = read_region(session(self._plan.pinned), array.path, old)
+            chunk[here] = read_region(session_at(self._plan.pinned), array.path, old)
         if masks is not None:
             inside = np.ix_(*(np.flatnonzero(mask) for mask in masks))
             chunk[inside] = array.blank

@@ -52,12 +52,12 @@ class Encoder:
         """
         if family(kind) not in self._families():
             decoder = self.decoder
-            told = "times" if decoder.time is not None else str(decoder.result)
+            detail = "times" if decoder.time is not None else str(decoder.result)
             hint = ""
             if decoder.time is not None and not decoder.time.is_numpy:
                 hint = "; times of this calendar can be written as numbers with decode_cf=false"
             raise unsuitable(
-                f"column {self.name!r} holds {kind}, which does not fit the array of {told}{hint}"
+                f"column {self.name!r} holds {kind}, which does not fit the array of {detail}{hint}"
             )
 
     def _families(self) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ class PlacedRows:
         return None if not unknown else ~np.logical_or.reduce(unknown)
 
 
-def place(plan: WritePlan, batch: pa.RecordBatch | pa.Table) -> PlacedRows:
+def place_rows(plan: WritePlan, batch: pa.RecordBatch | pa.Table) -> PlacedRows:
     """Find the places of rows.
 
     Raises:

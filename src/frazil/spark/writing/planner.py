@@ -70,7 +70,7 @@ class _Draft:
         return made
 
 
-def make_plan(
+def plan_write(
     target: NamedTarget,
     request: WriteRequest,
     schema: t.StructType,

@@ -24,9 +24,9 @@ from frazil.spark.reading.read import spelled, storage_texts
 from frazil.spark.tasks import answers_of, application, collect, map_batches
 from frazil.spark.writing.chunk_writer import ChunkRows, ChunkWriter, WrittenChunks
 from frazil.spark.writing.commit import commit_write, txn_of
-from frazil.spark.writing.placing import chunks_and_cells, distinct, place
+from frazil.spark.writing.placing import chunks_and_cells, distinct, place_rows
 from frazil.spark.writing.plan import ChunkGroup, TableAxis, WritePlan
-from frazil.spark.writing.planner import make_plan
+from frazil.spark.writing.planner import plan_write
 from frazil.texts import as_text
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def write_frame(
             changed them since.
     """
     txn = txn_of(request)
-    plan = make_plan(target, request, df.schema, overwrite=overwrite, base=base)
+    plan = plan_write(target, request, df.schema, overwrite=overwrite, base=base)
     if plan is None:
         return JobReport(None, ())
     plan = replace(plan, relied=relied)
@@ -160,7 +160,7 @@ def _written(df: DataFrame, plan: WritePlan, group: ChunkGroup) -> list[WrittenC
     def placed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         grid = plan.arrays[group.arrays[0]].grid
         for batch in batches:
-            where = place(plan, batch).places
+            where = place_rows(plan, batch).places
             chunk, cell = chunks_and_cells(group, grid, where, batch.num_rows)
             columns = [pa.array(chunk), pa.array(cell)]
             columns += [batch.column(ROW)] if is_ordered else []
