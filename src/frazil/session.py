@@ -21,7 +21,7 @@ from frazil.errors import (
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, node_path
 from frazil.model.chunks import ChunkType, InlineRef, NativeRef, VirtualRef
 from frazil.model.config import RepositoryConfig
-from frazil.model.display import Field, HasRepr, Literal
+from frazil.model.display import Field, HasRepr, Verbatim
 from frazil.model.history import SnapshotEntry, TransactionLog
 from frazil.model.values import ConflictSolver, Diff, SessionMode
 from frazil.naming import OURS, package
@@ -166,9 +166,9 @@ class Session(HasRepr):
     def shown_fields(self) -> Iterable[Field]:
         """What `repr` shows."""
         yield Field("read_only", self.read_only)
-        yield Field("snapshot_id", Literal(self.snapshot_id))
+        yield Field("snapshot_id", Verbatim(self.snapshot_id))
         if not self.read_only:
-            yield Field("branch", Literal(str(self._branch)))
+            yield Field("branch", Verbatim(str(self._branch)))
             yield Field("has_uncommitted_changes", self.has_uncommitted_changes)
 
     def shown_below(self) -> Iterable[Html]:
@@ -363,7 +363,7 @@ class Session(HasRepr):
         self._require_commit(allow_empty=allow_empty)
         if rebase_with is None:
             return self._put(message, metadata, {})
-        with contextlib.ExitStack() as turn:
+        with contextlib.ExitStack() as lock:
             for attempt in range(rebase_tries):
                 try:
                     return self._put(message, metadata, {"rebase_attempts": attempt})
@@ -371,7 +371,7 @@ class Session(HasRepr):
                     if conflict.kind != ErrorKind.COMMIT_CONFLICT:
                         raise
                     if attempt == 0:
-                        turn.enter_context(self.state.context.storage.turn())
+                        lock.enter_context(self.state.context.storage.advisory_lock())
                     if self._landed() is None:
                         self.rebase(rebase_with)
             return self._put(message, metadata, {"rebase_attempts": rebase_tries})

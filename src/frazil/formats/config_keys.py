@@ -16,9 +16,9 @@ from frazil.model.config import (
     VirtualChunkContainer,
 )
 from frazil.model.history import JSON
-from frazil.model.settings import Settings
+from frazil.model.settings import SettingsRecord
 
-_ORDER: Final[Mapping[type[Settings], tuple[str, ...]]] = {
+_ORDER: Final[Mapping[type[SettingsRecord], tuple[str, ...]]] = {
     RepositoryConfig: (
         "inline_chunk_threshold_bytes",
         "get_partial_values_concurrency",
@@ -46,7 +46,7 @@ class Variant:
     payload: object
 
 
-def keys_of(cls: type[Settings]) -> tuple[str, ...]:
+def keys_of(cls: type[SettingsRecord]) -> tuple[str, ...]:
     """The keys of a record in the order they are written."""
     names = [each.name for each in fields(cast("Any", cls))]
     return tuple(dict.fromkeys((*_ORDER.get(cls, ()), *names)))

@@ -44,7 +44,7 @@ class _Dumper(yaml.SafeDumper):
         return "" if style == "'" and tagged and analysis.allow_block_plain else style
 
 
-def dump(value: object) -> bytes:
+def dump_yaml(value: object) -> bytes:
     """Spell maps, lists, scalars and `Variant`s as YAML."""
     text = yaml.serialize(_node(value), Dumper=_Dumper, width=math.inf, allow_unicode=True)
     return str(text).encode()
@@ -69,7 +69,7 @@ def _node(value: object, tag: str | None = None) -> yaml.Node:
     return yaml.ScalarNode(tag or "tag:yaml.org,2002:int", str(value))
 
 
-def load(data: bytes, *, key: str) -> JSON:
+def load_yaml(data: bytes, *, key: str) -> JSON:
     """Read YAML into plain values; `!tag value` becomes a map of one key.
 
     Raises:

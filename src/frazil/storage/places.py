@@ -142,8 +142,8 @@ def user_agent(attribution: Attribution | None = None) -> str:
     """The User-Agent of our requests, with the labels of an attribution."""
     labels = attribution or Attribution()
     products = " ".join(filter(None, (labels.client, "icechunk/2 frazil")))
-    told = (("workload", labels.workload), ("principal", labels.principal))
-    fields = "; ".join(f"{name}={value}" for name, value in told if value)
+    pairs = (("workload", labels.workload), ("principal", labels.principal))
+    fields = "; ".join(f"{name}={value}" for name, value in pairs if value)
     return f"{products} ({fields})" if fields else products
 
 
@@ -536,7 +536,7 @@ class HttpPlace:
         )
 
 
-Place: TypeAlias = S3Place | GcsPlace | AzurePlace | HttpPlace
+CloudPlace: TypeAlias = S3Place | GcsPlace | AzurePlace | HttpPlace
 """A location in some kind of object store."""
 
 

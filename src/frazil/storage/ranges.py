@@ -42,7 +42,7 @@ def near_ranges(
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Wanted(MaskedRecord):
+class WantedRange(MaskedRecord):
     """A range of an object, and what the object must still be."""
 
     url: str

@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-Span: TypeAlias = tuple[int | None, int | None]
+ByteSpan: TypeAlias = tuple[int | None, int | None]
 
 
 class BeyondError(Exception):
     """The server says that the range is not in the object."""
 
 
-def begin(clients: Clients, key: str, options: dict[str, object]) -> GetResult | None:
+def begin_get(clients: Clients, key: str, options: dict[str, object]) -> GetResult | None:
     """Begin to read an object; None when it does not exist.
 
     What the store says about conditions and abilities is raised as obstore says it.
@@ -66,7 +66,7 @@ def begin(clients: Clients, key: str, options: dict[str, object]) -> GetResult |
 def ask_head(clients: Clients, key: str) -> GetResult | None:
     """Size, time, version and attributes of an object; None when it does not exist."""
     with clients.gate:
-        return begin(clients, key, {"head": True})
+        return begin_get(clients, key, {"head": True})
 
 
 def tag_for(clients: Clients, version: Version | None) -> str | None:
@@ -123,7 +123,7 @@ def range_option(start: int | None, end: int | None) -> dict[str, object]:
     return {"range": {"offset": start}}
 
 
-def exact(spans: Sequence[Span]) -> tuple[list[int], list[int]] | None:
+def exact(spans: Sequence[ByteSpan]) -> tuple[list[int], list[int]] | None:
     """Starts and ends, when all spans have both and none is empty."""
     starts = [start for start, end in spans if start is not None and end is not None]
     ends = [end for start, end in spans if start is not None and end is not None]

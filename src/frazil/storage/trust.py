@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from frazil.model.config import ObjectStoreConfig, RepositoryConfig, VirtualChunkContainer
-from frazil.model.location import Location
+from frazil.model.location import ParsedLocation
 from frazil.model.stores import S3_LIKE
 from frazil.storage.base import Storage
 from frazil.storage.credentials import (
@@ -124,7 +124,7 @@ def split_word(text: str) -> tuple[str, str]:
 
 def refusal(
     container: VirtualChunkContainer,
-    root: Location,
+    root: ParsedLocation,
     credential: AnyCredential | None,
     trust: Trust,
 ) -> str | None:

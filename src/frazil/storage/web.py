@@ -17,7 +17,7 @@ from urllib.parse import urljoin, urlsplit
 from frazil.errors import ErrorKind, StorageError
 from frazil.masking import bare_url
 from frazil.model.config import Attribution, StorageSettings
-from frazil.model.display import Field, Literal
+from frazil.model.display import Field, Verbatim
 from frazil.storage.base import (
     Fetched,
     Found,
@@ -206,7 +206,7 @@ class RedirectStorage(BulkReads, BulkWrites):
             return found
 
     def shown_fields(self) -> Iterable[Field]:
-        return Field("type", Literal("redirect")), Field("url", Literal(self.url))
+        return Field("type", Verbatim("redirect")), Field("url", Verbatim(self.url))
 
     @property
     def url(self) -> str:

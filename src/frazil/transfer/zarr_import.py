@@ -20,8 +20,8 @@ from frazil.model.chunks import ChunkTable, concat
 from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository
 from frazil.run import (
-    Here,
     JobReport,
+    LocalRunner,
     Progress,
     Runner,
     by_size,
@@ -57,7 +57,7 @@ def import_zarr(
     group: str | None = None,
     branch: str = MAIN,
     message: str | None = None,
-    runner: Runner = Here(),  # noqa: B008 - a frozen record
+    runner: Runner = LocalRunner(),  # noqa: B008 - a frozen record
     progress: Progress | None = None,
 ) -> JobReport:
     """Copy a plain Zarr store into a repository, in one commit, without decoding.
