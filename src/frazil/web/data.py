@@ -13,6 +13,7 @@ from frazil.errors import InvalidInputError
 from frazil.model.chunk_map import stored_map
 from frazil.model.lanes import Row, lay_out
 from frazil.model.nodes import ArrayNode
+from frazil.transaction.opened import context_of
 from frazil.web.asking import Answer, Ask, Binary, Data
 from frazil.web.chunk_maps import (
     as_data,
@@ -66,7 +67,7 @@ def _rows(ask: Ask, chosen: str) -> list[Row]:
     if chosen:
         snapshots = list(shown.repository.ancestry(snapshot_id=ask.snapshot_id))
         return lay_out(snapshots, ask.snapshot_id)
-    main = shown.repository.context.refs.branches().get("main")
+    main = context_of(shown.repository).refs.branches().get("main")
     return lay_out(shown.snapshots(), None if main is None else str(main))
 
 

@@ -25,6 +25,7 @@ from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
 from frazil.spark.upkeep.garbage import items_frame, over_items
 from frazil.spark.upkeep.procedure import ProcedureTarget, Row, procedure
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,7 +96,7 @@ def diff_values(
         raise invalid_option("both versions are arguments: leave out that of the URL")
     repository = target.location.open()
     first, last = repository.resolve(before), repository.resolve(after)
-    context = repository.context
+    context = context_of(repository)
     pairs = list(plan_pairs(context, SnapshotId.parse(first), SnapshotId.parse(last), paths))
     old, new = Session(context, SnapshotId.parse(first)), Session(context, SnapshotId.parse(last))
     works = list(_works(pairs, old, new))

@@ -33,6 +33,7 @@ from frazil.spark.worker import session_at as session_at
 from frazil.spelling import meant, unknown
 from frazil.storage.assets import CHUNKS as CHUNK_PREFIX
 from frazil.storage.assets import manifest_key
+from frazil.transaction.opened import context_of
 
 ROWS: Final = 8192
 CHUNK_ROWS: Final = 65_536
@@ -135,7 +136,7 @@ def parts_of_history(repository: Repository, _: Session) -> list[ManifestPart]:
     """The parts of everything that a branch or a tag leads to, each once."""
     found: dict[tuple[NodeId, ManifestId], ManifestPart] = {}
     for info in reachable_snapshots(repository):
-        snapshot = repository.context.assets.snapshot(SnapshotId.parse(info.id))
+        snapshot = context_of(repository).assets.snapshot(SnapshotId.parse(info.id))
         sizes = {file.id: file.size_bytes for file in snapshot.manifest_files}
         for node in snapshot.nodes:
             for ref in node.manifests if isinstance(node, ArrayNode) else ():

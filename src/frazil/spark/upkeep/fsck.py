@@ -55,6 +55,7 @@ from frazil.spark.upkeep.procedure import LONG, TEXT, ProcedureTarget, Row, colu
 from frazil.statistics.files import Checksums, read_checksums
 from frazil.storage.assets import CHUNKS
 from frazil.transaction.context import Context
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -136,7 +137,9 @@ def verify(
     target = tasks.target_of(url, options)
     repository = target.location.open()
     if all_history:
-        history, _ = read_history(repository.context, RepositoryFiles(repository.context.storage))
+        history, _ = read_history(
+            context_of(repository), RepositoryFiles(context_of(repository).storage)
+        )
     else:
         history = lone_history([SnapshotId.parse(target.snapshot(repository))])
     walk = _Walk(target.location, REFERENCES, virtual=virtual)
@@ -146,7 +149,7 @@ def verify(
 def _open(location: RepositoryLocation) -> Context:
     """The parts of a repository, also of one that cannot be opened."""
     try:
-        return location.open().context
+        return context_of(location.open())
     except (FormatError, RepositoryNotFoundError):
         return open_anyway(location.storage())
 
