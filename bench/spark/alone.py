@@ -97,7 +97,7 @@ def references(folder: Path, count: int) -> dict[str, Any]:
     from frazil.ingestion.request import IngestRequest
     from frazil.spark import session
     from frazil.spark.runner import SparkRunner
-    from frazil.storage.constructors import storage_from_url
+    from frazil.storage.by_url import storage_from_url
 
     spark = session("local[2]", config={"spark.driver.memory": "1g"})
     files = folder / "described"

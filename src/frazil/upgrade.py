@@ -11,7 +11,7 @@ from frazil.opening import open_context
 from frazil.repository import Repository
 from frazil.repository.handle import retire
 from frazil.storage.base import Storage
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.transaction.opened import context_of
 from frazil.upgrading.chunks import mover
 from frazil.upgrading.source import ChunkMode, TidyReport, UpgradeReport, cannot

@@ -23,8 +23,10 @@ from frazil.errors import (
     NotFoundError,
     RefNotFoundError,
     SnapshotNotFoundError,
+    StorageError,
 )
 from frazil.ids import ALPHABET, SnapshotId
+from frazil.masking import bare_url
 from frazil.model.values import SnapshotInfo
 from frazil.spelling import nearest
 from frazil.texts import iso_time
@@ -284,4 +286,13 @@ def _nothing(text: str, repository: VersionLookup) -> RefNotFoundError:
     return RefNotFoundError(
         f"no branch, tag or snapshot {text!r} (the beginning of a snapshot id needs at least "
         f"{SHORTEST_PREFIX} digits){near}"
+    )
+
+
+def bad_url(url: str, expected: str) -> StorageError:
+    """The error for a URL that no storage can be made of."""
+    return StorageError(
+        f"error parsing URL: expected {expected}",
+        kind=ErrorKind.CANNOT_PARSE_URL,
+        url=bare_url(url),
     )

@@ -36,10 +36,10 @@ from frazil.model.config import (
 )
 from frazil.model.stores import VirtualChunkSpec
 from frazil.model.values import SnapshotInfo
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.locations import normalised
 from frazil.storage.places import Client, Role
-from frazil.storage.virtual_source import WantedRange
+from frazil.storage.ranges import WantedRange
 from frazil.xarray.engine import VersionChoice
 
 SECRET = "HUSH7"

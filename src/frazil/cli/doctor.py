@@ -169,7 +169,7 @@ def _credentials() -> Iterator[Check]:
 def _storage(url: str, *, write: bool) -> Iterator[Check]:
     """What a storage can do; the first failure ends it, for the rest would fail alike."""
     from frazil.opening import detect_generation
-    from frazil.storage.constructors import storage_from_url
+    from frazil.storage.by_url import storage_from_url
     from frazil.urls import parse_url
 
     try:

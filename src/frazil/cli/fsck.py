@@ -96,7 +96,7 @@ def fsck(
 def _place(url: str, authorize: list[str] | None) -> tuple[FsckPlace, list[str] | None]:
     """What to check: an open repository if possible, else where it should be."""
     from frazil import urls
-    from frazil.storage.constructors import storage_from_url
+    from frazil.storage.by_url import storage_from_url
 
     parsed = urls.parse_url(url)
     try:

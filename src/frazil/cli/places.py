@@ -22,7 +22,7 @@ from frazil.opening import open_context, require, stored_config
 from frazil.repository import Repository
 from frazil.spelling import nearest
 from frazil.storage.base import Storage
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.credentials import (
     MAKERS,
     AnyContainerCredential,

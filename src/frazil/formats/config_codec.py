@@ -11,9 +11,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
-from frazil.formats import plain_yaml
-from frazil.formats.config_keys import CHECKSUMS, OLD_STORES, S3_STORES, keys_of
-from frazil.formats.plain_yaml import Variant
+from frazil.formats.config_keys import CHECKSUMS, OLD_STORES, S3_STORES, Variant, keys_of
 from frazil.logs import warn_once
 from frazil.model.config import (
     CachingConfig,
@@ -59,6 +57,8 @@ def config_to_map(config: RepositoryConfig) -> dict[str, JSON]:
 
 def config_to_yaml(config: RepositoryConfig) -> bytes:
     """The configuration as a `config.yaml` file."""
+    from frazil.formats import plain_yaml  # few repositories have YAML to read
+
     return plain_yaml.dump_yaml(_encode(config))
 
 
@@ -157,6 +157,8 @@ def config_from_map(
 
 def config_from_yaml(data: bytes, *, key: str = "config.yaml") -> RepositoryConfig:
     """Read a `config.yaml` file of any age."""
+    from frazil.formats import plain_yaml  # few repositories have YAML to read
+
     return config_from_map(plain_yaml.load_yaml(data, key=key), key=key)
 
 

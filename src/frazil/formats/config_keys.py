@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, Final, cast
 
 from frazil.errors import ConflictError, ErrorKind
@@ -36,6 +36,14 @@ _ORDER: Final[Mapping[type[SettingsRecord], tuple[str, ...]]] = {
     VirtualChunkContainer: ("name",),
 }
 """Keys that come first where the order is not that of the fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A value of an enumeration that carries data: a tag in YAML, a map of one key elsewhere."""
+
+    name: str
+    payload: object
 
 
 def keys_of(cls: type[SettingsRecord]) -> tuple[str, ...]:

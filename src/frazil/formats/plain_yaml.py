@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import yaml
 
 from frazil.errors import ErrorKind, FormatError
+from frazil.formats.config_keys import Variant
 from frazil.model.history import JSON
 
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -30,14 +30,6 @@ _DECIMAL: Final = re.compile(r"[-+]?[0-9]{1,40}")
 _BASED: Final = re.compile(r"0x[0-9a-fA-F]{1,32}|0o[0-7]{1,32}")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """A value of an enumeration that carries data: a tag in YAML, a map of one key elsewhere."""
-
-    name: str
-    payload: object
 
 
 class _Dumper(yaml.SafeDumper):

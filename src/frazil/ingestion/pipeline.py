@@ -59,7 +59,7 @@ from frazil.run import LocalRunner, Runner
 from frazil.session import ForkSession, Session
 from frazil.spelling import require_known
 from frazil.storage.base import Storage
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.transaction.forks import merge_changes
 from frazil.urls import MAIN, branch_in, parse_url
 

@@ -30,8 +30,8 @@ from frazil.ingestion.records import Identity
 from frazil.masking import shown_url
 from frazil.model.config import StorageSettings
 from frazil.model.location import parse_location
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.clients import Clients
-from frazil.storage.constructors import storage_from_url
 from frazil.storage.faults import FOREIGN, cleaned, fault
 from frazil.storage.fence import ALLOWED
 from frazil.storage.locations import key_of, normalised

@@ -28,7 +28,7 @@ from frazil.repository.space import Space
 from frazil.repository.upkeep import UpkeepMethods
 from frazil.repository.versions import Versions
 from frazil.storage.base import Storage, require_deleted
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.credentials import AnyCredential
 from frazil.storage.trust import own_containers
 from frazil.transaction.context import make_context

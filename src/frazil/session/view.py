@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.async_twins import AsyncItems, async_twin
-from frazil.bulk.array import BulkArray
 from frazil.drawing.markup import Html, folded
 from frazil.ids import SnapshotId, node_path
 from frazil.model.chunks import ChunkType, InlineRef, NativeRef, VirtualRef
@@ -21,8 +20,9 @@ from frazil.transaction.preload import prefetch
 from frazil.transaction.views import node_views, views
 from frazil.transaction.working import WorkingState
 
-# Stores import zarr, which takes longer than everything else here.
+# Imported when they are used: stores need zarr, and bulk reads need codecs.
 if TYPE_CHECKING:
+    from frazil.bulk.array import BulkArray
     from frazil.store import FrazilStore
 
 _KINDS: Final = {
@@ -95,6 +95,8 @@ class SnapshotView(HasRepr):
             NodeNotFoundError: there is no node at the path.
             InvalidInputError: it is a group.
         """
+        from frazil.bulk.array import BulkArray
+
         return BulkArray(self, path)
 
     @property

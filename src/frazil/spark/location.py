@@ -22,13 +22,13 @@ from frazil.spark.options.parsing import parse_request
 from frazil.spark.options.table import OptionUse, RepositoryRequest
 from frazil.spelling import nearest
 from frazil.storage.base import Storage
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.constructors import (
     azure_storage,
     gcs_storage,
     hf_storage,
     r2_storage,
     s3_storage,
-    storage_from_url,
     tigris_storage,
 )
 from frazil.storage.credentials import (

@@ -112,6 +112,8 @@ class Attributes:
 
 
 PLAIN: Final = Attributes()
+DEFAULT_LIMIT: Final = 256
+"""Requests in flight at once to stores that are not on this machine."""
 CLOCK: Final = "frazil/clock/"
 """Where objects are written for a moment to learn the time of a store."""
 
@@ -165,6 +167,11 @@ class Storage(ABC, HasRepr):
     @abstractmethod
     def delete_many(self, keys: Sequence[str]) -> Deleted:
         """Delete objects; missing ones are fine."""
+
+    @property
+    def connection(self) -> Mapping[str, str | None]:
+        """Options by which the caller has said how to reach a store on a network."""
+        return {}
 
     @property
     @abstractmethod

@@ -15,6 +15,7 @@ import obstore
 
 from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import Attribution, StorageSettings
+from frazil.storage.base import DEFAULT_LIMIT
 from frazil.storage.faults import FOREIGN, fault, status_of, translate_errors
 from frazil.storage.places import (
     Client,
@@ -29,7 +30,6 @@ from frazil.storage.places import (
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-DEFAULT_LIMIT: Final = 256
 _ANCHORS: Final = ("repo", "refs/branch.main/ref.json")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
@@ -19,6 +19,7 @@ from frazil.errors import ErrorKind, ReadOnlyError, StorageError
 from frazil.model.config import Attribution, StorageConcurrencySettings, StorageSettings
 from frazil.model.display import Field, Verbatim
 from frazil.storage.base import (
+    DEFAULT_LIMIT,
     PLAIN,
     Attributes,
     Bytes,
@@ -36,7 +37,7 @@ from frazil.storage.base import (
     check_prefix,
     check_range,
 )
-from frazil.storage.clients import DEFAULT_LIMIT, Clients
+from frazil.storage.clients import Clients
 from frazil.storage.conditional import WRITE_ID, ConditionalPut, condition, no_conditions
 from frazil.storage.faults import FOREIGN, fault, is_missing_bucket, status_of, translate_errors
 from frazil.storage.odd_listing import list_odd
@@ -106,6 +107,10 @@ class ObjectStorage(Storage):
     @property
     def url(self) -> str:
         return self.place.url
+
+    @property
+    def connection(self) -> Mapping[str, str | None]:
+        return self.place.connection
 
     def shown_fields(self) -> Iterable[Field]:
         yield Field("type", Verbatim(self.place.kind))

@@ -227,6 +227,11 @@ class S3Place:
         host = urlsplit(self.endpoint or "").hostname
         return host is None or host.endswith(_CONDITIONAL_HOSTS)
 
+    @property
+    def connection(self) -> Mapping[str, str | None]:
+        """What the caller has said about the address."""
+        return {"endpoint": self.options.endpoint_url}
+
     def fields(self) -> Sequence[tuple[str, object]]:
         """What is shown of it: the options that are not at their defaults."""
         names = "region endpoint_url anonymous allow_http force_path_style requester_pays"
@@ -351,6 +356,11 @@ class GcsPlace:
         """The location without secrets."""
         return f"gs://{self.bucket}/{self.prefix}"
 
+    @property
+    def connection(self) -> Mapping[str, str | None]:
+        """What the caller has said about the address."""
+        return self.config
+
     def fields(self) -> Sequence[tuple[str, object]]:
         """What is shown of it."""
         return _set(bucket=self.bucket, prefix=self.prefix)
@@ -421,6 +431,11 @@ class AzurePlace:
     def url(self) -> str:
         """The location without secrets."""
         return f"az://{self.container}/{self.prefix}"
+
+    @property
+    def connection(self) -> Mapping[str, str | None]:
+        """What the caller has said about the address."""
+        return self.config
 
     def fields(self) -> Sequence[tuple[str, object]]:
         """What is shown of it."""
@@ -497,6 +512,11 @@ class HttpPlace:
     def url(self) -> str:
         """The location without secrets."""
         return bare_url(self.base_url)
+
+    @property
+    def connection(self) -> Mapping[str, str | None]:
+        """What the caller has said about the address."""
+        return {}
 
     def fields(self) -> Sequence[tuple[str, object]]:
         """What is shown of it."""

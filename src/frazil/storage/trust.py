@@ -26,8 +26,6 @@ from frazil.storage.credentials import (
     GcsCredentials,
     S3Credentials,
 )
-from frazil.storage.object import ObjectStorage
-from frazil.storage.places import AzurePlace, GcsPlace, S3Place
 
 _ENDPOINTS: Final = frozenset(
     {
@@ -105,13 +103,7 @@ def own_containers(config: RepositoryConfig | None) -> frozenset[str]:
 def endpoints_of(storage: Storage) -> frozenset[str]:
     """The addresses that the caller has named for a repository, and in the environment."""
     found = [os.environ.get(name) for name in _FROM_ENVIRONMENT]
-    match storage.place if isinstance(storage, ObjectStorage) else None:
-        case S3Place(options=options):
-            found.append(options.endpoint_url)
-        case GcsPlace(config=config) | AzurePlace(config=config):
-            found += [config.get(name) for name in _ENDPOINTS]
-        case _:
-            pass
+    found += [storage.connection.get(name) for name in _ENDPOINTS]
     return frozenset(_plain(url) for url in found if url)
 
 

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,20 +29,14 @@ from frazil.model.config import (
 from frazil.model.location import ParsedLocation, parse_location
 from frazil.model.stores import S3_LIKE
 from frazil.model.strings import StringPool
-from frazil.storage.base import fan_out
-from frazil.storage.clients import DEFAULT_LIMIT
+from frazil.storage.base import DEFAULT_LIMIT
 from frazil.storage.credentials import AnyCredential, Credentials
 from frazil.storage.locations import VCC, is_settled, normalised
-from frazil.storage.requests import near_ranges
+from frazil.storage.ranges import WantedRange, near_ranges
 from frazil.storage.trust import NOTHING, Trust, refusal
-from frazil.storage.virtual_source import (
-    FileSource,
-    ObjectSource,
-    VirtualSource,
-    WantedRange,
-    WebSource,
-    source_for,
-)
+
+if TYPE_CHECKING:
+    from frazil.storage.virtual_source import VirtualSource
 
 Authorized: TypeAlias = Mapping[str, AnyCredential | None]
 
@@ -280,19 +274,12 @@ class Containers:
                 wanted = replace(wanted, end=max(spans[number][2] for number in numbers))
             by_source.setdefault(id(source), (source, []))[1].append((wanted, numbers))
         for source, jobs in by_source.values():
-            read = self._read_all(source, [wanted for wanted, _ in jobs])
+            read = source.read_many([wanted for wanted, _ in jobs], self._limit)
             for (wanted, numbers), data in zip(jobs, read, strict=True):
                 for number in numbers:
                     at = refs[number].offset - wanted.start
                     found[number] = data[at : at + refs[number].length]
         return found
-
-    def _read_all(self, source: VirtualSource, wanted: Sequence[WantedRange]) -> list[bytes]:
-        match source:
-            case FileSource() | WebSource():
-                return fan_out(source.read, wanted)
-            case ObjectSource():
-                return source.read_many(wanted, self._limit)
 
     def _resolve(self, ref: VirtualRef, start: int, end: int) -> tuple[VirtualSource, WantedRange]:
         if not 0 <= start <= end <= ref.length:
@@ -336,6 +323,8 @@ class Containers:
             return self._sources[prefix]
 
     def _open(self, container: VirtualChunkContainer) -> VirtualSource:
+        from frazil.storage.virtual_source import source_for  # clients, for those who need one
+
         prefix = container.url_prefix
         root, credential = parse_location(prefix), self._authorized[prefix]
         if why := refusal(container, root, credential, self._trust):

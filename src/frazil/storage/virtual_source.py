@@ -6,7 +6,7 @@ import copy
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import formatdate
 from functools import lru_cache
@@ -17,7 +17,7 @@ import obstore
 from obstore import exceptions as foreign
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
-from frazil.masking import MaskedRecord, shown_url
+from frazil.masking import shown_url
 from frazil.model.config import (
     ObjectStoreConfig,
     StorageConcurrencySettings,
@@ -25,6 +25,7 @@ from frazil.model.config import (
     VirtualChunkContainer,
 )
 from frazil.model.location import ParsedLocation
+from frazil.storage.base import fan_out
 from frazil.storage.clients import Clients
 from frazil.storage.credentials import (
     AnyCredential,
@@ -36,68 +37,13 @@ from frazil.storage.credentials import (
 from frazil.storage.faults import FOREIGN, check_headers, cleaned, fault, status_of
 from frazil.storage.places import AzurePlace, CloudPlace, GcsPlace, HttpPlace, S3Place, user_agent
 from frazil.storage.posix import etag as file_etag
+from frazil.storage.ranges import WantedRange
 from frazil.storage.requests import bare, run_all
 from frazil.storage.trust import TIGRIS
 from frazil.storage.web_client import WebClient, body_of, ranged
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class WantedRange(MaskedRecord):
-    """A range of an object, and what the object must still be."""
-
-    url: str
-    """as it is told"""
-    key: str
-    """as it is asked for"""
-    start: int
-    end: int
-    checksum: str | int | None = None
-
-    @property
-    def size(self) -> int:
-        """Bytes in the range."""
-        return self.end - self.start
-
-    def check_size(self, data: bytes) -> bytes:
-        """Refuse a short answer."""
-        if len(data) == self.size:
-            return data
-        raise self.too_short(len(data))
-
-    def check_end(self, size: int) -> None:
-        """Refuse a range that ends behind the end of an object."""
-        if self.end > size:
-            raise self.too_short(max(0, size - self.start))
-
-    def too_short(self, available: int | None = None) -> StorageError:
-        """The error for an object that ends before the range does."""
-        facts = {} if available is None else {"available": available}
-        return StorageError(
-            "the object that holds the virtual chunk is too short",
-            kind=ErrorKind.INVALID_OBJECT_SIZE,
-            location=shown_url(self.url),
-            expected=self.size,
-            **facts,
-        )
-
-    def modified(self) -> StorageError:
-        """The error for an object that is no longer what the reference says."""
-        return StorageError(
-            "the object that holds the virtual chunk has changed",
-            kind=ErrorKind.VIRTUAL_CHUNK_MODIFIED,
-            location=shown_url(self.url),
-        )
-
-    def failed(self, why: str) -> StorageError:
-        """The error for an object that cannot be read."""
-        return StorageError(
-            f"error fetching virtual reference: {why}",
-            kind=ErrorKind.VIRTUAL_CHUNK_FETCH,
-            location=shown_url(self.url),
-        )
 
 
 class FileSource:
@@ -123,6 +69,10 @@ class FileSource:
             return wanted.check_size(_read_range(descriptor, wanted))
         finally:
             os.close(descriptor)
+
+    def read_many(self, wanted: Sequence[WantedRange], limit: int) -> list[bytes]:
+        """Read many ranges, in threads."""
+        return fan_out(self.read, wanted)
 
     def _confined(self, wanted: WantedRange) -> str:
         path = os.path.realpath(f"/{wanted.key}")
@@ -280,6 +230,10 @@ class WebSource:
                 return wanted.check_size(b"")
             case _:
                 raise wanted.failed(str(self._client.failed(reply, "read", wanted.key)))
+
+    def read_many(self, wanted: Sequence[WantedRange], limit: int) -> list[bytes]:
+        """Read many ranges, in threads."""
+        return fan_out(self.read, wanted)
 
 
 def _check(wanted: WantedRange, etag: str | None, modified: datetime) -> None:

@@ -33,7 +33,7 @@ from frazil.storage.base import (
 from frazil.storage.faults import ask_location
 from frazil.storage.object import ObjectStorage, Range
 from frazil.storage.places import HttpPlace, user_agent
-from frazil.storage.requests import near_ranges
+from frazil.storage.ranges import near_ranges
 from frazil.storage.web_client import Reply, WebClient, body_of, ranged
 from frazil.storage.wrapped import BulkReads, BulkWrites
 

@@ -20,7 +20,7 @@ from frazil.session import Session
 from frazil.statistics.copying import copy_statistics
 from frazil.storage.assets import CHUNK, CHUNKS
 from frazil.storage.base import PLAIN, Bytes, LostRace, Storage, absent
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.local import LocalStorage
 from frazil.tip import Tip
 from frazil.transaction.context import Context

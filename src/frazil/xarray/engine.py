@@ -19,7 +19,7 @@ from frazil.formats.envelope import MAGIC
 from frazil.masking import MaskedRecord
 from frazil.repository import Repository
 from frazil.session import Session
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.credentials import AnyCredential
 from frazil.store import FrazilStore
 from frazil.urls import MAIN, is_marked, parse_url, resolve_version

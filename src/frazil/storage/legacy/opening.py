@@ -15,7 +15,7 @@ from frazil.formats.legacy.refs import RefLayout, decode_ref
 from frazil.masking import bare_url
 from frazil.model.history import Snapshot
 from frazil.storage.base import Storage
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.legacy.files import LegacyFiles, NameBook, spread_arrays
 from frazil.storage.legacy.g1 import G1Files, StateFile, VersionedState
 from frazil.storage.legacy.g2_g3 import G2G3Files, MainBranch, find_main
