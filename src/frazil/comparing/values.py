@@ -304,7 +304,7 @@ def _samples(
     """The cells that differ with the smallest coordinates."""
     found: list[tuple[Shape, Shape]] = []
     for row in _in_order(starts):
-        # No cell of this box, nor of those that follow, comes before what was found.
+        # All cells of this box and of later ones come after what was found.
         if len(found) == max_samples and starts[row, :1].tolist() > [*found[-1][0][:1]]:
             break
         first = np.flatnonzero(changed[row])[:max_samples]

@@ -147,7 +147,7 @@ def config_from_map(
 ) -> RepositoryConfig:
     """Read a plain map.
 
-    Containers that cannot be used are left out, with a warning for whoever names the repository.
+    Containers that cannot be used are left out, with a warning that names the repository.
 
     Raises:
         FormatError: a value of the wrong type or outside its range; `where` names it.

@@ -278,7 +278,7 @@ class RepositoryFiles:
 
 
 def metadata_order(root: Table, slot: int, target: str) -> Iterator[Finding]:
-    """Names of metadata that do not ascend, which a decoded map does not show."""
+    """Metadata names that are not in ascending order; a decoded map does not show that."""
     names = [item.required_text(0, "name").encode() for item in root.tables(slot)]
     if not ascends(names):
         yield Finding(Code.METADATA_ORDER, target)

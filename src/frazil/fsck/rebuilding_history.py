@@ -108,7 +108,7 @@ def _unreadable(state: RepairState) -> set[SnapshotId]:
 def _fall_back(
     state: RepairState, name: str, tip: SnapshotId, losses: list[str]
 ) -> SnapshotId | None:
-    """The newest ancestor that can be read, or where nobody knows ancestors, what must be it."""
+    """The newest ancestor that can be read, or the best guess where ancestors are not known."""
     for one in state.ancestry(tip):
         if state.snapshot(one) is not None:
             return one

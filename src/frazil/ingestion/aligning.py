@@ -132,7 +132,8 @@ def copied_chunks(
 ) -> Shape:
     """Chunks of a copy: as wanted, else as in the files, cut where these are too large.
 
-    Whoever copies a chunk has all of it in memory, and the chunk of a file may be the whole array.
+    A task that copies a chunk has all of it in memory, and the chunk of a file may be the whole
+    array.
     """
     chunks = []
     for dim, length, size in zip(dims, shape, own, strict=True):
@@ -146,7 +147,7 @@ def copied_chunks(
 
 
 def require_chunks(name: str, chunks: Shape, itemsize: int, findings: Findings) -> None:
-    """Find chunks that whoever copies them could not hold."""
+    """Find chunks that are too large for the memory of a task."""
     size = itemsize * prod(chunks)
     if size > LARGE_CHUNK:
         detail = (

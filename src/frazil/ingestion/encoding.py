@@ -247,7 +247,7 @@ _NAMES: Final = {
 
 
 def plain_encoding(dtype: np.dtype[Any], fill: object, codecs: list[dict[str, Any]]) -> str | None:
-    """The encoding of numbers of a type that went through some codecs; None for what is not plain.
+    """The encoding of numbers of a type that went through some codecs; None for any other encoding.
 
     Nearly every variable of an archive is plain, and a worker that meets nothing else need not
     import zarr, xarray and VirtualiZarr.

@@ -1,8 +1,8 @@
 """GRIB: messages of one file as arrays over time, step, member, level and grid.
 
-eccodes reads what messages say of themselves. References name the codec of gribberish, which
-knows the second edition only; each variable is tried, and what it does not decode to the values of
-eccodes is not referred to, only copied.
+eccodes reads what messages say of themselves. References name the codec of gribberish, which knows
+the second edition only; each variable is tried, and one that it decodes to other values than
+eccodes is copied.
 """
 
 from __future__ import annotations

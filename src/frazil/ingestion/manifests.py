@@ -1,8 +1,8 @@
 """Manifests of a large array, each written by a task of its own.
 
 A task gets the references of the files that reach into one part of the split grid, writes the
-manifest of that part, and returns its name and box. Whoever commits never has all references as
-a table: where a part has all its chunks, not even their coordinates come back.
+manifest of that part, and returns its name and box. The process that commits never has all
+references as a table: where a part has all its chunks, not even their coordinates come back.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ def read_parsed(
 
 
 def parse(source: InputFile, found: Format) -> ParsedFile:
-    """A file in Zarr's terms; what did not change since is not read again."""
+    """A file in Zarr's terms; an unchanged file is not read again."""
     if source.identity is not None:
         return _kept(source, found)
     if found not in _FOLDERS:

@@ -90,7 +90,7 @@ def _tell_notes(scans: Sequence[FileScan], findings: Findings) -> None:
 
 
 def _refuse_duplicates(scans: Sequence[FileScan], findings: Findings) -> None:
-    """Refuse files that give nothing new, where no dimension tells files apart."""
+    """Refuse duplicate files if there is no dimension to join them along."""
     seen: dict[str, str] = {}
     for scan in scans:
         names = [each.name for each in scan.variables if each.values is None]

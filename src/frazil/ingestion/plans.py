@@ -145,7 +145,7 @@ class TransferKind(StrEnum):
     """How a variable gets into the repository."""
 
     LOADED = "loaded"
-    """its values are at hand and are written by whoever commits"""
+    """its values are in memory and are written with the commit"""
     VIRTUAL = "virtual"
     NATIVE = "native"
     """its values are copied by tasks"""

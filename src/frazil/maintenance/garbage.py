@@ -87,8 +87,8 @@ def plan_collection(
             if history is None:
                 history = read_file_history(context.storage, limits.max_snapshots_in_memory)
             needed = _needed_by_files(history, refs, found, after)
-            # Whoever points a ref to a snapshot that is still there finds its ancestors too, also
-            # when a collection was killed half way.
+            # A new ref to a snapshot that is still there must find its ancestors too, also when a
+            # collection was killed half way.
             snapshots = snapshots.sorted_by(history.newest_first)
         case _:
             raise InternalError("unknown way to keep refs")

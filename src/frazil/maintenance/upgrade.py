@@ -153,7 +153,7 @@ def upgrade_v1_to_v2(
     """Make a v1 repository a v2 one; open it anew afterwards.
 
     A dry run does everything but writing. An interrupted upgrade is finished. Without
-    `delete_unused_v1_files` the files of the refs stay, but nobody can use them any more.
+    `delete_unused_v1_files` the files of the refs stay, but clients refuse them.
 
     Raises:
         SessionStateError: there is nothing to upgrade.

@@ -103,7 +103,7 @@ def erase(storage: Storage, plan: Erasure) -> None:
 
 
 def _overwrite(storage: Storage, name: bytes, kept: Spans) -> None:
-    """Write an object anew with zeros wherever nobody needs it."""
+    """Write an object anew, with zeros in place of the bytes that no reference needs."""
     key = key_of(name)
     data = storage.get(key)
     if data is None:

@@ -1,7 +1,7 @@
 """Snapshots, manifests and logs as they are without the thing that is erased; under new ids.
 
-Whatever has a new content gets a new name, so that no cache, here or elsewhere, gives back what
-was erased under the name of what is left.
+Rewritten files get new names, so that no cache returns erased data under the name of a file that
+stays.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Rewriter:
     ) -> ChunkTable | None:
         if node_id not in self.target.nodes:
             return table
-        # What the snapshot itself does not have is a leftover that nobody reads.
+        # Arrays that the snapshot does not have are leftovers; no reader uses them.
         if self.target.region is None or node_id not in held:
             self.blanker.dropped += len(table)
             return None

@@ -106,9 +106,8 @@ class SnapshotView(HasRepr):
 
     @property
     def pack_writes(self) -> bool | None:
-        """Whether small chunks that are written at once share objects, also through zarr.
-
-        None, unless it is set, for what `frazil.config` says. Forks do as their session does.
+        """Whether small chunks that are written at once share objects, also through zarr. The
+        default, None, stands for the setting of `frazil.config`. Forks inherit it.
         """
         return self.state.pack_writes
 
@@ -120,7 +119,8 @@ class SnapshotView(HasRepr):
     def skip_identical(self) -> bool | None:
         """Whether chunks that are written with the bytes they have keep their references.
 
-        What is there is read first. None, unless it is set, for what `frazil.config` says.
+        The stored chunk is read first. The default, None, stands for the setting of
+        `frazil.config`.
         """
         return self.state.skip_identical
 

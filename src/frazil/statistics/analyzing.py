@@ -1,7 +1,8 @@
 """Reading chunks that have no statistics yet, and keeping what they hold.
 
 A job asks the files of statistics which chunks of a version are known, has a runner read the rest,
-and writes what comes back to new files, from time to time, so that whoever stops it loses little.
+and writes what comes back to new files. It does so from time to time, so that little is lost when
+the job is stopped.
 """
 
 from __future__ import annotations

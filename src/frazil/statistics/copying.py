@@ -1,4 +1,4 @@
-"""Statistics of one version, for a copy of it: nothing is told of chunks that are not copied."""
+"""Statistics of one version, for a copy of it: only those of chunks that are copied."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ HEADER: Final = struct.Struct("<8s16sQ")
 FILE_ROWS: Final = 1 << 18
 """Rows of one file."""
 INDEX_ROWS: Final = 1 << 22
-"""Rows that are read at all; chunks beyond them have no statistics for whoever reads."""
+"""At most so many rows are read; readers see no statistics of further chunks."""
 FILE_BYTES: Final = FILE_ROWS * ROW.itemsize + (1 << 20)
 MANY_FILES: Final = 16
 """From so many files of one decoding on, they are put together."""
@@ -203,7 +203,7 @@ def put_together(place: Storage, decoding: bytes) -> int:
     if len(found) < 2 or sum(len(rows) for _, rows in found) > INDEX_ROWS:
         return 0
     made = store(place, decoding, index.rows)
-    # Whoever erases rows looks for new files afterwards: so either these are seen there, or the
+    # An erasure of rows looks for new files afterwards: so either these are seen there, or the
     # files that they were made of are seen to be gone here.
     sources = [item.key for item, _ in found]
     if not {item.key for item in list_files(place, decoding)}.issuperset(sources):
@@ -229,7 +229,7 @@ def drop_rows(
 ) -> DroppedRows:
     """Drop rows from all files, or from those written before a time; damaged files go as a whole.
 
-    Without `before` it looks again until nothing is left, whatever others write meanwhile.
+    Without `before` it repeats this until nothing is left, also while others write.
 
     Raises:
         StorageError: a file cannot be read, written or deleted.

@@ -28,7 +28,7 @@ Coords: TypeAlias = npt.NDArray[np.uint32]
 
 
 class SnapshotView(Mapping[str, Node]):
-    """The hierarchy of somebody's snapshot, which is read when somebody asks for a node.
+    """The hierarchy of a snapshot; it is read when the first node is asked for.
 
     Who only writes chunks, as most do, never looks at the nodes of others.
     """

@@ -303,7 +303,7 @@ class _Writer:
 # --- the next snapshot of a history ---
 
 MAX_HISTORY: Final = 1000
-"""Ancestors that a snapshot lists; whoever wants more opens the oldest of them."""
+"""Ancestors that a snapshot lists; for more, open the oldest of them."""
 ROOT_MARK: Final = "__root"
 _PARENT_ONLY: Final = frozenset({Dialect.G3H, Dialect.G3I})
 

@@ -248,7 +248,7 @@ def _coordinates(
             found[variable.name] = _column(variable, axes, rules)
         except InvalidInputError:
             if variable.name.casefold() in wanted:
-                raise  # else nobody asked for what cannot be a column
+                raise  # else no query asked for what cannot be a column
     return found
 
 

@@ -74,7 +74,8 @@ class Encoder:
         """Values as they are stored.
 
         Raises:
-            InvalidInputError: one does not fit, or is NULL and nothing stands for that.
+            InvalidInputError: a value does not fit, or is NULL and the array has no fill value for
+                it.
         """
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()

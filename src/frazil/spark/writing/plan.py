@@ -118,7 +118,7 @@ class ArrayPlan(_Lean):
 
     @property
     def is_blank_absent(self) -> bool:
-        """Whether chunks that are not there read as cells that no row is for.
+        """Whether absent chunks read as cells without rows.
 
         Many arrays have 0 for what was never written, and another value for what is missing.
         """

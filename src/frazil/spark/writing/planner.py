@@ -229,7 +229,7 @@ def _named_request(draft: _Draft, dims: Sequence[str]) -> WriteRequest:
 
 
 def _require_known(draft: _Draft, data: Sequence[t.StructField], kept: set[str]) -> None:
-    """Refuse columns that nobody knows, unless arrays are being made anyway."""
+    """Refuse columns without an array, unless the write makes new arrays."""
     group = draft.group
     if draft.is_replaced or not kept:
         if draft.request.region is not None or draft.request.replace_where is not None:

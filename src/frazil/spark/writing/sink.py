@@ -109,7 +109,7 @@ def _put(plan: WritePlan, table: pa.Table, message: TaskMessage) -> None:
         if new is not None:
             before = message.labels.get(axis.name, new)
             message.labels[axis.name] = distinct(np.concatenate([before, new]))
-    # Which of several rows counts is seen by whoever has all of them.
+    # Which of several rows counts is decided where all of them are.
     if plan.request.duplicates != "error" or (plan.has_new_arrays and not plan.is_resolved):
         _set_aside(plan, ALL_GROUPS, table, message)
         return

@@ -337,12 +337,12 @@ class G2G3Files(LegacyFiles):
         }
 
     def _ranks_of(self, id: ManifestId, needed: Set[NodeId]) -> Mapping[NodeId, int]:
-        """How many axes the arrays of a manifest have; of those `needed` whoever reads first."""
+        """How many axes the arrays of a manifest have; those that are `needed` are read first."""
         known = self._ranks.setdefault(id, {})
         if needed <= known.keys():
             return known
         for snapshot, _ in self.listed("snapshots"):
-            with contextlib.suppress(FormatError):  # of no concern to whoever reads another
+            with contextlib.suppress(FormatError):  # does not matter to readers of others
                 self._read(SnapshotId(snapshot))
             if needed <= known.keys():
                 break

@@ -101,8 +101,8 @@ class LegacyObjects(WrappedStorage):
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
         """Return the object or a part of it.
 
-        What is made from a legacy file is given whole to whoever asks for its beginning, since
-        sizes that snapshots tell are those of the legacy file.
+        A request for the beginning of what is made from a legacy file gets all of it, since sizes
+        that snapshots tell are those of the legacy file.
         """
         made = self._made(key)
         if made is None:
