@@ -146,7 +146,7 @@ def copied_chunks(
     return tuple(chunks)
 
 
-def require_chunks(name: str, chunks: Shape, itemsize: int, findings: Findings) -> None:
+def check_chunk_sizes(name: str, chunks: Shape, itemsize: int, findings: Findings) -> None:
     """Find chunks that are too large for the memory of a task."""
     size = itemsize * prod(chunks)
     if size > LARGE_CHUNK:
@@ -157,7 +157,7 @@ def require_chunks(name: str, chunks: Shape, itemsize: int, findings: Findings) 
         findings.error("chunks", detail, (), name)
 
 
-def require_justified(
+def check_expansion(
     sources: Sequence[tuple[FileScan, FileVariable]], itemsize: int, findings: Findings
 ) -> None:
     """Find a variable whose values are many more than the bytes of its files can stand for."""

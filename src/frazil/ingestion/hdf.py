@@ -35,7 +35,7 @@ from frazil.ingestion.records import (
     ObstacleError,
     ParsedFile,
     canonical,
-    plain_json,
+    ordered_json,
 )
 from frazil.ingestion.sources import bad_file, display_url, look, read_range
 
@@ -88,7 +88,7 @@ def scan_hdf(source: InputFile, choice: VariableChoice) -> ParsedFile:
         "attributes of types that Zarr has not are not taken": odd,
     }
     remarks = tuple(f"{what}: {', '.join(each)}" for what, each in notes.items() if each)
-    return ParsedFile(variables, plain_json(own), remarks)
+    return ParsedFile(variables, ordered_json(own), remarks)
 
 
 def read_hdf(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
@@ -150,7 +150,7 @@ def _variable(
         shape=tuple(map(int, dataset.shape)),
         chunks=tuple(max(1, int(n)) for n in (dataset.chunks or dataset.shape)),
         encoding=_bare_encoding(name, found, dtype),
-        attributes=plain_json(attributes),
+        attributes=ordered_json(attributes),
         references=None,
     )
     if loads or is_text:

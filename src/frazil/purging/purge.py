@@ -136,7 +136,7 @@ def _require_old(
         return
     keys = [
         *(CHUNKS + name for name in crockford_many(plan.deleted)),
-        *map(erasing.key_of, plan.overwritten),
+        *map(erasing.chunk_object_key, plan.overwritten),
         *(key for key in found.loose if not key.startswith(TRASH)),
     ]
     there = fan_out(context.storage.head, keys)

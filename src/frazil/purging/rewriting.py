@@ -149,7 +149,7 @@ class Rewriter:
         blob = manifest_blob(self.context.storage, one)
         manifest = decode_manifest(blob, key=manifest_key(one))
         held = {node_id: arrays[node_id] for node_id in manifest.nodes() if node_id in arrays}
-        key = (one, documents_of(held))
+        key = (one, encodings_key(held))
         if key not in self._done:
             tables: dict[NodeId, ChunkTable] = {}
             for node_id, table in manifest.tables():
@@ -305,6 +305,6 @@ def _box(grid: Grid, coords: Coordinates) -> tuple[list[int], list[int]]:
     return starts, sizes
 
 
-def documents_of(nodes: dict[NodeId, ArrayNode]) -> tuple[tuple[NodeId, bytes], ...]:
+def encodings_key(nodes: dict[NodeId, ArrayNode]) -> tuple[tuple[NodeId, bytes], ...]:
     """How some arrays are encoded, as a key."""
     return tuple(sorted((one, encoding_digest(node)) for one, node in nodes.items()))

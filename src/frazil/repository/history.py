@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from frazil import urls
 from frazil.async_twins import AsyncItems, async_items, async_twin
-from frazil.drawing.markup import Html, escaped, folded, joined, note, table
+from frazil.drawing.markup import Html, escaped, folded, joined_html, note, table
 from frazil.errors import ErrorKind, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
 from frazil.model.config import FeatureFlag
@@ -27,7 +27,7 @@ from frazil.model.values import (
     manifest_file_info,
     repo_status,
     snapshot_info,
-    update,
+    update_of,
 )
 from frazil.naming import OURS, package
 from frazil.repository.handle import RepositoryHandle
@@ -47,7 +47,7 @@ class Ancestry(AsyncItems[SnapshotInfo]):
     """Snapshots one after the other; a notebook shows the newest, and none is used up by that."""
 
     def _repr_html_(self) -> str:
-        return joined(views(self._views()))
+        return joined_html(views(self._views()))
 
     def _views(self) -> Iterator[Html]:
         found = list(islice(self._start(), SHOWN_COMMITS + 1))
@@ -209,7 +209,7 @@ class HistoryMethods(RefMethods):
     def ops_log(self) -> Iterator[Update]:
         """Everything that was done to the repository, newest first."""
         self._context.generation.require_repo_object("the operations log")
-        return AsyncItems(lambda: map(update, self._context.refs.updates()))
+        return AsyncItems(lambda: map(update_of, self._context.refs.updates()))
 
     def resolve(self, version: str) -> str:
         """The snapshot a text means: a branch, else a tag, else an id or the beginning of one.

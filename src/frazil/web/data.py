@@ -21,7 +21,7 @@ from frazil.web.chunk_maps import (
     changed_map,
     written_map,
 )
-from frazil.web.comparing import changed_chunks
+from frazil.web.comparing import differing_chunks
 from frazil.web.slices import SliceRequest, exact_value, read_view
 from frazil.web.touching import Touches, touches
 from frazil.web.work import PendingWork
@@ -133,7 +133,7 @@ def changed(ask: Ask) -> Answer:
     earlier = next((each for each in first.tree if each.id == node.id), None)
     if isinstance(earlier, ArrayNode):
         bounded_table(first, earlier, ask.limits)
-        found = changed_chunks(first, earlier, last, node)
+        found = differing_chunks(first, earlier, last, node)
     else:
         found = table.coords.astype(np.int64)
     values = {**as_data(axes, node), **stored_map(table, axes)}

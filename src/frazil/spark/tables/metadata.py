@@ -1,4 +1,4 @@
-"""Metadata tables: `load("URL#snapshots")` and the like.
+"""Metadata tables: `load_references("URL#snapshots")` and the like.
 
 Columns have Iceberg's names where they fit. Tables that grow with the number of chunks are cut
 into parts by manifest and made as columns; the others are rows of one task.
@@ -154,16 +154,16 @@ def in_partitions(parts: list[ManifestPart]) -> list[tuple[ManifestPart, ...]]:
     return [tuple(ordered[at : at + per]) for at in range(0, len(ordered), per)]
 
 
-def load(session: Session, part: ManifestPart) -> ChunkTable | None:
+def load_references(session: Session, part: ManifestPart) -> ChunkTable | None:
     """The references of a part."""
     return session.state.context.assets.manifest(part.manifest_id, part.size_bytes).table(
         part.node_id
     )
 
 
-def chunk_batches(session: Session, part: ManifestPart) -> Iterator[pa.RecordBatch]:
+def chunk_record_batches(session: Session, part: ManifestPart) -> Iterator[pa.RecordBatch]:
     """The chunks of a part."""
-    table = load(session, part)
+    table = load_references(session, part)
     if table is None:
         return
     expand = session.state.context.containers.expand
@@ -221,7 +221,7 @@ def _index_lists(coords: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
 
 def manifest_batches(session: Session, part: ManifestPart) -> Iterator[pa.RecordBatch]:
     """One row for a part."""
-    table = load(session, part)
+    table = load_references(session, part)
     if table is None:
         return
     row = (
@@ -256,8 +256,8 @@ TABLES: Final[dict[str, RowTable | PartTable]] = {
         lambda r, s: repo_tables.changes(r, s.start, s.end),
     ),
     "manifests": PartTable(MANIFESTS, parts_of_snapshot, manifest_batches),
-    "chunks": PartTable(CHUNKS, parts_of_snapshot, chunk_batches),
-    "all_chunks": PartTable(CHUNKS, parts_of_history, chunk_batches),
+    "chunks": PartTable(CHUNKS, parts_of_snapshot, chunk_record_batches),
+    "all_chunks": PartTable(CHUNKS, parts_of_history, chunk_record_batches),
 }
 
 

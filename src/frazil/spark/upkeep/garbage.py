@@ -74,7 +74,7 @@ def chunk_listing(spark: SparkSession, opened: Callable[[], Context]) -> DataFra
                     [item.size_bytes for item in found],
                     [to_micros(item.created_at) for item in found],
                 ]
-                yield batch_of(values, arrow_schema(_LISTED))
+                yield record_batch_of(values, arrow_schema(_LISTED))
 
     # Ids are random, so that each first letter is an equal part of them.
     letters = spark.range(0, len(ALPHABET), 1, min(len(ALPHABET), slots(spark)))
@@ -108,7 +108,7 @@ def inventory_listing(inventory: DataFrame) -> DataFrame:
     return frame.where("key != ''")
 
 
-def batch_of(values: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+def record_batch_of(values: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
     """Columns as a batch."""
     arrays = [pa.array(c, f.type) for c, f in zip(values, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -228,7 +228,7 @@ def _live_chunks(
         for manifest_id in over_items(batches):
             blob = manifest_blob(storage, manifest_id)
             ids = np.unique(native_chunk_ids(blob, key=manifest_key(manifest_id)), axis=0)
-            yield batch_of([[CHUNKS + name for name in crockford_many(ids)]], _KEYS)
+            yield record_batch_of([[CHUNKS + name for name in crockford_many(ids)]], _KEYS)
 
     return tasks.map_batches(items_frame(spark, [file.id for file in files]), work, "key string")
 

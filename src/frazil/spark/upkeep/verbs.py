@@ -190,7 +190,7 @@ ANNOTATIONS: Final = {
     "datetime | None": "datetime | str | None",
     "timedelta | None": "timedelta | str | None",
     "Policy": "str",
-    "By": "str",
+    "UsageBy": "str",
 }
 """what a parameter of the verb is called in Spark"""
 

@@ -248,7 +248,7 @@ def _index_of(values: pa.Array, known_values: pa.Array) -> Values:
     return np.asarray(pc.fill_null(found, -1), np.int64)
 
 
-def places_of(axis: TableAxis, stored: Values) -> Values:
+def label_places(axis: TableAxis, stored: Values) -> Values:
     """Places of stored labels along an axis; -1 where there is no such label."""
     return _index_of(comparable(stored), axis.comparable)
 

@@ -295,7 +295,7 @@ class LegacyAssets(Assets):
         return self._files.snapshot(snapshot_id)
 
     def _write_snapshot(self, snapshot: Snapshot) -> None:
-        self._files.save_snapshot(in_order(snapshot))
+        self._files.save_snapshot(sorted_snapshot(snapshot))
 
     def _read_manifest(self, manifest_id: ManifestId, size_bytes: int) -> Manifest | None:
         tables = self._files.manifest(manifest_id, self._near)
@@ -316,7 +316,7 @@ class LegacyAssets(Assets):
         self._files.save_log(log)
 
 
-def in_order(snapshot: Snapshot) -> Snapshot:
+def sorted_snapshot(snapshot: Snapshot) -> Snapshot:
     """A snapshot with its nodes, manifests and metadata in the order in which files have them.
 
     Raises:
