@@ -13,6 +13,7 @@ from frazil.cli.commands import add_command
 from frazil.cli.places import open_whole
 from frazil.cli.text import counted, size
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from frazil.transaction.context import Context
@@ -85,7 +86,7 @@ def upgrade(
                 )
             )
         return _tidied(tidied, undo=undo)
-    context = repository.context
+    context = context_of(repository)
     if not context.generation.is_legacy:
         return _from_v1(context, to, apply=apply)
     with working("Upgrading" if apply else "Reading the history"):

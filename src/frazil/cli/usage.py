@@ -21,6 +21,7 @@ from frazil.maintenance.space import (
     snapshot_usage,
 )
 from frazil.model.history import to_datetime
+from frazil.transaction.opened import context_of
 
 Described = dict[str, Any]
 USED: Final = ("chunks", "stored_bytes", "native_bytes", "virtual_bytes", "inline_bytes")
@@ -71,7 +72,7 @@ def _row(usage: Usage, name: str) -> list[Any]:
 def of_snapshots(url: str) -> Answer:
     """What each snapshot of a history refers to, and what it added."""
     place = open_place(url)
-    context = place.repository.context
+    context = context_of(place.repository)
     lineage = list(context.refs.ancestry(SnapshotId.parse(place.snapshot_id())))[::-1]
     found: list[SnapshotUsage] = []
     with working("Reading snapshots") as say:
@@ -113,9 +114,9 @@ def of_repository(url: str) -> Answer:
     """What all snapshots refer to, and what lies in the storage."""
     repository = open_whole(url)
     with working("Reading manifests") as say:
-        stats = chunk_storage_stats(repository.context)
+        stats = chunk_storage_stats(context_of(repository))
         say("listing objects")
-        kinds = objects_by_kind(repository.context.storage)
+        kinds = objects_by_kind(context_of(repository).storage)
     counts = (stats.native_bytes, stats.virtual_bytes, stats.inlined_bytes)
     referenced = dict(zip(USED[2:], counts, strict=True))
     objects = {
@@ -138,7 +139,7 @@ def of_repository(url: str) -> Answer:
 
 def of_shares(url: str, by: str, older_than: str | None) -> Answer:
     """What arrays, snapshots or branches refer to, alone and with others, in all of history."""
-    context = open_whole(url).context
+    context = context_of(open_whole(url))
     cutoff = None if older_than is None else parse_time(older_than)
     with working("Reading manifests"):
         found = shares(context, by, older_than=cutoff)  # type: ignore[arg-type]  # it checks
@@ -173,7 +174,7 @@ def of_growth(url: str, step: str) -> Answer:
     """What snapshots added, in the order in which they were made."""
     if step not in STEPS:
         raise InvalidInputError(f"--growth is one of {', '.join(STEPS)}, not {step!r}")
-    context = open_whole(url).context
+    context = context_of(open_whole(url))
     rows: dict[str, Described] = {}
     total = 0
     with working("Reading snapshots"):

@@ -84,7 +84,7 @@ def fsck(
         RefNotFoundError: a ref does not exist.
     """
     context = open_anyway(place)
-    walk = _Walk(context, rules_of(context), max_findings, progress)
+    walk = _Walk(context, spec_rules_of(context), max_findings, progress)
     history, findings = read_history(context, walk.files)
     walk.report.record(findings)
     wanted = wanted_snapshots(history, refs, ancestors=ancestors)
@@ -125,7 +125,7 @@ def verify(
     return walk.report
 
 
-def rules_of(context: Context) -> frozenset[Code]:
+def spec_rules_of(context: Context) -> frozenset[Code]:
     """The rules that a repository must keep; one from before spec 1 is seen in the form of it."""
     return RULES if not context.generation.is_legacy else OLD_RULES
 

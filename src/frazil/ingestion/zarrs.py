@@ -33,7 +33,7 @@ from frazil.ingestion.records import (
     InputFile,
     ParsedFile,
     canonical,
-    plain_json,
+    ordered_json,
 )
 from frazil.ingestion.sources import Allowed, bad_file, client_for, local_path, read_whole, reading
 from frazil.storage.locations import key_of
@@ -43,7 +43,7 @@ _TEXTS: Final = "vlen-utf8"
 _SHUFFLES: Final = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
 
 
-def variable_of(
+def zarr2_variable(
     name: str,
     meta: Mapping[str, Any],
     attrs: Mapping[str, Any],
@@ -82,7 +82,7 @@ def variable_of(
         shape,
         tuple(max(1, n) for n in chunks) or shape,
         encoding,
-        plain_json(given),
+        ordered_json(given),
         references,
     )
 
@@ -182,7 +182,7 @@ def scan_zarr(source: InputFile) -> ParsedFile:
         elif (made := _variable(base, name, keys, options)) is not None:
             variables.append(made)
     notes = (f"arrays in groups that are not taken: {', '.join(below)}",) if below else ()
-    return ParsedFile(variables, plain_json(attributes), notes)
+    return ParsedFile(variables, ordered_json(attributes), notes)
 
 
 def _listed(base: str, options: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
@@ -242,7 +242,7 @@ def _variable(base: str, name: str, keys: _Keys, options: Mapping[str, Any]) -> 
     attrs = _read(f"{base}/{name}/.zattrs", options) if f"{name}/.zattrs" in keys else {}
     separator = str(meta.get("dimension_separator", "."))
     refs = _references(f"{name}/", separator, meta["shape"], meta["chunks"], keys)
-    return variable_of(name, meta, attrs, refs, base)
+    return zarr2_variable(name, meta, attrs, refs, base)
 
 
 def _from_v3(base: str, name: str, meta: dict[str, Any], keys: _Keys) -> FileVariable:

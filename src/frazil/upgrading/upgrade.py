@@ -33,7 +33,7 @@ from frazil.upgrading.source import (
     OldSnapshot,
     UpgradeReport,
     UpgradeSource,
-    keys_of,
+    changed_files,
     preserve,
     source_of,
     target_generation,
@@ -172,7 +172,7 @@ def _convert(
         transfers = transfers_of(found.source, found.counted.needs, found.mode)
         move(transfers.wanted)
         require_moved(found.source, transfers)
-    preserve(found.source.place, keys_of(found.source, todo))
+    preserve(found.source.place, changed_files(found.source, todo))
     for id in todo:
         converter.convert(id)
 

@@ -23,7 +23,7 @@ from frazil.fsck.checking import (
     add_uses,
     damaged_statistics,
     read_history,
-    rules_of,
+    spec_rules_of,
     wanted_snapshots,
 )
 from frazil.fsck.checking import (
@@ -50,11 +50,12 @@ from frazil.spark.reading.columns import arrow_schema
 from frazil.spark.runner import SparkRunner, slots
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
-from frazil.spark.upkeep.garbage import batch_of, chunk_listing, items_frame, over_items
+from frazil.spark.upkeep.garbage import chunk_listing, items_frame, over_items, record_batch_of
 from frazil.spark.upkeep.procedure import LONG, TEXT, ProcedureTarget, Row, columns, procedure
 from frazil.statistics.files import Checksums, read_checksums
 from frazil.storage.assets import CHUNKS
 from frazil.transaction.context import Context
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -107,7 +108,7 @@ def fsck(
     findings += check_history(history, wanted)
     if deep:
         findings += damaged_statistics(read_checksums(context.place))
-    walk = _Walk(target.location, rules_of(context), deep=deep, virtual=virtual)
+    walk = _Walk(target.location, spec_rules_of(context), deep=deep, virtual=virtual)
     return walk.run(spark or spark_session(), history, wanted, findings)
 
 
@@ -136,7 +137,9 @@ def verify(
     target = tasks.target_of(url, options)
     repository = target.location.open()
     if all_history:
-        history, _ = read_history(repository.context, RepositoryFiles(repository.context.storage))
+        history, _ = read_history(
+            context_of(repository), RepositoryFiles(context_of(repository).storage)
+        )
     else:
         history = lone_history([SnapshotId.parse(target.snapshot(repository))])
     walk = _Walk(target.location, REFERENCES, virtual=virtual)
@@ -146,7 +149,7 @@ def verify(
 def _open(location: RepositoryLocation) -> Context:
     """The parts of a repository, also of one that cannot be opened."""
     try:
-        return location.open().context
+        return context_of(location.open())
     except (FormatError, RepositoryNotFoundError):
         return open_anyway(location.storage())
 
@@ -173,7 +176,7 @@ def _rows(findings: Iterable[Finding]) -> Iterator[Row]:
 def _table(findings: Iterable[Finding]) -> pa.Table:
     rows = [*_rows(findings)]
     values: Sequence[Sequence[Any]] = [*zip(*rows, strict=True)] if rows else [()] * len(FINDINGS)
-    return pa.Table.from_batches([batch_of(values, arrow_schema(FINDINGS))])
+    return pa.Table.from_batches([record_batch_of(values, arrow_schema(FINDINGS))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +256,7 @@ class _Walk:
         for manifest_id, uses in over_items(batches):
             rows = [*self._needs(_context(self.location), manifest_id, uses)]
             if rows:
-                yield batch_of([*zip(*rows, strict=True)], arrow_schema(_NEEDS))
+                yield record_batch_of([*zip(*rows, strict=True)], arrow_schema(_NEEDS))
 
     def _needs(
         self, context: Context, manifest_id: ManifestId, uses: set[ManifestUse]

@@ -37,6 +37,7 @@ from frazil.spark.upkeep.procedure import LONG, TEXT, columns
 from frazil.spark.upkeep.verbs import as_time
 from frazil.storage.assets import CHUNKS, manifest_key
 from frazil.transaction.context import Context
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,7 +74,7 @@ def chunk_listing(spark: SparkSession, opened: Callable[[], Context]) -> DataFra
                     [item.size_bytes for item in found],
                     [to_micros(item.created_at) for item in found],
                 ]
-                yield batch_of(values, arrow_schema(_LISTED))
+                yield record_batch_of(values, arrow_schema(_LISTED))
 
     # Ids are random, so that each first letter is an equal part of them.
     letters = spark.range(0, len(ALPHABET), 1, min(len(ALPHABET), slots(spark)))
@@ -107,7 +108,7 @@ def inventory_listing(inventory: DataFrame) -> DataFrame:
     return frame.where("key != ''")
 
 
-def batch_of(values: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+def record_batch_of(values: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
     """Columns as a batch."""
     arrays = [pa.array(c, f.type) for c, f in zip(values, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -182,7 +183,7 @@ def find_garbage(
     if target.ref is not None:
         raise invalid_option("garbage is that of a whole repository: leave out the version")
     repository = target.location.open()
-    context, limits = repository.context, WalkLimits()
+    context, limits = context_of(repository), WalkLimits()
     asked = as_time(older_than, datetime.now(UTC))
     cutoff = safe_cutoff(context.place, asked, unsafe_minimum_age)
     storage = context.storage
@@ -190,7 +191,7 @@ def find_garbage(
     plan = plan_collection(context, of_objects((*small, Objects.none(CHUNKS))), limits)
     files = manifests_of(storage, plan.kept, limits).values()
     listing = (
-        chunk_listing(chosen, lambda: target.location.open().context)
+        chunk_listing(chosen, lambda: context_of(target.location.open()))
         if inventory is None
         else inventory_listing(inventory)
     )
@@ -223,11 +224,11 @@ def _live_chunks(
     """The keys of chunk objects that manifests refer to; they may repeat."""
 
     def work(batches: Batches) -> Batches:
-        storage = location.open().context.storage
+        storage = context_of(location.open()).storage
         for manifest_id in over_items(batches):
             blob = manifest_blob(storage, manifest_id)
             ids = np.unique(native_chunk_ids(blob, key=manifest_key(manifest_id)), axis=0)
-            yield batch_of([[CHUNKS + name for name in crockford_many(ids)]], _KEYS)
+            yield record_batch_of([[CHUNKS + name for name in crockford_many(ids)]], _KEYS)
 
     return tasks.map_batches(items_frame(spark, [file.id for file in files]), work, "key string")
 
