@@ -120,6 +120,17 @@ def run_told(
         tell(what, done, total)
 
 
+def in_order(answers: Iterable[tuple[int, R]]) -> Iterator[R]:
+    """Answers in the order of their items, whatever order a runner gives them in."""
+    early: dict[int, R] = {}
+    due = 0
+    for number, answer in answers:
+        early[number] = answer
+        while due in early:
+            yield early.pop(due)
+            due += 1
+
+
 def by_size(sizes: Iterable[int], limit: int, most: int = 1 << 16) -> Iterator[range]:
     """Neighbouring items in groups of at most some bytes, and at most so many."""
     first = number = total = 0

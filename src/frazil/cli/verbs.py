@@ -21,6 +21,7 @@ from frazil.cli.arguments import (
     Apply,
     Authorize,
     BranchUrl,
+    Everything,
     Url,
     WholeUrl,
     parse_slices,
@@ -28,7 +29,7 @@ from frazil.cli.arguments import (
     parse_unsafe_age,
 )
 from frazil.cli.commands import add_command, declare
-from frazil.cli.places import open_place, open_whole
+from frazil.cli.places import open_place, open_whole, refuse_version
 from frazil.cli.running import Engine, Master, running
 from frazil.errors import MergeConflictError
 from frazil.operations import VERBS, Effect, Parameter, Verb, summary
@@ -44,7 +45,8 @@ class Command:
 
     name: str
     verb: str
-    """with the parameter that is the branch or version of the URL in parentheses, if any"""
+    """with the parameter that is the branch or version of the URL in parentheses, if any; where it
+    may be None, `--all` means everything"""
     answer: Callable[[Any, Given], Answer]
     """from the report to what is printed"""
     takes: str = ""
@@ -74,7 +76,8 @@ def _work(command: Command) -> Callable[..., Answer]:
     verb = VERBS[verb_name]
     taken = [verb.parameters[name] for name in command.takes.split()]
     can_try = "dry_run" in verb.parameters
-    any_version = bool(branch) and verb.parameters[branch].kind == "Version"
+    kind = verb.parameters[branch].kind if branch else ""
+    any_version = kind.startswith("Version")
 
     def work(url: str, apply: bool = True, **texts: Any) -> Answer:  # noqa: ANN401  (typer's)
         given = {each.name: _read(each, texts[each.name]) for each in taken}
@@ -84,7 +87,10 @@ def _work(command: Command) -> Callable[..., Answer]:
         if branch:
             place = open_place(url, texts.get("authorize"))
             repository = place.repository
-            given[branch] = place.snapshot_id() if any_version else place.branch()
+            if texts.get("everything"):
+                refuse_version(place.ref)
+            else:
+                given[branch] = place.snapshot_id() if any_version else place.branch()
         else:
             repository = open_whole(url)
         if can_try:
@@ -102,6 +108,8 @@ def _work(command: Command) -> Callable[..., Answer]:
     named: dict[str, tuple[Any, object]]
     whole = BranchUrl if branch else WholeUrl
     named = {"url": (Url if any_version else whole, inspect.Parameter.empty)}
+    if kind.endswith("None"):
+        named["everything"] = (Everything, False)
     named |= {each.name: _declared(command, each) for each in taken}
     if command.engine:
         named |= {"engine": (Engine, "auto"), "master": (Master, None)}

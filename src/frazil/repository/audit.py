@@ -186,6 +186,7 @@ class Audit(Namespace):
         deep: bool = False,
         virtual: bool = False,
         max_findings: int = 1000,
+        runner: Runner | None = None,
         progress: Progress | None = None,
     ) -> Report:
         """Check every rule of the format; one that cannot be opened, `frazil.fsck.fsck` checks.
@@ -196,6 +197,7 @@ class Audit(Namespace):
             deep: decode every chunk.
             virtual: ask the sources of virtual chunks, which must be authorised.
             max_findings: how many are told in full; the rest is counted.
+            runner: what has others read files, such as tasks of Spark.
             progress: is told how far the work is.
 
         Raises:
@@ -210,21 +212,31 @@ class Audit(Namespace):
             deep=deep,
             virtual=virtual,
             max_findings=max_findings,
+            runner=runner,
             progress=progress,
         )
 
     @verb(Effect.READS)
-    def verify(self, version: Version | None = None, *, virtual: bool = False) -> Report:
+    def verify(
+        self,
+        version: Version | None = None,
+        *,
+        virtual: bool = False,
+        runner: Runner | None = None,
+        progress: Progress | None = None,
+    ) -> Report:
         """Check that everything a snapshot refers to exists, with enough bytes.
 
         Args:
             version: the snapshot to check; None means all that branches and tags reach.
             virtual: also ask whether the sources of virtual chunks changed.
+            runner: what has others read files, such as tasks of Spark.
+            progress: is told how far the work is.
         """
         from frazil.fsck.checking import verify
 
         chosen = None if version is None else [str(self._snapshot(version))]
-        return verify(self.context, chosen, virtual=virtual)
+        return verify(self.context, chosen, virtual=virtual, runner=runner, progress=progress)
 
     @verb(Effect.CHANGES)
     def analyze(

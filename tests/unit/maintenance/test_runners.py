@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import zarr
 
 import frazil
 from frazil.bulk.write import write_region
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-class Elsewhere:
-    """Runs work as another process would: nothing of this one is at hand."""
-
-    def __init__(self) -> None:
-        self.items = 0
-
-    def run(
-        self, work: Callable[[T], R], items: Sequence[T], *, size_bytes: int = 0
-    ) -> Iterator[tuple[int, R]]:
-        """Answers, the last item first."""
-        assert size_bytes > 0 or not items
-        packed = pickle.dumps((work, items))
-        for number in reversed(range(len(items))):
-            there, given = pickle.loads(packed)
-            self.items += 1
-            yield number, pickle.loads(pickle.dumps(there(given[number])))
-
-    def facts(self) -> dict[str, object]:
-        """What the commit tells."""
-        return {"where": "elsewhere"}
+from tests.support.runners import Elsewhere
 
 
 def written(path: Path) -> frazil.Repository:
