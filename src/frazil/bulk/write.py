@@ -17,7 +17,7 @@ from frazil import config
 from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.compose import Composer
 from frazil.bulk.compose import Target as Target
-from frazil.bulk.engine import Pace, Progress, pace_for, spans
+from frazil.bulk.engine import Pace, pace_for, spans
 from frazil.bulk.fetch import INLINE, MISSING, NATIVE, fetch_into, find_chunks
 from frazil.bulk.pack import (
     LARGE_FILE,
@@ -33,6 +33,7 @@ from frazil.bulk.plan import Plan
 from frazil.bulk.read import Owner, open_array, plan_of, read_selection, split_fields, zarr_array
 from frazil.errors import InvalidInputError, StorageError
 from frazil.model.nodes import ArrayNode
+from frazil.progress import Progress, Tell
 from frazil.storage.base import ahead, shared
 from frazil.transaction.keyspace import is_equal
 from frazil.transaction.working import WorkingState
@@ -50,7 +51,7 @@ def write_region(
     by: str = "brackets",
     packing: Choice = None,
     max_in_flight: int | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
     write_empty_chunks: bool | None = None,
     skip_identical: bool | None = None,
 ) -> None:
@@ -115,7 +116,7 @@ def write_chunks(
     *,
     packing: Choice = None,
     max_in_flight: int | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
     skip_identical: bool | None = None,
 ) -> None:
     """Write a value, or parts of it, into chunks of an array.
@@ -132,7 +133,7 @@ def write_chunks(
     if count < 2:
         size = _write_one(target, plan, coords, value, skips=skips) if count else 0
         if progress is not None:
-            progress(count, count, size)
+            progress(Progress(node.path, count, count, count, size))
         return
     state.require_held(node, tuple(coords.max(axis=0).tolist()))
     wanted = chosen_packing(packing, default=packs_by_default(state), max_in_flight=max_in_flight)
@@ -155,7 +156,7 @@ def write_chunks(
                 writer.add(small)
                 done, total = done + rows, total + size
                 if progress is not None:
-                    progress(done, count, total)
+                    progress(Progress(node.path, done, count, done, total))
         table = writer.table(coords)
     absent = np.zeros((0, 0), np.uint32)
     if same is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from frazil.cli.answers import Answer, Exit, Screen, styled, tell_dry_run, working
+from frazil.cli.answers import Answer, Exit, Screen, styled, tell_dry_run
 from frazil.cli.arguments import Apply, Authorize, WholeUrl
 from frazil.cli.commands import Work, add_command
 from frazil.cli.places import open_place, storage_at
@@ -212,14 +212,14 @@ def repair(
     from frazil.fsck.plans import RepairPlan
 
     expected = None if plan is None else RepairPlan.load(_existing(plan))
-    with working("Planning") as say:
+    with running("Planning") as tell:
         done = mend(
             storage_at(url),
             apply=apply,
             missing_chunks=missing_chunks.value,
             tips=dict(map(_tip, tip or ())),
             expected=expected,
-            progress=lambda what, done, total: say(f"{what}, {done:,} of {total:,}"),
+            progress=tell,
         )
     if save is not None:
         done.save(save)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from frazil.cli.answers import Answer, working
+from frazil.cli.answers import Answer
 from frazil.cli.arguments import (
     SHARED,
     Apply,
@@ -95,9 +95,8 @@ def _work(command: Command) -> Callable[..., Answer]:
             repository = open_whole(url)
         if can_try:
             given["dry_run"] = not apply
-        shown = running if command.engine else working
-        with shown(command.name) as tell:
-            if command.engine and "progress" in verb.parameters:
+        with running(command.name) as tell:
+            if "progress" in verb.parameters:
                 given["progress"] = tell
             try:
                 report = verb.on(repository)(**given)

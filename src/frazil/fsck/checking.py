@@ -46,7 +46,8 @@ from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.listing import ID_NAME, list_older, portions
 from frazil.maintenance.walk import DECODED_REF_BYTES
 from frazil.model.history import ManifestFile
-from frazil.run import Here, Progress, Runner, by_size, in_order, run_told
+from frazil.progress import Progress, Tell, silent
+from frazil.run import Here, Runner, by_size, in_order, run_told
 from frazil.statistics.files import Checksums
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage
@@ -73,7 +74,7 @@ def fsck(
     virtual: bool = False,
     max_findings: int = MAX_FINDINGS,
     runner: Runner | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> Report:
     """Check that a repository keeps every rule of the format.
 
@@ -110,7 +111,7 @@ def verify(
     virtual: bool = False,
     max_findings: int = MAX_FINDINGS,
     runner: Runner | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> Report:
     """Check that everything some snapshots refer to is there: the rules `REFERENCES` of `fsck`.
 
@@ -192,13 +193,13 @@ class _Walk:
         inspector: Inspector,
         report: Report,
         runner: Runner | None,
-        progress: Progress | None,
+        progress: Tell | None,
     ) -> None:
         self.report = report
         self.files = inspector.files
         self._inspector = inspector
         self._runner = runner or Here()
-        self._progress = progress
+        self._tell = progress or silent
         self._sizes: dict[ManifestId, ManifestFile] = {}
         self._uses: Uses = {}
         self._unchecked: dict[str, int] = {}
@@ -215,7 +216,7 @@ class _Walk:
         size_bytes: int = 0,
     ) -> Iterator[R]:
         run = run_told(
-            self._runner, work, items, self._progress, what, counts=counts, size_bytes=size_bytes
+            self._runner, work, items, self._tell, what, counts=counts, size_bytes=size_bytes
         )
         return in_order(run)
 
@@ -278,8 +279,9 @@ class _Walk:
         for users in in_order(self._runner.run(self._inspector.users, items)):
             needs.add_users(users)
         report.record(needs.findings())
-        if self._progress is not None:
-            self._progress("chunk objects", report.native_objects, report.native_objects)
+        self._tell(Progress("chunk objects", report.native_objects, report.native_objects))
+        if not self._inspector.virtual:
+            return
         groups = [*portions(sorted(needs.sources.items(), key=str), NEIGHBOURS)]
         counts = [*map(len, groups)]
         for found in self._run(self._inspector.sources, groups, "virtual sources", counts):

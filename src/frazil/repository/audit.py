@@ -28,7 +28,8 @@ from frazil.transaction.context import Context
 
 if TYPE_CHECKING:
     from frazil.fsck.findings import Report
-    from frazil.run import Progress, Runner
+    from frazil.progress import Tell
+    from frazil.run import Runner
     from frazil.statistics.analyzing import Analysis
 
 
@@ -187,7 +188,7 @@ class Audit(Namespace):
         virtual: bool = False,
         max_findings: int = 1000,
         runner: Runner | None = None,
-        progress: Progress | None = None,
+        progress: Tell | None = None,
     ) -> Report:
         """Check every rule of the format; one that cannot be opened, `frazil.fsck.fsck` checks.
 
@@ -223,7 +224,7 @@ class Audit(Namespace):
         *,
         virtual: bool = False,
         runner: Runner | None = None,
-        progress: Progress | None = None,
+        progress: Tell | None = None,
     ) -> Report:
         """Check that everything a snapshot refers to exists, with enough bytes.
 
@@ -246,7 +247,7 @@ class Audit(Namespace):
         *,
         dry_run: bool = False,
         runner: Runner | None = None,
-        progress: Progress | None = None,
+        progress: Tell | None = None,
     ) -> Analysis:
         """Read the chunks that have no statistics yet, and keep count, extremes, sum and checksum.
 

@@ -18,6 +18,7 @@ from frazil.errors import AlreadyExistsError, ErrorKind, NotFoundError, unsuitab
 from frazil.ids import parent_path
 from frazil.model.chunks import ChunkTable, concat
 from frazil.model.nodes import ArrayNode
+from frazil.progress import Tell
 from frazil.repository import Repository
 from frazil.run import (
     Here,
@@ -58,7 +59,7 @@ def import_zarr(
     branch: str = MAIN,
     message: str | None = None,
     runner: Runner = Here(),  # noqa: B008 - a frozen record
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> JobReport:
     """Copy a plain Zarr store into a repository, in one commit, without decoding.
 

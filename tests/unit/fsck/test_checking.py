@@ -114,7 +114,7 @@ def test_an_empty_place_is_no_repository() -> None:
 
 def test_progress_is_told() -> None:
     seen: dict[str, tuple[int, int]] = {}
-    fsck(healthy(2), progress=lambda what, done, total: seen.update({what: (done, total)}))
+    fsck(healthy(2), progress=lambda now: seen.update({now.what: (now.done, now.total)}))
     assert {"snapshots", "manifests", "chunk objects"} <= seen.keys()
     assert all(done == total for done, total in seen.values())
 

@@ -10,6 +10,7 @@ import zarr
 
 import frazil
 from frazil.bulk.write import write_region
+from frazil.progress import Progress
 from tests.support.runners import Elsewhere
 
 
@@ -31,12 +32,11 @@ def written(path: Path) -> frazil.Repository:
 def test_compaction_by_a_runner(tmp_path: Path) -> None:
     repository = written(tmp_path / "repo")
     runner = Elsewhere()
-    told: list[tuple[str, int, int]] = []
-    tell = lambda *now: told.append(now)  # noqa: E731
-    done = repository.space.compact(metadata={"a": 1}, runner=runner, progress=tell)
+    told: list[Progress] = []
+    done = repository.space.compact(metadata={"a": 1}, runner=runner, progress=told.append)
     assert (done.arrays, done.chunks, done.objects_before, done.objects_after) == (2, 16, 16, 2)
     assert runner.items == 2
-    assert told == [("packs", 0, 2), ("packs", 1, 2), ("packs", 2, 2)]
+    assert told == [Progress("packs", done, 2) for done in range(3)]
     tip = next(iter(repository.ancestry(branch="main")))
     counts = {"rewritten-chunks": 16, "rewritten-bytes": done.bytes_rewritten}
     assert {"a": 1, **counts, "where": "elsewhere"}.items() <= tip.metadata.items()
