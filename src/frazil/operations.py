@@ -103,7 +103,7 @@ def verb(effect: Effect) -> Callable[[F], F]:
 
 def _described(name: str, method: Callable[..., Any], effect: Effect) -> Verb:
     signature = inspect.signature(method)
-    told = _argument_help(inspect.getdoc(method) or "")
+    helps = _argument_help(inspect.getdoc(method) or "")
     _, *own = signature.parameters.values()
     parameters = {
         each.name: Parameter(
@@ -111,7 +111,7 @@ def _described(name: str, method: Callable[..., Any], effect: Effect) -> Verb:
             str(each.annotation),
             each.default,
             each.kind is each.KEYWORD_ONLY,
-            told.get(each.name, ""),
+            helps.get(each.name, ""),
         )
         for each in own
     }

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from frazil.async_twins import AsyncItems, async_twin
-from frazil.bulk.array import BulkArray
 from frazil.commit.base import Publication, moved
 from frazil.commit.by_repo_object import require_moves
 from frazil.drawing.markup import Html, folded
@@ -22,7 +21,7 @@ from frazil.errors import (
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, node_path
 from frazil.model.chunks import ChunkType, InlineRef, NativeRef, VirtualRef
 from frazil.model.config import RepositoryConfig
-from frazil.model.display import Field, HasRepr, Literal
+from frazil.model.display import Field, HasRepr, Verbatim
 from frazil.model.history import SnapshotEntry, TransactionLog
 from frazil.model.values import ConflictSolver, Diff, SessionMode
 from frazil.naming import OURS, package
@@ -48,6 +47,7 @@ from frazil.transaction.working import WorkingState, rearranges_only
 
 # Stores bring zarr along, which whoever only looks at a snapshot need not wait for.
 if TYPE_CHECKING:
+    from frazil.bulk.array import BulkArray
     from frazil.store import FrazilStore
 
 NO_NUMBERS: Final[NodeIds] = {}
@@ -130,6 +130,8 @@ class Session(HasRepr):
             NodeNotFoundError: there is no node at the path.
             InvalidInputError: it is a group.
         """
+        from frazil.bulk.array import BulkArray  # codecs, for those who read values
+
         return BulkArray(self, path)
 
     @property
@@ -164,9 +166,9 @@ class Session(HasRepr):
     def shown_fields(self) -> Iterable[Field]:
         """What `repr` shows."""
         yield Field("read_only", self.read_only)
-        yield Field("snapshot_id", Literal(self.snapshot_id))
+        yield Field("snapshot_id", Verbatim(self.snapshot_id))
         if not self.read_only:
-            yield Field("branch", Literal(str(self._branch)))
+            yield Field("branch", Verbatim(str(self._branch)))
             yield Field("has_uncommitted_changes", self.has_uncommitted_changes)
 
     def shown_below(self) -> Iterable[Html]:
@@ -361,7 +363,7 @@ class Session(HasRepr):
         self._require_commit(allow_empty=allow_empty)
         if rebase_with is None:
             return self._put(message, metadata, {})
-        with contextlib.ExitStack() as turn:
+        with contextlib.ExitStack() as lock:
             for attempt in range(rebase_tries):
                 try:
                     return self._put(message, metadata, {"rebase_attempts": attempt})
@@ -369,7 +371,7 @@ class Session(HasRepr):
                     if conflict.kind != ErrorKind.COMMIT_CONFLICT:
                         raise
                     if attempt == 0:
-                        turn.enter_context(self.state.context.storage.turn())
+                        lock.enter_context(self.state.context.storage.advisory_lock())
                     if self._landed() is None:
                         self.rebase(rebase_with)
             return self._put(message, metadata, {"rebase_attempts": rebase_tries})

@@ -59,9 +59,9 @@ def tip_of(context: Context, branch: str, snapshot_id: str | None = None) -> Tip
 def require_writable(context: Context, action: str = "") -> None:
     """Refuse changes of a place that can only be read; a named action also while it is offline."""
     if not context.storage.can_write:
-        told = f"cannot {action}" if action else "no changes are possible"
+        detail = f"cannot {action}" if action else "no changes are possible"
         raise ReadOnlyError(
-            f"{told}: {context.why_read_only}",
+            f"{detail}: {context.why_read_only}",
             kind=ErrorKind.READ_ONLY_STORAGE,
             url=context.place.url,
         )

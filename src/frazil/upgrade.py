@@ -11,10 +11,10 @@ from frazil.opening import open_context
 from frazil.repository import Repository
 from frazil.repository.handle import retire
 from frazil.storage.base import Storage
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.upgrading.chunks import mover
 from frazil.upgrading.source import ChunkMode, TidyReport, UpgradeReport, cannot
-from frazil.upgrading.undoing import clean, undo
+from frazil.upgrading.undoing import delete_old_files, undo
 from frazil.upgrading.upgrade import MakeMove, upgrade
 
 __all__ = [
@@ -134,7 +134,7 @@ def clean_upgrade(
         SessionStateError: there is nothing left, or the upgrade is not finished, or some of it
             was written less than a day ago (or `unsafe_minimum_age`).
     """
-    return clean(
+    return delete_old_files(
         _storage(place),
         dry_run=dry_run,
         store_root=store_root,

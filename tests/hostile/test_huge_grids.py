@@ -129,7 +129,7 @@ def test_cells_that_nobody_stored_count_as_if_they_were_read(
 def test_too_many_regions_are_refused_by_those_who_read_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from frazil.comparing.pairing import plan_pairs, portions
+    from frazil.comparing.pairing import comparison_parts, plan_pairs
     from frazil.ids import SnapshotId
     from frazil.session import Session
 
@@ -140,4 +140,4 @@ def test_too_many_regions_are_refused_by_those_who_read_all(
     (pair,) = plan_pairs(context, first, last)
     old, new = Session(context, first), Session(context, last)
     with pytest.raises(InvalidInputError, match="too many cells"):
-        next(portions(pair, old.state, new.state))
+        next(comparison_parts(pair, old.state, new.state))

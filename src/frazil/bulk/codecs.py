@@ -92,7 +92,7 @@ class Raw:
         return np.frombuffer(data, self.stored).reshape(shape)
 
 
-class Strings:
+class StringsCodec:
     """Texts or byte strings of any length, each after its size."""
 
     def __init__(self, dtype: np.dtype[Any], *, is_text: bool) -> None:

@@ -27,7 +27,7 @@ from frazil.model.chunks import ABSENT, ChunkRef, ChunkTable, ChunkType, NativeR
 from frazil.model.lookup import ascending_order, is_ascending
 from frazil.model.nodes import ArrayNode
 from frazil.storage.assets import CHUNK, CHUNKS, chunk_key
-from frazil.storage.base import Bytes, ahead, begin
+from frazil.storage.base import Bytes, ahead, start_in_pool
 from frazil.transaction.working import WorkingState
 
 LARGE_FILE: Final = 256 << 10
@@ -221,7 +221,7 @@ class PackWriter:
         if self._storage.answers_inline:
             send()
         else:
-            self._sending.append(begin(send))
+            self._sending.append(start_in_pool(send))
             if len(self._sending) > SENDING:
                 self._sending.popleft().result()
         rows = [row for row, _ in self._open]

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from frazil import config
 from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.compose import Composer
-from frazil.bulk.compose import Target as Target
-from frazil.bulk.engine import Pace, pace_for, spans
+from frazil.bulk.compose import WriteTarget as WriteTarget
+from frazil.bulk.engine import BatchLimits, pace_for, spans
 from frazil.bulk.fetch import INLINE, MISSING, NATIVE, fetch_into, find_chunks
 from frazil.bulk.pack import (
     LARGE_FILE,
@@ -29,8 +29,15 @@ from frazil.bulk.pack import (
     packs_by_default,
     store_one,
 )
-from frazil.bulk.plan import Plan
-from frazil.bulk.read import Owner, open_array, plan_of, read_selection, split_fields, zarr_array
+from frazil.bulk.plan import ChunkPlan
+from frazil.bulk.read import (
+    SessionOrStore,
+    open_array,
+    plan_of,
+    read_selection,
+    split_fields,
+    zarr_array,
+)
 from frazil.errors import InvalidInputError, StorageError
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Progress, Tell
@@ -43,7 +50,7 @@ LEAST_BYTES: Final = 1 << 10
 
 
 def write_region(
-    owner: Owner,
+    owner: SessionOrStore,
     path: str,
     selection: Any,  # noqa: ANN401 - what numpy takes
     values: npt.ArrayLike,
@@ -90,7 +97,7 @@ def write_region(
 
         write_empty_chunks = bool(zarr.config.get("array.write_empty_chunks", False))
     write_chunks(
-        Target(opened.state, opened.node, layout.chain, write_empty_chunks),
+        WriteTarget(opened.state, opened.node, layout.chain, write_empty_chunks),
         plan,
         _fitted(np.asarray(values), shape).reshape(full),
         packing=packing,
@@ -110,8 +117,8 @@ def _fitted(values: Array, shape: Shape) -> Array:
 
 
 def write_chunks(
-    target: Target,
-    plan: Plan,
+    target: WriteTarget,
+    plan: ChunkPlan,
     value: Array,
     *,
     packing: Choice = None,
@@ -170,7 +177,7 @@ def write_chunks(
             state.delete_chunks(node, absent)
 
 
-def _pace(target: Target, plan: Plan, max_in_flight: int | None) -> Pace:
+def _pace(target: WriteTarget, plan: ChunkPlan, max_in_flight: int | None) -> BatchLimits:
     """Batches that keep threads and storage busy, within the limit on memory."""
     storage, chain = target.state.context.storage, target.chain
     size = max(LEAST_BYTES, prod(plan.largest) * chain.dtype.itemsize)
@@ -179,17 +186,22 @@ def _pace(target: Target, plan: Plan, max_in_flight: int | None) -> Pace:
         return pace
     rows = pace.in_runs(plan.run_length).rows
     if plan.count <= rows:
-        return Pace(rows, 1)
+        return BatchLimits(rows, 1)
     if size < LARGE_FILE:
         # Where there is nothing to do but to copy, threads cost more than they bring.
-        return Pace(rows, 1 if chain.is_raw else pace.width)
+        return BatchLimits(rows, 1 if chain.is_raw else pace.width)
     # The kernel copies for several at a time; compressors get in the way of each other's caches.
     workers = config.current().workers
-    return Pace(rows, min(pace.width, workers) if chain.bytes else pace.width)
+    return BatchLimits(rows, min(pace.width, workers) if chain.bytes else pace.width)
 
 
 def _write_one(
-    target: Target, plan: Plan, coords: npt.NDArray[np.uint32], value: Array, *, skips: bool
+    target: WriteTarget,
+    plan: ChunkPlan,
+    coords: npt.NDArray[np.uint32],
+    value: Array,
+    *,
+    skips: bool,
 ) -> int:
     """Write a single chunk, which is quicker without columns; tell its size."""
     state, node = target.state, target.node

@@ -103,7 +103,7 @@ def import_zarr(
 ) -> Answer:
     """Copy a plain Zarr store, version 3 or 2, into a repository, in one commit, not decoded."""
     from frazil.spark.engine import runner_for
-    from frazil.storage.constructors import storage_from_url
+    from frazil.storage.by_url import storage_from_url
     from frazil.transfer.zarr_import import import_zarr as run
     from frazil.urls import branch_in, parse_url
 

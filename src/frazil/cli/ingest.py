@@ -155,11 +155,11 @@ def _show(screen: Screen, report: IngestReport) -> None:
         for name, length, parts in report.axes
     ]
     if report.virtual_chunks:
-        told = f"{counted(report.virtual_chunks, 'chunk')}, {size(report.referenced_bytes)}"
-        fields.append(("referred to", told))
+        detail = f"{counted(report.virtual_chunks, 'chunk')}, {size(report.referenced_bytes)}"
+        fields.append(("referred to", detail))
     if report.native_chunks or report.copied_bytes:
-        told = f"{counted(report.native_chunks, 'chunk')}, {size(report.copied_bytes)}"
-        fields.append(("copied", told))
+        detail = f"{counted(report.native_chunks, 'chunk')}, {size(report.copied_bytes)}"
+        fields.append(("copied", detail))
     if report.skipped:
         fields.append(("skipped", f"{counted(len(report.skipped), 'file')} that are in already"))
     screen.fields(fields)

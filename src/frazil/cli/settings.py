@@ -175,11 +175,11 @@ def _look_up(config: Config, key: str) -> Any:  # noqa: ANN401  (JSON)
 def _default(key: str) -> object:
     """What counts while a setting is not set, where that is a plain value."""
     from frazil.model.config import RepositoryConfig
-    from frazil.model.settings import Settings
+    from frazil.model.settings import SettingsRecord
 
     found: object = RepositoryConfig()
     for name in key.split("."):
-        found = found.effective(name) if isinstance(found, Settings) else None
+        found = found.effective(name) if isinstance(found, SettingsRecord) else None
     return found if type(found) in (str, int, float, bool) else None
 
 

@@ -71,7 +71,7 @@ def upgrade(
         raise InvalidInputError("--spark goes without --store-root", kind=ErrorKind.NOT_ALLOWED)
     repository = open_whole(url, None if undo or clean else store_root)
     if undo or clean:
-        from frazil.upgrading.undoing import clean as clean_up
+        from frazil.upgrading.undoing import delete_old_files as clean_up
         from frazil.upgrading.undoing import undo as go_back
 
         with running("Tidying up"):

@@ -8,7 +8,7 @@ from frazil.cli.answers import Answer, Screen, styled
 from frazil.cli.arguments import parse_time
 from frazil.cli.places import find_node, open_place, open_whole
 from frazil.cli.running import running
-from frazil.cli.text import exact, moment, one_line, short, size
+from frazil.cli.text import exact, one_line, second_text, short, size
 from frazil.errors import InvalidInputError
 from frazil.ids import SnapshotId, is_below
 from frazil.maintenance.sharing import Share, shares
@@ -98,7 +98,7 @@ def of_snapshots(url: str) -> Answer:
         rows = [
             [
                 styled(short(str(each.entry.id)), "yellow"),
-                moment(to_datetime(each.entry.flushed_at)),
+                second_text(to_datetime(each.entry.flushed_at)),
                 size(each.new_native_bytes),
                 size(each.usage.stored_bytes),
                 f"{each.usage.chunks:,}",
@@ -167,8 +167,8 @@ def _share_data(share: Share) -> Described:
 def _share_row(share: Share, columns: list[str]) -> list[Any]:
     sizes = [size(getattr(share, f"{name}_bytes")) for name in columns]
     name = short(share.name) if share.kind == "snapshot" else share.name
-    told = f"{name} (tag)" if share.kind == "tag" else name
-    return [styled(sizes[0], "bold"), *sizes[1:], told]
+    detail = f"{name} (tag)" if share.kind == "tag" else name
+    return [styled(sizes[0], "bold"), *sizes[1:], detail]
 
 
 def of_growth(url: str, step: str) -> Answer:

@@ -32,7 +32,7 @@ from frazil.model.history import (
     Metadata,
     Micros,
     SnapshotEntry,
-    Status,
+    StoredStatus,
     UpdateEntry,
     to_datetime,
 )
@@ -222,11 +222,11 @@ class RefStore(ABC):
 
     # --- abilities of the repo object; others refuse ---
 
-    def status(self) -> Status:
+    def status(self) -> StoredStatus:
         """Availability of the repository."""
         raise self._unsupported("repository status")
 
-    def set_status(self, status: Status) -> None:
+    def set_status(self, status: StoredStatus) -> None:
         """Change the availability."""
         raise self._unsupported("repository status")
 

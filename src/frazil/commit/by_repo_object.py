@@ -52,7 +52,7 @@ from frazil.model.history import (
     RepoInfo,
     SnapshotEntry,
     SnapshotTable,
-    Status,
+    StoredStatus,
     UpdateEntry,
     UpdateKind,
     UpdateLog,
@@ -403,10 +403,10 @@ class RepoObjectRefs(RefStore):
 
     # --- abilities of the repo object ---
 
-    def status(self) -> Status:
+    def status(self) -> StoredStatus:
         return self.info().status
 
-    def set_status(self, status: Status) -> None:
+    def set_status(self, status: StoredStatus) -> None:
         self.edit(
             lambda _: Edit(UpdateType.RepoStatusChanged(status), {"status": status}),
             any_status=True,
@@ -536,7 +536,7 @@ def first_repo_info(entry: SnapshotEntry, table: SnapshotTable, config: JSON | N
         branches={MAIN: entry.id},
         deleted_tags=frozenset(),
         snapshots=table,
-        status=Status(RepoAvailability.online, now),
+        status=StoredStatus(RepoAvailability.online, now),
         metadata={},
         latest_updates=UpdateLog.of([UpdateEntry(UpdateType.RepoInitialized(), now)]),
         config=config,

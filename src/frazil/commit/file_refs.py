@@ -121,7 +121,7 @@ def taken_over(storage: Storage, key: str) -> ConflictError:
     )
 
 
-def fenced(moved_to: str) -> ConflictError:
+def fenced_error(moved_to: str) -> ConflictError:
     """The error for a repository from before version 1 that an upgrade has begun to replace."""
     return ConflictError(
         message=f"the repository was upgraded to {moved_to}, or is about to be; finish the "
@@ -140,7 +140,7 @@ class Expired:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedBranch:
     """A branch that was just moved, and the snapshots that this relies on."""
 
     base: SnapshotId
@@ -264,7 +264,7 @@ class FileRefs(RefStore):
             if not self._assets.has_snapshot(snapshot_id):
                 raise gone(snapshot_id)
 
-    def _confirm(self, move: Moved, take_back: Callable[[], None]) -> None:
+    def _confirm(self, move: MovedBranch, take_back: Callable[[], None]) -> None:
         """Look again after a branch was moved, and take that back if it came too late.
 
         Without a list of snapshots that is replaced as a whole, what a move requires is looked
@@ -302,7 +302,7 @@ class FileRefs(RefStore):
             if take_back():
                 raise
 
-    def _was_seen(self, move: Moved) -> bool:
+    def _was_seen(self, move: MovedBranch) -> bool:
         """Whether whoever collected snapshots knew of a move, and so kept what it refers to.
 
         Only then could the previous tip be collected, or the new one get another parent.
@@ -351,7 +351,7 @@ class BranchFileRefs(FileRefs):
         except (ConflictError, StorageError) as error:
             if not self._landed_all_the_same(publication, error, lambda: self._keys_of(branch)):
                 raise
-        made = Moved(base, new, publication.entry.parent_id, publication.requires)
+        made = MovedBranch(base, new, publication.entry.parent_id, publication.requires)
         self._confirm(made, lambda: self._move(branch, new, base))
 
     def reset_branch(
@@ -369,14 +369,19 @@ class BranchFileRefs(FileRefs):
             raise elsewhere(name, expected, tip)
         if tip != target:
             self._reset(name, tip, target)
-            made = Moved(tip, target, self.entry(target).parent_id, requires | {target})
+            made = MovedBranch(tip, target, self.entry(target).parent_id, requires | {target})
             self._confirm(made, lambda: self._move(name, target, tip))
 
     def register_detached(
         self, entry: SnapshotEntry, requires: frozenset[SnapshotId] = frozenset()
     ) -> None:
-        """There is no list of snapshots; the file is enough."""
-        self._require_kept(requires)
+        """There is no list of snapshots; the file is enough.
+
+        It is there already: whoever collects or erases looks for new files after it has put the
+        old ones aside, so that one of the two sees the other.
+        """
+        parent = () if entry.parent_id is None else (entry.parent_id,)
+        self._require_kept({*requires, *parent})
 
 
 def refuse_newer(storage: Storage, *, than_spec_1: bool = True) -> None:

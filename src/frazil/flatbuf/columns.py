@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from frazil.flatbuf.reader import SHARED, Buffer, Table
 from frazil.model.lookup import ABSENT
-from frazil.model.strings import I32, I64, U8, Strings, by_length, gather_runs, opaque_items
+from frazil.model.strings import I32, I64, U8, StringPool, by_length, gather_runs, opaque_items
 
 U32: TypeAlias = npt.NDArray[np.uint32]
 U64: TypeAlias = npt.NDArray[np.uint64]
@@ -267,7 +267,7 @@ SAMPLE: Final = 4096
 different texts takes longer than to keep them."""
 
 
-def pool(buffer: Buffer, positions: I64) -> tuple[I32, bytes, I64]:
+def pool_bytes(buffer: Buffer, positions: I64) -> tuple[I32, bytes, I64]:
     """Pool byte vectors, equal ones once; position 0 stands for none.
 
     Returns the number of each row in the pool (-1 for none), the bytes, and the end of each.
@@ -352,10 +352,10 @@ def _any_equal(data: U8, starts: I64, lengths: I64, candidates: npt.NDArray[np.i
     )
 
 
-def texts(buffer: Buffer, positions: I64) -> tuple[I32, Strings]:
-    """Pool strings as `pool` does, checked to be UTF-8."""
-    numbers, data, ends = pool(buffer, positions)
-    found = Strings(data, ends)
+def pool_strings(buffer: Buffer, positions: I64) -> tuple[I32, StringPool]:
+    """Pool strings as `pool_bytes` does, checked to be UTF-8."""
+    numbers, data, ends = pool_bytes(buffer, positions)
+    found = StringPool(data, ends)
     if not found.is_utf8():
         raise buffer.fail("text is not UTF-8")
     return numbers, found

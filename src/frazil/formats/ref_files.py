@@ -78,8 +78,8 @@ def encode_fence(why: Fence, was: SnapshotId | None) -> bytes:
 
     Other clients read the id of a snapshot that there is not, so that none can build upon it.
     """
-    told = {"snapshot": str(NOWHERE), why.value: None if was is None else str(was)}
-    return json.dumps(told, separators=(",", ":")).encode()
+    document = {"snapshot": str(NOWHERE), why.value: None if was is None else str(was)}
+    return json.dumps(document, separators=(",", ":")).encode()
 
 
 def decode_fence(blob: bytes) -> tuple[Fence, SnapshotId | None] | None:

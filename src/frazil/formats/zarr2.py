@@ -16,7 +16,7 @@ _ANY_LENGTH: Final = frozenset({"vlen-bytes", "vlen-array", "pickle", "json2", "
 _SHUFFLES: Final = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
 
 
-def array_document(
+def zarr3_document(
     meta: Mapping[str, Any], attributes: Mapping[str, Any], unset: float = 0.0
 ) -> dict[str, Any]:
     """The `zarr.json` of an array from what its `.zarray` and `.zattrs` say.

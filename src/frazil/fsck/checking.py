@@ -13,7 +13,7 @@ from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs
 from frazil.commit.file_refs import CONFIG_KEY
 from frazil.errors import FormatError
 from frazil.formats.envelope import HEADER, has_checksum
-from frazil.fsck.files import Files, Place, open_anyway
+from frazil.fsck.files import FsckTarget, RepositoryFiles, open_anyway
 from frazil.fsck.findings import (
     MAX_FINDINGS,
     OLD_RULES,
@@ -24,14 +24,14 @@ from frazil.fsck.findings import (
     Report,
 )
 from frazil.fsck.history import (
-    History,
-    Link,
+    CheckedHistory,
+    SnapshotNode,
     check_history,
     file_history,
     listed_history,
     lone_history,
 )
-from frazil.fsck.inspector import Inspector, Refs, Uses
+from frazil.fsck.inspector import Inspector, ManifestFindings, Uses
 from frazil.fsck.manifest_rules import decoded_bytes
 from frazil.fsck.objects import ALL, Needs
 from frazil.fsck.repo_rules import (
@@ -43,11 +43,11 @@ from frazil.fsck.repo_rules import (
 )
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.id_sets import RowSet
-from frazil.maintenance.listing import ID_NAME, list_older, portions
+from frazil.maintenance.listing import ID_NAME, batched, list_older
 from frazil.maintenance.walk import DECODED_REF_BYTES
 from frazil.model.history import ManifestFile
 from frazil.progress import Progress, Tell, silent
-from frazil.run import Here, Runner, by_size, in_order, run_told
+from frazil.run import LocalRunner, Runner, by_size, in_order, run_told
 from frazil.statistics.files import Checksums
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage
@@ -66,7 +66,7 @@ PORTION_BYTES: Final = 64 << 20
 
 
 def fsck(
-    place: Place,
+    place: FsckTarget,
     *,
     refs: Sequence[str] | None = None,
     ancestors: bool = True,
@@ -105,7 +105,7 @@ def fsck(
 
 
 def verify(
-    place: Place,
+    place: FsckTarget,
     snapshots: Sequence[str] | None = None,
     *,
     virtual: bool = False,
@@ -137,7 +137,7 @@ def rules_of(context: Context) -> frozenset[Code]:
     return RULES if not context.generation.is_legacy else OLD_RULES
 
 
-def read_history(context: Context, files: Files) -> tuple[History, list[Finding]]:
+def read_history(context: Context, files: RepositoryFiles) -> tuple[CheckedHistory, list[Finding]]:
     """What a repository begins with, and what is wrong with it."""
     match context.refs:
         case RepoObjectRefs():
@@ -150,7 +150,9 @@ def read_history(context: Context, files: Files) -> tuple[History, list[Finding]
             return _read_old_refs(context, files)
 
 
-def _read_old_refs(context: Context, files: Files) -> tuple[History, list[Finding]]:
+def _read_old_refs(
+    context: Context, files: RepositoryFiles
+) -> tuple[CheckedHistory, list[Finding]]:
     """The refs of a repository from before spec 1."""
     try:
         branches, tags = context.refs.branches(), context.refs.tags()
@@ -160,7 +162,7 @@ def _read_old_refs(context: Context, files: Files) -> tuple[History, list[Findin
     return file_history(files, branches, tags, has_logs=False), []
 
 
-def _read_repo(files: Files) -> tuple[History, list[Finding]]:
+def _read_repo(files: RepositoryFiles) -> tuple[CheckedHistory, list[Finding]]:
     blob = files.storage.get(REPO_KEY)
     if blob is None:
         info, found = None, [Finding(Code.ENTRY_MISSING, REPO_KEY)]
@@ -173,7 +175,7 @@ def _read_repo(files: Files) -> tuple[History, list[Finding]]:
 
 
 def wanted_snapshots(
-    history: History, refs: Sequence[str] | None, *, ancestors: bool
+    history: CheckedHistory, refs: Sequence[str] | None, *, ancestors: bool
 ) -> set[SnapshotId]:
     """The snapshots to check: all that is listed, or that refs lead to, or what was asked for."""
     if refs is not None or not ancestors:
@@ -198,7 +200,7 @@ class _Walk:
         self.report = report
         self.files = inspector.files
         self._inspector = inspector
-        self._runner = runner or Here()
+        self._runner = runner or LocalRunner()
         self._tell = progress or silent
         self._sizes: dict[ManifestId, ManifestFile] = {}
         self._uses: Uses = {}
@@ -220,9 +222,9 @@ class _Walk:
         )
         return in_order(run)
 
-    def snapshots(self, links: Sequence[Link]) -> None:
+    def snapshots(self, links: Sequence[SnapshotNode]) -> None:
         """Check snapshots and their logs; note how they use manifests."""
-        groups = [*portions(links, NEIGHBOURS)]
+        groups = [*batched(links, NEIGHBOURS)]
         counts = [*map(len, groups)]
         for done in self._run(self._inspector.commits, groups, "snapshots", counts):
             self.report.record(done.findings)
@@ -257,7 +259,7 @@ class _Walk:
                 self._take(refs)
         self.report.manifests += len(wanted)
 
-    def _take(self, refs: Refs) -> None:
+    def _take(self, refs: ManifestFindings) -> None:
         report, decoded = self.report, refs.decoded
         report.record(refs.findings)
         report.record(decoded.findings)
@@ -282,7 +284,7 @@ class _Walk:
         self._tell(Progress("chunk objects", report.native_objects, report.native_objects))
         if not self._inspector.virtual:
             return
-        groups = [*portions(sorted(needs.sources.items(), key=str), NEIGHBOURS)]
+        groups = [*batched(sorted(needs.sources.items(), key=str), NEIGHBOURS)]
         counts = [*map(len, groups)]
         for found in self._run(self._inspector.sources, groups, "virtual sources", counts):
             report.record(found)
@@ -303,7 +305,7 @@ class _Walk:
             if blob is not None and not (is_sealed and has_checksum(blob[HEADER.size :])):
                 self.report.leave_unchecked(key, len(blob))
 
-    def leftovers(self, snapshots: set[SnapshotId], history: History) -> None:
+    def leftovers(self, snapshots: set[SnapshotId], history: CheckedHistory) -> None:
         """Count what nothing refers to; needs everything to be readable."""
         storage, pruned = self.files.storage, set[SnapshotId]()
         for entry in history.entries.values():
@@ -326,8 +328,10 @@ class _Walk:
             self.report.unreferenced[folder.rstrip("/")] = len(rest)
             self.report.unreferenced_bytes += rest.size_bytes
             if len(rest):
-                told = f"{len(rest)} objects with {rest.size_bytes} bytes"
-                self.report.record([Finding(Code.UNREFERENCED, folder, told, references=len(rest))])
+                detail = f"{len(rest)} objects with {rest.size_bytes} bytes"
+                self.report.record(
+                    [Finding(Code.UNREFERENCED, folder, detail, references=len(rest))]
+                )
 
 
 def damaged_statistics(checksums: Checksums) -> Iterator[Finding]:
@@ -338,10 +342,10 @@ def damaged_statistics(checksums: Checksums) -> Iterator[Finding]:
 
 def _stray_names(storage: Storage) -> Iterator[Finding]:
     for folder in NAMED:
-        told = 0
+        reported = 0
         for item in storage.list(folder):
             if not ID_NAME.fullmatch(item.key[len(folder) :]):
                 yield Finding(Code.STRAY_NAME, item.key)
-                told += 1
-                if told == STRAY_NAMES:
+                reported += 1
+                if reported == STRAY_NAMES:
                     break

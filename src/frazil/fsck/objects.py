@@ -24,7 +24,7 @@ from frazil.transaction.context import Context
 
 I64: TypeAlias = npt.NDArray[np.int64]
 Names: TypeAlias = npt.NDArray[np.bytes_]
-Source: TypeAlias = tuple[str, str | int | None]
+SourceVersion: TypeAlias = tuple[str, str | int | None]
 """Location and checksum of a virtual reference."""
 
 FEW_OBJECTS: Final = 256
@@ -33,7 +33,7 @@ SHOWN_CHUNKS: Final = 4
 ALL: Final = datetime.max.replace(tzinfo=UTC)
 
 
-def virtual_needs(table: ChunkTable) -> Iterator[tuple[Source, tuple[int, int]]]:
+def virtual_needs(table: ChunkTable) -> Iterator[tuple[SourceVersion, tuple[int, int]]]:
     """The sources of the virtual references of a table: how long each must be, how many refer."""
     rows = np.flatnonzero(table.kind == ChunkType.virtual)
     if not len(rows):
@@ -107,7 +107,7 @@ def _names(ids: U8) -> Names:
 
 
 @dataclass(slots=True)
-class User:
+class ObjectUser:
     """An array whose references need an object that is missing or too short."""
 
     node_id: NodeId
@@ -117,7 +117,7 @@ class User:
     chunks: list[Coordinates] = field(default_factory=list)
     """some of those that need it"""
 
-    def join(self, other: User) -> None:
+    def join(self, other: ObjectUser) -> None:
         """Take over what others need of the same object; only chunks of this array are named."""
         self.end = max(self.end, other.end)
         self.references += other.references
@@ -134,9 +134,9 @@ class Needs:
     """chunk objects that references name"""
     short: dict[ManifestId, U8] = field(default_factory=dict)
     """those of them that are missing or too short, by the manifests that need them"""
-    sources: dict[Source, tuple[int, int]] = field(default_factory=dict)
+    sources: dict[SourceVersion, tuple[int, int]] = field(default_factory=dict)
     """how long sources must be, and how many references need them"""
-    users: dict[bytes, User] = field(default_factory=dict)
+    users: dict[bytes, ObjectUser] = field(default_factory=dict)
     """who needs objects that are not as they should be"""
 
     def add_objects(self, manifest_id: ManifestId, ids: U8, ends: U64) -> None:
@@ -146,16 +146,16 @@ class Needs:
         if bad.any():
             self.short[manifest_id] = ids[bad]
 
-    def add_sources(self, sources: Iterable[tuple[Source, tuple[int, int]]]) -> None:
+    def add_sources(self, sources: Iterable[tuple[SourceVersion, tuple[int, int]]]) -> None:
         """Take over sources, how long they must be, and how many references need them."""
         for source, (end, count) in sources:
             longest, total = self.sources.get(source, (0, 0))
             self.sources[source] = max(longest, end), total + count
 
-    def add_users(self, users: Mapping[bytes, User]) -> None:
+    def add_users(self, users: Mapping[bytes, ObjectUser]) -> None:
         """Take over who needs objects that are not as they should be."""
         for name, user in users.items():
-            self.users.setdefault(name, User(user.node_id, user.path)).join(user)
+            self.users.setdefault(name, ObjectUser(user.node_id, user.path)).join(user)
 
     def findings(self) -> list[Finding]:
         """What is wrong with chunk objects, by array."""
@@ -185,7 +185,7 @@ _CODES: Final = {
 }
 
 
-def ask_source(context: Context, source: Source, end: int, count: int) -> Finding | None:
+def ask_source(context: Context, source: SourceVersion, end: int, count: int) -> Finding | None:
     """Ask a source of virtual chunks for the last byte that `count` references need of it.
 
     It is asked under the checksum that was recorded.
@@ -194,9 +194,9 @@ def ask_source(context: Context, source: Source, end: int, count: int) -> Findin
     try:
         context.containers.fetch(VirtualRef(location, max(end, 1) - 1, 1, checksum))
     except InvalidInputError as error:
-        code, told = Code.SOURCE_UNAUTHORIZED, str(error)
+        code, detail = Code.SOURCE_UNAUTHORIZED, str(error)
     except StorageError as error:
-        code, told = _CODES.get(error.kind, Code.SOURCE_UNREADABLE), str(error)
+        code, detail = _CODES.get(error.kind, Code.SOURCE_UNREADABLE), str(error)
     else:
         return None
-    return Finding(code, shown_url(location), told, references=count)
+    return Finding(code, shown_url(location), detail, references=count)

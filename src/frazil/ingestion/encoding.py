@@ -19,7 +19,15 @@ import numpy as np
 from frazil.bulk import data_types
 from frazil.cf.decoding import FILL, fill_attribute, plain_fill
 from frazil.formats.zarr_meta import with_checksum
-from frazil.ingestion.records import PHONY, Array, References, Shape, Variable, canonical, plain
+from frazil.ingestion.records import (
+    PHONY,
+    Array,
+    FileReferences,
+    FileVariable,
+    Shape,
+    canonical,
+    plain_json,
+)
 from frazil.texts import compressor as parse_compressor
 from frazil.texts import json_float
 
@@ -53,7 +61,7 @@ def foreign_encoding(meaning: Meaning) -> str:
     """The same by the libraries that know every type and codec."""
     from virtualizarr.manifests.utils import create_v3_array_metadata
 
-    with quiet():
+    with without_zarr_warnings():
         made = create_v3_array_metadata(
             shape=(1,),
             data_type=meaning.dtype,
@@ -65,7 +73,7 @@ def foreign_encoding(meaning: Meaning) -> str:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def without_zarr_warnings() -> Iterator[None]:
     """Codecs and types of other formats are not in Zarr's specification; zarr need not say so."""
     from zarr.errors import UnstableSpecificationWarning, ZarrUserWarning
 
@@ -113,7 +121,7 @@ def decoded_fill(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> Any:  # noqa
     return FillValueCoder.decode(attrs[FILL], dtype.str)
 
 
-def document(
+def array_json(
     encoding: str,
     shape: Shape,
     chunks: Shape,
@@ -139,19 +147,19 @@ def variable_from(
     name: str,
     meta: Mapping[str, Any],
     encoding: str,
-    references: References | None,
+    references: FileReferences | None,
     values: Array | None = None,
     nameless: str = PHONY,
-) -> Variable:
+) -> FileVariable:
     """A variable from the `zarr.json` of an array; names are made up for dimensions without."""
     dims = meta.get("dimension_names") or [None] * len(meta["shape"])
-    return Variable(
+    return FileVariable(
         name,
         tuple(dim or f"{nameless}{axis}" for axis, dim in enumerate(dims)),
         tuple(meta["shape"]),
         tuple(meta["chunk_grid"]["configuration"]["chunk_shape"]),
         encoding,
-        plain(meta.get("attributes") or {}),
+        plain_json(meta.get("attributes") or {}),
         references,
         values,
     )
@@ -159,12 +167,12 @@ def variable_from(
 
 def coordinate(
     name: str, dims: tuple[str, ...], values: Array, attrs: Mapping[str, Any]
-) -> Variable:
+) -> FileVariable:
     """A variable that is nothing but values at hand."""
     encoding = encoding_of(Meaning(values.dtype.newbyteorder("<"), 0.0))
     shape = tuple(values.shape)
     chunks = tuple(max(1, n) for n in shape)
-    return Variable(name, dims, shape, chunks, encoding, plain(dict(attrs)), None, values)
+    return FileVariable(name, dims, shape, chunks, encoding, plain_json(dict(attrs)), None, values)
 
 
 def dtype_of(encoding: str) -> np.dtype[Any]:
@@ -182,7 +190,7 @@ def native_encoding(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> 
     import zarr
     from zarr.core.metadata import ArrayV3Metadata
 
-    with quiet():
+    with without_zarr_warnings():
         made = zarr.create_array(
             zarr.storage.MemoryStore(),
             shape=(1,),
@@ -196,7 +204,7 @@ def native_encoding(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> 
         return encoding_from(made.metadata)
 
 
-def same(one: Array, other: Array) -> bool:
+def values_match(one: Array, other: Array) -> bool:
     """Whether two arrays hold the same values; NaN equals NaN."""
     if one.shape != other.shape:
         return False

@@ -16,7 +16,7 @@ from typing import Any, Final
 from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind, InvalidInputError
 from frazil.formats.config_codec import config_from_map, config_to_map
 from frazil.ids import INITIAL_SNAPSHOT_ID, child_path, node_path
-from frazil.ingestion.plans import Plan
+from frazil.ingestion.plans import IngestPlan
 from frazil.ingestion.records import FileScan, known_files
 from frazil.ingestion.sources import parent, root_of
 from frazil.model.config import (
@@ -137,7 +137,7 @@ def _with_slash(prefix: str) -> str:
     return prefix if prefix.endswith("/") else f"{prefix}/"
 
 
-class Target:
+class IngestTarget:
     """A branch of a repository, either of which may have to be made."""
 
     def __init__(self, storage: Storage, branch: str, group: str) -> None:
@@ -163,7 +163,7 @@ class Target:
 
     def writing(
         self,
-        plan: Plan,
+        plan: IngestPlan,
         base: FileScan | None,
         prefixes: Sequence[str],
         options: Mapping[str, Any],
@@ -234,7 +234,7 @@ class Target:
         return self._repository.tip(self.branch, snapshot_id=at)
 
 
-def _rely(session: Session, group: str, plan: Plan, base: FileScan | None) -> None:
+def _rely(session: Session, group: str, plan: IngestPlan, base: FileScan | None) -> None:
     """Say what the plan was made by: the lengths of dimensions, and all that the group has."""
     where = node_path(group or "/")
     dims = {dim for array in plan.arrays for dim in array.dims}

@@ -14,9 +14,15 @@ from zarr.core.metadata import ArrayV3Metadata
 
 from frazil.bulk.grid import chunk_in_grid
 from frazil.errors import ErrorKind, StorageError
-from frazil.formats.zarr2 import array_document
-from frazil.ingestion.encoding import document, encoding_from, encoding_in, quiet, variable_from
-from frazil.ingestion.records import Parsed, References, Source, Variable, plain
+from frazil.formats.zarr2 import zarr3_document
+from frazil.ingestion.encoding import (
+    array_json,
+    encoding_from,
+    encoding_in,
+    variable_from,
+    without_zarr_warnings,
+)
+from frazil.ingestion.records import FileReferences, FileVariable, InputFile, ParsedFile, plain_json
 from frazil.ingestion.sources import Allowed, bad_file, client_for, local_path, read_whole, reading
 from frazil.storage.locations import key_of
 
@@ -25,27 +31,27 @@ def variable_of(
     name: str,
     meta: Mapping[str, Any],
     attrs: Mapping[str, Any],
-    references: References,
+    references: FileReferences,
     url: str,
-) -> Variable:
+) -> FileVariable:
     """A variable from the documents `.zarray` and `.zattrs` of an array."""
     if isinstance(meta.get("dtype"), list):
         raise bad_file(f"the array {name!r} has records with fields, which cannot be taken", url)
     try:
-        with quiet():
-            made = array_document(meta, attrs, unset=math.nan)
+        with without_zarr_warnings():
+            made = zarr3_document(meta, attrs, unset=math.nan)
             encoding = _encoding(encoding_in(made), len(made["shape"]))
     except (KeyError, TypeError, ValueError) as error:
-        told = f"the array {name!r} cannot be told in terms of Zarr 3: {error}"
-        raise bad_file(told, url) from None
+        detail = f"the array {name!r} cannot be told in terms of Zarr 3: {error}"
+        raise bad_file(detail, url) from None
     return variable_from(name, made, encoding, references)
 
 
 @lru_cache(maxsize=512)
-def _encoding(told: str, ndim: int) -> str:
+def _encoding(encoding: str, ndim: int) -> str:
     """An encoding as zarr spells it."""
     ones = (1,) * ndim
-    made = json.loads(document(told, ones, ones, ("",) * ndim, {}))
+    made = json.loads(array_json(encoding, ones, ones, ("",) * ndim, {}))
     return encoding_from(ArrayV3Metadata.from_dict(made))
 
 
@@ -54,7 +60,7 @@ _Keys: TypeAlias = Mapping[str, tuple[str, int]]
 _DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
 
-def scan_zarr(source: Source) -> Parsed:
+def scan_zarr(source: InputFile) -> ParsedFile:
     """The arrays of a group of a Zarr store."""
     url, options = source.url, source.options
     base = f"{url.rstrip('/')}/{source.group.strip('/')}".rstrip("/")
@@ -81,20 +87,20 @@ def scan_zarr(source: Source) -> Parsed:
         elif (made := _variable(base, name, keys, options)) is not None:
             variables.append(made)
     notes = (f"arrays in groups that are not taken: {', '.join(below)}",) if below else ()
-    return Parsed(variables, plain(attributes), notes)
+    return ParsedFile(variables, plain_json(attributes), notes)
 
 
 def _listed(base: str, options: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Keys below a folder, and their sizes."""
     prefix = key_of(base)
-    told = "the folder of a Zarr store cannot be listed, which references to its chunks need"
-    with reading(base, told):
+    detail = "the folder of a Zarr store cannot be listed, which references to its chunks need"
+    with reading(base, detail):
         for batch in obstore.list(client_for(base, options), prefix=prefix, chunk_size=1000):
             for item in batch:
                 yield item["path"].removeprefix(prefix).lstrip("/"), item["size"]
 
 
-def _below(folder: str, source: Source, moved: dict[str, str]) -> Iterator[tuple[str, int]]:
+def _below(folder: str, source: InputFile, moved: dict[str, str]) -> Iterator[tuple[str, int]]:
     """The same of a local folder; links out of it must be allowed, and `moved` gets their ends."""
     allowed = Allowed(source.allowed)
     home = os.path.realpath(folder)
@@ -105,8 +111,8 @@ def _below(folder: str, source: Source, moved: dict[str, str]) -> Iterator[tuple
         try:
             entries = [*os.scandir(f"{folder}/{inner}")]
         except OSError as error:
-            told = f"the folder of a Zarr store cannot be listed: {error.strerror}"
-            raise StorageError(told, kind=ErrorKind.IO, file=folder) from None
+            detail = f"the folder of a Zarr store cannot be listed: {error.strerror}"
+            raise StorageError(detail, kind=ErrorKind.IO, file=folder) from None
         for entry in entries:
             key = f"{inner}{entry.name}"
             if entry.is_symlink():
@@ -131,7 +137,7 @@ def _read(url: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _variable(base: str, name: str, keys: _Keys, options: Mapping[str, Any]) -> Variable | None:
+def _variable(base: str, name: str, keys: _Keys, options: Mapping[str, Any]) -> FileVariable | None:
     if f"{name}/zarr.json" in keys:
         meta = _read(f"{base}/{name}/zarr.json", options)
         if meta.get("node_type") != "array":
@@ -144,9 +150,9 @@ def _variable(base: str, name: str, keys: _Keys, options: Mapping[str, Any]) -> 
     return variable_of(name, meta, attrs, refs, base)
 
 
-def _from_v3(base: str, name: str, meta: dict[str, Any], keys: _Keys) -> Variable:
+def _from_v3(base: str, name: str, meta: dict[str, Any], keys: _Keys) -> FileVariable:
     try:
-        with quiet():
+        with without_zarr_warnings():
             known = ArrayV3Metadata.from_dict(dict(meta))
             encoding = encoding_from(known)
     except (ValueError, KeyError, TypeError) as error:
@@ -176,7 +182,7 @@ def _references(
     shape: list[int],
     chunks: list[int] | tuple[int, ...],
     keys: _Keys,
-) -> References:
+) -> FileReferences:
     grid = [-(-n // max(1, c)) for n, c in zip(shape, chunks, strict=True)]
     rows: list[tuple[int, int, int, str]] = []
     for key, (location, size) in keys.items():
@@ -186,4 +192,4 @@ def _references(
         coords = chunk_in_grid(name, separator, grid) if grid or name in ("c", "0") else None
         if coords is not None:
             rows.append((chunk_number(coords, grid), 0, size, location))
-    return References.of_rows(rows)
+    return FileReferences.of_rows(rows)

@@ -53,7 +53,7 @@ from frazil.model.history import (
     RepoAvailability,
     RepoInfo,
     SnapshotEntry,
-    Status,
+    StoredStatus,
     UpdateEntry,
     UpdateKind,
     UpdateLog,
@@ -185,7 +185,7 @@ def upgrade_v1_to_v2(
 
 def _announce(context: Context, info: RepoInfo) -> None:
     """Let there be a repo object that can only be read."""
-    status = Status(RepoAvailability.read_only, info.status.set_at, UNDER_WAY)
+    status = StoredStatus(RepoAvailability.read_only, info.status.set_at, UNDER_WAY)
     level = context.config.compression_level()
     made = create_repo_object(context.storage, replace(info, status=status), level)
     if isinstance(made, LostRace):
@@ -255,7 +255,7 @@ def migrated(
         branches=old.branches,
         deleted_tags=frozenset(old.deleted_tags),
         snapshots=snapshot_table(entries.values()),
-        status=Status(RepoAvailability.online, past.root_time),
+        status=StoredStatus(RepoAvailability.online, past.root_time),
         metadata={},
         latest_updates=UpdateLog.of(reversed(updates)),
         config=config,
@@ -379,12 +379,12 @@ def synthetic_log(old: OldHistory) -> list[UpdateEntry]:
 
 def _events(old: OldHistory) -> Iterator[tuple[Micros, UpdateKind]]:
     yield old.root_time, UpdateType.RepoInitialized()
-    told = {entry.id for entry in old.main}
+    listed = {entry.id for entry in old.main}
     yield from _commits(MAIN, old.main[:-1])
     for name, lineage in old.branches.items():
         yield lineage[0].flushed_at + STEP, UpdateType.BranchCreated(name)
-        yield from _commits(name, [entry for entry in lineage if entry.id not in told])
-        told.update(entry.id for entry in lineage)
+        yield from _commits(name, [entry for entry in lineage if entry.id not in listed])
+        listed.update(entry.id for entry in lineage)
     for name, target in old.tags.items():
         yield _time(old, target) + STEP, UpdateType.TagCreated(name)
     for name, target in old.deleted_tags.items():

@@ -23,14 +23,14 @@ _SEPARATOR: Final = re.compile(r"[/\\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class ParsedLocation:
     """Scheme and host in lower case, bucket as it is, and the decoded path without first slash."""
 
     scheme: str
     authority: str
     key: str
 
-    def is_in(self, folder: Location) -> bool:
+    def is_in(self, folder: ParsedLocation) -> bool:
         """Whether this is below a folder, whose key is empty or ends in a slash."""
         same = self.scheme == folder.scheme and self.authority == folder.authority
         return same and self.key.startswith(folder.key)
@@ -41,7 +41,7 @@ class Location:
         return "//" in self.key or self.key.startswith("/")
 
 
-def parse_location(url: str) -> Location:
+def parse_location(url: str) -> ParsedLocation:
     """Take a URL apart; query and fragment are no part of it.
 
     Raises:
@@ -59,15 +59,15 @@ def parse_location(url: str) -> Location:
         authority = authority.lower()
     elif scheme == "file" and authority.lower() == "localhost":
         authority = ""
-    key = decoded(path).removeprefix("/")
+    key = percent_decoded(path).removeprefix("/")
     if _CONTROLS.search(key):
         raise _refuse("its path has control characters")
     if any(part.lower() in _DOTS for part in _SEPARATOR.split(key)):
         raise _refuse("its path has '.' or '..' parts")
-    return Location(scheme, authority, key)
+    return ParsedLocation(scheme, authority, key)
 
 
-def decoded(text: str) -> str:
+def percent_decoded(text: str) -> str:
     """Text without percent-encoding."""
     if "%" not in text:
         return text

@@ -74,7 +74,7 @@ def own_marks(metadata: Metadata) -> Marks:
     return Marks(series, files)
 
 
-def united(histories: Iterable[Metadata]) -> Marks:
+def merged_marks(histories: Iterable[Metadata]) -> Marks:
     """The marks of some commits together, newest first."""
     found = Marks()
     for metadata in histories:

@@ -123,7 +123,7 @@ def record(cls: C) -> C:
     return cast("C", dataclasses.dataclass(repr=False)(cls))
 
 
-class Settings(HasRepr):
+class SettingsRecord(HasRepr):
     """A mutable record of settings; subclasses are `record`s of `setting` fields."""
 
     executable = True
@@ -156,7 +156,7 @@ class Settings(HasRepr):
             mine, theirs = getattr(self, each.name), getattr(other, each.name)
             if theirs is None:
                 continue
-            if isinstance(mine, Settings) and not each.metadata["replace"]:
+            if isinstance(mine, SettingsRecord) and not each.metadata["replace"]:
                 theirs = mine.merge(theirs)
             setattr(made, each.name, copy.deepcopy(theirs))
         return made

@@ -19,7 +19,7 @@ from frazil.maintenance.id_sets import ID_WIDTH, U8, RowSet
 from frazil.maintenance.listing import parse_names
 from frazil.maintenance.space import NAME_WIDTH, RANGE_WIDTH
 from frazil.maintenance.trash import TRASH
-from frazil.purging.finding import Found, all_ranges
+from frazil.purging.finding import PurgeMatches, all_ranges
 from frazil.storage.assets import CHUNKS
 from frazil.storage.base import Attributes, Storage, fan_out
 
@@ -43,7 +43,7 @@ class Erasure:
     """other arrays that refer to the very bytes that shall go"""
 
 
-def plan_erasure(storage: Storage, found: Found, replaced: Iterable[str]) -> Erasure:
+def plan_erasure(storage: Storage, found: PurgeMatches, replaced: Iterable[str]) -> Erasure:
     """Work out what becomes of objects; manifests in `replaced` will be gone."""
     ranges = found.ranges.rows()
     objects = RowSet()

@@ -128,10 +128,10 @@ def run_checks(session: Session, checks: Iterable[Check]) -> AuditReport:
 def _run(session: Session, check: Check) -> CheckResult:
     began = time.monotonic()
     try:
-        told = _verdict(check.run(_subject(session, check)))
+        detail = _verdict(check.run(_subject(session, check)))
     except AssertionError as error:
-        told = str(error) or "an assertion does not hold"
-    return CheckResult(check.title, not told, told, time.monotonic() - began)
+        detail = str(error) or "an assertion does not hold"
+    return CheckResult(check.title, not detail, detail, time.monotonic() - began)
 
 
 def _subject(session: Session, check: Check) -> object:
@@ -369,10 +369,10 @@ def _publish(context: Context, work: _Work, solver: ConflictSolver | None, tries
 
 
 def _failure(report: AuditReport, work: _Work) -> AuditFailedError:
-    told = "; ".join(f"{each.name}: {each.message}" for each in report.failed)
+    detail = "; ".join(f"{each.name}: {each.message}" for each in report.failed)
     error = AuditFailedError(
         f"not published to {work.branch!r}: {len(report.failed)} of {len(report.results)} checks "
-        f"failed: {told}",
+        f"failed: {detail}",
         audit_branch=work.audit,
     )
     error.report = report

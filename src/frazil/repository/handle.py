@@ -11,7 +11,7 @@ from frazil.formats.config_codec import config_from_map, config_to_map
 from frazil.formats.config_keys import merged_config
 from frazil.ids import SnapshotId
 from frazil.model.config import Attribution, RepositoryConfig
-from frazil.model.display import Field, HasRepr, Literal
+from frazil.model.display import Field, HasRepr, Verbatim
 from frazil.model.history import JSON
 from frazil.model.values import SpecVersion
 from frazil.naming import OURS, dotted
@@ -20,7 +20,7 @@ from frazil.tip import require_writable
 from frazil.transaction.context import Context
 
 
-class Handle(HasRepr):
+class RepositoryHandle(HasRepr):
     """An open repository."""
 
     shown_name = "Repository"
@@ -83,7 +83,7 @@ class Handle(HasRepr):
     def shown_fields(self) -> Iterable[Field]:
         """What `repr` shows."""
         yield Field("storage", self._storage)
-        yield Field("config", Literal("<RepositoryConfig ...>"))
+        yield Field("config", Verbatim("<RepositoryConfig ...>"))
 
     def save_config(self) -> None:
         """Store the configuration in force, for everybody who opens the repository later.
@@ -130,7 +130,7 @@ class Handle(HasRepr):
     save_config_async = async_twin(save_config)
 
 
-def retire(handle: Handle) -> None:
+def retire(handle: RepositoryHandle) -> None:
     """Make a handle unusable, because the repository behind it has changed its format."""
     handle._open_context = None
 
@@ -143,10 +143,10 @@ def edit_stored_config(context: Context, change: Callable[[JSON | None], JSON]) 
     require_writable(context)
     saved: list[JSON] = []
 
-    def noted(stored: JSON | None) -> JSON:
+    def remember(stored: JSON | None) -> JSON:
         saved[:] = [change(stored)]
         return saved[0]
 
-    context.refs.edit_config(noted)
+    context.refs.edit_config(remember)
     context.loaded_config.clear()
     context.loaded_config.update(saved[0])

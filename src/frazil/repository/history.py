@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from frazil import urls
 from frazil.async_twins import AsyncItems, async_items, async_twin
-from frazil.drawing.markup import Html, folded, joined, note, table, text
+from frazil.drawing.markup import Html, escaped, folded, joined, note, table
 from frazil.errors import ErrorKind, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
 from frazil.model.config import FeatureFlag
@@ -30,7 +30,7 @@ from frazil.model.values import (
     update,
 )
 from frazil.naming import OURS, package
-from frazil.repository.handle import Handle
+from frazil.repository.handle import RepositoryHandle
 from frazil.tip import require_writable
 from frazil.transaction.draft import diff_of
 from frazil.transaction.views import views
@@ -56,7 +56,7 @@ class Ancestry(AsyncItems[SnapshotInfo]):
             yield note(f"the newest {SHOWN_COMMITS}; there are more")
 
 
-class Refs(Handle):
+class RefMethods(RepositoryHandle):
     """Names for snapshots."""
 
     def create_branch(self, branch: str, snapshot_id: str) -> None:
@@ -114,7 +114,7 @@ class Refs(Handle):
     delete_tag_async = async_twin(delete_tag)
 
 
-class History(Refs):
+class HistoryMethods(RefMethods):
     """What happened so far."""
 
     def shown_below(self) -> Iterable[Html]:
@@ -128,7 +128,7 @@ class History(Refs):
         tags = {name: str(target) for name, target in sorted(refs.tags().items())}
         for title, names in (("branch", branches), ("tag", tags)):
             if names:
-                rows = ([text(name), text(target)] for name, target in names.items())
+                rows = ([escaped(name), escaped(target)] for name, target in names.items())
                 many = "es" if title == "branch" else "s"
                 counted = f"{len(names):,} {title}{many if len(names) != 1 else ''}"
                 yield folded(counted, table((title, "snapshot"), rows), is_open=len(names) <= 5)
@@ -216,7 +216,7 @@ class History(Refs):
 
         `{2024-05-01}` means what `main` was at that time, `dev@{2024-05-01}` what `dev` was.
         """
-        return urls.resolve(urls.parse_version(version), self)
+        return urls.resolve_version(urls.parse_version(version), self)
 
     def lookup_snapshot(self, snapshot_id: str) -> SnapshotInfo:
         """What is known of a snapshot.
@@ -285,7 +285,7 @@ class History(Refs):
     ops_log_async = async_items(ops_log)
 
 
-class Attributes(Handle):
+class AttributeMethods(RepositoryHandle):
     """What is true of the repository as a whole."""
 
     @property

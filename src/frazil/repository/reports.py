@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from frazil.drawing.reports import ReportView
 from frazil.ids import SnapshotId
 from frazil.model.values import GCSummary, ManifestFileInfo
-from frazil.repository.sessions import Sessions
+from frazil.repository.sessions import SessionMethods
 from frazil.transaction.context import Context
 
 
@@ -66,7 +66,7 @@ class ManifestsReport(ReportView):
 class Namespace:
     """Verbs of one kind; what they work with is imported when they are used."""
 
-    def __init__(self, repository: Sessions, minimum_age: timedelta | None = None) -> None:
+    def __init__(self, repository: SessionMethods, minimum_age: timedelta | None = None) -> None:
         self._repository = repository
         self._minimum_age = minimum_age
 

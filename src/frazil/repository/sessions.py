@@ -13,7 +13,7 @@ from frazil.errors import ErrorKind, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
 from frazil.model.history import to_micros
 from frazil.model.values import CommitMethod, ConflictSolver, SessionMode
-from frazil.repository.history import History
+from frazil.repository.history import HistoryMethods
 from frazil.session import Session
 from frazil.tip import Tip, require_writable, tip_of
 from frazil.transaction.preload import start_preload
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from frazil.store import FrazilStore
 
 
-class Sessions(History):
+class SessionMethods(HistoryMethods):
     """Ways to look into and to change the repository."""
 
     _session_class: ClassVar[type[Session]] = Session

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from frazil.bulk.pack import Packing
     from frazil.maintenance.compaction import Compaction
     from frazil.maintenance.garbage_plan import GarbagePlan
-    from frazil.maintenance.sharing import By, Shares
+    from frazil.maintenance.sharing import Shares, UsageBy
     from frazil.maintenance.space import SnapshotUsage
     from frazil.maintenance.trash import TrashBatch
     from frazil.progress import Tell
@@ -32,7 +32,7 @@ class Space(Namespace):
     # --- looking ---
 
     @verb(Effect.READS)
-    def shares(self, by: By = "array", *, older_than: datetime | None = None) -> Shares:
+    def shares(self, by: UsageBy = "array", *, older_than: datetime | None = None) -> Shares:
         """What each array, snapshot or branch refers to, alone and with others.
 
         With `older_than` also what expiry of snapshots before that time would free.
@@ -216,13 +216,13 @@ class Space(Namespace):
             dry_run: only tell what would be done.
             runner: what has others read manifests, such as tasks of Spark.
         """
-        from frazil.maintenance.collecting import Way, carry_out
+        from frazil.maintenance.collecting import CollectionOptions, carry_out
         from frazil.maintenance.deleting import DeleteLimits
-        from frazil.maintenance.garbage_plan import make_plan
+        from frazil.maintenance.garbage_plan import plan_garbage
         from frazil.maintenance.walk import chunks_by
 
         age, find = self._age_floor(unsafe_minimum_age), chunks_by(runner, self.context)
-        made = plan or make_plan(
+        made = plan or plan_garbage(
             self.context,
             older_than,
             how="incremental" if incremental else "full",
@@ -234,7 +234,9 @@ class Space(Namespace):
         keys, summary, batch = [*made.keys()] if dry_run else [], made.summary, None
         if not dry_run:
             deleting = DeleteLimits(max_concurrent_deletes)
-            way = Way(deleting=deleting, quarantine=quarantine, find_chunks=find, told=keys.extend)
+            way = CollectionOptions(
+                deleting=deleting, quarantine=quarantine, find_chunks=find, on_deleted=keys.extend
+            )
             summary, batch = carry_out(self.context, made, way, unsafe_minimum_age=age)
         url = self.context.storage.url.rstrip("/")
         files = tuple(f"{url}/{key}" for key in sorted(keys))
@@ -255,10 +257,10 @@ class Space(Namespace):
         lists neither chunks nor manifests; uploads that were never committed are left to a full
         one. Nothing younger than a day, or than `unsafe_minimum_age`, is planned.
         """
-        from frazil.maintenance.garbage_plan import make_plan
+        from frazil.maintenance.garbage_plan import plan_garbage
 
         id_of = self.context.refs.snapshot_id
-        return make_plan(
+        return plan_garbage(
             self.context,
             older_than,
             how="incremental" if incremental else "full",
@@ -281,12 +283,12 @@ class Space(Namespace):
         Raises:
             InvalidInputError: the plan is that of another repository.
         """
-        from frazil.maintenance.collecting import Way, carry_out
+        from frazil.maintenance.collecting import CollectionOptions, carry_out
 
         return carry_out(
             self.context,
             plan,
-            Way(quarantine=quarantine),
+            CollectionOptions(quarantine=quarantine),
             unsafe_minimum_age=self._age_floor(unsafe_minimum_age),
         )[0]
 

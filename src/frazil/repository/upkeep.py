@@ -12,11 +12,11 @@ from frazil.model.values import (
     ChunkStorageStats,
     GCSummary,
 )
-from frazil.repository.handle import Handle
+from frazil.repository.handle import RepositoryHandle
 from frazil.tip import require_writable
 
 
-class Upkeep(Handle):
+class UpkeepMethods(RepositoryHandle):
     """What keeps a repository small and tells what it is made of."""
 
     def expire_snapshots(
@@ -61,9 +61,9 @@ class Upkeep(Handle):
             StorageError: too many deletes in a row have failed.
             ConflictError: the repository is of another generation by now, or kept changing.
         """
-        from frazil.maintenance.collecting import Way, carry_out
+        from frazil.maintenance.collecting import CollectionOptions, carry_out
         from frazil.maintenance.deleting import DeleteLimits
-        from frazil.maintenance.garbage_plan import make_plan
+        from frazil.maintenance.garbage_plan import plan_garbage
         from frazil.maintenance.walk import WalkLimits
 
         require_writable(self.context, "collect garbage")
@@ -74,7 +74,7 @@ class Upkeep(Handle):
             max_decoded_manifest_mem_bytes,
             max_concurrent_manifest_fetches,
         )
-        plan = make_plan(
+        plan = plan_garbage(
             self.context,
             delete_object_older_than,
             limits=limits,
@@ -84,7 +84,9 @@ class Upkeep(Handle):
         if dry_run:
             return plan.summary
         deleting = DeleteLimits(max_concurrent_deletes, max_consecutive_delete_failures)
-        return carry_out(self.context, plan, Way(limits, deleting), unsafe_minimum_age=age)[0]
+        return carry_out(
+            self.context, plan, CollectionOptions(limits, deleting), unsafe_minimum_age=age
+        )[0]
 
     def chunk_storage_stats(
         self,

@@ -131,7 +131,7 @@ def require_java() -> int:
 def java_version(program: str) -> int | None:
     """The major version of a Java; None when it does not tell."""
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             [program, "-version"],
             capture_output=True,
             text=True,
@@ -140,7 +140,7 @@ def java_version(program: str) -> int | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = _VERSION.search(told.stderr + told.stdout)
+    found = _VERSION.search(output.stderr + output.stdout)
     if found is None:
         return None
     # Until 8 Java called itself 1.8.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from frazil.bulk.fetch import References
+from frazil.bulk.fetch import ChunkReferences
 from frazil.model.chunks import ChunkTable
 from frazil.statistics.files import read_index, store
 from frazil.statistics.records import Keys, decoding_of, identified, keys_of
@@ -21,7 +21,7 @@ def copy_statistics(state: WorkingState, tables: Mapping[str, ChunkTable], targe
         decoding = decoding_of(state.array(path))
         if decoding is not None and len(table):
             expand = state.context.containers.expand
-            rows, known = identified(References.of(table), decoding.layout.grid, expand)
+            rows, known = identified(ChunkReferences.of(table), decoding.layout.grid, expand)
             wanted.setdefault(decoding.id, []).append(keys_of(rows[known]))
     copied = 0
     for decoding_id, parts in wanted.items():

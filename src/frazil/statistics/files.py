@@ -87,7 +87,7 @@ def decode(blob: bytes, key: str) -> tuple[bytes, Rows]:
     return decoding, np.ascontiguousarray(plain.T).view(ROW).ravel()
 
 
-def listed(place: Storage, decoding: bytes | None = None) -> list[Listed]:
+def list_files(place: Storage, decoding: bytes | None = None) -> list[Listed]:
     """The files there are, of one decoding or of all."""
     folder = PREFIX if decoding is None else f"{PREFIX}{decoding.hex()}/"
     return [item for item in place.list(folder) if _NAME.fullmatch(item.key)]
@@ -98,7 +98,7 @@ def decoding_in(key: str) -> bytes:
     return bytes.fromhex(key[len(PREFIX) :].partition("/")[0])
 
 
-def load(place: Storage, item: Listed) -> Rows | None:
+def load_file(place: Storage, item: Listed) -> Rows | None:
     """The rows of a file; None when it has gone.
 
     Raises:
@@ -131,7 +131,7 @@ def loaded(
     """
     for item in items:
         try:
-            rows = load(place, item)
+            rows = load_file(place, item)
         except (FormatError, StorageError) as error:
             if strict:
                 raise
@@ -145,7 +145,7 @@ def loaded(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Index:
+class StatisticsIndex:
     """Rows by their keys, ascending; keys that files disagree about are not in it."""
 
     keys: Keys
@@ -159,10 +159,10 @@ class Index:
         return found_in(self.keys, keys_of(wanted))
 
 
-NOTHING: Final = Index(np.zeros(0, f"S{KEY_WIDTH}"), blank_rows(0))
+NOTHING: Final = StatisticsIndex(np.zeros(0, f"S{KEY_WIDTH}"), blank_rows(0))
 
 
-def read_index(place: Storage, decoding: bytes, *, strict: bool = False) -> Index:
+def read_index(place: Storage, decoding: bytes, *, strict: bool = False) -> StatisticsIndex:
     """All that is known of chunks of one decoding.
 
     Raises:
@@ -170,7 +170,7 @@ def read_index(place: Storage, decoding: bytes, *, strict: bool = False) -> Inde
     """
     parts: list[Rows] = []
     total = 0
-    for item, rows in loaded(place, listed(place, decoding), strict=strict):
+    for item, rows in loaded(place, list_files(place, decoding), strict=strict):
         if total + len(rows) > INDEX_ROWS:
             log.warning("there are more statistics than are used, %s and others", item.key)
             break
@@ -179,7 +179,7 @@ def read_index(place: Storage, decoding: bytes, *, strict: bool = False) -> Inde
     return merged(parts) if parts else NOTHING
 
 
-def merged(parts: list[Rows]) -> Index:
+def merged(parts: list[Rows]) -> StatisticsIndex:
     """Rows of several files by their keys."""
     rows = np.concatenate(parts) if parts else blank_rows(0)
     # Equal rows are one: sorted by all of their bytes, the same keys are neighbours too.
@@ -188,17 +188,17 @@ def merged(parts: list[Rows]) -> Index:
     keys = keys_of(rows)
     same = keys[1:] == keys[:-1]
     if not len(whole) or not same.any():
-        return Index(keys, rows, len(parts))
+        return StatisticsIndex(keys, rows, len(parts))
     doubtful = np.zeros(len(keys), np.bool_)
     doubtful[1:] |= same
     doubtful[:-1] |= same
     disputed = len(np.unique(keys[doubtful]))
-    return Index(keys[~doubtful], rows[~doubtful], len(parts), disputed)
+    return StatisticsIndex(keys[~doubtful], rows[~doubtful], len(parts), disputed)
 
 
 def put_together(place: Storage, decoding: bytes) -> int:
     """Make few files of many of one decoding; tell how many have gone."""
-    found = [*loaded(place, listed(place, decoding))]
+    found = [*loaded(place, list_files(place, decoding))]
     index = merged([rows for _, rows in found])
     if len(found) < 2 or sum(len(rows) for _, rows in found) > INDEX_ROWS:
         return 0
@@ -206,7 +206,7 @@ def put_together(place: Storage, decoding: bytes) -> int:
     # Whoever erases rows looks for new files afterwards: so either these are seen there, or the
     # files that they were made of are seen to be gone here.
     sources = [item.key for item, _ in found]
-    if not {item.key for item in listed(place, decoding)}.issuperset(sources):
+    if not {item.key for item in list_files(place, decoding)}.issuperset(sources):
         place.delete_many(made)
         return 0
     place.delete_many(sources)
@@ -217,16 +217,16 @@ def put_together(place: Storage, decoding: bytes) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class DroppedRows:
     """What has gone."""
 
     rows: int = 0
     files: int = 0
 
 
-def forget(
+def drop_rows(
     place: Storage, keep: Keep, before: datetime | None = None, *, tries: int = 5
-) -> Forgotten:
+) -> DroppedRows:
     """Drop rows from all files, or from those written before a time; damaged files go as a whole.
 
     Without `before` it looks again until nothing is left, whatever others write meanwhile.
@@ -237,19 +237,19 @@ def forget(
     rows = files = 0
     for _ in range(tries):
         done = 0
-        for item in listed(place):
+        for item in list_files(place):
             if before is not None and item.created_at >= before:
                 continue
             dropped = _forget(place, item, keep)
             rows, files, done = rows + dropped, files + bool(dropped), done + dropped
         if not done or before is not None:
             break
-    return Forgotten(rows, files)
+    return DroppedRows(rows, files)
 
 
 def _forget(place: Storage, item: Listed, keep: Keep) -> int:
     try:
-        found = load(place, item)
+        found = load_file(place, item)
     except FormatError:
         found, stays = blank_rows(1), np.zeros(1, np.bool_)
     else:
@@ -291,9 +291,9 @@ def read_checksums(place: Storage) -> Checksums:
     parts: list[Rows] = []
     damaged: list[FormatError] = []
     total = 0
-    for item in listed(place):
+    for item in list_files(place):
         try:
-            rows = load(place, item)
+            rows = load_file(place, item)
         except FormatError as error:
             damaged.append(error)
             continue

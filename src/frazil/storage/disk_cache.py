@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from frazil.errors import ErrorKind, StorageError
-from frazil.storage.base import Bytes, pool
+from frazil.storage.base import Bytes, thread_pool
 from frazil.storage.posix import read_range, write_all
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ class DiskCache:
         # By chance instead of by count: so it happens as often however many processes write,
         # and however short they live.
         if random.random() * self.limit_bytes < size * SLACK:
-            pool().submit(self.trim)
+            thread_pool().submit(self.trim)
 
     def trim(self) -> int:
         """Delete the entries used longest ago if there are too many; tell what is left, in bytes.

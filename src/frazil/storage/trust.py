@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from frazil.model.config import ObjectStoreConfig, RepositoryConfig, VirtualChunkContainer
-from frazil.model.location import Location
+from frazil.model.location import ParsedLocation
 from frazil.model.stores import S3_LIKE
 from frazil.storage.base import Storage
 from frazil.storage.credentials import (
@@ -26,8 +26,6 @@ from frazil.storage.credentials import (
     GcsCredentials,
     S3Credentials,
 )
-from frazil.storage.object import ObjectStorage
-from frazil.storage.places import AzurePlace, GcsPlace, S3Place
 
 _ENDPOINTS: Final = frozenset(
     {
@@ -105,13 +103,7 @@ def own_containers(config: RepositoryConfig | None) -> frozenset[str]:
 def endpoints_of(storage: Storage) -> frozenset[str]:
     """The addresses that the caller has named for a repository, and in the environment."""
     found = [os.environ.get(name) for name in _FROM_ENVIRONMENT]
-    match storage.place if isinstance(storage, ObjectStorage) else None:
-        case S3Place(options=options):
-            found.append(options.endpoint_url)
-        case GcsPlace(config=config) | AzurePlace(config=config):
-            found += [config.get(name) for name in _ENDPOINTS]
-        case _:
-            pass
+    found += [storage.connection.get(name) for name in _ENDPOINTS]
     return frozenset(_plain(url) for url in found if url)
 
 
@@ -132,7 +124,7 @@ def split_word(text: str) -> tuple[str, str]:
 
 def refusal(
     container: VirtualChunkContainer,
-    root: Location,
+    root: ParsedLocation,
     credential: AnyCredential | None,
     trust: Trust,
 ) -> str | None:

@@ -39,7 +39,7 @@ from frazil.model.marks import inherited, replacing
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order
 from frazil.model.splitting import automatic_sizes
 from frazil.storage.assets import log_key, manifest_key, snapshot_key
-from frazil.storage.base import begin
+from frazil.storage.base import start_in_pool
 from frazil.transaction.changeset import ChangeSet, ChunkChanges
 from frazil.transaction.context import MANY_REFS
 from frazil.transaction.draft import Draft, PlannedManifest, check_sound, draft, summarise, unite
@@ -132,7 +132,7 @@ def start_save(
     if context.storage.answers_inline and not is_long_open(context, state.changes):
         _check_clock(state, snapshot_id, began)
         return Saved(snapshot, log, numbers), wait
-    clock = begin(partial(_check_clock, state, snapshot_id, began))
+    clock = start_in_pool(partial(_check_clock, state, snapshot_id, began))
     changes = state.changes
 
     def ready() -> None:

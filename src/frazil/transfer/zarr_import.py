@@ -13,15 +13,15 @@ import numpy as np
 from frazil.bulk.grid import chunk_in_grid, parse_grid
 from frazil.bulk.pack import write_encoded
 from frazil.errors import AlreadyExistsError, ErrorKind, NotFoundError, unsuitable
-from frazil.formats.zarr2 import array_document
+from frazil.formats.zarr2 import zarr3_document
 from frazil.ids import parent_path
 from frazil.model.chunks import ChunkTable, concat
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Tell
 from frazil.repository import Repository
 from frazil.run import (
-    Here,
     JobReport,
+    LocalRunner,
     Runner,
     by_size,
     commit_job,
@@ -54,7 +54,7 @@ def import_zarr(
     group: str | None = None,
     branch: str = MAIN,
     message: str | None = None,
-    runner: Runner = Here(),  # noqa: B008 - a frozen record
+    runner: Runner = LocalRunner(),  # noqa: B008 - a frozen record
     progress: Tell | None = None,
 ) -> JobReport:
     """Copy a plain Zarr store into a repository, in one commit, without decoding.
@@ -184,7 +184,7 @@ def _converted(old: Mapping[str, bytes]) -> dict[str, bytes]:
             if name == ".zgroup":
                 node = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
             elif name == ".zarray":
-                node = array_document(json.loads(data), attributes)
+                node = zarr3_document(json.loads(data), attributes)
             else:
                 continue
             made[f"{folder}{METADATA}"] = json.dumps(node).encode()

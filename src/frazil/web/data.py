@@ -21,9 +21,9 @@ from frazil.web.chunk_maps import (
     written_map,
 )
 from frazil.web.comparing import changed_chunks
-from frazil.web.slices import Wish, exact_value, read_view
+from frazil.web.slices import SliceRequest, exact_value, read_view
 from frazil.web.touching import Touches, touches
-from frazil.web.work import Pending
+from frazil.web.work import PendingWork
 
 PATIENCE: Final = 5.0
 MOST_LINES: Final = 64
@@ -36,7 +36,7 @@ def graph(ask: Ask) -> Answer:
     count = min(max(1, ask.number("count", 100)), ask.limits.rows)
     key, state = ("graph", ask.shown.name, chosen), ask.shown.state_key()
     rows = ask.workers.long(key, lambda: _rows(ask, chosen), PATIENCE, state=state)
-    if isinstance(rows, Pending):
+    if isinstance(rows, PendingWork):
         return Data({"pending": True}, status=202)
     refs = ask.shown.refs()
     word = ask.text("q").lower()
@@ -85,7 +85,7 @@ def _row(row: Row, refs: Mapping[str, list[tuple[str, str]]]) -> dict[str, Any]:
     }
 
 
-def _touches(ask: Ask, node: ArrayNode) -> Touches | Pending:
+def _touches(ask: Ask, node: ArrayNode) -> Touches | PendingWork:
     key = ("touches", ask.shown.name, ask.snapshot_id, node.id)
     return ask.workers.long(
         key, lambda: touches(ask.shown, ask.snapshot_id, node.id, ask.limits), PATIENCE
@@ -102,7 +102,7 @@ def chunks(ask: Ask) -> Answer:
     values = {**as_data(axes, node), **stored_map(table, axes)}
     if ask.text("by") in ("age", "commit"):
         found = _touches(ask, node)
-        if isinstance(found, Pending):
+        if isinstance(found, PendingWork):
             return Data({"pending": True}, status=202)
         values["commits"] = [each.as_data() for each in found.found[:2000]]
         values["written"] = written_map(
@@ -145,7 +145,7 @@ def commits(ask: Ask) -> Answer:
     """The commits that touched an array, newest first."""
     node = ask.session.state.array(ask.path)
     found = _touches(ask, node)
-    if isinstance(found, Pending):
+    if isinstance(found, PendingWork):
         return Data({"pending": True}, status=202)
     values = {"commits": [each.as_data() for each in found.found[:2000]], "cut": found.is_cut}
     return Data(values, ask.is_fixed)
@@ -160,7 +160,7 @@ def values(ask: Ask) -> Answer:
     windows = {}
     for axis, start in ask.numbered("s").items():
         windows[axis] = (start, ask.number(f"e{axis}", start + 1))
-    wish = Wish(
+    wish = SliceRequest(
         shown,
         ask.numbered("i"),
         windows,

@@ -27,7 +27,7 @@ _ODD: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(eq=False)
-class Shown:
+class ServedRepository:
     """One repository under its name; it is opened on first use, and again if that failed."""
 
     name: str
@@ -142,10 +142,10 @@ class Library:
     """All repositories of a server."""
 
     def __init__(self, urls: Iterable[str], authorize: Sequence[str] = ()) -> None:
-        self._shown: dict[str, Shown] = {}
+        self._shown: dict[str, ServedRepository] = {}
         for url in urls:
             name = self._free_name(url)
-            self._shown[name] = Shown(name, url, tuple(authorize))
+            self._shown[name] = ServedRepository(name, url, tuple(authorize))
 
     def _free_name(self, url: str) -> str:
         path = parse_url(url).url.partition("?")[0].rstrip("/")
@@ -155,13 +155,13 @@ class Library:
             name, number = f"{base}-{number}", number + 1
         return name
 
-    def __iter__(self) -> Iterator[Shown]:
+    def __iter__(self) -> Iterator[ServedRepository]:
         return iter(self._shown.values())
 
     def __len__(self) -> int:
         return len(self._shown)
 
-    def find(self, name: str) -> Shown:
+    def find(self, name: str) -> ServedRepository:
         """A repository by its name.
 
         Raises:

@@ -8,12 +8,12 @@ from typing import Any, Final
 from frazil.cli.arguments import parse_time
 from frazil.errors import InvalidInputError
 from frazil.fsck.checking import fsck
-from frazil.maintenance.garbage_plan import make_plan
+from frazil.maintenance.garbage_plan import plan_garbage
 from frazil.maintenance.sharing import BY, shares
 from frazil.maintenance.space import chunk_storage_stats, growth, objects_by_kind
 from frazil.model.history import to_datetime
 from frazil.web.asking import Answer, Ask, Page
-from frazil.web.work import Pending
+from frazil.web.work import PendingWork
 
 PATIENCE: Final = 0.4
 """Seconds that a page waits for a report before it says that it is being made."""
@@ -53,7 +53,7 @@ def _report(
         state=ask.shown.state_key(),
         report=True,
     )
-    if isinstance(found, Pending):
+    if isinstance(found, PendingWork):
         return Page("panels/working.html", {}, 202)
     return Page(template, found)
 
@@ -106,7 +106,7 @@ def garbage_panel(ask: Ask) -> Answer:
     cutoff = parse_time(older)
 
     def work() -> dict[str, Any]:
-        plan = make_plan(context, cutoff, how="full")
+        plan = plan_garbage(context, cutoff, how="full")
         keys = []
         for number, key in enumerate(plan.keys()):
             if number >= SHOWN_KEYS:

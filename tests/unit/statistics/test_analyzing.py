@@ -12,7 +12,7 @@ import pytest
 import zarr
 
 import frazil
-from frazil.bulk.fetch import References
+from frazil.bulk.fetch import ChunkReferences
 from frazil.errors import NodeNotFoundError, ReadOnlyError
 from frazil.model.config import RepositoryConfig
 from frazil.progress import Progress
@@ -135,7 +135,7 @@ def test_rows_that_cannot_be_true_are_not_used(storage: MemoryStorage) -> None:
     node = state.array("/a")
     decoding = decoding_of(node)
     assert decoding is not None
-    rows, _ = identified(References.of(state.table(node)), decoding.layout.grid, str)
+    rows, _ = identified(ChunkReferences.of(state.table(node)), decoding.layout.grid, str)
     rows["form"], rows["count"], rows["has"] = 1, 9, 3
     rows["min"], rows["max"] = np.float64(5.0).view("u8"), np.float64(1.0).view("u8")
     store(storage, decoding.id, rows)

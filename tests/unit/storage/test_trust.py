@@ -267,11 +267,11 @@ def test_an_upgrade_makes_nothing_the_callers_word(web_server: WebServer) -> Non
 
 def test_an_ingest_trusts_only_what_it_adds(tmp_path: Path, web_server: WebServer) -> None:
     """Containers that were there before are not taken for the caller's by adding another one."""
-    from frazil.ingestion.target import Target
+    from frazil.ingestion.target import IngestTarget
 
     store = s3_store("us-east-1", web_server.url, allow_http=True, force_path_style=True)
     place, _ = bait("s3://public/", store)
-    target = Target(place, "main", "")
+    target = IngestTarget(place, "main", "")
     target._add_containers([f"file://{tmp_path}/"], {})
     assert target._repository is not None
     assert not target._repository.context.trust.containers

@@ -14,7 +14,7 @@ import zarr
 
 import frazil
 from frazil.errors import InvalidInputError
-from frazil.formats.zarr2 import array_document
+from frazil.formats.zarr2 import zarr3_document
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
 NUMBERS = np.arange(35).reshape(7, 5)
@@ -48,7 +48,7 @@ def test_values_of_version_2_are_the_same_in_a_repository(tmp_path: Path, name: 
 
 
 def test_filters_that_take_bytes_follow_the_bytes() -> None:
-    codecs = array_document(
+    codecs = zarr3_document(
         {
             "shape": [4],
             "chunks": [2],

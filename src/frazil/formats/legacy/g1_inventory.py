@@ -32,7 +32,7 @@ from frazil.formats.legacy.names import (
     from_crockford,
     id_of_name,
     is_ours,
-    narrow,
+    narrow_id,
     node_number,
     numbered_node,
     remember,
@@ -40,7 +40,7 @@ from frazil.formats.legacy.names import (
 )
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, ManifestRecord
 from frazil.ids import ChunkId, NodeId, crockford
-from frazil.model.chunks import ABSENT, ChunkTable, Strings, VirtualRef, constant
+from frazil.model.chunks import ABSENT, ChunkTable, StringPool, VirtualRef, constant
 from frazil.model.strings import gather_runs
 
 Table: TypeAlias = Any
@@ -233,7 +233,7 @@ class _Reader:
             location=np.where(is_virtual, file, ABSENT).astype(np.int32),
             etag=constant(ABSENT, np.int32, n),
             last_modified=constant(0, np.uint32, n),
-            locations=Strings.of(list(pool)),
+            locations=StringPool.of(list(pool)),
             inline_data=data,
         )
 
@@ -283,7 +283,7 @@ class _Reader:
         """The id of a file; its name is remembered unless it is the plain one."""
         raw = from_crockford(name, WIDE_ID)
         if raw is not None and is_ours(raw):
-            id = ChunkId(narrow(raw))
+            id = ChunkId(narrow_id(raw))
             if id not in self._names:
                 return id
         id = id_of_name(ChunkId, name)

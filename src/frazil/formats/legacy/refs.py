@@ -22,7 +22,7 @@ from frazil.formats.legacy.names import (
 from frazil.formats.legacy.nodes import write_id
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, RefRecord
 from frazil.formats.legacy.structs import Document, format_time
-from frazil.formats.legacy.zarr_fields import dump
+from frazil.formats.legacy.zarr_fields import dump_json
 from frazil.formats.ref_files import (
     FILE,
     TOMBSTONE,
@@ -71,7 +71,7 @@ def encode_ref(record: RefRecord, dialect: Dialect) -> bytes:
     if layout_of(dialect).is_named:  # as the schema wants it
         value["properties"] = dict(record.properties)
         value["timestamp"] = format_time(record.timestamp or 0)
-    return dump(dict(sorted(value.items())))
+    return dump_json(dict(sorted(value.items())))
 
 
 # --- where they are ---

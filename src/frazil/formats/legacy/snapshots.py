@@ -26,11 +26,11 @@ from frazil.formats.legacy.structs import (
     MAX_U32,
     MAX_U64,
     Document,
-    Form,
+    StructForm,
     early_dialect,
     format_time,
 )
-from frazil.formats.legacy.zarr_fields import dump
+from frazil.formats.legacy.zarr_fields import dump_json
 from frazil.ids import SnapshotId
 from frazil.model.history import ManifestFile, Snapshot
 from frazil.model.nodes import ArrayNode, Node
@@ -197,7 +197,7 @@ def _dialect(
     document: Document, count: int, fields: Mapping[str, Value], wrapping: Wrapping
 ) -> Dialect:
     """The dialect of a snapshot as far as its content tells; an empty one fits several."""
-    if document.generation is LegacyGeneration.G3 and not document.forms <= {Form.LIST}:
+    if document.generation is LegacyGeneration.G3 and not document.forms <= {StructForm.LIST}:
         return Dialect.G3_MAPS
     if count == 1:
         return Dialect.G2_NODES
@@ -235,7 +235,7 @@ def encode_snapshot(record: SnapshotRecord, wrapping: Wrapping | None = None) ->
     names = FIELDS[layout.snapshot_fields]
     value = writer.struct(names, [fields[name] for name in names])
     if layout.is_json:
-        return dump(value)
+        return dump_json(value)
     body = pack_message(value)
     return wrap(body, FileKind.SNAPSHOT, wrapping or layout.wrapping_of(FileKind.SNAPSHOT))
 

@@ -17,13 +17,13 @@ from frazil.ingestion.request import Files, IngestOptions
 from frazil.progress import Tell
 from frazil.run import JobReport, by_size, run_told
 from frazil.spark import tasks
-from frazil.spark.location import Location, open_pinned
+from frazil.spark.location import RepositoryLocation, open_pinned
 from frazil.spark.options.table import STORAGE
 from frazil.spark.runner import SparkRunner
 from frazil.spark.tasks import Options, target_of
 from frazil.transfer import cloning, zarr_export, zarr_import
 from frazil.upgrading.chunks import Move, Transfer, move_chunks, mover
-from frazil.upgrading.source import ChunkMode, Source, UpgradeReport
+from frazil.upgrading.source import ChunkMode, UpgradeReport, UpgradeSource
 from frazil.upgrading.upgrade import upgrade as run_upgrade
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def upgrade_older(
         raise invalid_option("a repository is upgraded as a whole: leave the version out")
     location = target.location
 
-    def make_move(source: Source, how: ChunkMode) -> Move:
+    def make_move(source: UpgradeSource, how: ChunkMode) -> Move:
         if source.files.storage is not source.place:
             return mover(source, how)  # the other storage is known to the state file alone
         runner, work = SparkRunner(spark), partial(_move, location, how)
@@ -209,7 +209,7 @@ def upgrade_older(
     )
 
 
-def _move(location: Location, mode: ChunkMode, transfers: Sequence[Transfer]) -> None:
+def _move(location: RepositoryLocation, mode: ChunkMode, transfers: Sequence[Transfer]) -> None:
     """Link or copy some chunk objects, in a task."""
     storage = location.storage()
     move_chunks(storage, storage, mode, transfers)

@@ -14,13 +14,13 @@ from frazil.errors import AlreadyExistsError, ErrorKind
 from frazil.run import JobReport
 from frazil.spark.query.destinations import (
     Destination,
-    Rows,
+    QueryRows,
+    backquoted,
     changed,
     column,
     destination,
     full_variables,
     now,
-    quoted,
     same_dims,
     was,
 )
@@ -67,7 +67,9 @@ def insert(statement: Statement) -> DataFrame:
         _require_all(where, chosen)
     cells = where.cast(chosen, [column(f"_{n}") for n in range(len(chosen))])
     frame = rows.frame.toDF(*[f"_{n}" for n in range(len(chosen))]).select(*cells)
-    return where.write(Rows(frame, rows.readings), overwrite=overwrite or "replaceWhere" in more)
+    return where.write(
+        QueryRows(frame, rows.readings), overwrite=overwrite or "replaceWhere" in more
+    )
 
 
 def _word(phrase: Phrase, first: int, stop: int) -> str:
@@ -139,7 +141,7 @@ def create(statement: Statement) -> DataFrame:
                 raise invalid_query(f"a table of Frazil cannot be USING {source}")
         elif phrase.accept("partitioned", "by"):
             names = [_word(phrase, span.first, span.stop) for span in phrase.items()]
-            more["dims"] = ", ".join(map(quoted, names))
+            more["dims"] = ", ".join(map(backquoted, names))
         elif any(map(phrase.accept, _OPTIONS)):
             more |= phrase.pairs()
         elif phrase.accept("comment"):
@@ -168,7 +170,7 @@ def _create_view(statement: Statement, phrase: Phrase, *, is_replaced: bool) -> 
     name = phrase.value()
     phrase.expect("as")
     found = run_statement(replace(statement, text=phrase.rest()))
-    (found.createOrReplaceTempView if is_replaced else found.createTempView)(quoted(name))
+    (found.createOrReplaceTempView if is_replaced else found.createTempView)(backquoted(name))
     return local_frame(statement.spark, [(name,)], struct("name string"))
 
 
@@ -234,7 +236,7 @@ def _cells(dims: Sequence[str], given: dict[str, str], table: str, condition: st
 
     Naming the variables as they are is what makes their cells the rows.
     """
-    items = [quoted(dim) for dim in dims]
-    items += [f"{quoted(name)} AS {was(n)}" for n, name in enumerate(given)]
+    items = [backquoted(dim) for dim in dims]
+    items += [f"{backquoted(name)} AS {was(n)}" for n, name in enumerate(given)]
     items += [f"({text}) AS {now(n)}" for n, text in enumerate(given.values())]
     return f"SELECT {', '.join(items)} FROM {table} {condition}"

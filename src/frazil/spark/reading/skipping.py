@@ -18,8 +18,8 @@ from frazil.bulk.grid import array_layout
 from frazil.spark.reading.partitions import BlockGrid
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.selecting import SIGNS, literal
-from frazil.spark.reading.where import All, Any_, Compare, Condition, Leaf, Missing, OneOf, leaves
-from frazil.spark.worker import session
+from frazil.spark.reading.where import All, Any_, Compare, Condition, IsNull, Leaf, OneOf, leaves
+from frazil.spark.worker import session_at
 from frazil.statistics.lookup import Summaries, lookup
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -77,7 +77,7 @@ class _Blocks:
         variable, decoder = column.variable, column.decoder
         if variable is None or decoder is None or variable.letters or not variable.shape:
             return None
-        state = session(self._scan.pinned).state
+        state = session_at(self._scan.pinned).state
         node = state.array(variable.path)
         layout = array_layout(node)
         counts = self._counts(column)
@@ -112,7 +112,7 @@ class _Blocks:
 
 def may_hold(leaf: Leaf, known: Summaries, dtype: np.dtype[Any]) -> Flags | None:
     """For each chunk whether a comparison can hold in it; None when nobody can tell."""
-    if isinstance(leaf, Missing):
+    if isinstance(leaf, IsNull):
         return ~known.known | ((known.count if leaf.negated else known.missing) > 0)
     if dtype.kind not in "biufM":
         return None

@@ -56,7 +56,7 @@ class OneOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class IsNull:
     """A coordinate that has, or has not, a value."""
 
     name: str
@@ -92,7 +92,7 @@ class Any_:
     parts: tuple[Condition, ...]
 
 
-Leaf: TypeAlias = Compare | OneOf | Missing | Positions
+Leaf: TypeAlias = Compare | OneOf | IsNull | Positions
 Condition: TypeAlias = Leaf | All | Any_
 
 
@@ -134,8 +134,8 @@ def negate(condition: Condition) -> Condition:
             return Compare(name, OPPOSITE[sign], value, at)
         case OneOf(name, values, at, negated):
             return OneOf(name, values, at, not negated)
-        case Missing(name, negated, at):
-            return Missing(name, not negated, at)
+        case IsNull(name, negated, at):
+            return IsNull(name, not negated, at)
         case Positions():
             raise TypeError("positions are chosen, never excluded")
 
@@ -285,7 +285,7 @@ class _Parser:
         if self._accept("IS"):
             negated = self._accept("NOT")
             self._expect("NULL")
-            return Missing(name, negated, token.at)
+            return IsNull(name, negated, token.at)
         negated = self._accept("NOT")
         found: Condition
         if self._accept("BETWEEN"):

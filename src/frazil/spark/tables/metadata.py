@@ -23,13 +23,13 @@ from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository
 from frazil.session import Session
-from frazil.spark.location import Pinned, Target, open_pinned
+from frazil.spark.location import NamedTarget, Pinned, open_pinned
 from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.changes import beginning, starts_after
 from frazil.spark.reading.columns import arrow_schema, row_batch, struct
 from frazil.spark.tables import repo_tables
-from frazil.spark.tables.repo_tables import counts_by_kind, reachable
-from frazil.spark.worker import session as session_at
+from frazil.spark.tables.repo_tables import counts_by_kind, reachable_snapshots
+from frazil.spark.worker import session_at as session_at
 from frazil.spelling import meant, unknown
 from frazil.storage.assets import CHUNKS as CHUNK_PREFIX
 from frazil.storage.assets import manifest_key
@@ -87,7 +87,7 @@ class TableScan:
     """What to read of which table."""
 
     name: str
-    target: Target
+    target: NamedTarget
     pinned: Pinned
     start: str | None
     end: str
@@ -134,7 +134,7 @@ def parts_of_snapshot(_: Repository, session: Session) -> list[ManifestPart]:
 def parts_of_history(repository: Repository, _: Session) -> list[ManifestPart]:
     """The parts of everything that a branch or a tag leads to, each once."""
     found: dict[tuple[NodeId, ManifestId], ManifestPart] = {}
-    for info in reachable(repository):
+    for info in reachable_snapshots(repository):
         snapshot = repository.context.assets.snapshot(SnapshotId.parse(info.id))
         sizes = {file.id: file.size_bytes for file in snapshot.manifest_files}
         for node in snapshot.nodes:
@@ -261,7 +261,10 @@ TABLES: Final[dict[str, RowTable | PartTable]] = {
 
 
 def make_table_scan(
-    repository: Repository, target: Target, request: ReadRequest, asked: t.StructType | None = None
+    repository: Repository,
+    target: NamedTarget,
+    request: ReadRequest,
+    asked: t.StructType | None = None,
 ) -> TableScan:
     """Work out what a user asked for.
 

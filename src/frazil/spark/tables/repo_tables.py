@@ -63,7 +63,7 @@ Row = tuple[Any, ...]
 # --- snapshots and refs ---
 
 
-def reachable(repository: Repository) -> Iterator[SnapshotInfo]:
+def reachable_snapshots(repository: Repository) -> Iterator[SnapshotInfo]:
     """Every snapshot that a branch or a tag leads to, newest first along each history."""
     seen: set[str] = set()
     histories = [repository.ancestry(branch=name) for name in sorted(repository.list_branches())]
@@ -78,7 +78,7 @@ def reachable(repository: Repository) -> Iterator[SnapshotInfo]:
 
 def snapshots(repository: Repository) -> Iterator[Row]:
     """The rows of `#snapshots`, newest first."""
-    found = sorted(reachable(repository), key=lambda info: info.written_at, reverse=True)
+    found = sorted(reachable_snapshots(repository), key=lambda info: info.written_at, reverse=True)
     for info in found:
         yield (
             info.written_at,

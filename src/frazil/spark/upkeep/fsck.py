@@ -15,10 +15,10 @@ from frazil import fsck as checks
 from frazil.errors import FormatError, RepositoryNotFoundError
 from frazil.fsck.files import open_anyway
 from frazil.fsck.findings import Finding
-from frazil.spark.location import Location
+from frazil.spark.location import RepositoryLocation
 from frazil.spark.runner import SparkRunner
 from frazil.spark.tasks import Options, local_frame, target_of
-from frazil.spark.upkeep.procedure import LONG, TEXT, Place, Row, columns, procedure
+from frazil.spark.upkeep.procedure import LONG, TEXT, ProcedureTarget, Row, columns, procedure
 from frazil.transaction.context import Context
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def verify(
     return local_frame(runner.spark, _rows(report.findings), FINDINGS)
 
 
-def _open(location: Location) -> Context:
+def _open(location: RepositoryLocation) -> Context:
     """The parts of a repository, also of one that cannot be opened."""
     try:
         return location.open().context
@@ -125,7 +125,7 @@ def _rows(findings: Iterable[Finding]) -> Iterator[Row]:
 
 @procedure("rules of the format that are broken", FINDINGS, name="fsck")
 def fsck_procedure(
-    place: Place, all_history: bool = True, deep: bool = False, virtual: bool = False
+    place: ProcedureTarget, all_history: bool = True, deep: bool = False, virtual: bool = False
 ) -> Iterable[Row]:
     """Findings of a whole repository, or of the version that the URL names."""
     refs = None if all_history else [place.snapshot()]

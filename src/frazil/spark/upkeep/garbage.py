@@ -19,16 +19,16 @@ from frazil.errors import invalid_option
 from frazil.formats.manifest import native_chunk_ids
 from frazil.ids import ALPHABET, crockford_many
 from frazil.maintenance.candidates import PHASES, of_objects, unused_attribute_files
-from frazil.maintenance.collecting import Way, carry_out
-from frazil.maintenance.deleting import DeleteLimits, Told, safe_cutoff
-from frazil.maintenance.garbage import Plan, plan_collection
+from frazil.maintenance.collecting import CollectionOptions, carry_out
+from frazil.maintenance.deleting import DeleteLimits, OnDeleted, safe_cutoff
+from frazil.maintenance.garbage import CollectionPlan, plan_collection
 from frazil.maintenance.garbage_plan import GarbagePlan
 from frazil.maintenance.listing import Objects, list_older, manifest_blob, parse_names
 from frazil.maintenance.walk import WalkLimits, chunks_by, manifests_of
 from frazil.model.history import ManifestFile, to_micros
 from frazil.model.values import GCSummary
 from frazil.spark import tasks
-from frazil.spark.location import Location
+from frazil.spark.location import RepositoryLocation
 from frazil.spark.reading.columns import arrow_schema, row_batch
 from frazil.spark.runner import SparkRunner, slots
 from frazil.spark.sessions import session as spark_session
@@ -56,7 +56,7 @@ _INVENTORY: Final = {
 # --- frames ---
 
 
-def chunk_listing(spark: SparkSession, location: Location) -> DataFrame:
+def chunk_listing(spark: SparkSession, location: RepositoryLocation) -> DataFrame:
     """The chunk objects of a repository: `key`, `size_bytes`, `created_us` (the store's clock)."""
 
     def work(batches: Batches) -> Batches:
@@ -125,7 +125,7 @@ class Garbage:
     frame: DataFrame
     """`key`, `size_bytes`, `created_at`, `age_seconds`, `reason`"""
     context: Context
-    plan: Plan
+    plan: CollectionPlan
     """all but chunks"""
     older_than: datetime
     chunks: DataFrame
@@ -205,7 +205,7 @@ def find_garbage(
 
 
 def _live_chunks(
-    spark: SparkSession, location: Location, files: Iterable[ManifestFile]
+    spark: SparkSession, location: RepositoryLocation, files: Iterable[ManifestFile]
 ) -> DataFrame:
     """The keys of chunk objects that manifests refer to; they may repeat."""
 
@@ -229,9 +229,9 @@ def collect_garbage(
     options: Options | None = None,
     max_concurrent_deletes: int = 10,
     unsafe_minimum_age: timedelta | None = None,
-    told: Told | None = None,
+    on_deleted: OnDeleted | None = None,
 ) -> GCSummary:
-    """Delete what `find_garbage` finds, or count it; `told` gets the keys.
+    """Delete what `find_garbage` finds, or count it; `on_deleted` gets the keys.
 
     What is published meanwhile is looked through before anything is deleted, and objects go in
     the order in which they refer to each other.
@@ -247,12 +247,12 @@ def collect_garbage(
     )
     plan = found.collected()
     if dry_run:
-        if told is not None:
-            told([*plan.keys()])
+        if on_deleted is not None:
+            on_deleted([*plan.keys()])
         return plan.summary
-    way = Way(
+    way = CollectionOptions(
         deleting=DeleteLimits(max_concurrent_deletes),
         find_chunks=chunks_by(SparkRunner(chosen), found.context),
-        told=told,
+        on_deleted=on_deleted,
     )
     return carry_out(found.context, plan, way, unsafe_minimum_age=unsafe_minimum_age)[0]

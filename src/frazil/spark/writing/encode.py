@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from frazil.cf.decoding import TEXT, Decoder, Mask, Rules, Values, naming
 from frazil.cf.times import TimeUnits, require_labels
 from frazil.errors import unsuitable
-from frazil.spark.reading.variables import Variable
+from frazil.spark.reading.variables import TableVariable
 
 _FAR_US: Final = 2**62
 _HELD: Final = {
@@ -52,12 +52,12 @@ class Encoder:
         """
         if family(kind) not in self._families():
             decoder = self.decoder
-            told = "times" if decoder.time is not None else str(decoder.result)
+            detail = "times" if decoder.time is not None else str(decoder.result)
             hint = ""
             if decoder.time is not None and not decoder.time.is_numpy:
                 hint = "; times of this calendar can be written as numbers with decode_cf=false"
             raise unsuitable(
-                f"column {self.name!r} holds {kind}, which does not fit the array of {told}{hint}"
+                f"column {self.name!r} holds {kind}, which does not fit the array of {detail}{hint}"
             )
 
     def _families(self) -> tuple[str, ...]:
@@ -185,13 +185,13 @@ class Encoder:
             )
 
 
-def encoder_of(variable: Variable, rules: Rules, zarr_fill: object) -> Encoder:
+def encoder_of(variable: TableVariable, rules: Rules, zarr_fill: object) -> Encoder:
     """The encoder of an array; its attributes say how, its own fill value is the last resort."""
     decoder = variable.decoder(rules)
     return Encoder(variable.name, decoder, _fill(variable, decoder, zarr_fill))
 
 
-def _fill(variable: Variable, decoder: Decoder, zarr_fill: object) -> Any:  # noqa: ANN401  (a scalar of any type)
+def _fill(variable: TableVariable, decoder: Decoder, zarr_fill: object) -> Any:  # noqa: ANN401  (a scalar of any type)
     dtype = variable.dtype
     if decoder.fills:
         given = np.array(decoder.fills[0], decoder.view or dtype)

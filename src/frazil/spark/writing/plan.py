@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.bulk.grid import Grid, Layout, layout_of
+from frazil.bulk.grid import ArrayLayout, Grid, layout_of
 from frazil.cf.decoding import Mask, Values
 from frazil.errors import unsuitable
 from frazil.formats.zarr_meta import ArrayMeta, parse_node
@@ -90,7 +90,7 @@ class ArrayPlan(_Lean):
     old_shape: tuple[int, ...] = ()
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> ArrayLayout:
         """Its grid and codecs."""
         found = layout_of(self.document)
         if found is None:

@@ -23,13 +23,19 @@ from frazil.errors import (
 )
 from frazil.ids import child_path, node_path
 from frazil.session import Session
-from frazil.spark.location import Pinned, Target, open_pinned
+from frazil.spark.location import NamedTarget, Pinned, open_pinned
 from frazil.spark.options.table import ReadRequest, WriteRequest
 from frazil.spark.reading.columns import arrow_type
 from frazil.spark.reading.partitions import full_mask
 from frazil.spark.reading.scan import make_scan, rules_of
 from frazil.spark.reading.stored import read_stored
-from frazil.spark.reading.variables import Group, Variable, load_group, shared_dims, variable_of
+from frazil.spark.reading.variables import (
+    Group,
+    TableVariable,
+    load_group,
+    shared_dims,
+    variable_of,
+)
 from frazil.spark.tasks import open_or_create
 from frazil.spark.writing.encode import Encoder, encoder_of
 from frazil.spark.writing.new_arrays import NewArray, models, new_array
@@ -42,7 +48,7 @@ class _Draft:
     """What planning looks at."""
 
     session: Session
-    target: Target
+    target: NamedTarget
     pinned: Pinned
     group: Group
     request: WriteRequest
@@ -64,8 +70,8 @@ class _Draft:
         return made
 
 
-def make_plan(
-    target: Target,
+def plan_write(
+    target: NamedTarget,
     request: WriteRequest,
     schema: t.StructType,
     *,
@@ -288,7 +294,7 @@ def _numbered_axis(draft: _Draft, dim: str, path: str, size: int, *, grows: bool
     return TableAxis(dim, path, None, None, size, False, None, size)
 
 
-def _new_axis(draft: _Draft, dim: str, path: str, old: Variable | None) -> TableAxis:
+def _new_axis(draft: _Draft, dim: str, path: str, old: TableVariable | None) -> TableAxis:
     """An axis whose labels come with the rows or by option; a former encoding is kept."""
     new: NewArray | None = None
     if old is not None and old.dims == (dim,) and _fits(draft, path):

@@ -19,7 +19,7 @@ from frazil.formats.legacy.names import (
     from_base64_name,
     from_crockford,
     id_of_name,
-    narrow,
+    narrow_id,
     plain_name,
     without_extension,
 )
@@ -185,7 +185,7 @@ class LegacyFiles(ABC):
             raw = from_crockford(name, cls.width)
         else:
             raw = bytes_of_name(without_extension(name)) or from_base64_name(name)
-        return None if raw is None else cls(narrow(raw))
+        return None if raw is None else cls(narrow_id(raw))
 
     def _note(self, kind: Kind, id: ObjectId, name: str) -> None:
         """Remember under which name an object was found, if that says anything new."""

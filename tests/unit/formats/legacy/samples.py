@@ -16,7 +16,7 @@ from frazil.formats.legacy.layouts import layout_of
 from frazil.formats.legacy.messages import pack_message
 from frazil.formats.legacy.names import numbered_node
 from frazil.formats.legacy.records import Ancestor, Dialect, LegacyGeneration, SnapshotRecord
-from frazil.formats.legacy.zarr_fields import dump
+from frazil.formats.legacy.zarr_fields import dump_json
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkRef, ChunkTable, InlineRef, NativeRef, VirtualRef
 from frazil.model.history import ManifestFile, Metadata, Snapshot
@@ -212,7 +212,7 @@ def encode_attributes(items: Sequence[Metadata], dialect: Dialect) -> bytes:
     """An attribute file as writers of a dialect made it."""
     layout = layout_of(dialect)
     if layout.is_json:
-        return dump(list(items))
+        return dump_json(list(items))
     wrapping = layout.wrapping_of(FileKind.ATTRIBUTES)
     return wrap(pack_message(list(items)), FileKind.ATTRIBUTES, wrapping)
 
