@@ -67,7 +67,7 @@ def _count(value: object) -> int:
 
 
 def _unless_empty(read: Callable[[object], Any]) -> Callable[[object], Any]:
-    """Read a value where None, or empty text, means that there is none."""
+    """Read an optional value: None and the empty text mean that it is not set."""
     return lambda value: None if value is None or value == "" else read(value)
 
 

@@ -125,7 +125,7 @@ def _trusted(stored: RepositoryConfig) -> RepositoryConfig:
     """The stored configuration without the permission to commit unsafely.
 
     The official package writes the settings of its local backend, which cannot replace
-    conditionally, into repositories that may be copied to stores that can. Whoever needs
+    conditionally, into repositories that may be copied to stores that can. A caller who needs
     unconditional writes must ask for them when opening.
     """
     if stored.storage is None:

@@ -17,10 +17,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from frazil.tip import require_writable
-from frazil.transaction.context import Context
+from frazil.transaction.opened import OpenRepository, context_of
 
 Version: TypeAlias = str
 """a branch, a tag, a snapshot id or the beginning of one, or a `{time}`"""
@@ -73,14 +73,6 @@ class Verb:
 VERBS: Final[dict[str, Verb]] = {}
 
 
-class HasContext(Protocol):
-    """What a verb needs to know before it changes something."""
-
-    @property
-    def context(self) -> Context:
-        """The parts of the repository."""
-
-
 def verb(effect: Effect) -> Callable[[F], F]:
     """Make a method of a namespace a verb; what changes something needs a place that allows it."""
 
@@ -91,9 +83,9 @@ def verb(effect: Effect) -> Callable[[F], F]:
             return method
 
         @functools.wraps(method)
-        def run(self: HasContext, *args: object, **options: object) -> object:
+        def run(self: OpenRepository, *args: object, **options: object) -> object:
             if not options.get("dry_run"):
-                require_writable(self.context)
+                require_writable(context_of(self))
             return method(self, *args, **options)
 
         return cast("F", run)

@@ -1,8 +1,8 @@
-"""Where a branch was when somebody looked: what is planned there is committed upon exactly that.
+"""A branch at the snapshot that a plan was made from, and sessions at exactly that snapshot.
 
-Whoever plans from one snapshot and then opens a session at the newest one lays the plan over
-what others committed in between. A tip gives both sessions at the same snapshot, so that the
-commit notices that the branch has moved.
+A job that plans from one snapshot and writes in a session at a newer one would overwrite what was
+committed in between. A tip opens both sessions at the same snapshot, so that the commit notices
+that the branch has moved.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from frazil.formats.snapshot import (
 from frazil.model.config import ObjectStoreConfig, RepositoryConfig, VirtualChunkContainer
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.support.nodes import array_document, group_document, write_keys
 
 Work: TypeAlias = Callable[[], Any]
@@ -104,7 +105,7 @@ def use(storage: MemoryStorage, made: str) -> None:
     """Look at everything."""
     repository = Repository.open(storage)
     list(repository.ancestry(branch="main"))
-    if repository.context.generation.repo_object:
+    if context_of(repository).generation.repo_object:
         list(repository.ops_log())
     session = repository.readonly_session("main")
     zarr.open_group(session.store, mode="r")["a"][:]  # type: ignore[index]

@@ -13,6 +13,7 @@ import pytest
 from frazil.errors import InvalidInputError
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.support.nodes import array_document, group_document, write_keys
 
 MIB = 1 << 20
@@ -135,7 +136,7 @@ def test_too_many_regions_are_refused_by_those_who_read_all(
 
     documents = [array_document(1 << 31, 1 << 31, fill_value=fill) for fill in (0, 1)]
     repository, ids = repository_of(*documents, chunks={"a/c/0/0": b"\7"})
-    context = repository.context
+    context = context_of(repository)
     first, last = map(SnapshotId.parse, ids)
     (pair,) = plan_pairs(context, first, last)
     old, new = Session(context, first), Session(context, last)

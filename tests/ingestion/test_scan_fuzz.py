@@ -13,8 +13,8 @@ import pytest
 
 from frazil.errors import FrazilError
 from frazil.ingestion.copying import read_safely
-from frazil.ingestion.encoding import dtype_of
-from frazil.ingestion.fetching import read_variable
+from frazil.ingestion.encoding import encoded_dtype
+from frazil.ingestion.fetching import fetch_values
 from frazil.ingestion.isolation import ParserLimits, isolated
 from frazil.ingestion.parsers import Format
 from frazil.ingestion.records import Array, FileScan, FileVariable, ScanFailure, ScanTask
@@ -77,7 +77,7 @@ def first_chunk(variable: FileVariable) -> tuple[slice, ...]:
 def by_reference(variable: FileVariable, region: tuple[slice, ...]) -> Array | None:
     """Values through references, None where a codec refuses; anything else is a failure."""
     try:
-        return read_variable(variable, region, {})
+        return fetch_values(variable, region, {})
     except FrazilError:
         return None
 
@@ -89,7 +89,7 @@ def most_memory() -> int:
 def check_values(found: FileScan, variable: FileVariable) -> None:
     if variable.references is None or not len(variable.references):
         return
-    if prod(variable.chunks) * max(1, dtype_of(variable.encoding).itemsize) > SMALL:
+    if prod(variable.chunks) * max(1, encoded_dtype(variable.encoding).itemsize) > SMALL:
         return
     region = first_chunk(variable)
     try:

@@ -26,6 +26,7 @@ from frazil.spark.location import location_of, parse_target
 from frazil.spark.options.parsing import documented, parse_request
 from frazil.spark.options.table import OptionUse, ReadRequest
 from frazil.storage.local import LocalStorage
+from frazil.transaction.opened import context_of
 from frazil.xarray import to_icechunk
 from tests.support.archive import archive, take
 from tests.support.nodes import contents
@@ -176,7 +177,7 @@ def test_words_after_a_prefix(tmp_path: Path) -> None:
         "gs://b/",
         "file:///year=2020/",
     }
-    assert opened.context.trust.endpoints >= {"https://host:9000"}
+    assert context_of(opened).trust.endpoints >= {"https://host:9000"}
     with pytest.raises(InvalidInputError, match="after the prefix"):
         location_of(
             str(tmp_path / "repo"), {"authorize-virtual-chunk-access": f"s3://a/={SECRET}"}

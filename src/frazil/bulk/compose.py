@@ -62,7 +62,7 @@ class Composer:
         )
 
     def encoded(self, rows: range) -> list[Encoded]:
-        """Chunks as bytes, without those that need not be stored."""
+        """Chunks as bytes, without empty ones that are not stored."""
         whole: dict[int, Run] = {}
         odd: list[int] = []
         row = rows.start

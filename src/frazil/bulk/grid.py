@@ -76,7 +76,7 @@ Grid: TypeAlias = tuple[GridAxis, ...]
 
 
 def chunk_in_grid(text: str, separator: str, counts: Sequence[int]) -> tuple[int, ...] | None:
-    """The coordinates in a chunk's key; None for what is no chunk of a grid of so many chunks."""
+    """The coordinates in a chunk's key; None for a chunk outside of a grid of so many chunks."""
     parts = text.split(separator) if counts else []
     if len(parts) != len(counts) or not all(part.isdecimal() for part in parts):
         return None

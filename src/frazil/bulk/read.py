@@ -64,7 +64,7 @@ def open_array(owner: SessionOrStore, path: str) -> OpenedArray:
         InvalidInputError: it is a group.
     """
     state = owner.state
-    changes = state.changes  # before the tree, as whoever reads during a commit must
+    changes = state.changes  # before the tree: the order that reads during a commit need
     node = state.array(clean_path(path))
     return OpenedArray(state, node, array_layout(node), changes)
 

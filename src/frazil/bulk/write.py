@@ -25,7 +25,7 @@ from frazil.bulk.pack import (
     Encoded,
     PackWriter,
     chosen_packing,
-    joined,
+    joined_bytes,
     packs_by_default,
     store_one,
 )
@@ -251,7 +251,7 @@ class _Unchanged:
         sized = zip(places.tolist(), chosen.length.tolist(), ends.tolist(), strict=True)
         for place, size, end in sized:
             row, data = encoded[place]
-            if is_equal(memory[end - size : end], joined(data)):
+            if is_equal(memory[end - size : end], joined_bytes(data)):
                 kept.add(place)
                 self._is_kept[row] = True
         return [chunk for place, chunk in enumerate(encoded) if place not in kept]

@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from frazil.cf.times import (
     TimeUnits,
-    as_text,
     is_time,
     microseconds,
     parse_time_units,
-    require_labels,
+    require_dates,
+    times_as_text,
 )
 from frazil.errors import InvalidInputError, unsuitable
 from frazil.texts import FLOAT_WORDS
@@ -262,11 +262,11 @@ class Decoder:
         flat = values.ravel()
         if missing is not None:
             flat = np.where(missing.ravel(), values.dtype.type(0), flat)
-        with naming("variable", self.name):
+        with error_prefix("variable", self.name):
             us = microseconds(flat, units)
             if self.time_as_text:
-                return DecodedValues(as_text(us, units).reshape(values.shape), missing)
-            require_labels(us if missing is None else us[~missing.ravel()], units)
+                return DecodedValues(times_as_text(us, units).reshape(values.shape), missing)
+            require_dates(us if missing is None else us[~missing.ravel()], units)
         return DecodedValues(us.view(TIME).reshape(values.shape), missing)
 
     def _decode_bytes(self, values: Values) -> Values:
@@ -279,7 +279,7 @@ class Decoder:
 
 
 @contextmanager
-def naming(what: str, name: str) -> Iterator[None]:
+def error_prefix(what: str, name: str) -> Iterator[None]:
     """Let errors begin with what they are about."""
     try:
         yield
@@ -295,7 +295,7 @@ def decoder_of(
     if not rules.cf or dtype.kind not in "iuf":
         result = TEXT if rules.cf and dtype.kind == "S" else plain
         return Decoder(name, dtype, result, letters=letters)
-    with naming("variable", name):
+    with error_prefix("variable", name):
         return _number_decoder(name, dtype, attrs, rules)
 
 

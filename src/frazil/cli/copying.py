@@ -12,6 +12,7 @@ from frazil.cli.commands import Work, add_command
 from frazil.cli.places import open_place, storage_at
 from frazil.cli.running import Engine, Group, Master, job_answer, running
 from frazil.ids import SnapshotId
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from frazil.session import Session
@@ -126,4 +127,4 @@ def _session(url: str, authorize: list[str] | None = None) -> Session:
     from frazil.session import Session
 
     place = open_place(url, authorize)
-    return Session(place.repository.context, SnapshotId.parse(place.snapshot_id()))
+    return Session(context_of(place.repository), SnapshotId.parse(place.snapshot_id()))

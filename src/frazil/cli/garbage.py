@@ -28,7 +28,7 @@ KINDS: Final = ("snapshots", "transaction_logs", "manifests", "chunks")
 
 
 def _careful(given: Given) -> None:
-    """Refuse what cannot be meant, and to delete what somebody may be about to commit."""
+    """Refuse impossible arguments, and to delete what an open session may still commit."""
     from frazil.commit.base import MINIMUM_AGE
 
     plan = given["plan"]

@@ -20,6 +20,7 @@ from frazil.cli.commands import add_command
 from frazil.cli.places import OpenedUrl, open_place, open_whole
 from frazil.cli.text import counted, exact, one_line, second_text, short, size
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from frazil.model.values import SnapshotInfo, Update
@@ -105,7 +106,7 @@ def snapshot_data(info: SnapshotInfo) -> Described:
 
 def targets(repository: Repository, kind: Kind) -> dict[str, str]:
     """What branches, or tags, point to."""
-    refs = repository.context.refs
+    refs = context_of(repository).refs
     found = refs.branches() if kind == "branch" else refs.tags()
     return {name: str(target) for name, target in sorted(found.items())}
 
@@ -311,7 +312,7 @@ def status(url: WholeUrl) -> Answer:
     """Tell what a repository is: version, availability, branches, tags, flags."""
 
     repository = open_whole(url)
-    generation = repository.context.generation
+    generation = context_of(repository).generation
     known = repository.get_status() if generation.repo_object else None
     branches, tags = (targets(repository, kind) for kind in KINDS)
     flags = repository.feature_flags() if generation.repo_object else []
@@ -321,7 +322,7 @@ def status(url: WholeUrl) -> Answer:
         "generation": generation.name,
         "availability": known.availability.name if known else "online",
         "availability_reason": known.limited_availability_reason if known else None,
-        "storage_is_writable": repository.context.storage.can_write,
+        "storage_is_writable": context_of(repository).storage.can_write,
         "branches": branches,
         "tags": tags,
         "metadata": repository.get_metadata() if generation.repo_object else {},

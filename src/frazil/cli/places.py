@@ -31,6 +31,7 @@ from frazil.storage.credentials import (
 )
 from frazil.storage.trust import ANONYMOUS, split_word
 from frazil.storage.wrapped import ReadOnlyStorage
+from frazil.transaction.opened import context_of
 from frazil.transaction.working import WorkingState
 
 
@@ -72,7 +73,7 @@ class OpenedUrl:
 
     def state(self) -> WorkingState:
         """The hierarchy of the snapshot."""
-        return WorkingState(self.repository.context, SnapshotId.parse(self.snapshot_id()))
+        return WorkingState(context_of(self.repository), SnapshotId.parse(self.snapshot_id()))
 
 
 def storage_at(text: str) -> Storage:

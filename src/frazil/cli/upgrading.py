@@ -14,6 +14,7 @@ from frazil.cli.places import open_whole
 from frazil.cli.running import running
 from frazil.cli.text import counted, size
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from frazil.transaction.context import Context
@@ -86,7 +87,7 @@ def upgrade(
                 )
             )
         return _tidied(tidied, undo=undo)
-    context = repository.context
+    context = context_of(repository)
     if not context.generation.is_legacy:
         return _from_v1(context, to, apply=apply)
     with running("Upgrading" if apply else "Reading the history"):

@@ -15,6 +15,7 @@ from frazil.cli.places import open_place
 from frazil.cli.text import counted, exact, second_text, short, size
 from frazil.cli.verbs import Command, Given, add_verbs
 from frazil.errors import ErrorKind, NotFoundError
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from frazil.fsck.findings import Report
@@ -127,7 +128,7 @@ def inspect(url: Url, key: Key = None) -> Answer:
     from frazil.storage.assets import SNAPSHOTS
 
     place = open_place(url)
-    context = place.repository.context
+    context = context_of(place.repository)
     if key is not None:
         wanted = key
     elif place.ref is not None:

@@ -23,6 +23,7 @@ from frazil.maintenance.space import (
 )
 from frazil.model.history import to_datetime
 from frazil.progress import Progress
+from frazil.transaction.opened import context_of
 
 Described = dict[str, Any]
 USED: Final = ("chunks", "stored_bytes", "native_bytes", "virtual_bytes", "inline_bytes")
@@ -73,7 +74,7 @@ def _row(usage: Usage, name: str) -> list[Any]:
 def of_snapshots(url: str) -> Answer:
     """What each snapshot of a history refers to, and what it added."""
     place = open_place(url)
-    context = place.repository.context
+    context = context_of(place.repository)
     lineage = list(context.refs.ancestry(SnapshotId.parse(place.snapshot_id())))[::-1]
     found: list[SnapshotUsage] = []
     with running("Reading snapshots") as tell:
@@ -115,9 +116,9 @@ def of_repository(url: str) -> Answer:
     """What all snapshots refer to, and what lies in the storage."""
     repository = open_whole(url)
     with running("Reading manifests") as tell:
-        stats = chunk_storage_stats(repository.context)
+        stats = chunk_storage_stats(context_of(repository))
         tell(Progress("listing objects"))
-        kinds = objects_by_kind(repository.context.storage)
+        kinds = objects_by_kind(context_of(repository).storage)
     counts = (stats.native_bytes, stats.virtual_bytes, stats.inlined_bytes)
     referenced = dict(zip(USED[2:], counts, strict=True))
     objects = {
@@ -140,7 +141,7 @@ def of_repository(url: str) -> Answer:
 
 def of_shares(url: str, by: str, older_than: str | None) -> Answer:
     """What arrays, snapshots or branches refer to, alone and with others, in all of history."""
-    context = open_whole(url).context
+    context = context_of(open_whole(url))
     cutoff = None if older_than is None else parse_time(older_than)
     with running("Reading manifests"):
         found = shares(context, by, older_than=cutoff)  # type: ignore[arg-type]  # it checks
@@ -175,7 +176,7 @@ def of_growth(url: str, step: str) -> Answer:
     """What snapshots added, in the order in which they were made."""
     if step not in STEPS:
         raise InvalidInputError(f"--growth is one of {', '.join(STEPS)}, not {step!r}")
-    context = open_whole(url).context
+    context = context_of(open_whole(url))
     rows: dict[str, Described] = {}
     total = 0
     with running("Reading snapshots"):

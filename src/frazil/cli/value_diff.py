@@ -16,6 +16,7 @@ from frazil.cli.values import json_values, written
 from frazil.comparing.records import ArrayChange, ArrayDiff
 from frazil.comparing.values import diff_values
 from frazil.ids import SnapshotId
+from frazil.transaction.opened import context_of
 
 Described = dict[str, Any]
 
@@ -26,7 +27,7 @@ def of_values(
     """Compare the values of two snapshots."""
     with running("Comparing") as tell:
         found = diff_values(
-            place.repository.context,
+            context_of(place.repository),
             SnapshotId.parse(begin),
             SnapshotId.parse(end),
             paths=paths or None,

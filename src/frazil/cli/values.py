@@ -24,6 +24,7 @@ from frazil.model.nodes import ArrayNode, Node
 from frazil.session import Session
 from frazil.storage.assets import CHUNKS
 from frazil.texts import json_float
+from frazil.transaction.opened import context_of
 
 KINDS = (ChunkType.native, ChunkType.virtual, ChunkType.inline)
 
@@ -146,7 +147,7 @@ def read_values(
 ) -> Answer:
     """Read a region of an array, cut to a number of cells."""
     place = open_place(url, authorize)
-    session = Session(place.repository.context, SnapshotId.parse(place.snapshot_id()))
+    session = Session(context_of(place.repository), SnapshotId.parse(place.snapshot_id()))
     find_node(session.state, path)
     node = session.state.array(path)
     asked = parse_region(region, tuple(d.array_length for d in node.shape))

@@ -71,7 +71,7 @@ class Batch:
 def batch_of(items: Sequence[Item], state: WorkingState, ndim: int) -> Batch | None:
     """Look up the array that zarr's keys are about; None for odd ones, which are zarr's matter."""
     path, coords = _parse([item[0].path for item in items], ndim)
-    changes = state.changes  # before the tree, as whoever reads during a commit must
+    changes = state.changes  # before the tree: the order that reads during a commit need
     node = state.tree.get(path)
     if node is None or isinstance(node, GroupNode):
         return None

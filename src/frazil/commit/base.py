@@ -376,7 +376,7 @@ def branch_exists(name: str, tip: SnapshotId) -> ConflictError:
 
 
 def elsewhere(name: str, expected: SnapshotId, found: SnapshotId) -> ConflictError:
-    """The error for a branch that is not where whoever resets it expects it."""
+    """The error for a reset of a branch that is not where the caller expects it."""
     return ConflictError(
         message=f"branch update conflict: expected {name!r} at {expected}, found {found}",
         kind=ErrorKind.BRANCH_UPDATE_CONFLICT,

@@ -253,7 +253,7 @@ class RepoObjectRefs(RefStore):
         return self.entry(snapshot_id)
 
     def require_known(self, snapshot_id: SnapshotId) -> None:
-        # Whoever has just asked for a branch has read the object that names its tip.
+        # A caller that has just asked for a branch has read the object that names its tip.
         if self._known is None or snapshot_id not in self._known[1].snapshots:
             self.entry(snapshot_id)
 
@@ -304,8 +304,8 @@ class RepoObjectRefs(RefStore):
             branches = {**info.branches, branch: entry.id}
             return Edit(kind, {"snapshots": _added(info, entry), "branches": branches})
 
-        # Whoever publishes has just read the object. Where another look costs a request, only
-        # who has lost the race since then pays for it.
+        # A publication has just read the object. Where another look costs a request, only who has
+        # lost the race since then pays for it.
         self.edit(change, ready=ready, trusts_known=not self._storage.answers_inline)
 
     def register_detached(

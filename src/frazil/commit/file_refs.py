@@ -65,8 +65,8 @@ def edit_config_file(
 ) -> None:
     """Replace the file by what `change` makes of it, if it still is what `change` has seen.
 
-    `require` is asked before each attempt, and after the last, whether the repository takes
-    changes at all. JSON is YAML too, so whoever reads the one reads the other.
+    `require` is asked before each attempt, and after the last, whether the repository takes changes
+    at all. JSON is YAML too, so readers of YAML can read it.
     """
     for _ in attempts(retries):
         require()
@@ -100,7 +100,7 @@ def is_under_way(info: RepoInfo) -> bool:
 
 
 def upgraded_meanwhile(storage: Storage) -> ConflictError:
-    """The error for a handle of a generation that the repository no longer is, or soon not."""
+    """The error for a handle that was opened before an upgrade to a newer generation."""
     blob = storage.get(REPO_KEY)
     message = "the repository was upgraded to a newer spec version meanwhile; open it again"
     if blob is not None and is_under_way(decode_repo_info(blob, key=REPO_KEY)):
@@ -184,7 +184,7 @@ class FileRefs(RefStore):
         return {*self.branches().values(), *self.tags().values()}
 
     def present_roots(self) -> set[SnapshotId]:
-        """The same, for whoever deletes what they do not lead to.
+        """The same, for a collection that deletes everything else.
 
         Raises:
             ConflictError: the repository is of another generation by now, and its refs elsewhere.
@@ -303,7 +303,7 @@ class FileRefs(RefStore):
                 raise
 
     def _was_seen(self, move: MovedBranch) -> bool:
-        """Whether whoever collected snapshots knew of a move, and so kept what it refers to.
+        """Whether a collection of snapshots knew of a move, and so kept what it refers to.
 
         Only then could the previous tip be collected, or the new one get another parent.
         """
@@ -385,7 +385,7 @@ class BranchFileRefs(FileRefs):
 
 
 def refuse_newer(storage: Storage, *, than_spec_1: bool = True) -> None:
-    """Do not write what nobody would read: files of an older generation beside a newer one."""
+    """Refuse to write files of an older generation beside a newer one, where no reader looks."""
     keys = [REPO_KEY]
     if than_spec_1:
         keys.append(branch_key(MAIN, encoded=storage.percent_encodes_names))

@@ -17,8 +17,8 @@ from frazil.comparing.pairing import (
     Pair,
     RemainingRegions,
     comparison_parts,
-    lengths,
     plan_pairs,
+    shape_of,
 )
 from frazil.comparing.records import ArrayChange, ArrayDiff, Box, Sample, Shape, Tally, ValueDiff
 from frazil.ids import SnapshotId
@@ -84,15 +84,15 @@ def array_diff(pair: Pair, tally: Tally, chunks_read: int = 0) -> ArrayDiff:
         change=change,
         found_by=pair.found_by,
         old_path=old.path if old is not None and old.path != pair.path else None,
-        old_shape=None if old is None else lengths(old),
-        new_shape=None if new is None else lengths(new),
+        old_shape=None if old is None else shape_of(old),
+        new_shape=None if new is None else shape_of(new),
         old_dtype=None if old is None else type_name(old),
         new_dtype=None if new is None else type_name(new),
         chunks_read=chunks_read,
         cells_compared=tally.compared,
         cells_changed=tally.changed,
-        cells_added=0 if new is None else math.prod(lengths(new)) - shared,
-        cells_removed=0 if old is None else math.prod(lengths(old)) - shared,
+        cells_added=0 if new is None else math.prod(shape_of(new)) - shared,
+        cells_removed=0 if old is None else math.prod(shape_of(old)) - shared,
         differences=tally.differences,
         min_difference=tally.least,
         max_difference=tally.most,
@@ -303,7 +303,7 @@ def _samples(
     """The cells that differ with the smallest coordinates."""
     found: list[tuple[Shape, Shape]] = []
     for row in _in_order(starts):
-        # No cell of this box, nor of those that follow, comes before what was found.
+        # All cells of this box and of later ones come after what was found.
         if len(found) == max_samples and starts[row, :1].tolist() > [*found[-1][0][:1]]:
             break
         first = np.flatnonzero(changed[row])[:max_samples]

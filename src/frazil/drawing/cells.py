@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.drawing.markup import Html, escaped, joined
+from frazil.drawing.markup import Html, escaped, joined_html
 from frazil.errors import InvalidInputError
 
 I64: TypeAlias = npt.NDArray[np.int64]
@@ -124,7 +124,7 @@ def cell_map(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide + 2}" height="{high + 2}" '
         f'viewBox="-1 -1 {wide + 2} {high + 2}" role="img">{"".join(squares)}{grid}</svg>'
     )
-    return joined([Html(f"<div>{picture}</div>"), _caption(axes, names, legend or {})])
+    return joined_html([Html(f"<div>{picture}</div>"), _caption(axes, names, legend or {})])
 
 
 def _runs(colours: Sequence[str | None]) -> list[tuple[int, int, str | None]]:

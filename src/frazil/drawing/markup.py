@@ -37,7 +37,7 @@ def coloured(value: str, colour: str) -> Html:
     return Html(f'<span style="color: {colour}">{escaped(value)}</span>')
 
 
-def joined(parts: Iterable[Html], between: str = "") -> Html:
+def joined_html(parts: Iterable[Html], between: str = "") -> Html:
     """Pieces one after the other."""
     return Html(between.join(parts))
 
@@ -76,7 +76,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Html]]) -> Html:
         + "</tr>"
         for row in shown
     )
-    return joined([_table(f'<tr style="background: none">{head}</tr>{body}'), *_and_more(more)])
+    return joined_html(
+        [_table(f'<tr style="background: none">{head}</tr>{body}'), *_and_more(more)]
+    )
 
 
 def _table(rows: str) -> Html:
@@ -87,7 +89,7 @@ def _table(rows: str) -> Html:
 def listing(lines: Iterable[Html]) -> Html:
     """Lines one below the other; the first ones, and how many follow."""
     shown, more = first(lines)
-    return joined([*(Html(f"<div>{line}</div>") for line in shown), *_and_more(more)])
+    return joined_html([*(Html(f"<div>{line}</div>") for line in shown), *_and_more(more)])
 
 
 def folded(title: str, inner: Html, *, is_open: bool = False) -> Html:

@@ -17,7 +17,7 @@ from frazil.drawing.markup import (
     fields,
     folded,
     frame,
-    joined,
+    joined_html,
     listing,
     table,
 )
@@ -115,6 +115,8 @@ def _value(value: object, name: str) -> Html:
             pairs = (f"{key}: {shown_data(each, str(key))}" for key, each in value.items())
             return escaped(", ".join(pairs) or "none")
         case Sequence() | Set():
-            return joined([_value(each, name) for each in list(value)[:8]], ", ") or escaped("none")
+            return joined_html([_value(each, name) for each in list(value)[:8]], ", ") or escaped(
+                "none"
+            )
         case _:
             return escaped(str(value))

@@ -1,9 +1,9 @@
 """One field of many FlatBuffers tables at once, as numpy columns.
 
 The tables may have any vtables, and nothing is assumed about alignment. Every position is checked
-against the file before it is read. A file that points to the same bytes from many places is
-refused once the sum exceeds what a writer could have meant, so that damaged or hostile bytes end
-in a `FormatError` in bounded time and memory.
+against the file before it is read. A file may point to the same bytes from many places. It is
+refused once the sum is larger than any writer makes it, so that damaged or hostile bytes end in a
+`FormatError` in bounded time and memory.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
-from frazil.formats.config_keys import CHECKSUMS, OLD_STORES, S3_STORES, Variant, keys_of
+from frazil.formats.config_keys import CHECKSUMS, OLD_STORES, S3_STORES, Variant, setting_keys
 from frazil.logs import warn_once
 from frazil.model.config import (
     CachingConfig,
@@ -79,7 +79,7 @@ def _untagged(value: object) -> JSON:
 
 def _encode(value: object) -> object:
     if isinstance(value, SettingsRecord):
-        return {name: _encode(getattr(value, name)) for name in keys_of(type(value))}
+        return {name: _encode(getattr(value, name)) for name in setting_keys(type(value))}
     if isinstance(value, CompressionAlgorithm):
         return "zstd"
     if isinstance(value, ChecksumAlgorithm):
@@ -147,7 +147,7 @@ def config_from_map(
 ) -> RepositoryConfig:
     """Read a plain map.
 
-    Containers that cannot be used are left out, with a warning for whoever names the repository.
+    Containers that cannot be used are left out, with a warning that names the repository.
 
     Raises:
         FormatError: a value of the wrong type or outside its range; `where` names it.
@@ -195,7 +195,7 @@ def _record(cls: type[R], data: JSON, place: _Place) -> R:
     if not isinstance(data, Mapping):
         raise place.damage("expected a map")
     made = cls()
-    for name in keys_of(cls):
+    for name in setting_keys(cls):
         raw = data.get(name)
         if raw is None:
             continue

@@ -46,7 +46,7 @@ class Variant:
     payload: object
 
 
-def keys_of(cls: type[SettingsRecord]) -> tuple[str, ...]:
+def setting_keys(cls: type[SettingsRecord]) -> tuple[str, ...]:
     """The keys of a record in the order they are written."""
     names = [each.name for each in fields(cast("Any", cls))]
     return tuple(dict.fromkeys((*_ORDER.get(cls, ()), *names)))

@@ -1,7 +1,7 @@
 """The nodes of a snapshot file.
 
-Unless there are few, only the nodes that are asked for become objects, and those that did not
-change go into the next file as they are.
+If there are many nodes, only those that are asked for become objects, and the bytes of unchanged
+nodes are copied into the next file.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class NodeTable(Sequence[Node]):
         self._paths = paths
         self._changed = changed
         self._found: dict[str, Node] = {}
-        """nodes somebody asked for by path, who will for each of their chunks"""
+        """nodes that were looked up by path; they are looked up again for each of their chunks"""
 
     def __len__(self) -> int:
         return len(self._paths)

@@ -86,7 +86,7 @@ def fsck(
         RefNotFoundError: a ref does not exist.
     """
     context = open_anyway(place)
-    rules = rules_of(context)
+    rules = spec_rules_of(context)
     report = Report(spec=context.generation.spec, limit=max_findings, rules=rules)
     inspector = Inspector(context, whole=True, deep=deep, virtual=virtual)
     walk = _Walk(inspector, report, runner, progress)
@@ -132,7 +132,7 @@ def verify(
     return report
 
 
-def rules_of(context: Context) -> frozenset[Code]:
+def spec_rules_of(context: Context) -> frozenset[Code]:
     """The rules that a repository must keep; one from before spec 1 is seen in the form of it."""
     return RULES if not context.generation.is_legacy else OLD_RULES
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from threading import Lock
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from frazil.opening import open_context
 from frazil.storage.assets import SNAPSHOTS, Lru, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Storage, inline
 from frazil.transaction.context import Context, make_context
+from frazil.transaction.opened import OpenRepository, context_of
 
 T = TypeVar("T")
 K = TypeVar("K", SnapshotId, ManifestId)
@@ -285,18 +286,10 @@ class RepositoryFiles:
 
 
 def metadata_order(root: Table, slot: int, target: str) -> Iterator[Finding]:
-    """Names of metadata that do not ascend, which a decoded map does not show."""
+    """Metadata names that are not in ascending order; a decoded map does not show that."""
     names = [item.required_text(0, "name").encode() for item in root.tables(slot)]
     if not ascends(names):
         yield Finding(Code.METADATA_ORDER, target)
-
-
-class OpenRepository(Protocol):
-    """What is asked of an open repository."""
-
-    @property
-    def context(self) -> Context:
-        """Its parts."""
 
 
 FsckTarget: TypeAlias = OpenRepository | Context | Storage
@@ -312,7 +305,7 @@ def open_anyway(place: FsckTarget) -> Context:
     if isinstance(place, Context):
         return place
     if not isinstance(place, Storage):
-        return place.context
+        return context_of(place)
     try:
         return open_context(place, None, None)
     except FormatError:

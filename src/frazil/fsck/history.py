@@ -27,7 +27,7 @@ class SnapshotNode:
 
     id: SnapshotId
     parent: SnapshotId | None
-    """None for a first snapshot, or where nobody knows"""
+    """None for a first snapshot, or where it is not known"""
     is_root: bool
     is_needed: bool
     """whether a branch or tag leads to it"""
@@ -151,7 +151,7 @@ def file_history(
 
 
 def lone_history(snapshots: Iterable[SnapshotId]) -> CheckedHistory:
-    """Some snapshots without what they descend from, which then nobody has to read."""
+    """A history of some snapshots alone; their ancestors are not read."""
     ids = [*snapshots]
     return CheckedHistory(0, {str(one): one for one in ids}, dict.fromkeys(ids), has_logs=False)
 

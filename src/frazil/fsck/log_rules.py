@@ -209,7 +209,7 @@ def changed_between(before: Node | None, after: ArrayNode, files: RepositoryFile
 
 
 def _joined(tables: Sequence[ChunkTable]) -> ChunkTable | None:
-    """Tables as one; None when they do not go together, which is told elsewhere."""
+    """Tables as one; None when they do not go together, which other rules report."""
     ranks = {table.ndim for table in tables}
     if len(ranks) > 1:
         return None

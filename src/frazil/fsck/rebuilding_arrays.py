@@ -46,7 +46,7 @@ class ArrayRewrite:
     dropped: list[Coordinates] = field(default_factory=list)
     replaced: list[Coordinates] = field(default_factory=list)
     is_unknown: bool = False
-    """whether a log is missing too, so that nobody knows what was written"""
+    """whether a log is missing too, so that it is not known what was written"""
     is_corrected: bool = False
 
     @property

@@ -21,7 +21,7 @@ from frazil.fsck.plans import Action, RepairState, RepairStep
 from frazil.fsck.repo_rules import RefFiles, check_config, read_repo
 from frazil.ids import INITIAL_SNAPSHOT_ID, NodeId, SnapshotId
 from frazil.maintenance.file_history import FileHistory
-from frazil.maintenance.lineage import mask_of, without_snapshots
+from frazil.maintenance.lineage import drop_snapshots, mask_of
 from frazil.model.history import (
     JSON,
     Move,
@@ -94,7 +94,7 @@ def _cut_step(gone: Iterable[SnapshotId]) -> RepairStep:
 
 def without(table: SnapshotTable, gone: Iterable[SnapshotId]) -> SnapshotTable:
     """The history without some snapshots; those that followed them take over their logs."""
-    return without_snapshots(table, mask_of(table, gone), to_root=False)
+    return drop_snapshots(table, mask_of(table, gone), to_root=False)
 
 
 def _unreadable(state: RepairState) -> set[SnapshotId]:
@@ -108,7 +108,7 @@ def _unreadable(state: RepairState) -> set[SnapshotId]:
 def _fall_back(
     state: RepairState, name: str, tip: SnapshotId, losses: list[str]
 ) -> SnapshotId | None:
-    """The newest ancestor that can be read, or where nobody knows ancestors, what must be it."""
+    """The newest ancestor that can be read, or the best guess where ancestors are not known."""
     for one in state.ancestry(tip):
         if state.snapshot(one) is not None:
             return one

@@ -81,8 +81,8 @@ def repair(
 ) -> RepairPlan:
     """Plan how to bring back a damaged repository, and do it if told so.
 
-    Nothing is overwritten that is not kept aside below `overwritten/` first, and branches change
-    by new commits, so that every state before the repair can still be looked at.
+    Before a file is overwritten, a copy is kept below `overwritten/`. Branches change by new
+    commits, so that every state before the repair can still be read.
 
     Args:
         place: an open repository, or the storage of one, which may be too damaged to open.

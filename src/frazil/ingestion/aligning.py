@@ -132,7 +132,8 @@ def copied_chunks(
 ) -> Shape:
     """Chunks of a copy: as wanted, else as in the files, cut where these are too large.
 
-    Whoever copies a chunk has all of it in memory, and the chunk of a file may be the whole array.
+    A task that copies a chunk has all of it in memory, and the chunk of a file may be the whole
+    array.
     """
     chunks = []
     for dim, length, size in zip(dims, shape, own, strict=True):
@@ -145,8 +146,8 @@ def copied_chunks(
     return tuple(chunks)
 
 
-def require_chunks(name: str, chunks: Shape, itemsize: int, findings: Findings) -> None:
-    """Find chunks that whoever copies them could not hold."""
+def check_chunk_sizes(name: str, chunks: Shape, itemsize: int, findings: Findings) -> None:
+    """Find chunks that are too large for the memory of a task."""
     size = itemsize * prod(chunks)
     if size > LARGE_CHUNK:
         detail = (
@@ -156,7 +157,7 @@ def require_chunks(name: str, chunks: Shape, itemsize: int, findings: Findings) 
         findings.error("chunks", detail, (), name)
 
 
-def require_justified(
+def check_expansion(
     sources: Sequence[tuple[FileScan, FileVariable]], itemsize: int, findings: Findings
 ) -> None:
     """Find a variable whose values are many more than the bytes of its files can stand for."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from frazil.cf.decoding import PACKING
-from frazil.ingestion.encoding import decoded_fill, dtype_of, values_match
+from frazil.ingestion.encoding import decoded_fill, encoded_dtype, values_match
 from frazil.ingestion.plans import Findings, JoinedVariable
 from frazil.ingestion.records import FileVariable, canonical
 
@@ -67,7 +67,7 @@ def _shown(key: str, part: FileVariable) -> str:
     """An attribute for people: numbers as numbers, whatever Zarr spells them like."""
     value = part.attrs.get(key, "missing")
     if key == "_FillValue" and isinstance(value, str) and key in part.attrs:
-        found = decoded_fill(part.attrs, dtype_of(part.encoding))
+        found = decoded_fill(part.attrs, encoded_dtype(part.encoding))
         value = found.item() if isinstance(found, np.generic) else found
     return repr(value)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from frazil.errors import FrazilError
-from frazil.ingestion.encoding import decoded_fill, dtype_of
+from frazil.ingestion.encoding import decoded_fill, encoded_dtype
 from frazil.ingestion.isolation import ParserEndedError, ParserLimits, isolated
 from frazil.ingestion.parsers import Format
 from frazil.ingestion.plans import IngestPlan, PlannedArray, missing_value
@@ -156,7 +156,7 @@ def copies(
     plan: IngestPlan, array: PlannedArray, path: str, limit: int = TASK_BYTES
 ) -> Iterator[CopyTask]:
     """The tasks that copy an array."""
-    dtype = dtype_of(array.encoding)
+    dtype = encoded_dtype(array.encoding)
     spans = [(plan.start(array, file), plan.part_shape(array, file)) for file in array.files]
     origins = [plan.scans[file].origin(array.name) for file in array.files]
     fill = missing_value(array)

@@ -26,7 +26,7 @@ from frazil.ingestion.records import (
     FileVariable,
     Shape,
     canonical,
-    plain_json,
+    ordered_json,
 )
 from frazil.texts import compressor as parse_compressor
 from frazil.texts import json_float
@@ -159,7 +159,7 @@ def variable_from(
         tuple(meta["shape"]),
         tuple(meta["chunk_grid"]["configuration"]["chunk_shape"]),
         encoding,
-        plain_json(meta.get("attributes") or {}),
+        ordered_json(meta.get("attributes") or {}),
         references,
         values,
     )
@@ -172,10 +172,12 @@ def coordinate(
     encoding = encoding_of(Meaning(values.dtype.newbyteorder("<"), 0.0))
     shape = tuple(values.shape)
     chunks = tuple(max(1, n) for n in shape)
-    return FileVariable(name, dims, shape, chunks, encoding, plain_json(dict(attrs)), None, values)
+    return FileVariable(
+        name, dims, shape, chunks, encoding, ordered_json(dict(attrs)), None, values
+    )
 
 
-def dtype_of(encoding: str) -> np.dtype[Any]:
+def encoded_dtype(encoding: str) -> np.dtype[Any]:
     """The type of the values in memory."""
     return _dtype_of(canonical(json.loads(encoding)["data_type"]))
 
@@ -220,7 +222,7 @@ def native_codecs(dtype: np.dtype[Any], compressor: str | None) -> list[Any]:
 
 def renewed(encoding: str, compressor: str | None) -> str:
     """An encoding with the codecs of arrays that are written here, and all else the same."""
-    codecs = native_codecs(dtype_of(encoding), compressor)
+    codecs = native_codecs(encoded_dtype(encoding), compressor)
     return canonical(json.loads(encoding) | {"codecs": codecs})
 
 
@@ -245,7 +247,7 @@ _NAMES: Final = {
 
 
 def plain_encoding(dtype: np.dtype[Any], fill: object, codecs: list[dict[str, Any]]) -> str | None:
-    """The encoding of numbers of a type that went through some codecs; None for what is not plain.
+    """The encoding of numbers of a type that went through some codecs; None for any other encoding.
 
     Nearly every variable of an archive is plain, and a worker that meets nothing else need not
     import zarr, xarray and VirtualiZarr.

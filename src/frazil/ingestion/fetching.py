@@ -14,13 +14,13 @@ from zarr.core.buffer import cpu
 from zarr.storage import MemoryStore
 
 from frazil.errors import ErrorKind, FrazilError, StorageError, unsuitable
-from frazil.ingestion.encoding import array_json, dtype_of, without_zarr_warnings
+from frazil.ingestion.encoding import array_json, encoded_dtype, without_zarr_warnings
 from frazil.ingestion.records import Array, FileReferences, FileVariable, ObstacleError
 from frazil.ingestion.sources import client_for, display_url, reading
 from frazil.storage.locations import key_of
 
 
-def read_variable(
+def fetch_values(
     variable: FileVariable, region: tuple[slice, ...], options: Mapping[str, Any]
 ) -> Array:
     """Values of a region, as stored; only the chunks that it touches are fetched.
@@ -71,7 +71,7 @@ def require_same(
     for number in chunks:
         region = variable.region(number)
         try:
-            seen = read_variable(variable, region, options)
+            seen = fetch_values(variable, region, options)
         except FrazilError as error:
             raise ObstacleError(f"its codecs do not decode it ({error.args[0]})") from error
         expected = read(region, seen.dtype)
@@ -94,7 +94,7 @@ def _is_run(variable: FileVariable, refs: FileReferences) -> bool:
 def _joined(variable: FileVariable, refs: FileReferences, options: Mapping[str, Any]) -> Array:
     """All values at once, without a chunk after the other going through zarr."""
     settings = variable.meaning["codecs"][0].get("configuration") or {}
-    dtype = dtype_of(variable.encoding)
+    dtype = encoded_dtype(variable.encoding)
     stored = dtype.newbyteorder(">" if settings.get("endian") == "big" else "<")
     data = b"".join(_read(refs, 0, [*range(len(refs))], options))
     return np.frombuffer(data, stored).reshape(variable.shape).astype(dtype.newbyteorder("="))

@@ -1,8 +1,8 @@
 """GRIB: messages of one file as arrays over time, step, member, level and grid.
 
-eccodes reads what messages say of themselves. References name the codec of gribberish, which
-knows the second edition only; each variable is tried, and what it does not decode to the values of
-eccodes is not referred to, only copied.
+eccodes reads what messages say of themselves. References name the codec of gribberish, which knows
+the second edition only; each variable is tried, and one that it decodes to other values than
+eccodes is copied.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from frazil.ingestion.records import (
     InputFile,
     ParsedFile,
     canonical,
-    plain_json,
+    ordered_json,
 )
 from frazil.ingestion.sources import bad_file, read_range
 
@@ -65,7 +65,7 @@ def scan_grib(source: InputFile) -> ParsedFile:
     """The variables of a GRIB file."""
     index = index_of(source)
     cubes = [cube.variable for cube in index.cubes.values()]
-    return ParsedFile([*cubes, *index.coordinates.values()], plain_json(index.attributes))
+    return ParsedFile([*cubes, *index.coordinates.values()], ordered_json(index.attributes))
 
 
 def read_grib(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
@@ -184,7 +184,7 @@ def _cube(
         shape,
         (*(1 for _ in axes), *grid),
         encoding_of(Meaning(_DTYPE, np.nan, canonical(codec))),
-        plain_json(attrs | encoded_attributes(np.nan, _DTYPE)),
+        ordered_json(attrs | encoded_attributes(np.nan, _DTYPE)),
         FileReferences.of_file(
             url, order, [rows[n].offset for n in order], [rows[n].length for n in order]
         ),

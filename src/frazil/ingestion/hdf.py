@@ -1,9 +1,9 @@
 """HDF5 and NetCDF4: metadata, chunk addresses and small variables, straight from the library.
 
 The filters are named as VirtualiZarr names them, so that what is written here is what its own
-writers would write. What bytes of a file and Zarr metadata together cannot tell (chunks that
-skipped a filter, filters without a codec, virtual datasets) has no references and is copied by
-the library, if the user agrees.
+writers would write. Some data cannot be described by byte ranges and Zarr metadata: chunks that
+skipped a filter, filters without a codec, virtual datasets. These get no references; the library
+copies them if the user agrees.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from frazil.ingestion.records import (
     ObstacleError,
     ParsedFile,
     canonical,
-    plain_json,
+    ordered_json,
 )
 from frazil.ingestion.sources import bad_file, display_url, look, read_range
 
@@ -88,7 +88,7 @@ def scan_hdf(source: InputFile, choice: VariableChoice) -> ParsedFile:
         "attributes of types that Zarr has not are not taken": odd,
     }
     remarks = tuple(f"{what}: {', '.join(each)}" for what, each in notes.items() if each)
-    return ParsedFile(variables, plain_json(own), remarks)
+    return ParsedFile(variables, ordered_json(own), remarks)
 
 
 def read_hdf(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
@@ -111,7 +111,7 @@ def _is_bare(dataset: h5py.Dataset) -> bool:
 
 
 def _require_known_type(name: str, found: HdfItem) -> None:
-    """Refuse what neither references nor copies could hold."""
+    """Refuse data that can be neither referred to nor copied."""
     dtype = found.item.dtype
     is_text = h5py.check_string_dtype(dtype) is not None
     inner = [dtype.fields[field][0] for field in dtype.names] if dtype.names else [dtype]
@@ -150,7 +150,7 @@ def _variable(
         shape=tuple(map(int, dataset.shape)),
         chunks=tuple(max(1, int(n)) for n in (dataset.chunks or dataset.shape)),
         encoding=_bare_encoding(name, found, dtype),
-        attributes=plain_json(attributes),
+        attributes=ordered_json(attributes),
         references=None,
     )
     if loads or is_text:

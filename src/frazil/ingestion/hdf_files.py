@@ -1,4 +1,5 @@
-"""HDF5 files, what is in them and its attributes; no other file is opened that nobody allowed.
+"""HDF5 files, what is in them and its attributes; other files are opened only where the caller
+allowed them.
 
 The library follows links, and opens the files of external and virtual datasets, whenever a path or
 a value is asked for. So paths are walked here, one link at a time, and the storage of a dataset is

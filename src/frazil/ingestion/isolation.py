@@ -29,7 +29,7 @@ R = TypeVar("R")
 _NUMBER: Final = struct.Struct("<Q")
 _START: Final = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer);"
-    " from frazil.ingestion.isolation import serve; serve()"
+    " from frazil.ingestion.isolation import serve_parser; serve_parser()"
 )
 _PREFIXES: Final = ("HDF5_VDS_PREFIX", "HDF5_EXTFILE_PREFIX", "HDF5_EXT_PREFIX")
 """Variables by which HDF5 would look for files that other files name in further places."""
@@ -205,7 +205,7 @@ def _exactly(pipe: IO[bytes], size: int) -> bytearray:
 # --- the child ---
 
 
-def serve() -> None:
+def serve_parser() -> None:
     """Do what comes by standard input until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")

@@ -12,9 +12,9 @@ from math import prod
 from typing import Any, Final, TypeAlias
 
 from frazil.bulk.grid import chunk_in_grid
-from frazil.ingestion.records import FileReferences, InputFile, ParsedFile, plain_json
+from frazil.ingestion.records import FileReferences, InputFile, ParsedFile, ordered_json
 from frazil.ingestion.sources import Allowed, bad_file, display_url, look, read_whole
-from frazil.ingestion.zarrs import chunk_number, variable_of
+from frazil.ingestion.zarrs import chunk_number, zarr2_variable
 
 _INLINE_BASE64: Final = "base64:"
 _TEMPLATE: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}")
@@ -77,10 +77,10 @@ def _parsed(
             start = f"{prefix}{name}/"
             array, attrs = _document(meta[start + _META]), _document(meta.get(f"{start}.zattrs"))
             refs = _references(rows_of(start, array))
-            variables.append(variable_of(name, array, attrs, refs, source.url))
+            variables.append(zarr2_variable(name, array, attrs, refs, source.url))
     inner = [name for name in names if "/" in name]
     notes = (f"arrays in groups that are not taken: {', '.join(inner)}",) if inner else ()
-    return ParsedFile(variables, plain_json(_document(meta.get(f"{prefix}.zattrs"))), notes)
+    return ParsedFile(variables, ordered_json(_document(meta.get(f"{prefix}.zattrs"))), notes)
 
 
 def _document(value: object) -> dict[str, Any]:

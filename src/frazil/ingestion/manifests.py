@@ -1,8 +1,8 @@
 """Manifests of a large array, each written by a task of its own.
 
 A task gets the references of the files that reach into one part of the split grid, writes the
-manifest of that part, and returns its name and box. Whoever commits never has all references as
-a table: where a part has all its chunks, not even their coordinates come back.
+manifest of that part, and returns its name and box. The process that commits never has all
+references as a table: where a part has all its chunks, not even their coordinates come back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.formats.refs import may_fit
 from frazil.ids import ManifestId, NodeId
-from frazil.ingestion.encoding import dtype_of
+from frazil.ingestion.encoding import encoded_dtype
 from frazil.ingestion.plans import IngestPlan, PlannedArray
 from frazil.ingestion.records import FileReferences, FileVariable, Shape
 from frazil.ingestion.sources import display_url
@@ -71,7 +71,7 @@ def split_rows(variable: FileVariable, rows: int) -> FileVariable:
     assert refs is not None
     if variable.chunks[0] == rows:
         return variable
-    line = prod(variable.shape[1:]) * dtype_of(variable.encoding).itemsize
+    line = prod(variable.shape[1:]) * encoded_dtype(variable.encoding).itemsize
     each = variable.chunks[0] // rows
     total = -(-variable.shape[0] // rows)
     index = (refs.index[:, None] * each + np.arange(each)).ravel()

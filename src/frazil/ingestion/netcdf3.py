@@ -14,7 +14,13 @@ from typing import Any, Final
 import numpy as np
 
 from frazil.ingestion.encoding import Meaning, encoded_attributes, encoding_of
-from frazil.ingestion.records import FileReferences, FileVariable, InputFile, ParsedFile, plain_json
+from frazil.ingestion.records import (
+    FileReferences,
+    FileVariable,
+    InputFile,
+    ParsedFile,
+    ordered_json,
+)
 from frazil.ingestion.sources import bad_file, read_head
 
 FIRST: Final = 64 << 10
@@ -83,7 +89,7 @@ def scan_netcdf3(source: InputFile) -> ParsedFile:
         _variable(source.url, entry, header, step, size, is_record=entry in growing)
         for entry in header.entries
     ]
-    return ParsedFile(variables, plain_json(header.attrs))
+    return ParsedFile(variables, ordered_json(header.attrs))
 
 
 def _variable(
@@ -112,7 +118,7 @@ def _variable(
         shape,
         tuple(max(1, n) for n in chunks),
         encoding_of(Meaning(dtype, value)),
-        plain_json(attrs),
+        ordered_json(attrs),
         FileReferences.of_file(url, index, offset, np.full(len(index), each)),
     )
 

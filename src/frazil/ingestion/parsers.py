@@ -13,8 +13,8 @@ from pkgutil import resolve_name
 from typing import Any, Final
 
 from frazil.errors import invalid_option
-from frazil.ingestion.encoding import dtype_of
-from frazil.ingestion.fetching import read_variable
+from frazil.ingestion.encoding import encoded_dtype
+from frazil.ingestion.fetching import fetch_values
 from frazil.ingestion.names import VariableChoice
 from frazil.ingestion.records import (
     Array,
@@ -170,12 +170,12 @@ def scan_parsed(source: InputFile, found: Format, choice: VariableChoice) -> Par
     names = [each.name for each in parsed.variables]
     kept = [each for each in parsed.variables if not choice.drops(each.name, names)]
     described = {
-        each.name: (each.dims, each.attrs, each.size * dtype_of(each.encoding).itemsize)
+        each.name: (each.dims, each.attrs, each.size * encoded_dtype(each.encoding).itemsize)
         for each in kept
     }
     chosen = choice.chosen(described)
     variables = [
-        replace(each, values=read_variable(each, (), source.options))
+        replace(each, values=fetch_values(each, (), source.options))
         if each.name in chosen and each.values is None and each.references is not None
         else each
         for each in kept
@@ -196,11 +196,11 @@ def read_parsed(
     variable = next((each for each in variables if each.name == origin.name), None)
     if variable is None:
         raise bad_file(f"the variable {origin.name!r} is gone", origin.url)
-    return read_variable(variable, region, options)
+    return fetch_values(variable, region, options)
 
 
 def parse(source: InputFile, found: Format) -> ParsedFile:
-    """A file in Zarr's terms; what did not change since is not read again."""
+    """A file in Zarr's terms; an unchanged file is not read again."""
     if source.identity is not None:
         return _kept(source, found)
     if found not in _FOLDERS:

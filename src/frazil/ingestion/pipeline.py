@@ -95,7 +95,7 @@ class _Ingest:
         self.started = time.monotonic()
         self.findings = self._no_findings()
         self.group = "/" + request.group.strip("/") if request.group.strip("/") else ""
-        # Whoever names the prefix of virtual chunks allows what is below it.
+        # A prefix that is given for virtual chunks allows what is below it.
         given = (*request.allow, *([request.container] if request.container else []))
         self.allowed = Allowed.of(given).prefixes
         settings = config.current()
@@ -203,7 +203,7 @@ class _Ingest:
         return plan, base
 
     def _compare_static(self, plan: IngestPlan) -> None:
-        """Compare by value what is not joined and was not loaded."""
+        """Compare the values of variables that are not joined and were not loaded by the scan."""
         if self.findings.errors:
             return
         for array in plan.arrays:

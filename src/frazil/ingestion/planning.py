@@ -13,15 +13,15 @@ import numpy as np
 from frazil.ingestion import comparing
 from frazil.ingestion.aligning import (
     alignment,
+    check_chunk_sizes,
+    check_expansion,
     copied_chunks,
-    require_chunks,
-    require_justified,
 )
 from frazil.ingestion.arranging import arrange
 from frazil.ingestion.copying import apply_cf
 from frazil.ingestion.encoding import (
-    dtype_of,
     encoded_attributes,
+    encoded_dtype,
     native_encoding,
     renewed,
     with_checksums,
@@ -90,7 +90,7 @@ def _tell_notes(scans: Sequence[FileScan], findings: Findings) -> None:
 
 
 def _refuse_duplicates(scans: Sequence[FileScan], findings: Findings) -> None:
-    """Refuse files that give nothing new, where no dimension tells files apart."""
+    """Refuse duplicate files if there is no dimension to join them along."""
     seen: dict[str, str] = {}
     for scan in scans:
         names = [each.name for each in scan.variables if each.values is None]
@@ -319,14 +319,14 @@ class _Planner:
     ) -> PlannedArray:
         """An array that is copied: chunks as wanted, codecs of our own."""
         made = self._finished(TransferKind.NATIVE, joint, shape, attrs or {})
-        dtypes = {dtype_of(part.encoding) for part in joint.parts}
+        dtypes = {encoded_dtype(part.encoding) for part in joint.parts}
         itemsize = max(1, *(dtype.itemsize for dtype in dtypes))
         scans = [self.scans[number] for number in made.files]
-        require_justified([*zip(scans, joint.own, strict=True)], itemsize, self.findings)
+        check_expansion([*zip(scans, joint.own, strict=True)], itemsize, self.findings)
         if joint.has_base:
             return made
         chunks = copied_chunks(made.dims, shape, made.chunks, self.wanted.chunks, itemsize)
-        require_chunks(joint.name, chunks, itemsize, self.findings)
+        check_chunk_sizes(joint.name, chunks, itemsize, self.findings)
         compressor = self.wanted.compressor
         if attrs is not None:
             encoding = (
@@ -336,7 +336,10 @@ class _Planner:
             )
             return replace(made, chunks=chunks, encoding=encoding)
         dtype = np.result_type(
-            *(apply_cf(np.zeros(0, dtype_of(part.encoding)), part.attrs) for part in joint.parts)
+            *(
+                apply_cf(np.zeros(0, encoded_dtype(part.encoding)), part.attrs)
+                for part in joint.parts
+            )
         )
         plain = comparing.decoded_attrs(joint.parts[0].attrs)
         if dtype.kind == "f":

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.cf.times import TimeUnits
-from frazil.ingestion.encoding import decoded_fill, dtype_of
+from frazil.ingestion.encoding import decoded_fill, encoded_dtype
 from frazil.ingestion.records import Array, FileScan, FileVariable, Shape
 from frazil.ingestion.sources import display_url
 from frazil.masking import safe
@@ -145,7 +145,7 @@ class TransferKind(StrEnum):
     """How a variable gets into the repository."""
 
     LOADED = "loaded"
-    """its values are at hand and are written by whoever commits"""
+    """its values are in memory and are written with the commit"""
     VIRTUAL = "virtual"
     NATIVE = "native"
     """its values are copied by tasks"""
@@ -260,6 +260,6 @@ class IngestPlan:
 
 def missing_value(array: PlannedArray) -> Any:  # noqa: ANN401  (a scalar of any type)
     """What stands where no file has a value."""
-    dtype = dtype_of(array.encoding)
+    dtype = encoded_dtype(array.encoding)
     found = decoded_fill(array.attrs, dtype)
     return np.zeros((), dtype)[()] if found is None else found

@@ -329,7 +329,7 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def plain_json(value: object) -> str:
+def ordered_json(value: object) -> str:
     """JSON in the order given."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 

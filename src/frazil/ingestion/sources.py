@@ -296,7 +296,7 @@ def _is_below(url: str, prefix: str) -> bool:
         found, root = parse_location(url), parse_location(prefix)
     except InvalidInputError:  # it can be read in two ways, and one may lead elsewhere
         return False
-    # The text decides first: what is not below by its name is not even looked at.
+    # The text decides first: paths that are not below it by name are not opened at all.
     if not found.is_in(root) or found.scheme != "file":
         return found.is_in(root)
     real = os.path.realpath(f"/{root.key}").rstrip("/")

@@ -33,6 +33,7 @@ from frazil.storage.base import Storage
 from frazil.storage.credentials import MAKERS, AnyCredential, containers_credentials
 from frazil.storage.locations import key_of
 from frazil.tip import Tip
+from frazil.transaction.opened import context_of
 from frazil.urls import MAIN
 
 _S3_OPTIONS: Final = ("region", "endpoint_url", "allow_http", "anonymous", "force_path_style")
@@ -206,7 +207,7 @@ class IngestTarget:
             added[:] = add_missing(config, prefixes, options)
             return config_to_map(config)
 
-        edit_stored_config(self._repository.context, change)
+        edit_stored_config(context_of(self._repository), change)
         self._repository = Repository.open(self.storage)
         return added
 

@@ -31,7 +31,7 @@ from frazil.ingestion.records import (
     ObstacleError,
     ParsedFile,
     canonical,
-    plain_json,
+    ordered_json,
 )
 from frazil.ingestion.sources import bad_file, client_for, local_path, registry_for
 from frazil.storage.locations import key_of
@@ -119,7 +119,7 @@ def _image(url: str, page: Any) -> FileVariable:  # noqa: ANN401  (of tifffile)
         (height, width) if is_single else (bands, height, width),
         size if is_single else (samples, *size),
         encoding_of(Meaning(dtype, value)),
-        plain_json(attrs),
+        ordered_json(attrs),
         None,
     )
 
@@ -186,7 +186,7 @@ def _referred(source: InputFile) -> FileVariable:
         tuple(map(int, meta.shape)),
         tuple(map(int, array.chunks)),
         encoding,
-        plain_json(attrs),
+        ordered_json(attrs),
         FileReferences.of_file(url, index, manifest._offsets.ravel()[index], lengths[index]),
     )
 

@@ -17,7 +17,7 @@ from frazil.errors import AlreadyExistsError, ErrorKind, InvalidInputError, unsu
 from frazil.ingestion.encoding import (
     array_json,
     decoded_fill,
-    dtype_of,
+    encoded_dtype,
     encoding_in,
     native_encoding,
     variable_from,
@@ -25,7 +25,7 @@ from frazil.ingestion.encoding import (
 )
 from frazil.ingestion.names import VariableChoice
 from frazil.ingestion.plans import REPOSITORY, IngestPlan, PlannedArray, TransferKind
-from frazil.ingestion.records import Array, FileScan, FileVariable, Identity, Shape, plain_json
+from frazil.ingestion.records import Array, FileScan, FileVariable, Identity, Shape, ordered_json
 from frazil.model.chunks import ChunkType
 from frazil.model.nodes import ArrayNode, GroupNode
 from frazil.session import ForkSession, Session
@@ -76,7 +76,7 @@ def read_base(session: Session, group: str) -> tuple[FileScan, frozenset[str]] |
         else each
         for each in bare
     )
-    attributes = plain_json(json.loads(found.user_data).get("attributes", {}))
+    attributes = ordered_json(json.loads(found.user_data).get("attributes", {}))
     scan = FileScan(REPOSITORY, "repository", Identity(0, None, 0), variables, attributes)
     return scan, native
 
@@ -148,7 +148,7 @@ def write_loaded(session: Session, path: str, array: PlannedArray, plan: IngestP
             return 0
         region = tuple(map(slice, array.first, array.shape))
         values = values[region]
-        values = _as_stored(values, dtype_of(array.encoding), array)
+        values = _as_stored(values, encoded_dtype(array.encoding), array)
     write_values(session, path, region, values)
     return int(values.nbytes)
 

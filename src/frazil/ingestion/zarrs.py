@@ -22,12 +22,18 @@ from frazil.ingestion.encoding import (
     variable_from,
     without_zarr_warnings,
 )
-from frazil.ingestion.records import FileReferences, FileVariable, InputFile, ParsedFile, plain_json
+from frazil.ingestion.records import (
+    FileReferences,
+    FileVariable,
+    InputFile,
+    ParsedFile,
+    ordered_json,
+)
 from frazil.ingestion.sources import Allowed, bad_file, client_for, local_path, read_whole, reading
 from frazil.storage.locations import key_of
 
 
-def variable_of(
+def zarr2_variable(
     name: str,
     meta: Mapping[str, Any],
     attrs: Mapping[str, Any],
@@ -87,7 +93,7 @@ def scan_zarr(source: InputFile) -> ParsedFile:
         elif (made := _variable(base, name, keys, options)) is not None:
             variables.append(made)
     notes = (f"arrays in groups that are not taken: {', '.join(below)}",) if below else ()
-    return ParsedFile(variables, plain_json(attributes), notes)
+    return ParsedFile(variables, ordered_json(attributes), notes)
 
 
 def _listed(base: str, options: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
@@ -147,7 +153,7 @@ def _variable(base: str, name: str, keys: _Keys, options: Mapping[str, Any]) -> 
     attrs = _read(f"{base}/{name}/.zattrs", options) if f"{name}/.zattrs" in keys else {}
     separator = str(meta.get("dimension_separator", "."))
     refs = _references(f"{name}/", separator, meta["shape"], meta["chunks"], keys)
-    return variable_of(name, meta, attrs, refs, base)
+    return zarr2_variable(name, meta, attrs, refs, base)
 
 
 def _from_v3(base: str, name: str, meta: dict[str, Any], keys: _Keys) -> FileVariable:

@@ -19,8 +19,8 @@ from frazil.transaction.context import Context
 def forget_collected(context: Context, gone: RowSet | None, before: datetime) -> DroppedRows:
     """Drop statistics of chunk objects that are gone, from files written before a time.
 
-    `gone` are those; None means all that a listing of chunk objects does not show. Whoever wrote
-    such a file had read the chunks: so what the listing lacks has been there, and is gone.
+    `gone` are those objects. None means all that a listing of chunk objects does not show: the
+    writer of a file of statistics had read the chunks, so objects that are not listed are gone.
     """
     if not any(item.created_at < before for item in list_files(context.place)):
         return DroppedRows()

@@ -1,11 +1,11 @@
 """Carrying out a collection: every way to delete garbage leads here.
 
-Snapshots go first, for nobody can begin to use what no snapshot names. Then the refs are looked
-at again, before manifests, logs and attribute files go, and once more before chunks do. Whatever
-has come into use is spared.
+Snapshots go first: once no snapshot names an object, no new work can refer to it. Then the refs are
+looked at again, before manifests, logs and attribute files go, and once more before chunks do.
+Whatever has come into use is spared.
 
-Where a ref may be made to any snapshot file, snapshots are copied below `trash/` before they go.
-Whoever makes a ref looks afterwards whether its snapshot is there, and the collection looks at
+Where a ref may be made to any snapshot file, snapshots are copied below `trash/` before they go. A
+writer that makes a ref checks afterwards that its snapshot is there, and the collection looks at
 the refs after deleting: one of the two sees the other. If it is the collection, the copies are put
 back and everything is planned anew.
 """
@@ -198,7 +198,7 @@ class _Run:
         return any(report.failed for report in self._reports.values())
 
     def _remove(self, plan: CollectionPlan, prefix: str, batch: str | None) -> None:
-        """Remove objects of one kind, unless others, which may refer to them, would not go."""
+        """Remove objects of one kind, unless some that may refer to them are left."""
         phase = PHASES[prefix]
         if self._has_failed:
             self._skipped.append(phase)

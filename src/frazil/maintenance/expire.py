@@ -26,7 +26,7 @@ from frazil.maintenance.deleting import DeleteLimits, deletable_before
 from frazil.maintenance.file_history import FileHistory, KnownSnapshot, read_file_history
 from frazil.maintenance.garbage import counted, plan_collection
 from frazil.maintenance.garbage_plan import GarbagePlan
-from frazil.maintenance.lineage import Mask, carried_marks, ids_where, mask_of, without_snapshots
+from frazil.maintenance.lineage import Mask, carried_marks, drop_snapshots, ids_where, mask_of
 from frazil.maintenance.listing import END_OF_TIME
 from frazil.maintenance.walk import FindChunks, WalkLimits, native_chunks
 from frazil.model.history import Metadata, Micros, RepoInfo, UpdateType, to_micros
@@ -278,7 +278,7 @@ def plan_expiration(info: RepoInfo, cutoff: Micros, *, branches: bool, tags: boo
     lost_branches = _lost_refs(info.branches, expired) if branches else ()
     lost_tags = _lost_refs(info.tags, expired) if tags else ()
     marked = table.with_metadata(carried_marks(table, gone))
-    fields: dict[str, object] = {"snapshots": without_snapshots(marked, gone, to_root=True)}
+    fields: dict[str, object] = {"snapshots": drop_snapshots(marked, gone, to_root=True)}
     if branches:
         fields["branches"] = _without(info.branches, lost_branches)
     if tags:

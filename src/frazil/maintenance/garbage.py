@@ -19,12 +19,12 @@ from frazil.maintenance.deleting import DeleteReport
 from frazil.maintenance.file_history import FileHistory, read_file_history
 from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.lineage import (
+    drop_snapshots,
     ids_where,
     mask_of,
     pruned_logs,
     reachable,
     table_ids,
-    without_snapshots,
 )
 from frazil.maintenance.listing import Objects
 from frazil.maintenance.walk import FindChunks, WalkLimits, manifests_of, native_chunks
@@ -87,8 +87,8 @@ def plan_collection(
             if history is None:
                 history = read_file_history(context.storage, limits.max_snapshots_in_memory)
             needed = _needed_by_files(history, refs, found, after)
-            # Whoever points a ref to a snapshot that is still there finds its ancestors too, also
-            # when a collection was killed half way.
+            # A new ref to a snapshot that is still there must find its ancestors too, also when a
+            # collection was killed half way.
             snapshots = snapshots.sorted_by(history.newest_first)
         case _:
             raise InternalError("unknown way to keep refs")
@@ -107,7 +107,7 @@ def _needed_by_repo_object(
     old = RowSet()
     old.add(found.snapshots.ids)
     gone = ~reachable(table, _tips(info)) & old.contains(table_ids(table))
-    logs = tuple(pruned_logs(without_snapshots(table, gone, to_root=False)))
+    logs = tuple(pruned_logs(drop_snapshots(table, gone, to_root=False)))
     return _of_snapshots(context, ids_where(table, ~gone), logs, limits), ids_where(table, gone)
 
 
@@ -144,7 +144,7 @@ def _expired(info: RepoInfo, after: Expired) -> RepoInfo:
     gone = mask_of(info.snapshots, after.released)
     return replace(
         info,
-        snapshots=without_snapshots(info.snapshots, gone, to_root=True),
+        snapshots=drop_snapshots(info.snapshots, gone, to_root=True),
         branches={name: at for name, at in info.branches.items() if name not in after.branches},
         tags={name: at for name, at in info.tags.items() if name not in after.tags},
     )
@@ -203,7 +203,7 @@ def _drop(refs: RepoObjectRefs, plan: CollectionPlan) -> bool:
         gone = mask_of(info.snapshots, plan.dropped)
         return Edit(
             UpdateType.GCRan(),
-            {"snapshots": without_snapshots(info.snapshots, gone, to_root=False)},
+            {"snapshots": drop_snapshots(info.snapshots, gone, to_root=False)},
         )
 
     refs.edit(change)

@@ -62,7 +62,7 @@ def orphaned(table: SnapshotTable, gone: Mask) -> list[int]:
     return found
 
 
-def without_snapshots(table: SnapshotTable, gone: Mask, *, to_root: bool) -> SnapshotTable:
+def drop_snapshots(table: SnapshotTable, gone: Mask, *, to_root: bool) -> SnapshotTable:
     """The table without some snapshots, orphans being adopted by an ancestor.
 
     That is the root of their history, or else the nearest ancestor that stays; the initial

@@ -1,9 +1,10 @@
 """Which nodes of three states are one, and where they are after a merge; pure.
 
-Nodes are one by id, else by path and kind: a node that was deleted and made anew at its path counts
-as changed, and nodes that two sides made at one path count as one, so that what follows need not
-know of ids. Afterwards each is below its parent, none is lost, no two are in one place. A place is
-a parent node and a name below it, so that who moves a group moves what others put into it.
+Nodes are matched by id, else by path and kind. A node that was deleted and made again at its path
+counts as changed; nodes that both sides made at one path count as one. Later steps therefore need
+no ids. In the result each node is below its parent, none is lost, and no two share a path. A place
+is a parent node and a name below it: when one side moves a group, what the other side put into the
+group moves along.
 """
 
 from __future__ import annotations

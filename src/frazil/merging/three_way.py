@@ -49,7 +49,7 @@ class MergedNode:
     delta: ChunkDelta | None = None
     """how the chunks that we have change"""
     table: Callable[[], ChunkTable] | None = None
-    """all references of an array that we have not, or not under this id"""
+    """all references of an array that our side lacks, or has under another id"""
     ready: ArrayNode | None = None
     """their array, if its manifests hold just those references"""
     contested_shape: bool = False

@@ -1,8 +1,8 @@
 """A URL of a virtual chunk, or of a container of them, taken apart in the one way that counts.
 
 Only the path is percent-decoded, and once. Host and bucket are compared as they are written, so
-nothing in them can stand for a slash, a user or another host. Whoever wants to know whether a
-location is inside a container compares two of these records, never texts.
+nothing in them can stand for a slash, a user or another host. To find out whether a location is
+inside a container compares two of these records, never texts.
 """
 
 from __future__ import annotations
@@ -78,5 +78,5 @@ def percent_decoded(text: str) -> str:
 
 
 def _refuse(why: str) -> InvalidInputError:
-    """An error whose message is only the reason: whoever asked knows what may be shown of it."""
+    """An error whose message is only the reason; the caller says which location it is."""
     return InvalidInputError(why, kind=ErrorKind.INVALID_VIRTUAL_REF)

@@ -102,7 +102,7 @@ def setting(
 
 
 def value(check: Callable[[object], T], default: T) -> T:
-    """Declare a setting that always has a value."""
+    """Declare a setting with a default."""
     meta = {"check": check, "default": None, "optional": False, "replace": True}
     made: T = dataclasses.field(default=default, metadata=meta)
     return made

@@ -27,7 +27,7 @@ from frazil.drawing.markup import (
     escaped,
     folded,
     frame,
-    joined,
+    joined_html,
     listing,
     note,
 )
@@ -247,11 +247,11 @@ class Diff(_Record):
         lines: list[Html] = []
         for name, (mark, what, colour) in _DIFF_MARKS.items():
             lines += [
-                joined([coloured(f"{mark} {path}", colour), escaped(f" {what}")])
+                joined_html([coloured(f"{mark} {path}", colour), escaped(f" {what}")])
                 for path in sorted(getattr(self, name))
             ]
         moves = [f"> {source} -> {target}" for source, target in self.moved_nodes]
-        lines += [joined([coloured(each, BLUE), escaped(" moved")]) for each in moves]
+        lines += [joined_html([coloured(each, BLUE), escaped(" moved")]) for each in moves]
         yield listing(lines)
         for path in sorted(self.updated_chunks)[:_SHOWN_MAPS]:
             yield _chunk_map(path, self.updated_chunks[path])
@@ -436,7 +436,7 @@ def inner_status(status: RepoStatus) -> history.StoredStatus:
     )
 
 
-def update(entry: history.UpdateEntry) -> Update:
+def update_of(entry: history.UpdateEntry) -> Update:
     """A line of the operations log as users see it."""
     kind = entry.kind
     shown = {each.name: _outward(getattr(kind, each.name)) for each in dataclasses.fields(kind)}

@@ -360,7 +360,7 @@ def mentions(log: TransactionLog, nodes: frozenset[NodeId]) -> bool:
 
 
 def _look_at_logs(context: Context, found: PurgeMatches) -> None:
-    """Logs that speak of nodes which nobody will know any more."""
+    """Logs that name nodes which will not exist any more."""
     if found.target.region is not None:
         return
     pruned = {one for entry in found.history.values() for one in entry.pruned_ancestor_tx_logs}

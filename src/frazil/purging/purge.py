@@ -1,8 +1,8 @@
 """Erasing an array, a group or a region of an array from every snapshot that ever held it.
 
 Snapshots without it are written under new ids, then refs and history go over to those in one step
-(or ref by ref where each has a file), and only then bytes are destroyed. Whoever works on an old
-snapshot cannot commit any more: its branch has moved.
+(or ref by ref where each has a file), and only then bytes are destroyed. A writer that works on an
+old snapshot cannot commit any more: its branch has moved.
 """
 
 from __future__ import annotations
@@ -132,12 +132,12 @@ def _require_cleaned(storage: Storage) -> None:
 def _require_old(
     context: Context, found: PurgeMatches, plan: Erasure, limit: datetime | None
 ) -> None:
-    """Refuse to erase what may belong to somebody who is still at work."""
+    """Refuse to erase what an open session may still be writing."""
     if limit is None:
         return
     keys = [
         *(CHUNKS + name for name in crockford_many(plan.deleted)),
-        *map(erasing.key_of, plan.overwritten),
+        *map(erasing.chunk_object_key, plan.overwritten),
         *(key for key in found.loose if not key.startswith(TRASH)),
     ]
     there = fan_out(context.storage.head, keys)
@@ -263,8 +263,8 @@ def _swap_files(
 ) -> bool:
     """Move each ref to the snapshot that replaces its own; False when one has moved meanwhile.
 
-    Of an expiry at the same time, which rewrites old snapshots and then looks whether refs have
-    moved, either this look after moving them sees what it wrote, or that one sees the refs.
+    An expiry at the same time rewrites old snapshots and then checks whether refs have moved. We
+    move refs and then check the snapshots. So at least one of the two notices the other.
     """
     try:
         for name, at in refs.branches().items():
@@ -281,7 +281,7 @@ def _swap_files(
 
 
 def _is_known(context: Context, found: PurgeMatches, rewriter: Rewriter) -> bool:
-    """Whether there is nothing that was not looked at: in history, or in files beside it."""
+    """Whether all of history was looked at, and all snapshot files beside it."""
     known = {*found.history, *rewriter.ids.values()}
     if not all(one in known for one in known_history(context)):
         return False
@@ -297,8 +297,8 @@ def _is_known(context: Context, found: PurgeMatches, rewriter: Rewriter) -> bool
 def _is_settled(context: Context, found: PurgeMatches, rewriter: Rewriter, batch: str) -> bool:
     """Look once more before bytes go; False when somebody has come back to what shall go.
 
-    Where a ref may be made to any snapshot file, the old ones are put aside before, under the
-    name of a batch: whoever makes a ref looks whether its snapshot is there, and this looks at
+    Where a ref may be made to any snapshot file, the old ones are put aside before, under the name
+    of a batch: a writer that makes a ref checks whether its snapshot is there, and this looks at
     the refs, so that one of the two sees the other.
     """
     if not isinstance(context.refs, RefFileRefs):

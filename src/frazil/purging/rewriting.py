@@ -1,7 +1,7 @@
 """Snapshots, manifests and logs as they are without the thing that is erased; under new ids.
 
-Whatever has a new content gets a new name, so that no cache, here or elsewhere, gives back what
-was erased under the name of what is left.
+Rewritten files get new names, so that no cache returns erased data under the name of a file that
+stays.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Rewriter:
         blob = manifest_blob(self.context.storage, one)
         manifest = decode_manifest(blob, key=manifest_key(one))
         held = {node_id: arrays[node_id] for node_id in manifest.nodes() if node_id in arrays}
-        key = (one, documents_of(held))
+        key = (one, encodings_key(held))
         if key not in self._done:
             tables: dict[NodeId, ChunkTable] = {}
             for node_id, table in manifest.tables():
@@ -164,7 +164,7 @@ class Rewriter:
     ) -> ChunkTable | None:
         if node_id not in self.target.nodes:
             return table
-        # What the snapshot itself does not have is a leftover that nobody reads.
+        # Arrays that the snapshot does not have are leftovers; no reader uses them.
         if self.target.region is None or node_id not in held:
             self.blanker.dropped += len(table)
             return None
@@ -305,6 +305,6 @@ def _box(grid: Grid, coords: Coordinates) -> tuple[list[int], list[int]]:
     return starts, sizes
 
 
-def documents_of(nodes: dict[NodeId, ArrayNode]) -> tuple[tuple[NodeId, bytes], ...]:
+def encodings_key(nodes: dict[NodeId, ArrayNode]) -> tuple[tuple[NodeId, bytes], ...]:
     """How some arrays are encoded, as a key."""
     return tuple(sorted((one, encoding_digest(node)) for one, node in nodes.items()))

@@ -207,7 +207,7 @@ class Audit(Namespace):
         from frazil.fsck.checking import fsck
 
         return fsck(
-            self.context,
+            self._context,
             refs=refs,
             ancestors=ancestors,
             deep=deep,
@@ -237,7 +237,7 @@ class Audit(Namespace):
         from frazil.fsck.checking import verify
 
         chosen = None if version is None else [str(self._snapshot(version))]
-        return verify(self.context, chosen, virtual=virtual, runner=runner, progress=progress)
+        return verify(self._context, chosen, virtual=virtual, runner=runner, progress=progress)
 
     @verb(Effect.CHANGES)
     def analyze(
@@ -268,7 +268,7 @@ class Audit(Namespace):
         from frazil.statistics.analyzing import analyze
 
         return analyze(
-            self.context,
+            self._context,
             SnapshotId.parse(str(self._snapshot(version))),
             path,
             dry_run=dry_run,
@@ -317,7 +317,7 @@ class Audit(Namespace):
             work = _Work(branch, audit, SnapshotId.parse(base), session, chosen, message, metadata)
             yield session
             work.changes = session.state.changes
-            _publish(self.context, work, rebase_with, rebase_tries)
+            _publish(self._context, work, rebase_with, rebase_tries)
         except BaseException as error:
             self._clean_up(audit, base, keep_audit_branch, error)
             raise
@@ -326,7 +326,7 @@ class Audit(Namespace):
     def _clean_up(self, audit: str, base: str, keep: Keep, error: BaseException | None) -> None:
         """Delete the audit branch, if nobody needs it; what was done stays done if that fails."""
         try:
-            tip = self.context.refs.branches().get(audit)
+            tip = self._context.refs.branches().get(audit)
             is_needed = error is not None and tip != SnapshotId.parse(base)
             keeps = keep == "always" or (keep == "on_failure" and is_needed)
             if tip is not None and not keeps:

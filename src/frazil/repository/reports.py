@@ -71,9 +71,9 @@ class Namespace:
         self._minimum_age = minimum_age
 
     @property
-    def context(self) -> Context:
+    def _context(self) -> Context:
         """The parts of the repository."""
-        return self._repository.context
+        return self._repository._context
 
     def _snapshot(self, version: str) -> SnapshotId:
         """The snapshot that a text means."""

@@ -180,7 +180,7 @@ class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
         endpoints: Iterable[str] = (),
     ) -> Self:
         """A handle with changed settings; for `endpoints` see `open`."""
-        old = self.context
+        old = self._context
         effective = old.config.merge(config) if config is not None else old.config
         authorized = (
             old.authorized
@@ -243,7 +243,7 @@ class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
         return Audit(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"context": self.context, "storage": self.storage, "who": self.attribution}
+        return {"context": self._context, "storage": self.storage, "who": self.attribution}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         type(self).__init__(self, state["context"], state["storage"], state["who"])

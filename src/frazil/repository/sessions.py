@@ -45,8 +45,8 @@ class SessionMethods(HistoryMethods):
         found = self._selected(branch, tag, snapshot_id)
         if as_of is not None:
             found = self._at_time(found, as_of)
-        self.context.refs.require_known(found)
-        session = self._session_class(self.context, found)
+        self._context.refs.require_known(found)
+        session = self._session_class(self._context, found)
         start_preload(session.state)
         return session
 
@@ -64,7 +64,7 @@ class SessionMethods(HistoryMethods):
         Raises:
             RefNotFoundError: there is no such branch.
         """
-        return tip_of(self.context, branch, snapshot_id)
+        return tip_of(self._context, branch, snapshot_id)
 
     def writable_session(self, branch: str) -> Session:
         """A session to change a branch."""
@@ -72,17 +72,17 @@ class SessionMethods(HistoryMethods):
 
     def rearrange_session(self, branch: str) -> Session:
         """A session to move nodes of a branch."""
-        generation = self.context.generation
+        generation = self._context.generation
         if not generation.moves_nodes:
             raise generation.lacks("moving nodes")
         session = self._session(branch, SessionMode.rearrange)
-        require_moves(self.context.refs)
+        require_moves(self._context.refs)
         return session
 
     def _session(self, branch: str, mode: SessionMode) -> Session:
-        require_writable(self.context)
-        tip = self.context.refs.writable_tip(branch)
-        session = self._session_class(self.context, tip, branch=branch, mode=mode)
+        require_writable(self._context)
+        tip = self._context.refs.writable_tip(branch)
+        session = self._session_class(self._context, tip, branch=branch, mode=mode)
         start_preload(session.state)
         return session
 
@@ -121,7 +121,7 @@ class SessionMethods(HistoryMethods):
     def _at_time(self, tip: SnapshotId, as_of: datetime) -> SnapshotId:
         if as_of.tzinfo is None:
             raise ValueError("as_of needs a time zone")
-        found = self.context.refs.last_before(tip, to_micros(as_of))
+        found = self._context.refs.last_before(tip, to_micros(as_of))
         if found is not None:
             return found
         raise SnapshotNotFoundError(

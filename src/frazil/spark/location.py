@@ -38,6 +38,7 @@ from frazil.storage.credentials import (
 )
 from frazil.storage.trust import ANONYMOUS, split_word
 from frazil.texts import flag, number, read
+from frazil.transaction.opened import context_of
 from frazil.urls import MAIN, AsOf, NamedVersion, RepoUrl, VersionRef, parse_url, resolve_version
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
@@ -301,4 +302,4 @@ def _texts(scheme: str, given: Mapping[str, str]) -> Mapping[str, str]:
 
 def open_pinned(pinned: Pinned, repository: Repository) -> Session:
     """A session at a pinned snapshot, without asking again what the refs are."""
-    return Session(repository.context, SnapshotId.parse(pinned.snapshot_id))
+    return Session(context_of(repository), SnapshotId.parse(pinned.snapshot_id))

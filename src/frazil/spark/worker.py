@@ -1,8 +1,8 @@
 """What a Python worker keeps between tasks: open repositories and sessions.
 
-Spark uses its Python workers again for many tasks and jobs, so that snapshots and manifests
-which one task has read need not be read by the next. Only what cannot change is kept: a session
-at a pinned snapshot. Whoever needs the present state of a branch opens the location anew.
+Spark uses its Python workers again for many tasks and jobs, so that snapshots and manifests which
+one task has read need not be read by the next. Only what cannot change is kept: a session at a
+pinned snapshot. For the present state of a branch, open the location again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Reading chunks that have no statistics yet, and keeping what they hold.
 
 A job asks the files of statistics which chunks of a version are known, has a runner read the rest,
-and writes what comes back to new files, from time to time, so that whoever stops it loses little.
+and writes what comes back to new files. It does so from time to time, so that little is lost when
+the job is stopped.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from frazil.statistics.records import (
     decoding_of,
     found_in,
     identified,
-    keys_of,
+    row_keys,
     shapes,
 )
 from frazil.storage.base import Bytes
@@ -187,7 +188,7 @@ class _Plan:
         index = self._index(decoding)
         is_new = can_be_known & (index.find(rows) < 0)
         # Several places may have the same bytes; they are read once.
-        keys = keys_of(rows)
+        keys = row_keys(rows)
         chosen = np.flatnonzero(is_new)
         chosen = np.sort(chosen[np.unique(keys[chosen], return_index=True)[1]])
         wanted = table.take(chosen)
@@ -320,5 +321,5 @@ def coverage(state: WorkingState, node: ArrayNode) -> tuple[int, int] | None:
     refs = ChunkReferences.of(state.table(node))
     rows, can_be_known = identified(refs, decoding.layout.grid, state.context.containers.expand)
     index = read_index(state.context.place, decoding.id)
-    known = found_in(index.keys, keys_of(rows[can_be_known])) >= 0
+    known = found_in(index.keys, row_keys(rows[can_be_known])) >= 0
     return int(known.sum()), int(can_be_known.sum())

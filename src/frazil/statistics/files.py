@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from frazil.errors import FormatError, StorageError
-from frazil.formats.envelope import compressor, unpack
+from frazil.formats.envelope import body_compressor, unpack
 from frazil.statistics.records import (
     I64,
     KEY_WIDTH,
@@ -30,7 +30,7 @@ from frazil.statistics.records import (
     Rows,
     blank_rows,
     found_in,
-    keys_of,
+    row_keys,
 )
 from frazil.storage.base import Listed, Storage
 
@@ -41,7 +41,7 @@ HEADER: Final = struct.Struct("<8s16sQ")
 FILE_ROWS: Final = 1 << 18
 """Rows of one file."""
 INDEX_ROWS: Final = 1 << 22
-"""Rows that are read at all; chunks beyond them have no statistics for whoever reads."""
+"""At most so many rows are read; readers see no statistics of further chunks."""
 FILE_BYTES: Final = FILE_ROWS * ROW.itemsize + (1 << 20)
 MANY_FILES: Final = 16
 """From so many files of one decoding on, they are put together."""
@@ -60,7 +60,7 @@ def encode(decoding: bytes, rows: Rows) -> bytes:
     """The file of some rows."""
     # Byte by byte of all rows: neighbours are alike then, and take half the room.
     plain = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), ROW.itemsize)
-    body = compressor(3).compress(np.ascontiguousarray(plain.T).tobytes())
+    body = body_compressor(3).compress(np.ascontiguousarray(plain.T).tobytes())
     return HEADER.pack(MAGIC, decoding, len(rows)) + body
 
 
@@ -156,7 +156,7 @@ class StatisticsIndex:
 
     def find(self, wanted: Rows) -> I64:
         """The rows with the keys of others; -1 where there is none."""
-        return found_in(self.keys, keys_of(wanted))
+        return found_in(self.keys, row_keys(wanted))
 
 
 NOTHING: Final = StatisticsIndex(np.zeros(0, f"S{KEY_WIDTH}"), blank_rows(0))
@@ -183,9 +183,9 @@ def merged(parts: list[Rows]) -> StatisticsIndex:
     """Rows of several files by their keys."""
     rows = np.concatenate(parts) if parts else blank_rows(0)
     # Equal rows are one: sorted by all of their bytes, the same keys are neighbours too.
-    whole, first = np.unique(keys_of(rows, ROW.itemsize), return_index=True)
+    whole, first = np.unique(row_keys(rows, ROW.itemsize), return_index=True)
     rows = rows[first]
-    keys = keys_of(rows)
+    keys = row_keys(rows)
     same = keys[1:] == keys[:-1]
     if not len(whole) or not same.any():
         return StatisticsIndex(keys, rows, len(parts))
@@ -203,7 +203,7 @@ def put_together(place: Storage, decoding: bytes) -> int:
     if len(found) < 2 or sum(len(rows) for _, rows in found) > INDEX_ROWS:
         return 0
     made = store(place, decoding, index.rows)
-    # Whoever erases rows looks for new files afterwards: so either these are seen there, or the
+    # An erasure of rows looks for new files afterwards: so either these are seen there, or the
     # files that they were made of are seen to be gone here.
     sources = [item.key for item, _ in found]
     if not {item.key for item in list_files(place, decoding)}.issuperset(sources):
@@ -229,7 +229,7 @@ def drop_rows(
 ) -> DroppedRows:
     """Drop rows from all files, or from those written before a time; damaged files go as a whole.
 
-    Without `before` it looks again until nothing is left, whatever others write meanwhile.
+    Without `before` it repeats this until nothing is left, also while others write.
 
     Raises:
         StorageError: a file cannot be read, written or deleted.
@@ -280,7 +280,7 @@ class Checksums:
 
     def of(self, rows: Rows) -> list[set[int]]:
         """For each row that has a key what is known of its bytes; an empty set is nothing."""
-        wanted = keys_of(rows, RANGE_WIDTH)
+        wanted = row_keys(rows, RANGE_WIDTH)
         first = np.searchsorted(self.ranges, wanted, "left").tolist()
         last = np.searchsorted(self.ranges, wanted, "right").tolist()
         return [set(self.crc32c[a:b].tolist()) for a, b in zip(first, last, strict=True)]
@@ -301,6 +301,6 @@ def read_checksums(place: Storage) -> Checksums:
             total += len(rows)
             parts.append(rows)
     rows = np.concatenate(parts) if parts else blank_rows(0)
-    ranges = keys_of(rows, RANGE_WIDTH)
+    ranges = row_keys(rows, RANGE_WIDTH)
     order = np.argsort(ranges, kind="stable")
     return Checksums(ranges[order], rows["crc32c"][order].astype(np.int64), tuple(damaged))

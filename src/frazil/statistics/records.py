@@ -216,7 +216,7 @@ def _cells(grid: Grid, coords: npt.NDArray[np.integer]) -> U8:
     return np.frombuffer(digests, np.uint8).reshape(-1, 8)[which.ravel()]
 
 
-def keys_of(rows: Rows, width: int = KEY_WIDTH) -> Keys:
+def row_keys(rows: Rows, width: int = KEY_WIDTH) -> Keys:
     """What tells rows apart, as texts of one width that numpy can sort."""
     plain = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), ROW.itemsize)
     return np.ascontiguousarray(plain[:, :width]).view(f"S{width}").ravel()

@@ -108,7 +108,7 @@ class Attributes:
     is_chunk: bool = False
     """chunks may go to another storage class than metadata"""
     is_unnamed: bool = False
-    """nothing refers to the object before it is durable, so nobody can meet it half-written"""
+    """nothing refers to the object before it is durable, so no reader sees it half-written"""
 
 
 PLAIN: Final = Attributes()
@@ -148,8 +148,8 @@ class Storage(ABC, HasRepr):
     ) -> Written | LostRace:
         """Write only if the object still has version `expected`; None: it must not exist.
 
-        An uncertain outcome (lost reply) is resolved by reading back, so that `LostRace`
-        always means that somebody else's bytes are there.
+        An uncertain outcome (lost reply) is resolved by reading back, so that `LostRace` always
+        means that the bytes of another writer are there.
         """
 
     @abstractmethod

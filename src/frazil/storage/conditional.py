@@ -1,8 +1,8 @@
 """Conditional writes to an object store whose outcome is known, or told to be in doubt.
 
-A reply that is lost on its way looks like a lost race to whoever tries again, so every write
-carries a random id, is attempted singly, and is read back when its outcome is in doubt. If
-somebody else has written since, reading back does not tell, and the lost race says so.
+After a lost reply, a second attempt looks like a lost race. So every write carries a random id, is
+attempted once, and is read back when its outcome is unknown. If somebody else has written since,
+reading back does not tell, and the lost race says so.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _MANNERS: Final = re.compile(
     r"(?:(?:azure|google|aws)_)?(?:allow_http|(?:connect_|read_)?timeout|http1_only|http2_\w+"
     r"|pool_\w+|randomize_addresses|default_content_type|user_agent)"
 )
-"""Options that neither choose an address nor a secret, nor turn off a check."""
+"""Harmless options: they choose no address and no secret, and leave all checks on."""
 _ACCOUNTS: Final = frozenset({"account", "account_name", "azure_storage_account_name"})
 _ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")
 _REGION: Final = re.compile(r"[A-Za-z0-9-]{1,40}")

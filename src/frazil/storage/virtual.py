@@ -146,8 +146,8 @@ class Containers:
         """A reference with its location in stored form.
 
         Raises:
-            InvalidInputError: the location is no URL, `validate` finds no container for it, or
-                no object can have these bytes.
+            InvalidInputError: the location is not a URL, `validate` finds no container for it, or
+                the byte range is impossible.
         """
         if length == 0:
             raise InvalidInputError(

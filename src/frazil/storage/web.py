@@ -126,7 +126,7 @@ class WebStorage(ObjectStorage):
         return super().is_empty()
 
     def _check_listing(self, prefix: str) -> None:
-        """Ask once ourselves: whoever lists for us would follow any redirect."""
+        """Ask once ourselves: the library that lists for us would follow any redirect."""
         with self._clients.gate:
             reply = self._web.ask("PROPFIND", prefix.rstrip("/"), {"Depth": "0"})
         if reply.status not in MISSING:

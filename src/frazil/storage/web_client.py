@@ -1,7 +1,7 @@
 """Requests to one web server, which can be told what obstore cannot: where redirects may lead.
 
-Whoever names a server has named no other one. A redirect to another host, port or scheme is
-refused unless that address was allowed, and even then carries none of the headers along.
+A caller who names a server has not named any other one. A redirect to another host, port or scheme
+is refused unless that address was allowed, and even then carries none of the headers along.
 """
 
 from __future__ import annotations

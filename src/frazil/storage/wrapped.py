@@ -211,7 +211,7 @@ class ReadOnlyStorage(BulkReads):
         self._refuse("")
 
     def advisory_lock(self) -> AbstractContextManager[None]:
-        """Nobody waits, since nobody writes."""
+        """No lock is needed, since nothing is written."""
         return nullcontext()
 
 

@@ -27,8 +27,8 @@ from frazil.transaction.tree import NodeTree, nodes_of
 Coords: TypeAlias = npt.NDArray[np.uint32]
 
 
-class SnapshotView(Mapping[str, Node]):
-    """The hierarchy of somebody's snapshot, which is read when somebody asks for a node.
+class LazyHierarchy(Mapping[str, Node]):
+    """The hierarchy of a snapshot; it is read when the first node is asked for.
 
     Who only writes chunks, as most do, never looks at the nodes of others.
     """
@@ -80,7 +80,7 @@ class Theirs:
     """One commit of somebody else: what it changed, and the hierarchy it left."""
 
     log: TransactionLog
-    view: SnapshotView
+    view: LazyHierarchy
 
     @property
     def new_ids(self) -> frozenset[NodeId]:
@@ -128,11 +128,11 @@ def _new_nodes(mine: Mine, theirs: Theirs) -> Iterator[Conflict]:
             yield Conflict(ConflictType.NewNodeInInvalidGroup, path)
 
 
-def _array_above(path: str, view: SnapshotView) -> str | None:
+def _array_above(path: str, view: LazyHierarchy) -> str | None:
     return next((one for one in paths_above(path) if isinstance(view.get(one), ArrayNode)), None)
 
 
-def _lost_parent(path: str, mine: Mine, view: SnapshotView) -> str | None:
+def _lost_parent(path: str, mine: Mine, view: LazyHierarchy) -> str | None:
     """The group we put a node into, if they deleted it."""
     parent = parent_path(path)
     if path == "/" or parent in mine.changes.new_groups or view.get(parent) is not None:

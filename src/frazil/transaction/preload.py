@@ -32,7 +32,7 @@ def preload(state: WorkingState) -> int:
         chosen = choose(state)
         fan_out(state.manifest, chosen)
     except FrazilError as error:
-        # What is wrong will be told to whoever really needs the file.
+        # The error is raised again where the file is really needed.
         log.debug("manifests were not preloaded: %s", error)
         return 0
     return len(chosen)

@@ -24,8 +24,8 @@ from frazil.model.values import (
 )
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.conflicts import (
+    LazyHierarchy,
     Mine,
-    SnapshotView,
     Theirs,
     additions,
     common_coords,
@@ -115,7 +115,7 @@ def _pass(
     state: WorkingState, snapshot_id: SnapshotId, logs: list[TransactionLog], solver: ConflictSolver
 ) -> None:
     """Go past one commit, or fail leaving the session as it is."""
-    view = SnapshotView(lambda: state.context.assets.snapshot(snapshot_id).nodes)
+    view = LazyHierarchy(lambda: state.context.assets.snapshot(snapshot_id).nodes)
 
     @cache
     def paths() -> Mapping[NodeId, str]:
@@ -126,7 +126,7 @@ def _pass(
 
     with state.lock:
         if state.reliance:
-            base = SnapshotView(lambda: state.base.nodes)
+            base = LazyHierarchy(lambda: state.base.nodes)
             _refuse(snapshot_id, broken(state.reliance, base, view, logs))
         # What was solved for one log must not stay when a later one cannot be.
         changes = state.changes if len(logs) < 2 else copy.deepcopy(state.changes)

@@ -34,6 +34,7 @@ from frazil.session import Session
 from frazil.storage.base import Storage
 from frazil.transaction.context import Context
 from frazil.transaction.keys import METADATA, ZARR_V2_NAMES
+from frazil.transaction.opened import context_of
 from frazil.transfer.cloning import (
     BATCH_BYTES,
     TASK_BYTES,
@@ -87,7 +88,7 @@ def import_zarr(
         for part in by_size([each.size for each in chunks], TASK_BYTES, TASK_CHUNKS)
     ]
     documents = [found.documents[path] for path in arrays]
-    work = ImportChunks(source, target.context, documents)
+    work = ImportChunks(source, context_of(target), documents)
     tables: dict[int, list[ChunkTable]] = {}
     counts = [len(chunks) for _, chunks in items]
     sizes = sum(each.size for chunks in found.chunks.values() for each in chunks)

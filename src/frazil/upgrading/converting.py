@@ -312,7 +312,7 @@ AT_ONCE: Final = 64
 
 
 class Sink(ABC):
-    """Takes what a conversion makes, in an order in which nothing refers to what is not there."""
+    """Takes what a conversion makes; objects come before those that refer to them."""
 
     @abstractmethod
     def manifest(self, id: ManifestId, node: NodeId, table: ChunkTable) -> ManifestFile:

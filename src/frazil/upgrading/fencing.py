@@ -1,6 +1,6 @@
-"""Old branches get a last entry that leads nowhere, so that nobody commits to what has moved.
+"""Old branches get a last entry that leads nowhere, so that old clients cannot commit to them.
 
-Before that, whoever converts a repository claims it, and says to what.
+Before that, the process that converts a repository claims it, and says to which version.
 """
 
 from __future__ import annotations

@@ -284,7 +284,7 @@ def preserve(place: Storage, keys: Iterable[str]) -> None:
     place.make_durable([key for key in kept if key is not None])
 
 
-def keys_of(source: UpgradeSource, ids: Iterable[SnapshotId]) -> Iterator[str]:
+def changed_files(source: UpgradeSource, ids: Iterable[SnapshotId]) -> Iterator[str]:
     """The files of some snapshots that are overwritten, or would look like garbage later."""
     if not source.shares_folders:
         return

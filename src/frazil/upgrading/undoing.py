@@ -230,7 +230,7 @@ def _reads_old_chunks(new: Context) -> bool:
 
 
 def _preserved(place: Storage) -> Iterator[Listed]:
-    """Files of G3 that were preserved, and those that nobody has overwritten; refs last."""
+    """Files of G3 that were preserved, and those that were never overwritten; refs last."""
     found = [*place.list(PRESERVED)]
     refs = [item for item in found if item.key.startswith(f"{PRESERVED}refs/")]
     rest = [item for item in found if item not in refs]

@@ -33,7 +33,7 @@ from frazil.upgrading.source import (
     OldSnapshot,
     UpgradeReport,
     UpgradeSource,
-    keys_of,
+    changed_files,
     preserve,
     source_of,
     target_generation,
@@ -151,7 +151,10 @@ def _apply(found: Survey, move: Move) -> None:
             break
         found.history = history
     config = new_config(source, found.mode)
-    publish(source, target, renamed(refs, found.root), converter.entries, config)
+    # What lost its refs since it was converted may have lost its chunks as well.
+    new = (converter.done[id].id for id in history)
+    entries = {id: converter.entries[id] for id in new}
+    publish(source, target, renamed(refs, found.root), entries, config)
     hide_old_refs(source, target)
     release(source.place)
 
@@ -169,7 +172,7 @@ def _convert(
         transfers = transfers_of(found.source, found.counted.needs, found.mode)
         move(transfers.wanted)
         require_moved(found.source, transfers)
-    preserve(found.source.place, keys_of(found.source, todo))
+    preserve(found.source.place, changed_files(found.source, todo))
     for id in todo:
         converter.convert(id)
 

@@ -20,6 +20,7 @@ from frazil.cli.answers import Exit, exit_code
 from frazil.errors import FrazilError
 from frazil.masking import safe
 from frazil.model.values import SnapshotInfo
+from frazil.transaction.opened import context_of
 from frazil.web import data, pages, queries, reports
 from frazil.web.asking import Answer, Ask, Binary, Data, Page
 from frazil.web.guard import FOREIGN, Guard
@@ -179,7 +180,7 @@ class Explorer:
 
 
 def _list_row(shown: ServedRepository) -> ListRow:
-    refs = shown.repository.context.refs
+    refs = context_of(shown.repository).refs
     branches, tags = refs.branches(), refs.tags()
     tip = branches.get("main") or next(iter(branches.values()), None)
     newest = None if tip is None else shown.info(str(tip))

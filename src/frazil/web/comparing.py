@@ -123,7 +123,7 @@ def _changed(old: WorkingState, one: Node, new: WorkingState, other: Node) -> No
     if isinstance(one, ArrayNode) and isinstance(other, ArrayNode):
         chunks = 0
         if one.manifests != other.manifests:
-            chunks = len(changed_chunks(old, one, new, other))
+            chunks = len(differing_chunks(old, one, new, other))
     moved = one.path != other.path
     if not fields and not chunks and not moved:
         return None
@@ -131,7 +131,7 @@ def _changed(old: WorkingState, one: Node, new: WorkingState, other: Node) -> No
     return NodeChange(other.path, _kind(other), what, one.path if moved else None, fields, chunks)
 
 
-def changed_chunks(old: WorkingState, one: ArrayNode, new: WorkingState, other: ArrayNode) -> I64:
+def differing_chunks(old: WorkingState, one: ArrayNode, new: WorkingState, other: ArrayNode) -> I64:
     """The chunks of an array whose references differ, (n, ndim)."""
     if len(one.shape) != len(other.shape):
         return new.table(other).coords.astype(np.int64)

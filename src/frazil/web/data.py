@@ -13,6 +13,7 @@ from frazil.errors import InvalidInputError
 from frazil.model.chunk_map import stored_map
 from frazil.model.lanes import Row, lay_out
 from frazil.model.nodes import ArrayNode
+from frazil.transaction.opened import context_of
 from frazil.web.asking import Answer, Ask, Binary, Data
 from frazil.web.chunk_maps import (
     as_data,
@@ -20,7 +21,7 @@ from frazil.web.chunk_maps import (
     changed_map,
     written_map,
 )
-from frazil.web.comparing import changed_chunks
+from frazil.web.comparing import differing_chunks
 from frazil.web.slices import SliceRequest, exact_value, read_view
 from frazil.web.touching import Touches, touches
 from frazil.web.work import PendingWork
@@ -66,7 +67,7 @@ def _rows(ask: Ask, chosen: str) -> list[Row]:
     if chosen:
         snapshots = list(shown.repository.ancestry(snapshot_id=ask.snapshot_id))
         return lay_out(snapshots, ask.snapshot_id)
-    main = shown.repository.context.refs.branches().get("main")
+    main = context_of(shown.repository).refs.branches().get("main")
     return lay_out(shown.snapshots(), None if main is None else str(main))
 
 
@@ -132,7 +133,7 @@ def changed(ask: Ask) -> Answer:
     earlier = next((each for each in first.tree if each.id == node.id), None)
     if isinstance(earlier, ArrayNode):
         bounded_table(first, earlier, ask.limits)
-        found = changed_chunks(first, earlier, last, node)
+        found = differing_chunks(first, earlier, last, node)
     else:
         found = table.coords.astype(np.int64)
     values = {**as_data(axes, node), **stored_map(table, axes)}

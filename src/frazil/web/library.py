@@ -17,6 +17,7 @@ from frazil.model.values import SnapshotInfo
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.trust import split_word
+from frazil.transaction.opened import context_of
 from frazil.urls import MAIN, parse_url
 from frazil.web.outline import Outline, outline_of
 
@@ -109,7 +110,7 @@ class ServedRepository:
 
     def refs(self) -> dict[str, list[tuple[str, str]]]:
         """Branches and tags, as pairs of kind and name, by the snapshot they point to."""
-        refs = self.repository.context.refs
+        refs = context_of(self.repository).refs
         found: dict[str, list[tuple[str, str]]] = {}
         for kind, names in (("branch", refs.branches()), ("tag", refs.tags())):
             for name, target in sorted(names.items()):
@@ -118,7 +119,7 @@ class ServedRepository:
 
     def state_key(self) -> Hashable:
         """What changes whenever branches or tags do."""
-        refs = self.repository.context.refs
+        refs = context_of(self.repository).refs
         return (
             self.name,
             tuple(sorted((name, str(at)) for name, at in refs.branches().items())),
@@ -135,7 +136,7 @@ class ServedRepository:
 
     def parse(self, snapshot_id: str) -> SnapshotId:
         """An id as the engine has it."""
-        return self.repository.context.refs.snapshot_id(snapshot_id)
+        return context_of(self.repository).refs.snapshot_id(snapshot_id)
 
 
 class Library:

@@ -15,6 +15,7 @@ from frazil.masking import shown_data
 from frazil.model.lanes import parents_of
 from frazil.model.nodes import ArrayNode, Node
 from frazil.model.values import SnapshotInfo
+from frazil.transaction.opened import context_of
 from frazil.web.asking import Answer, Ask, Page
 from frazil.web.chunk_maps import bounded_table, dimension_names
 from frazil.web.comparing import Changes, changed_fields, changes_of, compare
@@ -31,7 +32,7 @@ def overview(ask: Ask) -> Answer:
     """What a repository is: branches, tags, sizes, growth."""
     shown = ask.shown
     repository = shown.repository
-    context = repository.context
+    context = context_of(repository)
     generation = context.generation
     status = repository.get_status() if generation.repo_object else None
     snapshots = shown.snapshots()
@@ -310,7 +311,7 @@ def diff_array(ask: Ask) -> Answer:
 def operations(ask: Ask) -> Answer:
     """Everything that was done to the repository."""
     first = max(0, ask.number("from", 0))
-    if not ask.shown.repository.context.generation.repo_object:
+    if not context_of(ask.shown.repository).generation.repo_object:
         return Page("operations.html", {"updates": [], "has_log": False, "first": 0, "more": False})
     found = list(islice(ask.shown.repository.ops_log(), first, first + UPDATE_ROWS + 1))
     return Page(

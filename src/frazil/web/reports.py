@@ -12,6 +12,7 @@ from frazil.maintenance.garbage_plan import plan_garbage
 from frazil.maintenance.sharing import BY, shares
 from frazil.maintenance.space import chunk_storage_stats, growth, objects_by_kind
 from frazil.model.history import to_datetime
+from frazil.transaction.opened import context_of
 from frazil.web.asking import Answer, Ask, Page
 from frazil.web.work import PendingWork
 
@@ -60,7 +61,7 @@ def _report(
 
 def growth_panel(ask: Ask) -> Answer:
     """Bytes that the repository refers to, commit by commit."""
-    context = ask.shown.repository.context
+    context = context_of(ask.shown.repository)
 
     def work() -> dict[str, Any]:
         points, total = [], 0
@@ -78,7 +79,7 @@ def growth_panel(ask: Ask) -> Answer:
 
 def sizes_panel(ask: Ask) -> Answer:
     """What is stored, by kind of chunk and by kind of object."""
-    context = ask.shown.repository.context
+    context = context_of(ask.shown.repository)
 
     def work() -> dict[str, Any]:
         return {
@@ -91,7 +92,7 @@ def sizes_panel(ask: Ask) -> Answer:
 
 def shares_panel(ask: Ask) -> Answer:
     """What each array, snapshot or branch refers to, alone and with others."""
-    by, context = _by(ask), ask.shown.repository.context
+    by, context = _by(ask), context_of(ask.shown.repository)
 
     def work() -> dict[str, Any]:
         found = shares(context, by)  # type: ignore[arg-type]  # it is one of BY
@@ -102,7 +103,7 @@ def shares_panel(ask: Ask) -> Answer:
 
 def garbage_panel(ask: Ask) -> Answer:
     """The plan of a collection."""
-    older, context = ask.text("older", "7d"), ask.shown.repository.context
+    older, context = ask.text("older", "7d"), context_of(ask.shown.repository)
     cutoff = parse_time(older)
 
     def work() -> dict[str, Any]:
@@ -119,7 +120,7 @@ def garbage_panel(ask: Ask) -> Answer:
 
 def fsck_panel(ask: Ask) -> Answer:
     """The report of a check."""
-    deep, context = ask.text("deep") == "1", ask.shown.repository.context
+    deep, context = ask.text("deep") == "1", context_of(ask.shown.repository)
 
     def work() -> dict[str, Any]:
         return {"report": fsck(context, deep=deep, max_findings=200)}

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from frazil.ids import NodeId
 from frazil.model.history import SnapshotEntry, TransactionLog, to_datetime
+from frazil.transaction.opened import context_of
 from frazil.web.library import ServedRepository
 from frazil.web.settings import RequestLimits
 
@@ -48,7 +49,7 @@ def touches(
     shown: ServedRepository, snapshot_id: str, node_id: NodeId, limits: RequestLimits
 ) -> Touches:
     """Follow the ancestry of a snapshot back to where the array was made."""
-    context = shown.repository.context
+    context = context_of(shown.repository)
     found: list[Touch] = []
     for number, entry in enumerate(context.refs.ancestry(shown.parse(snapshot_id))):
         if number >= limits.logs:

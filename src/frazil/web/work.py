@@ -51,9 +51,9 @@ class _Job:
 class Workers:
     """Threads that answer requests, and others for what may take longer than a request.
 
-    Each repository has threads of its own: where a storage hangs, only its own pages wait.
-    Reports (checks, shares, garbage) may take minutes and have a thread of their own; what a page
-    cannot do without (the graph, a comparison) does not wait for them.
+    Each repository has threads of its own: where a storage hangs, only its own pages wait. Reports
+    (checks, shares, garbage) may take minutes and have a separate thread, so that the graph and
+    comparisons do not wait for them.
     """
 
     def __init__(self, limits: RequestLimits) -> None:

@@ -111,7 +111,7 @@ def to_icechunk(
 
 
 def _rely(session: Session, dataset: xr.Dataset, options: Mapping[str, Any]) -> None:
-    """Say what decides where the values go, so that nobody changes it before the commit."""
+    """Name what decides where the values go: a change of it before the commit is a conflict."""
     group, region = options["group"] or "", options["write_region"]
     if options["append_dim"] is not None:
         session.rely_on_dimensions(group, str(options["append_dim"]), members=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from frazil.ingestion.encoding import Meaning, dtype_of, encoded_attributes, encoding_of
+from frazil.ingestion.encoding import Meaning, encoded_attributes, encoded_dtype, encoding_of
 from frazil.ingestion.manifests import part_of, table_of
 from frazil.ingestion.planning import plan_ingest
 from frazil.ingestion.plans import (
@@ -440,7 +440,7 @@ def test_copies_of_two_types_have_the_wider_one_and_keep_their_attributes() -> N
     )
     array = next(each for each in plan.arrays if each.name == "v")
     assert not findings.errors
-    assert dtype_of(array.encoding) == np.dtype("<i4")
+    assert encoded_dtype(array.encoding) == np.dtype("<i4")
     assert (array.attrs["units"], array.is_decoded) == ("K", False)
 
 

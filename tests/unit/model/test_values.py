@@ -37,7 +37,7 @@ from frazil.model.values import (
     repo_status,
     snapshot_info,
     snapshot_infos,
-    update,
+    update_of,
 )
 
 NOON = datetime(2025, 6, 1, 12, tzinfo=UTC)
@@ -107,7 +107,7 @@ def test_commits_of_a_history_are_read_when_they_are_looked_at() -> None:
     ids=lambda value: type(value).__name__,
 )
 def test_every_kind_of_update_is_shown(kind: history.UpdateKind, shown: object) -> None:
-    line = update(history.UpdateEntry(kind, to_micros(NOON), "backup"))
+    line = update_of(history.UpdateEntry(kind, to_micros(NOON), "backup"))
     assert line == Update(shown, NOON, "backup")  # type: ignore[arg-type]
     assert isinstance(line.kind, UpdateType)
     assert type(line.kind).__name__ in repr(line)

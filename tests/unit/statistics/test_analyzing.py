@@ -23,6 +23,7 @@ from frazil.statistics.files import MANY_FILES, PREFIX, store
 from frazil.statistics.lookup import lookup
 from frazil.statistics.records import decoding_of, identified
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.unit.statistics.samples import NAN, all_coords, files, known, make, require_true, write
 
 VALUES = np.arange(49.0).reshape(7, 7)
@@ -200,7 +201,7 @@ def test_work_can_be_sent_elsewhere_and_nothing_is_written_where_it_must_not(
 ) -> None:
     repo = make(storage)
     write(repo, "a", VALUES)
-    assert isinstance(pickle.loads(pickle.dumps(Measure(repo.context))), Measure)
+    assert isinstance(pickle.loads(pickle.dumps(Measure(context_of(repo)))), Measure)
     repo.set_status(frazil.RepoStatus(frazil.RepoAvailability.read_only))
     with pytest.raises(ReadOnlyError):
         Repository.open(storage).audit.analyze()

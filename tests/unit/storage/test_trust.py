@@ -31,6 +31,7 @@ from frazil.storage.credentials import (
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.trust import NOTHING, Trust, split_word
 from frazil.transaction.keyspace import KeySpace
+from frazil.transaction.opened import context_of
 from frazil.upgrade import upgrade_repository
 from tests.support.nodes import array_document, group_document, write_keys
 from tests.support.servers import REGION, S3Server
@@ -260,9 +261,9 @@ def test_an_upgrade_makes_nothing_the_callers_word(web_server: WebServer) -> Non
     old = Repository.open(place, authorize_virtual_chunk_access=access)
     new = upgrade_repository(old)
     assert new.spec_version == 2
-    assert not new.context.trust.containers
+    assert not context_of(new).trust.containers
     mine = upgrade_repository(Repository.create(MemoryStorage(), config, access, spec_version=1))
-    assert mine.context.trust.containers == {"s3://public/"}
+    assert context_of(mine).trust.containers == {"s3://public/"}
 
 
 def test_an_ingest_trusts_only_what_it_adds(tmp_path: Path, web_server: WebServer) -> None:
@@ -274,4 +275,4 @@ def test_an_ingest_trusts_only_what_it_adds(tmp_path: Path, web_server: WebServe
     target = IngestTarget(place, "main", "")
     target._add_containers([f"file://{tmp_path}/"], {})
     assert target._repository is not None
-    assert not target._repository.context.trust.containers
+    assert not context_of(target._repository).trust.containers

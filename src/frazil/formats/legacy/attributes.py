@@ -82,7 +82,7 @@ def _row(document: Document, raw: object) -> Metadata:
 
 
 def encode_attribute_file(items: Sequence[Metadata], paths: Sequence[str] | None = None) -> bytes:
-    """Write an attribute file; the paths of the nodes help whoever looks into it."""
+    """Write an attribute file; the paths of the nodes are for people who look into it."""
     rows = [
         {
             "attrs": dump_json(item),

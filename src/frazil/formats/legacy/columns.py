@@ -100,10 +100,10 @@ class TableBuilder:
             etags=StringPool.of(list(self._etags)),
             inline_data=b"".join(self._inline),
         )
-        return in_order(table, key=key)
+        return sorted_rows(table, key=key)
 
 
-def in_order(table: ChunkTable, *, key: str) -> ChunkTable:
+def sorted_rows(table: ChunkTable, *, key: str) -> ChunkTable:
     """The rows of a table in order of their coordinates."""
     order = ascending_order(table.coords)
     if order is not None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError
-from frazil.formats.legacy.columns import INLINE, NATIVE, VIRTUAL, in_order
+from frazil.formats.legacy.columns import INLINE, NATIVE, VIRTUAL, sorted_rows
 from frazil.formats.legacy.g1_coords import ENCODINGS, OVI1, decode_as, encode_column
 from frazil.formats.legacy.g1_schemas import (
     COORD_KEY,
@@ -31,7 +31,7 @@ from frazil.formats.legacy.names import (
     base64_name,
     from_crockford,
     id_of_name,
-    is_ours,
+    is_widened_id,
     narrow_id,
     node_number,
     numbered_node,
@@ -104,7 +104,7 @@ class _Reader:
             node = numbered_node(int(arrays[rows[0]]))
             ndim = int(rank[rows[0]])
             part = whole.take(np.sort(rows))
-            made = in_order(part.at(part.coords[:, :ndim]), key=self._key).compact()
+            made = sorted_rows(part.at(part.coords[:, :ndim]), key=self._key).compact()
             if node in tables and len(tables[node]) >= len(made):
                 strays.setdefault(node, []).append(made)
                 continue
@@ -282,7 +282,7 @@ class _Reader:
     def _id(self, name: str) -> ChunkId:
         """The id of a file; its name is remembered unless it is the plain one."""
         raw = from_crockford(name, WIDE_ID)
-        if raw is not None and is_ours(raw):
+        if raw is not None and is_widened_id(raw):
             id = ChunkId(narrow_id(raw))
             if id not in self._names:
                 return id

@@ -37,7 +37,7 @@ from frazil.formats.legacy.zarr_fields import (
     ArrayFields,
     NamedConfiguration,
     NodeFields,
-    array_document,
+    array_fields_document,
     build_node,
     dump_json,
     parse_fields,
@@ -348,7 +348,7 @@ def _write_node(node: Node, record: SnapshotRecord) -> dict[str, Value]:
 
 def _write_array(fields: ArrayFields) -> dict[str, Value]:
     codecs = [(codec.name, codec.configuration) for codec in fields.codecs]
-    return array_document(fields) | {
+    return array_fields_document(fields) | {
         "data_type": fields.data_type,
         "fill_value": fill_to_bytes(fields.data_type, fields.fill_value),
         "codecs": [

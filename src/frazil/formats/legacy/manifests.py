@@ -15,7 +15,7 @@ from frazil.errors import FormatError
 from frazil.formats.envelope import FileKind, references_justified
 from frazil.formats.legacy.columns import ManifestBuilder, TableBuilder
 from frazil.formats.legacy.header import LONG, SHORT, Wrapping, refuse_flat, unwrap, wrap
-from frazil.formats.legacy.layouts import DialectLayout, IdForm, layout_of
+from frazil.formats.legacy.layouts import DialectLayout, IdForm, dialect_layout
 from frazil.formats.legacy.messages import (
     MessageReader,
     array_header,
@@ -282,7 +282,7 @@ def encode_manifest(record: ManifestRecord, wrapping: Wrapping | None = None) ->
         InvalidInputError: the dialect cannot hold one of the references.
         FormatError: the dialect cannot be written.
     """
-    layout = layout_of(record.dialect)
+    layout = dialect_layout(record.dialect)
     writer = _Writer(record, layout)
     if layout.is_json:
         return dump_json({"chunks": dict(writer.json_entries())})

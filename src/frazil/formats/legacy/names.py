@@ -81,7 +81,7 @@ def widen_id(raw: bytes) -> bytes:
     return raw + zlib.crc32(raw).to_bytes(4, "big")
 
 
-def is_ours(raw: bytes) -> bool:
+def is_widened_id(raw: bytes) -> bool:
     """Whether 16 bytes are an id that `widen_id` made."""
     return raw[ObjectId.width :] == zlib.crc32(raw[: ObjectId.width]).to_bytes(4, "big")
 

@@ -21,7 +21,7 @@ from frazil.formats.legacy.names import (
     Kind,
     bytes_of_name,
     from_crockford,
-    is_ours,
+    is_widened_id,
     narrow_id,
     numbered_node,
     remember,
@@ -253,7 +253,7 @@ class Document:
 
     def _known(self, cls: type[Id], raw: bytes, names: dict[Id, str], kind: Kind) -> Id:
         id = cls(narrow_id(raw))
-        if len(raw) == WIDE and (not is_ours(raw) or id in names):
+        if len(raw) == WIDE and (not is_widened_id(raw) or id in names):
             remember(names, LegacyGeneration.G2, kind, id, crockford(raw), self.key)
         return id
 

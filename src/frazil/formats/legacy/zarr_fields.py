@@ -316,7 +316,7 @@ def build_document(fields: NodeFields) -> bytes:
         "attributes": {} if fields.attributes is None else fields.attributes,
     }
     if fields.array is not None:
-        document |= array_document(fields.array)
+        document |= array_fields_document(fields.array)
     return _text(document)
 
 
@@ -332,7 +332,7 @@ def build_node(
     return ArrayNode(id, path, document, array.dimensions, named, tuple(manifests))
 
 
-def array_document(fields: ArrayFields) -> dict[str, JSON]:
+def array_fields_document(fields: ArrayFields) -> dict[str, JSON]:
     """What `zarr.json` says of an array beyond what it says of a group."""
     is_object = fields.data_type.startswith("{")
     keys: dict[str, JSON] = {"name": fields.key_encoding}

@@ -312,7 +312,7 @@ class BlockJob:
                 continue
             region = output.region(made, at)
             single = xr.Dataset({output.name: made[output.name].variable})
-            # xarray writes no index to a region, but it does write what is none.
+            # xarray writes no index coordinates to a region, but does write other coordinates.
             single = single.drop_indexes([output.name], errors="ignore")
             single[output.name].encoding = {}
             group = self.place.strip("/") or None

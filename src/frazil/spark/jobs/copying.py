@@ -21,6 +21,7 @@ from frazil.spark.location import RepositoryLocation, open_pinned
 from frazil.spark.options.table import STORAGE
 from frazil.spark.runner import SparkRunner
 from frazil.spark.tasks import Options, target_of
+from frazil.transaction.opened import context_of
 from frazil.transfer import cloning, zarr_export, zarr_import
 from frazil.upgrading.chunks import Move, Transfer, move_chunks, mover
 from frazil.upgrading.source import ChunkMode, UpgradeReport, UpgradeSource
@@ -205,7 +206,7 @@ def upgrade_older(
         return move
 
     return run_upgrade(
-        location.open().context, to=to, mode=mode, dry_run=dry_run, make_move=make_move
+        context_of(location.open()), to=to, mode=mode, dry_run=dry_run, make_move=make_move
     )
 
 

@@ -40,6 +40,7 @@ from frazil.spark.runner import SparkRunner
 from frazil.spark.tasks import Batches, GatheredChunks, Options, StoredChunks
 from frazil.spelling import listed, unknown
 from frazil.texts import size
+from frazil.transaction.opened import context_of
 from frazil.transaction.working import WorkingState
 
 if TYPE_CHECKING:
@@ -312,7 +313,7 @@ class Rechunked:
         return max(1, self.limit // SHARE)
 
     def _scratch(self) -> tuple[WorkingState, ArrayNode]:
-        context = worker.repository(self.goal).context
+        context = context_of(worker.repository(self.goal))
         return scratch_array(context, self.plan.path, self.plan.document)
 
     def _layout(self) -> ArrayLayout:

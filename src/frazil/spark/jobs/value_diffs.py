@@ -11,7 +11,7 @@ import numpy as np
 from pyspark.sql import types as t
 
 from frazil.bulk.grid import grid_of
-from frazil.comparing.pairing import ComparisonPart, Pair, comparison_parts, lengths, plan_pairs
+from frazil.comparing.pairing import ComparisonPart, Pair, comparison_parts, plan_pairs, shape_of
 from frazil.comparing.records import ArrayDiff, Box, FoundBy, Sample, Tally
 from frazil.comparing.values import MAX_SAMPLES, array_diff, compare_portion
 from frazil.errors import invalid_option
@@ -25,6 +25,7 @@ from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
 from frazil.spark.upkeep.garbage import items_frame, over_items
 from frazil.spark.upkeep.procedure import ProcedureTarget, Row, procedure
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,7 +96,7 @@ def diff_values(
         raise invalid_option("both versions are arguments: leave out that of the URL")
     repository = target.location.open()
     first, last = repository.resolve(before), repository.resolve(after)
-    context = repository.context
+    context = context_of(repository)
     pairs = list(plan_pairs(context, SnapshotId.parse(first), SnapshotId.parse(last), paths))
     old, new = Session(context, SnapshotId.parse(first)), Session(context, SnapshotId.parse(last))
     works = list(_works(pairs, old, new))
@@ -211,7 +212,7 @@ def _cell_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
         pair = item.nodes(old, new)
         assert pair.common is not None
         for portion, _ in _singly(item, pair):
-            cells = int(np.prod(lengths(pair.new), dtype=object)) if pair.new else 0
+            cells = int(np.prod(shape_of(pair.new), dtype=object)) if pair.new else 0
             tally = compare_portion(old, new, pair, portion, max_samples=max(1, cells))
             rows = [(item.new_path, *_cell(each)) for each in tally.samples]
             if rows:

@@ -15,13 +15,12 @@ from frazil.run import JobReport
 from frazil.spark.query.destinations import (
     Destination,
     QueryRows,
-    backquoted,
-    changed,
+    changed_cells,
     column,
     destination,
     full_variables,
     now,
-    same_dims,
+    shared_dims,
     was,
 )
 from frazil.spark.query.phrases import Phrase
@@ -31,6 +30,7 @@ from frazil.spark.reading.columns import struct
 from frazil.spark.reading.read import FORMAT
 from frazil.spark.tasks import local_frame
 from frazil.spelling import listed
+from frazil.texts import backquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -184,12 +184,12 @@ def update(statement: Statement) -> DataFrame:
     where = destination(statement, parts)
     given = assignments(where, phrase, lambda: phrase.sees("where"))
     condition = phrase.rest()
-    dims = same_dims([where.variable(name) for name in given])
+    dims = shared_dims([where.variable(name) for name in given])
     if where.is_done:
         return where.answer(JobReport(None, ()))
     names = [*given]
     return where.write(
-        changed(where, where.rows(_cells(dims, given, table, condition)), dims, names),
+        changed_cells(where, where.rows(_cells(dims, given, table, condition)), dims, names),
         is_cellwise=True,
     )
 
@@ -207,7 +207,7 @@ def delete(statement: Statement) -> DataFrame:
     if where.is_done:
         return where.answer(JobReport(None, ()))
     query = _cells(dims, dict.fromkeys(names, "NULL"), table, phrase.rest())
-    cells = changed(where, where.rows(query), dims, names)
+    cells = changed_cells(where, where.rows(query), dims, names)
     return where.write(cells, is_cellwise=True)
 
 

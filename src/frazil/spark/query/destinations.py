@@ -26,6 +26,7 @@ from frazil.spark.tasks import local_frame
 from frazil.spark.writing.commit import txn_of
 from frazil.spark.writing.write import write_frame
 from frazil.spelling import listed, unknown
+from frazil.texts import backquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -216,7 +217,7 @@ def full_variables(where: Destination) -> list[TableVariable]:
     return [each for each in variables if len(each.dims) == len(widest.dims)]
 
 
-def same_dims(variables: Sequence[TableVariable]) -> tuple[str, ...]:
+def shared_dims(variables: Sequence[TableVariable]) -> tuple[str, ...]:
     """The dimensions that variables have.
 
     Raises:
@@ -229,11 +230,6 @@ def same_dims(variables: Sequence[TableVariable]) -> tuple[str, ...]:
             "statement each"
         )
     return variables[0].dims
-
-
-def backquoted(name: str) -> str:
-    """A name in backquotes."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def column(name: str) -> Column:
@@ -251,7 +247,7 @@ def now(number: int) -> str:
     return f"__now_{number}"
 
 
-def changed(
+def changed_cells(
     where: Destination, rows: QueryRows, dims: Sequence[str], names: Sequence[str]
 ) -> QueryRows:
     """The cells that differ, of a query with columns for the dimensions and `was` and `now`."""

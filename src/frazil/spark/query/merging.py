@@ -14,19 +14,19 @@ from frazil.spark.query.changing import assignments
 from frazil.spark.query.destinations import (
     Destination,
     QueryRows,
-    backquoted,
-    changed,
+    changed_cells,
     column,
     destination,
     full_variables,
     now,
-    same_dims,
+    shared_dims,
     was,
 )
 from frazil.spark.query.phrases import Phrase
 from frazil.spark.query.scopes import invalid_query
 from frazil.spark.query.sql import Statement, after_first_word
 from frazil.spelling import listed, meant
+from frazil.texts import backquoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,12 +76,12 @@ def merge(statement: Statement) -> DataFrame:
     where = found.where
     if not found.variables:
         raise invalid_query("MERGE sets no variable of the table")
-    dims = same_dims([where.variable(name) for name in found.variables])
+    dims = shared_dims([where.variable(name) for name in found.variables])
     if where.is_done:
         return where.answer(JobReport(None, ()))
     rows: list[QueryRows] = []
     if found.matched:
-        rows.append(changed(where, where.rows(_matched(found, dims)), dims, found.variables))
+        rows.append(changed_cells(where, where.rows(_matched(found, dims)), dims, found.variables))
     if found.added:
         rows.append(_added(found, dims))
     frame = rows[0].frame if len(rows) == 1 else rows[0].frame.unionByName(rows[1].frame)

@@ -13,7 +13,7 @@ from frazil.spark.errors import spark_errors, without_pyspark_logging
 from frazil.spark.query.aggregates import added, alone
 from frazil.spark.query.names import ResolvedName, resolve_name
 from frazil.spark.query.readings import Reading
-from frazil.spark.query.scopes import find_uses, is_ours, parse_query, parts_of
+from frazil.spark.query.scopes import find_uses, is_repository_table, parse_query, parts_of
 from frazil.spark.query.table_plan import TablePlan, table_edit
 from frazil.spark.query.tables import OpenTable, open_table
 from frazil.spark.query.tokens import Edit, Tokens, braced, replaced
@@ -104,7 +104,7 @@ class Planner:
         return plan
 
     def _is_ours(self, node: exp.Table) -> bool:
-        return is_ours(node) or self._place(node) is not None
+        return is_repository_table(node) or self._place(node) is not None
 
     def _place(self, node: exp.Table) -> ResolvedName | None:
         parts = parts_of(node)

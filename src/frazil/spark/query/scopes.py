@@ -78,7 +78,7 @@ def parts_of(table: exp.Table) -> tuple[NamePart, ...]:
     return tuple(NamePart(part.name, bool(part.args.get("quoted"))) for part in table.parts)
 
 
-def is_ours(table: exp.Table) -> bool:
+def is_repository_table(table: exp.Table) -> bool:
     """Whether a table is one of Frazil's by its name."""
     parts = parts_of(table)
     return len(parts) > 1 and parts[0].text.lower() == CATALOG

@@ -122,7 +122,7 @@ class OpenTable:
         is_all = named is None or not {*named} & set(self.group.data_names)
         covered = all(set(zip(v.dims, v.shape, strict=True)) <= dims for v in variables)
         if covered or not is_all:
-            # Without this the source says which variables go together, when not all do.
+            # Variables without all dimensions of the table are repeated along the others.
             found["broadcast"] = "true"
         if named is not None:
             columns = [name for name in self.names if name in {*named}]

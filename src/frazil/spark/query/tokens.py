@@ -1,7 +1,7 @@
 """The text of a query in parts: where its clauses, conditions and calls begin and end.
 
-Queries are changed by replacing parts of their text, never by writing them anew from a tree, so
-that Spark gets what the user wrote apart from what is meant to be different.
+Queries are changed by replacing parts of their text, never by generating them from a syntax tree.
+All other text reaches Spark as the user wrote it.
 """
 
 from __future__ import annotations

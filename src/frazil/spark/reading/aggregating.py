@@ -120,7 +120,7 @@ def make_aggregate_scan(
     labels = request.columns or ()
     names = [name for name, _ in asked]
     columns = tuple(dict.fromkeys((*labels, *names)))
-    # A table needs a column; which one does not matter to whoever asks for counts of cells.
+    # A table needs a column; which one does not matter for a count of cells.
     own = replace(request, layout="cells", aggregates=None, columns=columns or None)
     scan = make_scan(session, target, pinned, own)
     if not columns:

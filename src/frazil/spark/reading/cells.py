@@ -164,7 +164,7 @@ def read_cells(
 ) -> Iterator[pa.RecordBatch]:
     """The cells of a region as batches in the scan's schema; of them those to `keep`.
 
-    Whoever reads many regions passes the same `kept` with each.
+    Pass the same `kept` with each of many regions.
     """
     cut = narrow_region(scan, region)
     if cut is None or 0 in cut.shape:

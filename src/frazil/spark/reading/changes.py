@@ -160,7 +160,7 @@ class Differing:
     scan: Scan
     before: Pinned
     only_new: bool = False
-    """whether cells that were there do not count, changed or not"""
+    """whether only cells that did not exist before count"""
 
     def __call__(self, region: Region) -> Mask | None:
         """Which cells of a region differ in any variable; None for all."""

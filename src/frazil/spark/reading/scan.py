@@ -133,7 +133,7 @@ class Scan:
         return {k: v for k, v in self.__dict__.items() if k not in hidden}
 
 
-def rules_of(request: RepositoryRequest) -> Rules:
+def decoding_rules(request: RepositoryRequest) -> Rules:
     """How values are decoded."""
     if not isinstance(request, ReadRequest):
         return Rules(cf=request.decode_cf)
@@ -158,7 +158,7 @@ def make_scan(
         NodeNotFoundError: a group or variable is not there.
     """
     group, single = load_group(session, target.node)
-    rules = rules_of(request)
+    rules = decoding_rules(request)
     group = with_texts(group) if rules.cf else group
     projected = _projection(request, asked)
     variables = _chosen(group, single, request, projected)
@@ -248,7 +248,7 @@ def _coordinates(
             found[variable.name] = _column(variable, axes, rules)
         except InvalidInputError:
             if variable.name.casefold() in wanted:
-                raise  # else nobody asked for what cannot be a column
+                raise  # else no query asked for what cannot be a column
     return found
 
 

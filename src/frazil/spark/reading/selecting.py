@@ -51,7 +51,7 @@ class KnownColumns:
     axes: Mapping[str, tuple[int, ...]]
     data_names: tuple[str, ...] = ()
     values: frozenset[str] = frozenset()
-    """what is no coordinate, so that only whoever reads the data can compare it"""
+    """variables, not coordinates: they can be compared only where data are read"""
 
     def axes_of(self, condition: Condition) -> frozenset[int]:
         """The axes that a condition depends on."""

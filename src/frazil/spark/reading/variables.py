@@ -140,8 +140,8 @@ def note_of(variable: TableVariable) -> dict[str, str]:
     """Attributes of an array as the metadata of a column, so that rows written again keep them.
 
     Spark keeps the metadata of a column that is selected or renamed, and drops it when the column
-    is computed anew. Only what describes values goes along: how they are packed, masked or
-    counted, and which other arrays belong to them, is decided by whoever makes the new array.
+    is computed anew. Only what describes values goes along: how they are packed, masked or counted,
+    and which other arrays belong to them, is decided where the new array is made.
     """
     found = {key: value for key, value in variable.attrs.items() if key not in ENCODING}
     if is_time(found.get("units")):

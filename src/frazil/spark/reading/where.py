@@ -2,8 +2,8 @@
 
     time >= '2024-05-01' AND (lat BETWEEN 10 AND 20 OR NOT station IN ('a', 'b'))
 
-`NOT` is worked into the conditions while parsing: comparing a missing value gives neither yes
-nor no in SQL, and only so a mask of yes and no is enough.
+`NOT` is pushed down to the comparisons while parsing. In SQL a comparison with NULL is neither true
+nor false, so a finished true/false mask could not be negated.
 """
 
 from __future__ import annotations

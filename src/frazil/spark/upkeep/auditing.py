@@ -88,8 +88,7 @@ def staged(
 ) -> Iterator[Session]:
     """`Repository.audit.staged` for the repository at a URL; texts among the checks are SQL.
 
-    Whoever writes with Spark gives `branch=session.branch`, commits there, and leaves the session
-    alone.
+    To write with Spark, give `branch=session.branch`, commit there, and leave the session alone.
     """
     repository = tasks.target_of(url, options).location.open()
     chosen = [

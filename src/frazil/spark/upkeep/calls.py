@@ -37,6 +37,7 @@ from frazil.spark.upkeep.procedure import (
 )
 from frazil.spark.upkeep.verbs import as_time
 from frazil.spelling import listed, nearest
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -181,7 +182,7 @@ def detail(place: ProcedureTarget) -> list[Row]:
             stats.native_bytes + stats.inlined_bytes,
             stats.virtual_bytes,
             list(repo_tables.texts(repository.get_metadata()).items())
-            if repository.context.generation.repo_object
+            if context_of(repository).generation.repo_object
             else [],
             int(repository.spec_version),
         )

@@ -20,6 +20,7 @@ from frazil.spark.runner import SparkRunner
 from frazil.spark.tasks import Options, local_frame, target_of
 from frazil.spark.upkeep.procedure import LONG, TEXT, ProcedureTarget, Row, columns, procedure
 from frazil.transaction.context import Context
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,7 +109,7 @@ def verify(
 def _open(location: RepositoryLocation) -> Context:
     """The parts of a repository, also of one that cannot be opened."""
     try:
-        return location.open().context
+        return context_of(location.open())
     except (FormatError, RepositoryNotFoundError):
         return open_anyway(location.storage())
 

@@ -37,6 +37,7 @@ from frazil.spark.upkeep.procedure import LONG, TEXT, columns
 from frazil.spark.upkeep.verbs import as_time
 from frazil.storage.assets import CHUNKS, manifest_key
 from frazil.transaction.context import Context
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,7 +61,7 @@ def chunk_listing(spark: SparkSession, location: RepositoryLocation) -> DataFram
     """The chunk objects of a repository: `key`, `size_bytes`, `created_us` (the store's clock)."""
 
     def work(batches: Batches) -> Batches:
-        storage = location.open().context.storage
+        storage = context_of(location.open()).storage
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 after = ALPHABET[number + 1] if number + 1 < len(ALPHABET) else "~"
@@ -169,7 +170,7 @@ def find_garbage(
     if target.ref is not None:
         raise invalid_option("garbage is that of a whole repository: leave out the version")
     repository = target.location.open()
-    context, limits = repository.context, WalkLimits()
+    context, limits = context_of(repository), WalkLimits()
     asked = as_time(older_than, datetime.now(UTC))
     cutoff = safe_cutoff(context.place, asked, unsafe_minimum_age)
     storage = context.storage
@@ -210,7 +211,7 @@ def _live_chunks(
     """The keys of chunk objects that manifests refer to; they may repeat."""
 
     def work(batches: Batches) -> Batches:
-        storage = location.open().context.storage
+        storage = context_of(location.open()).storage
         for manifest_id in over_items(batches):
             blob = manifest_blob(storage, manifest_id)
             ids = np.unique(native_chunk_ids(blob, key=manifest_key(manifest_id)), axis=0)

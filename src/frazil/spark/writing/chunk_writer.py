@@ -26,6 +26,7 @@ from frazil.spark.worker import repository, session_at
 from frazil.spark.writing.placing import Places, chunk_coords
 from frazil.spark.writing.plan import ArrayPlan, ChunkGroup, WritePlan
 from frazil.storage.base import Bytes
+from frazil.transaction.opened import context_of
 
 FLUSH_BYTES: Final = 32 << 20
 FLUSH_CHUNKS: Final = 4096
@@ -103,7 +104,7 @@ class ChunkWriter:
         self._arrays = [plan.arrays[number] for number in group.arrays]
         self._grid = self._arrays[0].grid
         self._ready = [_Ready() for _ in self._arrays]
-        self._context = repository(plan.pinned.location).context
+        self._context = context_of(repository(plan.pinned.location))
 
     def write(self, sorted_rows: Iterable[ChunkRows]) -> Iterator[WrittenChunks]:
         """Store the chunks of rows that come in the order of their chunks.

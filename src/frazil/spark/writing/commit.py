@@ -1,7 +1,7 @@
 """The one commit of a write: documents, labels and references of all tasks, and nothing twice.
 
-A write that names a series (`txnAppId`) and its number there is looked for in the history before
-it is committed, also when others committed meanwhile, so that repeating it changes nothing.
+A write may name a series (`txnAppId`) and its number there. Before the commit, also before each
+retry, the history is searched for that number, so that repeating the write changes nothing.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _commit(
         except ConflictError:
             if not txn.is_in(repository, plan.branch):
                 raise
-            return None  # the same write, by somebody who was quicker
+            return None  # the same write, committed by another process
         if txn.is_in(repository, plan.branch):
             return None
     return session.commit(message, metadata, allow_empty=True)

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.cf.decoding import TEXT, Decoder, Mask, Rules, Values, naming
-from frazil.cf.times import TimeUnits, require_labels
+from frazil.cf.decoding import TEXT, Decoder, Mask, Rules, Values, error_prefix
+from frazil.cf.times import TimeUnits, require_dates
 from frazil.errors import unsuitable
 from frazil.spark.reading.variables import TableVariable
 
@@ -74,7 +74,8 @@ class Encoder:
         """Values as they are stored.
 
         Raises:
-            InvalidInputError: one does not fit, or is NULL and nothing stands for that.
+            InvalidInputError: a value does not fit, or is NULL and the array has no fill value for
+                it.
         """
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()
@@ -138,8 +139,8 @@ class Encoder:
 
     def _times(self, us: Values, missing: Mask | None, units: TimeUnits) -> Values:
         present = us if missing is None else us[~missing]
-        with naming("column", self.name):
-            require_labels(present, units)
+        with error_prefix("column", self.name):
+            require_dates(present, units)
         if len(present) and max(abs(int(present.min())), abs(int(present.max()))) > _FAR_US:
             raise unsuitable(f"column {self.name!r} has times too far away to be counted")
         steps: Values = us - units.start_us

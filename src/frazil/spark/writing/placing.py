@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from frazil.bulk.grid import Grid
 from frazil.cf.decoding import Mask, Values
 from frazil.errors import InvalidInputError, unsuitable
-from frazil.spark.writing.plan import ChunkGroup, TableAxis, WritePlan, comparable, places_of
+from frazil.spark.writing.plan import ChunkGroup, TableAxis, WritePlan, comparable, label_places
 
 Places = npt.NDArray[np.int64]
 
@@ -65,7 +65,7 @@ def _along(plan: WritePlan, axis: TableAxis, column: pa.Array) -> tuple[Places, 
             raise _outside(plan, axis, column, outside)
         return found, None
     stored = axis.encoder.encode(column)
-    found = places_of(axis, stored)
+    found = label_places(axis, stored)
     unknown = found < 0
     if not unknown.any():
         return found, None

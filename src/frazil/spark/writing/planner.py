@@ -27,7 +27,7 @@ from frazil.spark.location import NamedTarget, Pinned, open_pinned
 from frazil.spark.options.table import ReadRequest, WriteRequest
 from frazil.spark.reading.columns import arrow_type
 from frazil.spark.reading.partitions import full_mask
-from frazil.spark.reading.scan import make_scan, rules_of
+from frazil.spark.reading.scan import decoding_rules, make_scan
 from frazil.spark.reading.stored import read_stored
 from frazil.spark.reading.variables import (
     Group,
@@ -65,7 +65,7 @@ class _Draft:
         variable = variable_of(node_of(path, document))
         layout = layout_of(document)
         fill = None if layout is None else layout.chain.fill_value
-        made = encoder_of(variable, rules_of(self.request), fill)
+        made = encoder_of(variable, decoding_rules(self.request), fill)
         made.require_fits(arrow_type(self.schema[variable.name].dataType))
         return made
 
@@ -229,7 +229,7 @@ def _named_request(draft: _Draft, dims: Sequence[str]) -> WriteRequest:
 
 
 def _require_known(draft: _Draft, data: Sequence[t.StructField], kept: set[str]) -> None:
-    """Refuse columns that nobody knows, unless arrays are being made anyway."""
+    """Refuse columns without an array, unless the write makes new arrays."""
     group = draft.group
     if draft.is_replaced or not kept:
         if draft.request.region is not None or draft.request.replace_where is not None:

@@ -39,6 +39,7 @@ from frazil.spark.writing.plan import ChunkGroup, WritePlan
 from frazil.spark.writing.planner import plan_write
 from frazil.storage.assets import CHUNK, chunk_key
 from frazil.storage.base import Storage
+from frazil.transaction.opened import context_of
 
 HOLD_BYTES: Final = 128 << 20
 """Rows that a task looks at together."""
@@ -108,7 +109,7 @@ def _put(plan: WritePlan, table: pa.Table, message: TaskMessage) -> None:
         if new is not None:
             before = message.labels.get(axis.name, new)
             message.labels[axis.name] = distinct(np.concatenate([before, new]))
-    # Which of several rows counts is seen by whoever has all of them.
+    # Which of several rows counts is decided where all of them are.
     if plan.request.duplicates != "error" or (plan.has_new_arrays and not plan.is_resolved):
         _set_aside(plan, ALL_GROUPS, table, message)
         return
@@ -169,7 +170,7 @@ def _set_aside(plan: WritePlan, group: int, table: pa.Table, message: TaskMessag
         message.aside.append(SpilledRows(group, data, None, table.nbytes))
         return
     key = chunk_key(ChunkId.random())
-    repository(plan.pinned.location).context.storage.put(key, data, CHUNK)
+    context_of(repository(plan.pinned.location)).storage.put(key, data, CHUNK)
     message.aside.append(SpilledRows(group, None, key, table.nbytes))
 
 
@@ -220,7 +221,7 @@ def commit_tasks(
     if not plan.is_resolved:
         plan = plan.resolve(_all_labels(plan, sent))
     written = [each for message in sent for each in message.written]
-    storage = place_of.context.storage
+    storage = context_of(place_of).storage
     for number, group in enumerate(plan.groups):
         rows = [
             _placed_rows(plan, group, each.table(storage))

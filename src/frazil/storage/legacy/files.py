@@ -51,8 +51,8 @@ CLASSES: Final[dict[Kind, type[ObjectId]]] = {
 class NameBook:
     """Names of ids for which they do not follow from the id.
 
-    They are noted down as files that mention them are read, and what nobody mentioned is looked
-    for in a listing.
+    They are recorded while files that mention them are read. Names that no file mentioned are
+    looked up in a listing.
     """
 
     def __init__(self) -> None:
@@ -315,7 +315,7 @@ class LegacyFiles(ABC):
         return replace(snapshot, nodes=tuple(made.get(node.id, node) for node in snapshot.nodes))
 
     def _learn(self, id: ManifestId) -> None:
-        """Find out which chunks a manifest has; whoever reads from a damaged one will be told."""
+        """Find out which chunks a manifest has; a damaged one raises when it is read from."""
         with contextlib.suppress(FormatError):
             tables = self.manifest(id)
             if tables is not None:

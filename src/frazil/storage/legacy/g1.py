@@ -187,7 +187,8 @@ class G1Files(LegacyFiles):
         item = None if held is None else held.state.find(SnapshotId(id))
         if item is not None:
             return self.folders[kind] + item.structure_file
-        # Of one that is no longer listed, or not yet, a listing may have told the name.
+        # If the state does not list it any more, or not yet, an earlier listing may have given its
+        # name.
         if kind == "snapshots" and self.names.file(kind, id) is None:
             return self.folders[kind] + self._item(SnapshotId(id)).structure_file
         return super().key(kind, id)
@@ -243,11 +244,11 @@ class G1Files(LegacyFiles):
         return record
 
     def _grids_of(self, id: ManifestId) -> Mapping[NodeId, set[Grid]]:
-        """The grids of all arrays that have references in an inventory, whoever reads it first."""
+        """The grids of all arrays that have references in an inventory, whichever is read first."""
         held = self._state.find()
         for item in held.state.snapshots if held is not None else ():
             if item.id not in self._noted:
-                with contextlib.suppress(FormatError):  # of no concern to whoever reads another
+                with contextlib.suppress(FormatError):  # does not matter to readers of others
                     self._decoded(item, self.folders["snapshots"] + item.structure_file)
         return self._grids.get(id, {})
 

@@ -17,7 +17,7 @@ from frazil.formats.envelope import FileKind
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.attributes import decode_attributes
 from frazil.formats.legacy.header import Wrapping, is_flat
-from frazil.formats.legacy.layouts import layout_of, refined
+from frazil.formats.legacy.layouts import dialect_layout, refined
 from frazil.formats.legacy.logs import decode_log, encode_log, from_log, to_log
 from frazil.formats.legacy.manifests import decode_manifest, encode_manifest
 from frazil.formats.legacy.names import Kind, sequence_name
@@ -250,7 +250,7 @@ class G2G3Files(LegacyFiles):
             dialect = refined(dialect, manifests)
         if dialect.is_json or not dialect.is_writable:
             return dialect, None
-        usual = layout_of(dialect).wrapping_of(FileKind.SNAPSHOT)
+        usual = dialect_layout(dialect).wrapping_of(FileKind.SNAPSHOT)
         return dialect, None if record.wrapping == usual else record.wrapping
 
     def _read(self, id: SnapshotId) -> SnapshotRecord | None:
@@ -337,12 +337,12 @@ class G2G3Files(LegacyFiles):
         }
 
     def _ranks_of(self, id: ManifestId, needed: Set[NodeId]) -> Mapping[NodeId, int]:
-        """How many axes the arrays of a manifest have; of those `needed` whoever reads first."""
+        """How many axes the arrays of a manifest have; those that are `needed` are read first."""
         known = self._ranks.setdefault(id, {})
         if needed <= known.keys():
             return known
         for snapshot, _ in self.listed("snapshots"):
-            with contextlib.suppress(FormatError):  # of no concern to whoever reads another
+            with contextlib.suppress(FormatError):  # does not matter to readers of others
                 self._read(SnapshotId(snapshot))
             if needed <= known.keys():
                 break
