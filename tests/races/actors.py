@@ -473,6 +473,7 @@ COMPETITORS: Final = {
         "create-branch-old",
         "create-tag-old",
         "create-branch+commit",
+        "flush",
     ),
     "collection": ("expire+collect", "delete-branch+collect"),
     "upgrade": ("upgrade",),

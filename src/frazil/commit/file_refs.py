@@ -375,8 +375,13 @@ class BranchFileRefs(FileRefs):
     def register_detached(
         self, entry: SnapshotEntry, requires: frozenset[SnapshotId] = frozenset()
     ) -> None:
-        """There is no list of snapshots; the file is enough."""
-        self._require_kept(requires)
+        """There is no list of snapshots; the file is enough.
+
+        It is there already: whoever collects or erases looks for new files after it has put the
+        old ones aside, so that one of the two sees the other.
+        """
+        parent = () if entry.parent_id is None else (entry.parent_id,)
+        self._require_kept({*requires, *parent})
 
 
 def refuse_newer(storage: Storage, *, than_spec_1: bool = True) -> None:

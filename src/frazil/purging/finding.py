@@ -16,12 +16,13 @@ from typing import Final
 import numpy as np
 
 from frazil.bulk.grid import array_layout, grid_of
-from frazil.commit.base import OVERWRITTEN
+from frazil.commit.base import OVERWRITTEN, attempts
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.errors import (
     ErrorKind,
     FormatError,
+    InternalError,
     InvalidInputError,
     NodeNotFoundError,
     SnapshotNotFoundError,
@@ -98,6 +99,8 @@ class PurgeMatches:
     """all snapshots that the repository knows"""
     own: frozenset[str] = frozenset()
     """keys of files that the erasure itself wrote"""
+    seen: set[str] = field(default_factory=set)
+    """keys of snapshot files that were looked at"""
     paths: set[str] = field(default_factory=set)
     affected: set[SnapshotId] = field(default_factory=set)
     """snapshots of the history that must be written anew"""
@@ -176,17 +179,40 @@ def known_history(context: Context) -> dict[SnapshotId, SnapshotEntry]:
         case RepoObjectRefs() as refs:
             return {entry.id: entry for entry in refs.info().snapshots.entries()}
         case RefFileRefs() as refs:
-            tips = [*refs.branches().values(), *refs.tags().values()]
-            tips += [at for _, at in refs.deleted_tags() if at is not None]
-            refs.require_current()  # an upgrade takes refs away, so that some may not be here
-            history = read_file_history(context.storage)
-            there = [tip for tip in tips if tip in history.known]
-            return {one: known.entry for one, known in history.reachable(there).items()}
+            return _file_history(context, refs)
         case _:
             raise FormatError(
                 "repositories of this generation must be upgraded before anything is purged",
                 kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,
             )
+
+
+def _file_history(context: Context, refs: RefFileRefs) -> dict[SnapshotId, SnapshotEntry]:
+    """What the refs lead to, as one state of the repository.
+
+    Refs and snapshot files are read one after the other. Where something is missing and the
+    refs have moved since, somebody else has rewritten the history in between: it is read again.
+    """
+    tips = _tips(refs)
+    for _ in attempts(context.config.update_retries()):
+        history = read_file_history(context.storage)
+        there = [tip for tip in tips if tip in history.known]
+        try:
+            found = {one: known.entry for one, known in history.reachable(there).items()}
+            if len(there) == len(tips) or (now := _tips(refs)) == tips:
+                return found  # a ref to nothing is for fsck to tell
+        except SnapshotNotFoundError:
+            if (now := _tips(refs)) == tips:
+                raise
+        tips = now
+    raise InternalError("attempts ended without an error")
+
+
+def _tips(refs: RefFileRefs) -> list[SnapshotId]:
+    tips = [*refs.branches().values(), *refs.tags().values()]
+    tips += [at for _, at in refs.deleted_tags() if at is not None]
+    refs.require_current()  # an upgrade takes refs away, so that some may not be here
+    return tips
 
 
 # --- snapshots ---
@@ -207,11 +233,16 @@ def snapshot_blobs(storage: Storage) -> Iterator[tuple[str, bytes]]:
     yield from _blobs(storage, _keys(storage, SNAPSHOTS))
 
 
-def _keys(storage: Storage, prefix: str) -> Iterator[str]:
-    """Keys of files of a kind, in their place and in the trash."""
+def keys_of_kind(storage: Storage, prefix: str) -> Iterator[str]:
+    """Keys of files of a kind, in their place."""
     for item in storage.list(prefix):
         if ID_NAME.fullmatch(item.key[len(prefix) :]):
             yield item.key
+
+
+def _keys(storage: Storage, prefix: str) -> Iterator[str]:
+    """Keys of files of a kind, in their place and in the trash."""
+    yield from keys_of_kind(storage, prefix)
     for item in storage.list(TRASH):
         folder, _, name = item.key.rpartition("/")
         if f"{folder.rpartition('/')[2]}/" == prefix and ID_NAME.fullmatch(name):
@@ -230,6 +261,7 @@ def _look_at_snapshots(storage: Storage, found: PurgeMatches, traces: Collection
     for key, blob in snapshot_blobs(storage):
         if key in found.own:
             continue
+        found.seen.add(key)
         snapshot = decode_snapshot(blob, key=key)
         held = [node for node in snapshot.nodes if node.id in target.nodes]
         if not held and (

@@ -44,6 +44,7 @@ from frazil.purging.finding import (
     all_ranges,
     find,
     holds_ids,
+    keys_of_kind,
     known_history,
     snapshot_blobs,
     stored_snapshots,
@@ -217,6 +218,7 @@ def _rewrite(
 def _joined(old: PurgeMatches, new: PurgeMatches) -> PurgeMatches:
     new.paths |= old.paths
     new.loose |= old.loose
+    new.seen |= old.seen
     new.tainted |= old.tainted
     new.sources |= old.sources
     new.ranges.add(old.ranges.rows())
@@ -279,9 +281,14 @@ def _swap_files(
 
 
 def _is_known(context: Context, found: PurgeMatches, rewriter: Rewriter) -> bool:
-    """Whether all of history was looked at."""
+    """Whether all of history was looked at, and all snapshot files beside it."""
     known = {*found.history, *rewriter.ids.values()}
-    return all(one in known for one in known_history(context))
+    if not all(one in known for one in known_history(context)):
+        return False
+    if not isinstance(context.refs, RefFileRefs):
+        return True
+    keys = keys_of_kind(context.storage, SNAPSHOTS)
+    return all(key in found.seen or key in rewriter.written for key in keys)
 
 
 # --- bytes ---
