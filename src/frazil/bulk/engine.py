@@ -31,7 +31,8 @@ from frazil.bulk.plan import ChunkPlan
 from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef
 from frazil.model.nodes import ArrayNode, Coordinates
-from frazil.storage.base import Storage, shared
+from frazil.storage.base import Storage
+from frazil.storage.pool import shared
 from frazil.transaction.working import WorkingState
 
 ChunkProgress: TypeAlias = Callable[[int, int, int], None]

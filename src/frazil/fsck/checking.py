@@ -53,7 +53,8 @@ from frazil.model.nodes import ArrayNode
 from frazil.run import Progress
 from frazil.statistics.files import Checksums, read_checksums
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
-from frazil.storage.base import Storage, fan_out
+from frazil.storage.base import Storage
+from frazil.storage.pool import fan_out
 from frazil.transaction.context import Context
 
 Uses: TypeAlias = dict[ManifestId, set[ManifestUse]]
