@@ -151,7 +151,10 @@ def _apply(found: Survey, move: Move) -> None:
             break
         found.history = history
     config = new_config(source, found.mode)
-    publish(source, target, renamed(refs, found.root), converter.entries, config)
+    # What lost its refs since it was converted may have lost its chunks as well.
+    new = (converter.done[id].id for id in history)
+    entries = {id: converter.entries[id] for id in new}
+    publish(source, target, renamed(refs, found.root), entries, config)
     hide_old_refs(source, target)
     release(source.place)
 
