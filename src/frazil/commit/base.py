@@ -36,7 +36,8 @@ from frazil.model.history import (
     UpdateEntry,
     to_datetime,
 )
-from frazil.model.values import SnapshotInfo, snapshot_info
+from frazil.model.outward import snapshot_info
+from frazil.model.values import SnapshotInfo
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Written
 
 MAIN: Final = "main"

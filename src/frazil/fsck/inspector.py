@@ -30,7 +30,7 @@ from frazil.maintenance.id_sets import U8, U64, RowSet, native_needs, needed_obj
 from frazil.model.chunks import ChunkType
 from frazil.model.history import ManifestFile
 from frazil.statistics.files import Checksums, read_checksums
-from frazil.storage.base import fan_out
+from frazil.storage.pool import fan_out
 from frazil.transaction.context import Context
 
 Uses: TypeAlias = dict[ManifestId, set[ManifestUse]]

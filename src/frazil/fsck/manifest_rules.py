@@ -27,8 +27,8 @@ from frazil.model.nodes import Coordinates, Extents
 from frazil.statistics.files import Checksums
 from frazil.statistics.records import crc32c, identified
 from frazil.storage.assets import chunk_key, manifest_key
-from frazil.storage.base import fan_out
 from frazil.storage.locations import normalised
+from frazil.storage.pool import fan_out
 from frazil.storage.virtual import Containers
 from frazil.transaction.context import Context
 

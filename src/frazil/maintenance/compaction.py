@@ -25,7 +25,8 @@ from frazil.model.nodes import ArrayNode
 from frazil.progress import Tell
 from frazil.run import LocalRunner, Runner, by_size, run_told
 from frazil.storage.assets import CHUNKS
-from frazil.storage.base import Storage, ahead
+from frazil.storage.base import Storage
+from frazil.storage.pool import ahead
 from frazil.transaction.context import Context
 from frazil.transaction.working import WorkingState
 

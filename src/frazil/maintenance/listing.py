@@ -22,8 +22,9 @@ from frazil.ids import ALPHABET, ManifestId, SnapshotId, crockford_many
 from frazil.maintenance.id_sets import ID_WIDTH, U8, RowSet
 from frazil.model.history import Micros, Snapshot, to_micros
 from frazil.storage.assets import manifest_key, snapshot_key
-from frazil.storage.base import Storage, fan_out
+from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
+from frazil.storage.pool import fan_out
 
 T = TypeVar("T")
 

@@ -26,7 +26,8 @@ from frazil.maintenance.space import RANGE_WIDTH, Usage, native_ranges, reachabl
 from frazil.maintenance.walk import WalkLimits, over_manifests
 from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry
 from frazil.model.nodes import ArrayNode
-from frazil.storage.base import Storage, fan_out
+from frazil.storage.base import Storage
+from frazil.storage.pool import fan_out
 from frazil.transaction.context import Context
 
 UsageBy: TypeAlias = Literal["array", "snapshot", "branch"]

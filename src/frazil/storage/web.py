@@ -28,11 +28,12 @@ from frazil.storage.base import (
     byte_span,
     check_key,
     check_range,
-    fan_out,
 )
+from frazil.storage.client_settings import user_agent
 from frazil.storage.faults import ask_location
 from frazil.storage.object import ObjectStorage, Range
-from frazil.storage.places import HttpPlace, user_agent
+from frazil.storage.places import HttpPlace
+from frazil.storage.pool import fan_out
 from frazil.storage.ranges import near_ranges
 from frazil.storage.web_client import Reply, WebClient, body_of, ranged
 from frazil.storage.wrapped import BulkReads, BulkWrites

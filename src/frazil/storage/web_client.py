@@ -26,9 +26,10 @@ from frazil.errors import ErrorKind, StorageError
 from frazil.masking import MaskedRecord, bare_url
 from frazil.model.config import StorageSettings, StorageTimeoutSettings
 from frazil.storage.base import byte_span
+from frazil.storage.client_settings import ATTEMPT_TIMEOUT_S, backoff_s, max_tries
 from frazil.storage.faults import shown_status, unreachable
 from frazil.storage.fence import ALLOWED, allowed_hosts, plain_host
-from frazil.storage.places import ATTEMPT_TIMEOUT_S, HttpPlace, backoff_s, max_tries
+from frazil.storage.places import HttpPlace
 
 MAX_REDIRECTS: Final = 5
 READ_TIMEOUT_S: Final = 60
