@@ -15,7 +15,9 @@ from obstore.store import HTTPStore
 from zarr.storage import ObjectStore
 
 import frazil
-from tests.web.conftest import Places
+from frazil.web.library import Library
+from frazil.web.settings import Settings
+from tests.web.conftest import Places, served
 from tests.web.samples import temperature
 
 ZARRITA = Path(__file__).parent / "zarrita.mjs"
@@ -63,6 +65,23 @@ def test_what_is_not_there_is_404(site: str) -> None:
         "ocean@main/x/y",
     ):
         assert get(f"{site}/zarr/{path}").status_code == 404, path
+
+
+def test_a_chunk_whose_version_is_not_there_is_not_taken_for_fill_values(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(str(tmp_path / "kept"))
+    session = repo.writable_session("main")
+    zarr.group(session.store).create_array("a", shape=(4,), chunks=(4,), dtype="u1")[:] = 7
+    repo.create_branch("trial", session.commit("Four sevens"))
+    with served(Library([str(tmp_path / "kept")]), Settings(port=0, zarr=True)) as at:
+        url = f"{at}/zarr/kept@trial"
+        client = HTTPStore.from_url(url, client_options={"allow_http": True})
+        array = zarr.open_array(ObjectStore(client, read_only=True), path="a", mode="r")
+        assert np.asarray(array[:]).tolist() == [7] * 4
+        repo.delete_branch("trial")
+        assert get(f"{url}/a/c/0").status_code == 410
+        assert get(f"{url}/a/zarr.json").status_code == 404
+        with pytest.raises(Exception, match="410"):
+            array[:]
 
 
 @pytest.mark.parametrize(

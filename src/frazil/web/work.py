@@ -70,8 +70,11 @@ class Workers:
         work: Callable[..., T],
         *args: object,
         seconds: float | None = None,
+        is_begun: bool = False,
     ) -> T:
         """Call a function in a thread of a crew, the name of a repository that there is.
+
+        A part of an answer that `is_begun` is never refused, since the client has its head.
 
         Raises:
             BusyError: too many wait already, or it took too long.
@@ -82,7 +85,7 @@ class Workers:
             if found is None:
                 pool = ThreadPoolExecutor(self._limits.threads, "frazil-web")
                 found = self._crews[crew] = _Crew(pool)
-            if found.waiting >= self._limits.waiting:
+            if found.waiting >= self._limits.waiting and not is_begun:
                 raise _busy("the server is busy; try again in a moment")
             found.waiting += 1
         future = found.pool.submit(work, *args)

@@ -2,24 +2,40 @@
 
 A version that is a whole snapshot id never changes, so its answers may be kept for ever; others
 are asked again, and their ETags name the snapshot, so that asking again costs no bytes.
+
+A chunk may be larger than the memory: it is read piece by piece, as the client takes it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, TypeAlias
 from urllib.parse import unquote
 
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.transaction.keys import MetadataKey
-from frazil.transaction.keyspace import From, KeySpace, Last, Pending, Range, Span
+from frazil.transaction.keyspace import (
+    From,
+    KeySpace,
+    Last,
+    Pending,
+    Range,
+    Span,
+    resolve,
+)
 from frazil.web.library import Library
 
 _RANGE: Final = re.compile(r"bytes=(?:(\d{1,18})-(\d{1,18})?|-(\d{1,18}))")
 _FOREVER: Final = "max-age=31536000, immutable"
 _ASK_AGAIN: Final = "no-cache"
+
+
+Piece: TypeAlias = Callable[[], bytes]
+"""Reads one piece of a body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +45,8 @@ class Served:
     status: int
     headers: dict[str, str]
     body: bytes = b""
+    """all of it, or its first piece"""
+    rest: Iterator[Piece] | None = None
 
 
 def split_path(text: str) -> tuple[str, str, str]:
@@ -61,8 +79,8 @@ class Asked:
     """whether a token is asked for: caches that others use must not keep the answer"""
 
 
-def serve_key(library: Library, text: str, asked: Asked) -> Served:
-    """Answer a request for a key.
+def serve_key(library: Library, text: str, asked: Asked, piece: int) -> Served:
+    """Answer a request for a key, with bodies in pieces of so many bytes.
 
     Raises:
         FrazilError: there is no such repository or version, or it cannot be read.
@@ -94,14 +112,24 @@ def serve_key(library: Library, text: str, asked: Asked) -> Served:
             span = _span(asked.span, size)
         except InvalidInputError:
             return Served(416, {**headers, "content-range": f"bytes */{size}"})
-    if span is None:
-        headers["content-length"] = str(size)
-    else:
-        first, last = _ends(span, size)
+    first, last = resolve(span, size)
+    if span is not None:
         status = 206
         headers["content-range"] = f"bytes {first}-{last - 1}/{size}"
-        headers["content-length"] = str(last - first)
-    return Served(status, headers, b"" if asked.is_head else keys.get(key, span) or b"")
+    headers["content-length"] = str(last - first)
+    if asked.is_head:
+        return Served(status, headers)
+    if isinstance(found, bytes):
+        return Served(status, headers, found[first:last])
+    context = keys.state.context
+    pieces = (
+        partial(replace(found, start=at, end=min(at + piece, last)).read, context)
+        for at in range(first, last, piece)
+    )
+    # The first one before anything is sent: what is missing or refused has an answer of its own.
+    begin = next(pieces, None)
+    body = b"" if begin is None else begin()
+    return Served(status, headers, body, pieces if last - first > piece else None)
 
 
 def _kept(asked: Asked) -> str:
@@ -129,13 +157,3 @@ def _span(text: str, size: int) -> Span | None:
     if int(last) < int(first):
         return None
     return Range(int(first), min(int(last) + 1, size))
-
-
-def _ends(span: Span, size: int) -> tuple[int, int]:
-    match span:
-        case Range(start, end):
-            return start, end
-        case From(offset):
-            return offset, size
-        case Last(count):
-            return size - count, size
