@@ -17,6 +17,7 @@ import zstandard
 
 import frazil
 from frazil.model.lanes import lay_out
+from frazil.storage.local import LocalStorage
 from frazil.transaction.keyspace import KeySpace
 from frazil.web import data, pages, reports
 from frazil.web.library import Library
@@ -231,3 +232,53 @@ def test_reports_are_seen_although_commits_never_stop(tmp_path: Path) -> None:
             zarr.open_group(session.store, mode="a").attrs["n"] = number
             session.commit(f"commit {number}")
             assert ready(f"{at}/r/live/panel/sizes").status_code == 200
+
+
+def test_versions_with_many_arrays_are_compared_in_bounded_work(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(LocalStorage(str(tmp_path / "many"), durability="none"))
+    document = (
+        b'{"zarr_format":3,"node_type":"array","shape":[4],"data_type":"uint8",'
+        b'"chunk_grid":{"name":"regular","configuration":{"chunk_shape":[1]}},'
+        b'"chunk_key_encoding":{"name":"default"},"fill_value":0,"codecs":[{"name":"bytes"}]}'
+    )
+
+    def write(session: frazil.Session, value: bytes, document: bytes | None = None) -> str:
+        keys = KeySpace(session.state)
+        for number in range(450):
+            if document is not None:
+                keys.set(f"a{number:04}/zarr.json", document)
+            keys.set(f"a{number:04}/c/0", value * 8)
+        return session.commit("many")
+
+    first = write(repo.writable_session("main"), b"x", document)
+    write(repo.writable_session("main"), b"y")
+    url = str(tmp_path / "many")
+    with served(Library([url]), Settings(port=0)) as at:
+        made = ready(f"{at}/r/many/diff?b={first}").text
+        assert made.count(">added</span>") == 400
+        assert "1 chunk</span>" in made
+        assert "more nodes" in made
+        assert ">changed</span>" in ready(f"{at}/r/many/diff").text
+    tight = Limits(references=3)
+    with served(Library([url]), Settings(port=0, limits=tight)) as at:
+        assert "chunks not counted" in ready(f"{at}/r/many/diff").text
+        assert "chunks not counted" in ready(f"{at}/r/many/diff?b={first}").text
+
+
+def test_very_many_branches_and_tags_make_no_long_page(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(LocalStorage(str(tmp_path / "named"), durability="none"))
+    main = repo.lookup_branch("main")
+    for number in range(9):
+        repo.create_tag(f"tag-{number}", main)
+        repo.create_branch(f"branch-{number}", main)
+    limits = Limits(rows=4)
+    with served(Library([str(tmp_path / "named")]), Settings(port=0, limits=limits)) as at:
+        for page in ("", "history", "tree", "diff"):
+            found = get(f"{at}/r/named/{page}").text
+            assert "tag-3" in found
+            assert "tag-4" not in found
+        overview = get(f"{at}/r/named/").text
+        assert "<b>9</b> tags" in overview
+        assert "6 more" in overview
+        chosen = get(f"{at}/r/named/history", v="tag-8").text
+        assert '<option value="tag-8" selected>' in chosen

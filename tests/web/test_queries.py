@@ -95,6 +95,7 @@ def test_the_form_refusals_and_links_of_other_sites_run_nothing(
     refused = get(f"{asked}/r/ocean/sql", q="SELECT * FROM csv.`/etc/passwd`")
     assert refused.status_code == 400
     assert "the query is not run" in refused.text
+    assert "/etc/passwd`</textarea>" in refused.text  # to be mended
     foreign = httpx.get(
         f"{asked}/r/ocean/sql?q=SELECT+1+AS+%3Cb%3E",
         headers={

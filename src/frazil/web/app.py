@@ -22,18 +22,17 @@ from starlette.responses import (
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from frazil.cli.answers import Exit, exit_code
-from frazil.errors import FrazilError, StorageError
+from frazil.errors import FrazilError
 from frazil.masking import safe
 from frazil.model.values import SnapshotInfo
 from frazil.transaction.keys import METADATA
 from frazil.web import data, pages, queries, reports
-from frazil.web.asking import Answer, Ask, Binary, Data, Page
+from frazil.web.asking import Answer, Ask, Binary, Data, Page, status_of
 from frazil.web.guard import FOREIGN, Guard
 from frazil.web.library import Library, Shown
 from frazil.web.rendering import make_environment
 from frazil.web.settings import Settings
-from frazil.web.work import BusyError, Workers
+from frazil.web.work import Workers
 from frazil.web.zarr_http import Asked, Piece, serve_key, split_path
 
 log = logging.getLogger("uvicorn.error")  # the one that a server shows
@@ -42,7 +41,6 @@ Handler = Callable[[Request], Awaitable[Response]]
 ListRow: TypeAlias = tuple[Shown, int, int, SnapshotInfo | None, str | None]
 """A repository with its numbers of branches and tags, its newest commit, or what is wrong."""
 STATIC: Final = Path(__file__).parent / "static"
-STATUS: Final = {Exit.NOT_FOUND: 404, Exit.USAGE: 400, Exit.REFUSED: 403, Exit.CONFLICT: 409}
 NOT_FOUND, GONE = 404, 410
 KEPT: Final = "private, max-age=31536000, immutable"
 UNEXPECTED: Final = "something unexpected happened; the server's log has it"
@@ -174,7 +172,7 @@ class Explorer:
     # --- failures ---
 
     def _failure(self, error: FrazilError, name: str | None, *, is_page: bool) -> Response:
-        return self._told(_status(error), safe(str(error)), name, is_page=is_page)
+        return self._told(status_of(error), safe(str(error)), name, is_page=is_page)
 
     def _told(self, status: int, text: str, name: str | None, *, is_page: bool) -> Response:
         if not is_page:
@@ -212,16 +210,9 @@ def _kept(is_fixed: bool) -> str:
     return KEPT if is_fixed else "no-cache"
 
 
-def _status(error: FrazilError) -> int:
-    if isinstance(error, BusyError):
-        return 503
-    # An object that is missing is damage: what was asked for should be there.
-    return 500 if isinstance(error, StorageError) else STATUS.get(exit_code(error), 500)
-
-
 def _key_status(error: FrazilError, path: str) -> int:
     """Clients of Zarr take 404 for a chunk that was never written, and read fill values."""
-    status = _status(error)
+    status = status_of(error)
     return GONE if status == NOT_FOUND and not path.endswith(METADATA) else status
 
 

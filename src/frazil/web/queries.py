@@ -13,9 +13,10 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from frazil.cli.places import as_prefix
-from frazil.errors import ErrorKind, InvalidInputError, SessionStateError
+from frazil.errors import ErrorKind, FrazilError, InvalidInputError, SessionStateError
+from frazil.masking import safe
 from frazil.urls import parse_url
-from frazil.web.asking import Answer, Ask, Page
+from frazil.web.asking import Answer, Ask, Page, status_of
 from frazil.web.work import BusyError
 
 if TYPE_CHECKING:
@@ -36,14 +37,19 @@ _running = threading.Lock()
 def sql(ask: Ask) -> Answer:
     """A form for a query, and the rows that it gives."""
     query = ask.text("q").strip()
-    values = {"query": query, "version": ask.version, "rows_at_most": ROWS, "foreign": False}
+    values = {"query": query, "version": ask.version, "rows_at_most": ROWS}
+    values |= {"foreign": False, "problem": None}
     empty = {"columns": (), "rows": (), "is_cut": False, "numbers": (), "ran": False}
     if not query:
         return Page("sql.html", {**values, **empty})
     if ask.is_foreign:  # a link of another site may propose a query, and not run it
         return Page("sql.html", {**values, **empty, "foreign": True})
-    explain, checked = checked_query(query)
-    found = _run(ask, checked, explain=explain)
+    try:
+        explain, checked = checked_query(query)
+        found = _run(ask, checked, explain=explain)
+    except FrazilError as error:  # beside the query, which one would like to mend
+        problem = safe(str(error))
+        return Page("sql.html", {**values, **empty, "problem": problem}, status_of(error))
     told = {
         "columns": found.columns,
         "numbers": found.are_numbers,
