@@ -1,6 +1,7 @@
 // Chunk maps: one square for each chunk, or for several, coloured by what was chosen.
 import { ask, el, keep, params, size, withParams } from "./net.js";
 import { scale, step } from "./colours.js";
+import { stepped } from "./picture.js";
 
 const KINDS = ["absent", "inline", "native", "virtual", "several kinds"];
 const NAMES = { kind: "kind", size: "size", age: "age", commit: "commit" };
@@ -18,8 +19,9 @@ class ChunkMap {
     this.state = root.dataset.controls ? params() : {};
     if (this.state.by in NAMES) this.by = this.state.by;
     root.replaceChildren(this.controls, el("div", { class: "map-frame" }, this.canvas), this.legend, this.told);
-    this.canvas.addEventListener("pointermove", (event) => this.point(event));
-    this.canvas.addEventListener("click", (event) => this.open(event));
+    this.canvas.addEventListener("pointermove", (event) => this.point(this.cell(event)));
+    this.canvas.addEventListener("click", (event) => this.open(this.cell(event)));
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
     addEventListener("resize", () => this.draw());
     addEventListener("frazil-theme", () => this.draw());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
@@ -123,6 +125,11 @@ class ChunkMap {
         pen.fillRect(column * cw, row * ch, Math.max(cw - gap, 0.5), Math.max(ch - gap, 0.5));
       }
     }
+    if (this.at && this.at.row < data.rows && this.at.column < data.columns) {
+      pen.strokeStyle = css("--ink");
+      pen.lineWidth = 2;
+      pen.strokeRect(this.at.column * cw + 1, this.at.row * ch + 1, Math.max(cw - gap - 2, 1), Math.max(ch - gap - 2, 1));
+    }
     this.drawLegend();
   }
 
@@ -163,8 +170,19 @@ class ChunkMap {
     return { row, column, number: row * data.columns + column };
   }
 
-  point(event) {
-    const cell = this.cell(event);
+  /** Arrows go from cell to cell, Enter opens one. */
+  key(event) {
+    if (!this.data) return;
+    if (event.key === "Enter" && this.at) this.open(this.at);
+    const next = stepped(event.key, this.at || { row: 0, column: -1 }, this.data.rows, this.data.columns);
+    if (!next) return;
+    event.preventDefault();
+    this.at = { ...next, number: next.row * this.data.columns + next.column };
+    this.draw();
+    this.point(this.at);
+  }
+
+  point(cell) {
     if (!cell) return;
     const data = this.data;
     const place = [];
@@ -182,8 +200,7 @@ class ChunkMap {
     this.told.textContent = `${place.join(", ") || "the chunk"}: ${what}${changed}${commit}`;
   }
 
-  async open(event) {
-    const cell = this.cell(event);
+  async open(cell) {
     const data = this.data;
     if (!cell || !this.root.dataset.detail || data.cell_chunks !== 1) return;
     const index = data.grid.map((n, axis) => (axis === data.y ? cell.row : axis === data.x ? cell.column : data.fixed[axis] ?? 0));
