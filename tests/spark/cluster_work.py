@@ -19,34 +19,36 @@ from pyspark.sql import SparkSession
 
 import frazil.spark as fs
 
-EXECUTOR = "CoarseGrainedExecutorBackend"
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
-def executors(spark: SparkSession) -> list[psutil.Process]:
-    """The executors of this application, all on this machine here."""
-    name = spark.sparkContext.applicationId
-    found = []
+def busy_hosts(spark: SparkSession) -> set[str]:
+    """Where tasks of this application are running."""
+    tracker = spark.sparkContext._jsc.sc().statusTracker()
+    return {each.host() for each in tracker.getExecutorInfos() if each.numRunningTasks() > 0}
+
+
+def executors(spark: SparkSession, hosts: set[str]) -> list[psutil.Process]:
+    """The executors of this application on some hosts, all of which are this machine here."""
+    name, found = spark.sparkContext.applicationId, []
     for process in psutil.process_iter(["cmdline"]):
-        line = " ".join(process.info["cmdline"] or ())
-        if EXECUTOR in line and name in line and "java" in line:
+        words = process.info["cmdline"] or []
+        if EXECUTOR in words and name in words and words[words.index("--hostname") + 1] in hosts:
             found.append(process)
-    return sorted(found, key=lambda each: each.pid)
+    return found
 
 
 @contextmanager
 def one_dies(spark: SparkSession) -> Iterator[list[int]]:
-    """Kill the oldest executor as soon as tasks of the block are running; gives its number."""
-    tracker, dead, over = spark.sparkContext.statusTracker(), [], threading.Event()
-
-    def is_busy() -> bool:
-        stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
-        return any(stage is not None and stage.numActiveTasks > 1 for stage in stages)
+    """Kill an executor as soon as it has tasks of the block; gives its number."""
+    dead: list[int] = []
+    over = threading.Event()
 
     def watch() -> None:
-        while not over.wait(0.02):
-            if is_busy() and (alive := executors(spark)):
-                alive[0].kill()
-                dead.append(alive[0].pid)
+        while not over.wait(0.01):
+            for process in executors(spark, busy_hosts(spark)):
+                process.kill()
+                dead.append(process.pid)
                 return
 
     watching = threading.Thread(target=watch, daemon=True)
