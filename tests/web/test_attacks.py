@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -282,3 +283,66 @@ def test_very_many_branches_and_tags_make_no_long_page(tmp_path: Path) -> None:
         assert "6 more" in overview
         chosen = get(f"{at}/r/named/history", v="tag-8").text
         assert '<option value="tag-8" selected>' in chosen
+
+
+def array_document(**changes: object) -> bytes:
+    """The metadata of an array of four numbers, with some things otherwise."""
+    found = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": [4],
+        "data_type": "uint8",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
+        "chunk_key_encoding": {"name": "default"},
+        "fill_value": 0,
+        "codecs": [{"name": "bytes"}],
+        "attributes": {},
+    }
+    return json.dumps({**found, **changes}).encode()
+
+
+def regular(*shape: int) -> dict[str, Any]:
+    """Changes for an array of one chunk of some shape."""
+    grid = {"name": "regular", "configuration": {"chunk_shape": shape}}
+    return {"shape": shape, "chunk_grid": grid}
+
+
+ODD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
+    "codec": ({"codecs": [{"name": "<b>no such</b>"}]}, "cannot be read here"),
+    "type": ({"data_type": "<b>no such</b>"}, "cannot be read here"),
+    "axes": (regular(*[1] * 400), "400 dimensions"),
+    "scale": ({"data_type": "int16", "attributes": {"scale_factor": 1e308, "add_offset": "x"}}, ""),
+    "units": ({"attributes": {"units": {"a": 1}, "_FillValue": [1], "valid_range": [5, 1]}}, ""),
+    "epoch": ({"attributes": {"units": "days since 99999999999-01-01", "calendar": "no"}}, ""),
+    "dots": ({**regular(2, 2), "dimension_names": ["..", "a/b"]}, ""),
+    "itself": ({"dimension_names": ["itself"], "data_type": "float64", "fill_value": "NaN"}, ""),
+    "turned \u202e": ({**regular(2, 2), "dimension_names": ["\u202e\u0300", None]}, ""),
+}
+"""Arrays that are hard to show, and what is said of those that cannot be."""
+
+
+@pytest.fixture(scope="module")
+def awkward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server over arrays whose metadata nobody would write in good faith."""
+    place = str(tmp_path_factory.mktemp("awkward") / "odd")
+    repo = frazil.Repository.create(LocalStorage(place, durability="none"))
+    session = repo.writable_session("main")
+    for name, (changes, _) in ODD_ARRAYS.items():
+        KeySpace(session.state).set(f"{name}/zarr.json", array_document(**changes))
+    session.commit("Odd arrays")
+    with served(Library([place]), Settings(port=0)) as at:
+        yield at
+
+
+@pytest.mark.parametrize("name", ODD_ARRAYS)
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+def test_odd_arrays_have_pages_and_their_values_an_answer(awkward: str, name: str) -> None:
+    for page in ("tree", "array", "data", "api/chunks"):
+        assert get(f"{awkward}/r/odd/{page}", path=f"/{name}").status_code == 200
+    found = get(f"{awkward}/r/odd/api/values", path=f"/{name}")
+    said = ODD_ARRAYS[name][1]
+    if said:
+        assert found.status_code == 400
+        assert said in found.json()["error"]
+    else:
+        assert found.status_code == 200, found.text
