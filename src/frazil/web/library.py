@@ -36,6 +36,7 @@ class Shown:
     _repository: Repository | None = field(default=None, repr=False)
     _sessions: OrderedDict[str, Session] = field(default_factory=OrderedDict, repr=False)
     _outlines: OrderedDict[str, Outline] = field(default_factory=OrderedDict, repr=False)
+    _listed: tuple[Hashable, Sequence[SnapshotInfo]] | None = field(default=None, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     @property
@@ -125,9 +126,17 @@ class Shown:
             tuple(sorted((name, str(at)) for name, at in refs.tags().items())),
         )
 
-    def snapshots(self) -> list[SnapshotInfo]:
+    def snapshots(self) -> Sequence[SnapshotInfo]:
         """All snapshots that branches and tags lead to, newest first."""
-        return self.repository.list_snapshots()
+        # Of some repositories from before spec 1 not all snapshots have a ref that leads there.
+        state = (self.state_key(), frozenset(self.repository.context.refs.heads()))
+        with self._lock:
+            if self._listed is not None and self._listed[0] == state:
+                return self._listed[1]
+        found = self.repository.list_snapshots()
+        with self._lock:
+            self._listed = (state, found)
+        return found
 
     def info(self, snapshot_id: str) -> SnapshotInfo:
         """What is known of a snapshot."""

@@ -17,7 +17,7 @@ from frazil.errors import ErrorKind, FrazilError, InvalidInputError, SessionStat
 from frazil.masking import safe
 from frazil.urls import parse_url
 from frazil.web.asking import Answer, Ask, Page, status_of
-from frazil.web.work import BusyError
+from frazil.web.work import BusyError, Pending
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 ROWS: Final = 500
 SECONDS: Final = 50.0
-"""How long a query may run; less than a request may wait."""
+"""How long a query may run."""
+PATIENCE: Final = 8.0
+"""Seconds that a page waits for a query before it says that it is running."""
 LENGTH: Final = 20_000
 REFUSED: Final = frozenset({"reflect", "java_method", "try_reflect", "identifier"})
 """Functions that call Java, or make names of texts."""
@@ -46,10 +48,17 @@ def sql(ask: Ask) -> Answer:
         return Page("sql.html", {**values, **empty, "foreign": True})
     try:
         explain, checked = checked_query(query)
-        found = _run(ask, checked, explain=explain)
+        found = ask.long(
+            ("sql", ask.snapshot_id, checked, explain),
+            lambda: _run(ask, checked, explain=explain),
+            PATIENCE,
+            state=ask.shown.state_key(),
+        )
     except FrazilError as error:  # beside the query, which one would like to mend
         problem = safe(str(error))
         return Page("sql.html", {**values, **empty, "problem": problem}, status_of(error))
+    if isinstance(found, Pending):  # the first one waits for Spark to start
+        return Page("working.html", {"what": "Running the query"}, 202)
     told = {
         "columns": found.columns,
         "numbers": found.are_numbers,

@@ -8,6 +8,13 @@ const NAMES = { kind: "kind", size: "size", age: "age", commit: "commit" };
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+/** Two times for people: their days, and the hours too if it is the same day. */
+function days(...times) {
+  const texts = times.map((each) => new Date(each).toISOString().slice(0, 16).replace("T", " "));
+  const same = texts[0].slice(0, 10) === texts[1].slice(0, 10);
+  return texts.map((text) => (same ? text : text.slice(0, 10)));
+}
+
 class ChunkMap {
   constructor(root) {
     this.root = root;
@@ -141,7 +148,7 @@ class ChunkMap {
     const parts = [];
     if (this.by === "changed") parts.push(key("changed", `changed (${data.total})`), key("present", "unchanged"), key("hole", "no chunk"));
     else if (this.by === "size" && data.count.some(Boolean)) parts.push(this.ramp(size(Math.round(Math.exp(this.range[0]) - 1)), size(Math.round(Math.exp(this.range[1]) - 1))));
-    else if (this.by === "age" && data.written.some((n) => n >= 0)) parts.push(this.ramp(new Date(this.range[0]).toISOString().slice(0, 10), new Date(this.range[1]).toISOString().slice(0, 10)));
+    else if (this.by === "age" && data.written.some((n) => n >= 0)) parts.push(this.ramp(...days(...this.range)));
     else if (this.by === "commit") {
       const used = [...new Set(data.written.filter((n) => n >= 0))].sort((a, b) => a - b).slice(0, 8);
       parts.push(...used.map((n) => el("span", { class: "key-text" }, el("span", { class: `key lane-${n % 8}` }),
