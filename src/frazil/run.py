@@ -52,7 +52,7 @@ class Runner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class LocalRunner:
     """Runs work in threads of this process, and gives answers in the order of the items."""
 
     threads: int = 0

@@ -8,7 +8,7 @@ import pytest
 
 from frazil.cli.ingest import _tell
 from frazil.cli.running import running
-from frazil.ingestion.reports import Progress
+from frazil.ingestion.reports import IngestProgress
 
 
 class Terminal(io.StringIO):
@@ -22,13 +22,13 @@ class Terminal(io.StringIO):
     ("state", "shown"),
     [
         (None, "Ingesting"),
-        (Progress("scanning", 3, 1, chunks=5, nbytes=2000), "1/3 5 chunks"),
-        (Progress("copying", 0, regions=4, regions_done=2), "2/4"),
-        (Progress("committing", 0), "committing"),
+        (IngestProgress("scanning", 3, 1, chunks=5, nbytes=2000), "1/3 5 chunks"),
+        (IngestProgress("copying", 0, regions=4, regions_done=2), "2/4"),
+        (IngestProgress("committing", 0), "committing"),
     ],
 )
 def test_numbers_are_shown_once_they_are_known(
-    state: Progress | None, shown: str, monkeypatch: pytest.MonkeyPatch
+    state: IngestProgress | None, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)

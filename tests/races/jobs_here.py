@@ -19,7 +19,7 @@ import pytest
 
 import frazil
 from frazil.spark import location
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from tests.support.spark import stream_sink_here
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]

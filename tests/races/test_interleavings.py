@@ -68,7 +68,16 @@ def test_nothing_is_lost_in_older_and_remote_repositories(kind: str) -> None:
     )
 
 
-@pytest.mark.parametrize("case", ["v1/purge-region/upgrade/11"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "v1/purge-region/upgrade/11",
+        "v1/purge-region/purge-region/30",
+        "v1/flush/purge/10",
+        "v1/purge/flush/126",
+        "g3/upgrade/delete-branch+collect/195",
+    ],
+)
 def test_what_once_failed_does_not_again(case: str) -> None:
     assert_good(Case.parse(case))
 

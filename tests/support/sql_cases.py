@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import frazil
 import frazil.spark
 from frazil.spark.query import here
-from frazil.spark.query.names import Place
+from frazil.spark.query.names import ResolvedName
 from frazil.spark.query.tables import open_table
 
 BATCH: Final = 10
@@ -73,7 +73,7 @@ def make_table(rng: np.random.Generator, folder: Path, spark: SparkSession, view
     session.commit("made")
     authorize = (container,) if is_virtual else ()
     options = {"authorize-virtual-chunk-access": container} if is_virtual else {}
-    table = open_table(Place(url), options)
+    table = open_table(ResolvedName(url), options)
     chosen = table.chosen({*variables, *dims})
     scan = table.scan(chosen)
     cells = here.read_cells_here(scan)

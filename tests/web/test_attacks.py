@@ -22,7 +22,7 @@ from frazil.storage.local import LocalStorage
 from frazil.transaction.keyspace import KeySpace
 from frazil.web import data, pages, reports
 from frazil.web.library import Library
-from frazil.web.settings import Limits, Settings
+from frazil.web.settings import RequestLimits, ServerSettings
 from tests.unit.model.test_lanes import commit
 from tests.web.conftest import TOKEN, Places, served
 from tests.web.test_pages import get, ready, values
@@ -59,7 +59,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for number in range(1200):
         keys.set(f"g{number % 10}/n{number:05}/zarr.json", GROUP)
     session.commit("Hurt whoever looks")
-    with served(Library([str(place / "hurt")]), Settings(port=0, zarr=True)) as at:
+    with served(Library([str(place / "hurt")]), ServerSettings(port=0, zarr=True)) as at:
         yield at
 
 
@@ -132,8 +132,8 @@ def test_a_repository_that_hangs_stops_no_other(
     stuck = library.find("odd-place")
     monkeypatch.setattr(stuck, "session", lambda _: gate.wait(60))
     monkeypatch.setattr("frazil.web.app.LISTED_S", 0.2)
-    limits = Limits(threads=2, waiting=2, seconds=0.3)
-    with served(library, Settings(port=0, limits=limits)) as at:
+    limits = RequestLimits(threads=2, waiting=2, seconds=0.3)
+    with served(library, ServerSettings(port=0, limits=limits)) as at:
         try:
             for _ in range(2):
                 assert get(f"{at}/r/odd-place/tree").status_code == 503
@@ -158,7 +158,7 @@ def test_an_unexpected_failure_of_one_repository_is_a_line_of_the_list(
         raise ValueError("a secret of the inside")
 
     monkeypatch.setattr(library.find("odd-place"), "info", fail)
-    with served(library, Settings(port=0)) as at:
+    with served(library, ServerSettings(port=0)) as at:
         found = get(f"{at}/")
         assert found.status_code == 200
         assert "a secret" not in found.text
@@ -175,7 +175,7 @@ def test_what_a_token_guards_is_kept_by_no_shared_cache(places: Places, site: st
     path = f"/zarr/ocean@{main}/zarr.json"
     assert "public" in get(site + path).headers["cache-control"]
     assert get(site + path).headers["vary"] == "Origin"  # --cors is given: answers differ by it
-    with served(Library([places.ocean]), Settings(port=0, zarr=True, token=TOKEN)) as at:
+    with served(Library([places.ocean]), ServerSettings(port=0, zarr=True, token=TOKEN)) as at:
         found = httpx.get(at + path, headers={"authorization": f"Bearer {TOKEN}"}, timeout=30)
         assert "private" in found.headers["cache-control"]
         assert "public" not in found.headers["cache-control"]
@@ -216,7 +216,7 @@ def test_infinite_values_and_calendars_have_an_answer(tmp_path: Path) -> None:
     )[:] = [0, 6]
     root.create_array("at", shape=(2,), chunks=(2,), dtype="f4", dimension_names=("hour",))[:] = 1
     session.commit("Odd values")
-    with served(Library([str(tmp_path / "odd")]), Settings(port=0)) as at:
+    with served(Library([str(tmp_path / "odd")]), ServerSettings(port=0)) as at:
         _, found = values(f"{at}/r/odd/api/values", path="/inf")
         np.testing.assert_array_equal(found, cells)
         text = get(f"{at}/r/odd/api/values", path="/day").text
@@ -227,7 +227,7 @@ def test_infinite_values_and_calendars_have_an_answer(tmp_path: Path) -> None:
 
 def test_reports_are_seen_although_commits_never_stop(tmp_path: Path) -> None:
     repo = frazil.Repository.create(str(tmp_path / "live"))
-    with served(Library([str(tmp_path / "live")]), Settings(port=0)) as at:
+    with served(Library([str(tmp_path / "live")]), ServerSettings(port=0)) as at:
         for number in range(4):
             session = repo.writable_session("main")
             zarr.open_group(session.store, mode="a").attrs["n"] = number
@@ -254,14 +254,14 @@ def test_versions_with_many_arrays_are_compared_in_bounded_work(tmp_path: Path) 
     first = write(repo.writable_session("main"), b"x", document)
     write(repo.writable_session("main"), b"y")
     url = str(tmp_path / "many")
-    with served(Library([url]), Settings(port=0)) as at:
+    with served(Library([url]), ServerSettings(port=0)) as at:
         made = ready(f"{at}/r/many/diff?b={first}").text
         assert made.count(">added</span>") == 400
         assert "1 chunk</span>" in made
         assert "more nodes" in made
         assert ">changed</span>" in ready(f"{at}/r/many/diff").text
-    tight = Limits(references=3)
-    with served(Library([url]), Settings(port=0, limits=tight)) as at:
+    tight = RequestLimits(references=3)
+    with served(Library([url]), ServerSettings(port=0, limits=tight)) as at:
         assert "chunks not counted" in ready(f"{at}/r/many/diff").text
         assert "chunks not counted" in ready(f"{at}/r/many/diff?b={first}").text
 
@@ -272,8 +272,8 @@ def test_very_many_branches_and_tags_make_no_long_page(tmp_path: Path) -> None:
     for number in range(9):
         repo.create_tag(f"tag-{number}", main)
         repo.create_branch(f"branch-{number}", main)
-    limits = Limits(rows=4)
-    with served(Library([str(tmp_path / "named")]), Settings(port=0, limits=limits)) as at:
+    limits = RequestLimits(rows=4)
+    with served(Library([str(tmp_path / "named")]), ServerSettings(port=0, limits=limits)) as at:
         for page in ("", "history", "tree", "diff"):
             found = get(f"{at}/r/named/{page}").text
             assert "tag-3" in found
@@ -330,7 +330,7 @@ def awkward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for name, (changes, _) in ODD_ARRAYS.items():
         KeySpace(session.state).set(f"{name}/zarr.json", array_document(**changes))
     session.commit("Odd arrays")
-    with served(Library([place]), Settings(port=0)) as at:
+    with served(Library([place]), ServerSettings(port=0)) as at:
         yield at
 
 

@@ -17,13 +17,13 @@ import frazil
 from frazil.model.config import RepositoryConfig, VirtualChunkContainer
 from frazil.storage.constructors import local_filesystem_store
 from frazil.web.library import Library
-from frazil.web.settings import Limits, Settings
+from frazil.web.settings import RequestLimits, ServerSettings
 from tests.web.conftest import served
 
 SIZE = 48 << 20
 PIECE = 1 << 20
 READERS = 6
-LIMITS = Limits(piece=PIECE)
+LIMITS = RequestLimits(piece=PIECE)
 NATIVE, VIRTUAL = "zarr/large@main/native/c/0", "zarr/large@main/virtual/c/0"
 
 
@@ -61,7 +61,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def large(place: Path) -> Iterator[str]:
     """A server over it that holds a piece of a chunk at a time."""
     library = Library([str(place / "large")], [str(place / "archive")])
-    with served(library, Settings(port=0, zarr=True, limits=LIMITS)) as at:
+    with served(library, ServerSettings(port=0, zarr=True, limits=LIMITS)) as at:
         yield at
 
 
@@ -127,7 +127,7 @@ def test_a_chunk_that_is_gone_is_an_error_and_one_that_ends_early_is_cut(tmp_pat
     session.commit("One chunk")
     (file,) = (tmp_path / "large" / "chunks").iterdir()
     with served(
-        Library([str(tmp_path / "large")]), Settings(port=0, zarr=True, limits=LIMITS)
+        Library([str(tmp_path / "large")]), ServerSettings(port=0, zarr=True, limits=LIMITS)
     ) as at:
         with file.open("r+b") as stored:
             stored.truncate(2 * PIECE + 5)

@@ -16,7 +16,7 @@ from zarr.storage import ObjectStore
 
 import frazil
 from frazil.web.library import Library
-from frazil.web.settings import Settings
+from frazil.web.settings import ServerSettings
 from tests.support.servers import CACHE
 from tests.web.conftest import Places, served
 from tests.web.samples import temperature
@@ -74,7 +74,7 @@ def test_a_chunk_whose_version_is_not_there_is_not_taken_for_fill_values(tmp_pat
     session = repo.writable_session("main")
     zarr.group(session.store).create_array("a", shape=(4,), chunks=(4,), dtype="u1")[:] = 7
     repo.create_branch("trial", session.commit("Four sevens"))
-    with served(Library([str(tmp_path / "kept")]), Settings(port=0, zarr=True)) as at:
+    with served(Library([str(tmp_path / "kept")]), ServerSettings(port=0, zarr=True)) as at:
         url = f"{at}/zarr/kept@trial"
         client = HTTPStore.from_url(url, client_options={"allow_http": True})
         array = zarr.open_array(ObjectStore(client, read_only=True), path="a", mode="r")

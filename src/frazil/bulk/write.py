@@ -16,8 +16,8 @@ import numpy.typing as npt
 from frazil import config
 from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.compose import Composer
-from frazil.bulk.compose import Target as Target
-from frazil.bulk.engine import Pace, Progress, pace_for, spans
+from frazil.bulk.compose import WriteTarget as WriteTarget
+from frazil.bulk.engine import BatchLimits, ChunkProgress, pace_for, spans
 from frazil.bulk.fetch import INLINE, MISSING, NATIVE, fetch_into, find_chunks
 from frazil.bulk.pack import (
     LARGE_FILE,
@@ -25,12 +25,19 @@ from frazil.bulk.pack import (
     Encoded,
     PackWriter,
     chosen_packing,
-    joined,
+    joined_bytes,
     packs_by_default,
     store_one,
 )
-from frazil.bulk.plan import Plan
-from frazil.bulk.read import Owner, open_array, plan_of, read_selection, split_fields, zarr_array
+from frazil.bulk.plan import ChunkPlan
+from frazil.bulk.read import (
+    SessionOrStore,
+    open_array,
+    plan_of,
+    read_selection,
+    split_fields,
+    zarr_array,
+)
 from frazil.errors import InvalidInputError, StorageError
 from frazil.model.nodes import ArrayNode
 from frazil.storage.base import ahead, shared
@@ -42,7 +49,7 @@ LEAST_BYTES: Final = 1 << 10
 
 
 def write_region(
-    owner: Owner,
+    owner: SessionOrStore,
     path: str,
     selection: Any,  # noqa: ANN401 - what numpy takes
     values: npt.ArrayLike,
@@ -50,7 +57,7 @@ def write_region(
     by: str = "brackets",
     packing: Choice = None,
     max_in_flight: int | None = None,
-    progress: Progress | None = None,
+    progress: ChunkProgress | None = None,
     write_empty_chunks: bool | None = None,
     skip_identical: bool | None = None,
 ) -> None:
@@ -89,7 +96,7 @@ def write_region(
 
         write_empty_chunks = bool(zarr.config.get("array.write_empty_chunks", False))
     write_chunks(
-        Target(opened.state, opened.node, layout.chain, write_empty_chunks),
+        WriteTarget(opened.state, opened.node, layout.chain, write_empty_chunks),
         plan,
         _fitted(np.asarray(values), shape).reshape(full),
         packing=packing,
@@ -109,13 +116,13 @@ def _fitted(values: Array, shape: Shape) -> Array:
 
 
 def write_chunks(
-    target: Target,
-    plan: Plan,
+    target: WriteTarget,
+    plan: ChunkPlan,
     value: Array,
     *,
     packing: Choice = None,
     max_in_flight: int | None = None,
-    progress: Progress | None = None,
+    progress: ChunkProgress | None = None,
     skip_identical: bool | None = None,
 ) -> None:
     """Write a value, or parts of it, into chunks of an array.
@@ -169,7 +176,7 @@ def write_chunks(
             state.delete_chunks(node, absent)
 
 
-def _pace(target: Target, plan: Plan, max_in_flight: int | None) -> Pace:
+def _pace(target: WriteTarget, plan: ChunkPlan, max_in_flight: int | None) -> BatchLimits:
     """Batches that keep threads and storage busy, within the limit on memory."""
     storage, chain = target.state.context.storage, target.chain
     size = max(LEAST_BYTES, prod(plan.largest) * chain.dtype.itemsize)
@@ -178,17 +185,22 @@ def _pace(target: Target, plan: Plan, max_in_flight: int | None) -> Pace:
         return pace
     rows = pace.in_runs(plan.run_length).rows
     if plan.count <= rows:
-        return Pace(rows, 1)
+        return BatchLimits(rows, 1)
     if size < LARGE_FILE:
         # Where there is nothing to do but to copy, threads cost more than they bring.
-        return Pace(rows, 1 if chain.is_raw else pace.width)
+        return BatchLimits(rows, 1 if chain.is_raw else pace.width)
     # The kernel copies for several at a time; compressors get in the way of each other's caches.
     workers = config.current().workers
-    return Pace(rows, min(pace.width, workers) if chain.bytes else pace.width)
+    return BatchLimits(rows, min(pace.width, workers) if chain.bytes else pace.width)
 
 
 def _write_one(
-    target: Target, plan: Plan, coords: npt.NDArray[np.uint32], value: Array, *, skips: bool
+    target: WriteTarget,
+    plan: ChunkPlan,
+    coords: npt.NDArray[np.uint32],
+    value: Array,
+    *,
+    skips: bool,
 ) -> int:
     """Write a single chunk, which is quicker without columns; tell its size."""
     state, node = target.state, target.node
@@ -238,7 +250,7 @@ class _Unchanged:
         sized = zip(places.tolist(), chosen.length.tolist(), ends.tolist(), strict=True)
         for place, size, end in sized:
             row, data = encoded[place]
-            if is_equal(memory[end - size : end], joined(data)):
+            if is_equal(memory[end - size : end], joined_bytes(data)):
                 kept.add(place)
                 self._is_kept[row] = True
         return [chunk for place, chunk in enumerate(encoded) if place not in kept]

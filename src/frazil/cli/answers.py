@@ -222,8 +222,8 @@ def tell(error: FrazilError, *, as_json: bool) -> Exit:
     code = exit_code(error)
     message = IN_PYTHON.sub("with --authorize", str(error))
     if as_json:
-        told = {"error": {"kind": str(error.kind), "message": message, "exit_code": int(code)}}
-        print(json.dumps(told), file=sys.stderr)
+        payload = {"error": {"kind": str(error.kind), "message": message, "exit_code": int(code)}}
+        print(json.dumps(payload), file=sys.stderr)
         return code
     print(f"frazil: {safe(message)}", file=sys.stderr)
     if code == Exit.FAILURE:

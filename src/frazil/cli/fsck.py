@@ -16,7 +16,7 @@ from frazil.cli.text import counted, size
 from frazil.errors import FormatError, InvalidInputError, RepositoryNotFoundError
 
 if TYPE_CHECKING:
-    from frazil.fsck.files import Place as FsckPlace
+    from frazil.fsck.files import FsckTarget as FsckPlace
     from frazil.fsck.findings import Finding, Report
     from frazil.fsck.plans import RepairPlan
 
@@ -96,7 +96,7 @@ def fsck(
 def _place(url: str, authorize: list[str] | None) -> tuple[FsckPlace, list[str] | None]:
     """What to check: an open repository if possible, else where it should be."""
     from frazil import urls
-    from frazil.storage.constructors import storage_from_url
+    from frazil.storage.by_url import storage_from_url
 
     parsed = urls.parse_url(url)
     try:
@@ -119,11 +119,11 @@ def show_report(
         screen.table(("level", "code", "object", "what"), map(_row, report.findings))
     if report.more_findings:
         screen.note(f"and {report.more_findings:,} more")
-    told = [counted(count, str(level)) for level, count in report.counts.items() if count]
+    counts = [counted(count, str(level)) for level, count in report.counts.items() if count]
     if report.is_clean:
         screen.line(styled(clean, "green"))
     else:
-        screen.line(styled(", ".join(told), "yellow" if report.is_sound else "bold red"))
+        screen.line(styled(", ".join(counts), "yellow" if report.is_sound else "bold red"))
 
 
 def _counts(report: Report, *, deep: bool) -> list[tuple[str, str]]:
@@ -139,8 +139,8 @@ def _counts(report: Report, *, deep: bool) -> list[tuple[str, str]]:
     ]
     if report.virtual_references:
         asked = counted(report.virtual_sources, "source")
-        told = f"{asked} asked" if report.virtual_sources else "not asked: --virtual does"
-        rows.append(("virtual", f"{counted(report.virtual_references, 'reference')}, {told}"))
+        detail = f"{asked} asked" if report.virtual_sources else "not asked: --virtual does"
+        rows.append(("virtual", f"{counted(report.virtual_references, 'reference')}, {detail}"))
     if deep:
         rows.append(("decoded", counted(report.decoded_chunks, "chunk")))
         without = [f"{size(count)} of {what}" for what, count in report.unchecked.items()]

@@ -18,7 +18,7 @@ from frazil.errors import InvalidInputError
 from frazil.texts import lengths, read
 
 if TYPE_CHECKING:
-    from frazil.ingestion.reports import IngestReport, Progress
+    from frazil.ingestion.reports import IngestProgress, IngestReport
 
 
 def _option(kind: Any, default: object, help: str, *flags: str, **more: Any) -> tuple[Any, object]:  # noqa: ANN401 - typer's
@@ -121,7 +121,7 @@ def _run(
     return done, Exit.OK
 
 
-def _tell(tell: Tell, now: Progress) -> None:
+def _tell(tell: Tell, now: IngestProgress) -> None:
     """Show how far an ingest is."""
     note = f"{counted(now.chunks, 'chunk')}, {size(now.nbytes)}" if now.chunks else ""
     tell(now.step, now.files_done or now.regions_done, now.files or now.regions, note)
@@ -162,11 +162,11 @@ def _show(screen: Screen, report: IngestReport) -> None:
         for name, length, parts in report.axes
     ]
     if report.virtual_chunks:
-        told = f"{counted(report.virtual_chunks, 'chunk')}, {size(report.referenced_bytes)}"
-        fields.append(("referred to", told))
+        detail = f"{counted(report.virtual_chunks, 'chunk')}, {size(report.referenced_bytes)}"
+        fields.append(("referred to", detail))
     if report.native_chunks or report.copied_bytes:
-        told = f"{counted(report.native_chunks, 'chunk')}, {size(report.copied_bytes)}"
-        fields.append(("copied", told))
+        detail = f"{counted(report.native_chunks, 'chunk')}, {size(report.copied_bytes)}"
+        fields.append(("copied", detail))
     if report.skipped:
         fields.append(("skipped", f"{counted(len(report.skipped), 'file')} that are in already"))
     screen.fields(fields)

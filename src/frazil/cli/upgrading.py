@@ -13,6 +13,7 @@ from frazil.cli.commands import add_command
 from frazil.cli.places import open_whole
 from frazil.cli.text import counted, size
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from frazil.transaction.context import Context
@@ -70,7 +71,7 @@ def upgrade(
         raise InvalidInputError("--spark goes without --store-root", kind=ErrorKind.NOT_ALLOWED)
     repository = open_whole(url, None if undo or clean else store_root)
     if undo or clean:
-        from frazil.upgrading.undoing import clean as clean_up
+        from frazil.upgrading.undoing import delete_old_files as clean_up
         from frazil.upgrading.undoing import undo as go_back
 
         with working("Tidying up"):
@@ -85,7 +86,7 @@ def upgrade(
                 )
             )
         return _tidied(tidied, undo=undo)
-    context = repository.context
+    context = context_of(repository)
     if not context.generation.is_legacy:
         return _from_v1(context, to, apply=apply)
     with working("Upgrading" if apply else "Reading the history"):

@@ -12,9 +12,10 @@ from frazil.cli.arguments import Authorize, Url
 from frazil.cli.commands import add_command
 from frazil.cli.fsck import show_report
 from frazil.cli.places import open_place
-from frazil.cli.text import counted, exact, moment, short, size
+from frazil.cli.text import counted, exact, second_text, short, size
 from frazil.cli.verbs import Command, Given, add_verbs
 from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from frazil.repository.reports import ExpiryReport
@@ -46,7 +47,7 @@ def _expired(report: ExpiryReport, given: Given) -> Answer:
     }
 
     def show(screen: Screen) -> None:
-        verb, when = "Released" if apply else "Would release", moment(report.older_than)
+        verb, when = "Released" if apply else "Would release", second_text(report.older_than)
         screen.line(f"{verb} {counted(len(released), 'snapshot')} older than {when}")
         if released:
             screen.note(" ".join(map(short, released[:8])) + (" …" if len(released) > 8 else ""))
@@ -145,7 +146,7 @@ def inspect(url: Url, key: Key = None) -> Answer:
     from frazil.storage.assets import SNAPSHOTS
 
     place = open_place(url)
-    context = place.repository.context
+    context = context_of(place.repository)
     if key is not None:
         wanted = key
     elif place.ref is not None:
@@ -173,10 +174,10 @@ def _file(storage: Storage, wanted: str) -> tuple[str, bytes]:
         if item.key.startswith((f"{folder}{slash}{begin}", key))
     ]
     if len(near) != 1:
-        told = f"no file {key!r}"
+        detail = f"no file {key!r}"
         if near:
-            told = f"{key!r} fits {counted(len(near), 'file')}, such as {near[0]} and {near[1]}"
-        raise NotFoundError(told, kind=ErrorKind.KEY_NOT_FOUND)
+            detail = f"{key!r} fits {counted(len(near), 'file')}, such as {near[0]} and {near[1]}"
+        raise NotFoundError(detail, kind=ErrorKind.KEY_NOT_FOUND)
     blob = storage.get(near[0])
     if blob is None:
         raise NotFoundError(f"no file {near[0]!r}", kind=ErrorKind.KEY_NOT_FOUND)

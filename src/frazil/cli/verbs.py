@@ -138,11 +138,11 @@ def _declared(command: Command, parameter: Parameter) -> tuple[Any, object]:
     if name in SHARED:
         return SHARED[name], default
     kind = TYPES.get(parameter.kind, str if is_required else str | None)
-    told = parameter.help[:1].upper() + parameter.help[1:]
+    help_text = parameter.help[:1].upper() + parameter.help[1:]
     if parameter.by_name:
         metavar = "VERSION" if "Version" in parameter.kind else None
-        return Annotated[kind, typer.Option(_flag(name), metavar=metavar, help=told)], default
-    said = typer.Argument(metavar=name.upper(), help=told, show_default=False)
+        return Annotated[kind, typer.Option(_flag(name), metavar=metavar, help=help_text)], default
+    said = typer.Argument(metavar=name.upper(), help=help_text, show_default=False)
     return Annotated[kind, said], default
 
 

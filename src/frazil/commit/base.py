@@ -32,7 +32,7 @@ from frazil.model.history import (
     Metadata,
     Micros,
     SnapshotEntry,
-    Status,
+    StoredStatus,
     UpdateEntry,
     to_datetime,
 )
@@ -222,11 +222,11 @@ class RefStore(ABC):
 
     # --- abilities of the repo object; others refuse ---
 
-    def status(self) -> Status:
+    def status(self) -> StoredStatus:
         """Availability of the repository."""
         raise self._unsupported("repository status")
 
-    def set_status(self, status: Status) -> None:
+    def set_status(self, status: StoredStatus) -> None:
         """Change the availability."""
         raise self._unsupported("repository status")
 
@@ -376,7 +376,7 @@ def branch_exists(name: str, tip: SnapshotId) -> ConflictError:
 
 
 def elsewhere(name: str, expected: SnapshotId, found: SnapshotId) -> ConflictError:
-    """The error for a branch that is not where whoever resets it expects it."""
+    """The error for a reset of a branch that is not where the caller expects it."""
     return ConflictError(
         message=f"branch update conflict: expected {name!r} at {expected}, found {found}",
         kind=ErrorKind.BRANCH_UPDATE_CONFLICT,

@@ -15,7 +15,7 @@ from frazil.commit.file_refs import CONFIG_KEY
 from frazil.errors import FormatError
 from frazil.formats.envelope import HEADER, has_checksum
 from frazil.formats.manifest import Manifest
-from frazil.fsck.files import Files, Place, Read, open_anyway
+from frazil.fsck.files import CheckedFile, FsckTarget, RepositoryFiles, open_anyway
 from frazil.fsck.findings import (
     MAX_FINDINGS,
     OLD_RULES,
@@ -26,8 +26,8 @@ from frazil.fsck.findings import (
     Report,
 )
 from frazil.fsck.history import (
-    History,
-    Link,
+    CheckedHistory,
+    SnapshotNode,
     check_commit,
     check_history,
     file_history,
@@ -43,10 +43,10 @@ from frazil.fsck.repo_rules import (
     read_ref_files,
     read_repo,
 )
-from frazil.fsck.snapshot_rules import Use, uses_of
+from frazil.fsck.snapshot_rules import ManifestUse, uses_of
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.id_sets import RowSet
-from frazil.maintenance.listing import ID_NAME, list_older, portions
+from frazil.maintenance.listing import ID_NAME, batched, list_older
 from frazil.maintenance.walk import WalkLimits, portions_by_size
 from frazil.model.history import ManifestFile
 from frazil.model.nodes import ArrayNode
@@ -56,7 +56,7 @@ from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage, fan_out
 from frazil.transaction.context import Context
 
-Uses: TypeAlias = dict[ManifestId, set[Use]]
+Uses: TypeAlias = dict[ManifestId, set[ManifestUse]]
 
 NAMED: Final = (SNAPSHOTS, LOGS, MANIFESTS)
 """Folders looked through for foreign names; that of chunks may be too long for that."""
@@ -65,7 +65,7 @@ SOURCES_AT_ONCE: Final = 512
 
 
 def fsck(
-    place: Place,
+    place: FsckTarget,
     *,
     refs: Sequence[str] | None = None,
     ancestors: bool = True,
@@ -84,7 +84,7 @@ def fsck(
         RefNotFoundError: a ref does not exist.
     """
     context = open_anyway(place)
-    walk = _Walk(context, rules_of(context), max_findings, progress)
+    walk = _Walk(context, spec_rules_of(context), max_findings, progress)
     history, findings = read_history(context, walk.files)
     walk.report.record(findings)
     wanted = wanted_snapshots(history, refs, ancestors=ancestors)
@@ -100,7 +100,7 @@ def fsck(
 
 
 def verify(
-    place: Place,
+    place: FsckTarget,
     snapshots: Sequence[str] | None = None,
     *,
     virtual: bool = False,
@@ -125,12 +125,12 @@ def verify(
     return walk.report
 
 
-def rules_of(context: Context) -> frozenset[Code]:
+def spec_rules_of(context: Context) -> frozenset[Code]:
     """The rules that a repository must keep; one from before spec 1 is seen in the form of it."""
     return RULES if not context.generation.is_legacy else OLD_RULES
 
 
-def read_history(context: Context, files: Files) -> tuple[History, list[Finding]]:
+def read_history(context: Context, files: RepositoryFiles) -> tuple[CheckedHistory, list[Finding]]:
     """What a repository begins with, and what is wrong with it."""
     match context.refs:
         case RepoObjectRefs():
@@ -143,7 +143,9 @@ def read_history(context: Context, files: Files) -> tuple[History, list[Finding]
             return _read_old_refs(context, files)
 
 
-def _read_old_refs(context: Context, files: Files) -> tuple[History, list[Finding]]:
+def _read_old_refs(
+    context: Context, files: RepositoryFiles
+) -> tuple[CheckedHistory, list[Finding]]:
     """The refs of a repository from before spec 1."""
     try:
         branches, tags = context.refs.branches(), context.refs.tags()
@@ -153,7 +155,7 @@ def _read_old_refs(context: Context, files: Files) -> tuple[History, list[Findin
     return file_history(files, branches, tags, has_logs=False), []
 
 
-def _read_repo(files: Files) -> tuple[History, list[Finding]]:
+def _read_repo(files: RepositoryFiles) -> tuple[CheckedHistory, list[Finding]]:
     blob = files.storage.get(REPO_KEY)
     if blob is None:
         info, found = None, [Finding(Code.ENTRY_MISSING, REPO_KEY)]
@@ -166,7 +168,7 @@ def _read_repo(files: Files) -> tuple[History, list[Finding]]:
 
 
 def wanted_snapshots(
-    history: History, refs: Sequence[str] | None, *, ancestors: bool
+    history: CheckedHistory, refs: Sequence[str] | None, *, ancestors: bool
 ) -> set[SnapshotId]:
     """The snapshots to check: all that is listed, or that refs lead to, or what was asked for."""
     if refs is not None or not ancestors:
@@ -189,7 +191,7 @@ class _Walk:
         progress: Progress | None,
     ) -> None:
         self.report = Report(spec=context.generation.spec, limit=max_findings, rules=rules)
-        self.files = Files(context.storage)
+        self.files = RepositoryFiles(context.storage)
         self._whole = not rules <= REFERENCES
         """whether there is more to check than references"""
         self._context = context
@@ -200,11 +202,11 @@ class _Walk:
         self._is_readable = True
         """whether everything that may refer to chunks could be read"""
 
-    def snapshots(self, links: Sequence[Link], *, deep: bool = False) -> Uses:
+    def snapshots(self, links: Sequence[SnapshotNode], *, deep: bool = False) -> Uses:
         """Check snapshots and their logs; return how they use manifests."""
         uses: Uses = {}
         work = partial(check_commit, self.files, whole=self._whole)
-        for group in portions(links, self._limits.max_snapshots_in_memory):
+        for group in batched(links, self._limits.max_snapshots_in_memory):
             for checked in fan_out(work, group):
                 self.report.record(checked.findings)
                 self.report.snapshots += 1
@@ -238,7 +240,7 @@ class _Walk:
 
     def _manifest(
         self, uses: Uses, file: ManifestFile
-    ) -> tuple[Sequence[Finding], Read[Manifest] | None]:
+    ) -> tuple[Sequence[Finding], CheckedFile[Manifest] | None]:
         read = self.files.manifest(file.id)
         if read is not None and not self._whole:
             return read.findings, read
@@ -251,7 +253,12 @@ class _Walk:
         return found
 
     def _decode(
-        self, manifest_id: ManifestId, uses: set[Use], checksums: Checksums, *, virtual: bool
+        self,
+        manifest_id: ManifestId,
+        uses: set[ManifestUse],
+        checksums: Checksums,
+        *,
+        virtual: bool,
     ) -> None:
         done = decode_chunks(
             self._context, self.files, manifest_id, uses, checksums, virtual=virtual
@@ -271,7 +278,7 @@ class _Walk:
         self._tell("chunk objects", report.native_objects, report.native_objects)
         if not virtual:
             return
-        for group in portions(sorted(needs.sources.items(), key=str), SOURCES_AT_ONCE):
+        for group in batched(sorted(needs.sources.items(), key=str), SOURCES_AT_ONCE):
             found = fan_out(lambda item: ask_source(self._context, item[0], *item[1]), group)
             report.record(filter(None, found))
             report.virtual_sources += len(group)
@@ -301,7 +308,7 @@ class _Walk:
             if blob is not None and not (is_sealed and has_checksum(blob[HEADER.size :])):
                 self.report.leave_unchecked(key, len(blob))
 
-    def leftovers(self, snapshots: set[SnapshotId], history: History, uses: Uses) -> None:
+    def leftovers(self, snapshots: set[SnapshotId], history: CheckedHistory, uses: Uses) -> None:
         """Count what nothing refers to; needs everything to be readable."""
         storage, pruned = self.files.storage, set[SnapshotId]()
         for entry in history.entries.values():
@@ -324,8 +331,10 @@ class _Walk:
             self.report.unreferenced[folder.rstrip("/")] = len(rest)
             self.report.unreferenced_bytes += rest.size_bytes
             if len(rest):
-                told = f"{len(rest)} objects with {rest.size_bytes} bytes"
-                self.report.record([Finding(Code.UNREFERENCED, folder, told, references=len(rest))])
+                detail = f"{len(rest)} objects with {rest.size_bytes} bytes"
+                self.report.record(
+                    [Finding(Code.UNREFERENCED, folder, detail, references=len(rest))]
+                )
 
 
 def damaged_statistics(checksums: Checksums) -> Iterator[Finding]:
@@ -334,7 +343,7 @@ def damaged_statistics(checksums: Checksums) -> Iterator[Finding]:
         yield Finding(Code.STATISTICS_DAMAGED, str(error.facts.get("key")), str(error))
 
 
-def add_uses(known: Uses, found: Iterable[tuple[ManifestId, Use]]) -> None:
+def add_uses(known: Uses, found: Iterable[tuple[ManifestId, ManifestUse]]) -> None:
     """Take over how a snapshot uses manifests."""
     for manifest_id, use in found:
         known.setdefault(manifest_id, set()).add(use)
@@ -342,10 +351,10 @@ def add_uses(known: Uses, found: Iterable[tuple[ManifestId, Use]]) -> None:
 
 def _stray_names(storage: Storage) -> Iterator[Finding]:
     for folder in NAMED:
-        told = 0
+        reported = 0
         for item in storage.list(folder):
             if not ID_NAME.fullmatch(item.key[len(folder) :]):
                 yield Finding(Code.STRAY_NAME, item.key)
-                told += 1
-                if told == STRAY_NAMES:
+                reported += 1
+                if reported == STRAY_NAMES:
                     break

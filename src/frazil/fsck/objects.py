@@ -24,7 +24,7 @@ from frazil.transaction.context import Context
 
 I64: TypeAlias = npt.NDArray[np.int64]
 Names: TypeAlias = npt.NDArray[np.bytes_]
-Source: TypeAlias = tuple[str, str | int | None]
+SourceVersion: TypeAlias = tuple[str, str | int | None]
 """Location and checksum of a virtual reference."""
 
 FEW_OBJECTS: Final = 256
@@ -33,7 +33,7 @@ SHOWN_CHUNKS: Final = 4
 ALL: Final = datetime.max.replace(tzinfo=UTC)
 
 
-def virtual_needs(table: ChunkTable) -> Iterator[tuple[Source, int, int]]:
+def virtual_needs(table: ChunkTable) -> Iterator[tuple[SourceVersion, int, int]]:
     """The sources of the virtual references of a table: how long each must be, how many refer."""
     rows = np.flatnonzero(table.kind == ChunkType.virtual)
     if not len(rows):
@@ -128,7 +128,7 @@ class Needs:
     virtual_references: int = 0
     named: RowSet = field(default_factory=RowSet)
     """chunk objects that references name"""
-    sources: dict[Source, tuple[int, int]] = field(default_factory=dict)
+    sources: dict[SourceVersion, tuple[int, int]] = field(default_factory=dict)
     """how long sources must be, and how many references need them"""
     _short: dict[bytes, _Short] = field(default_factory=dict)
 
@@ -182,8 +182,8 @@ def object_finding(
 ) -> Finding:
     """What is wrong with a chunk object; its size is -1 where it is not there."""
     code = Code.CHUNK_MISSING if size < 0 else Code.CHUNK_SHORT
-    told = "" if size < 0 else f"it has {size} bytes, {end} are needed"
-    return Finding(code, key, told, path, tuple(chunks), references)
+    detail = "" if size < 0 else f"it has {size} bytes, {end} are needed"
+    return Finding(code, key, detail, path, tuple(chunks), references)
 
 
 # --- sources of virtual chunks ---
@@ -195,7 +195,7 @@ _CODES: Final = {
 
 
 def ask_source(
-    context: Context, source: Source, end: int, count: int, path: str | None = None
+    context: Context, source: SourceVersion, end: int, count: int, path: str | None = None
 ) -> Finding | None:
     """Ask a source of virtual chunks for the last byte that `count` references need of it.
 
@@ -205,9 +205,9 @@ def ask_source(
     try:
         context.containers.fetch(VirtualRef(location, max(end, 1) - 1, 1, checksum))
     except InvalidInputError as error:
-        code, told = Code.SOURCE_UNAUTHORIZED, str(error)
+        code, detail = Code.SOURCE_UNAUTHORIZED, str(error)
     except StorageError as error:
-        code, told = _CODES.get(error.kind, Code.SOURCE_UNREADABLE), str(error)
+        code, detail = _CODES.get(error.kind, Code.SOURCE_UNREADABLE), str(error)
     else:
         return None
-    return Finding(code, shown_url(location), told, path, references=count)
+    return Finding(code, shown_url(location), detail, path, references=count)

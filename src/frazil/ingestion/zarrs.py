@@ -23,10 +23,18 @@ from frazil.ingestion.encoding import (
     encoded_attributes,
     encoding_from,
     encoding_of,
-    quiet,
     variable_from,
+    without_zarr_warnings,
 )
-from frazil.ingestion.records import PHONY, Parsed, References, Source, Variable, canonical, plain
+from frazil.ingestion.records import (
+    PHONY,
+    FileReferences,
+    FileVariable,
+    InputFile,
+    ParsedFile,
+    canonical,
+    ordered_json,
+)
 from frazil.ingestion.sources import Allowed, bad_file, client_for, local_path, read_whole, reading
 from frazil.storage.locations import key_of
 
@@ -35,13 +43,13 @@ _TEXTS: Final = "vlen-utf8"
 _SHUFFLES: Final = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
 
 
-def variable_of(
+def zarr2_variable(
     name: str,
     meta: Mapping[str, Any],
     attrs: Mapping[str, Any],
-    references: References,
+    references: FileReferences,
     url: str,
-) -> Variable:
+) -> FileVariable:
     """A variable from the documents `.zarray` and `.zattrs` of an array."""
     try:
         dtype = np.dtype(_dtype(meta))
@@ -59,8 +67,8 @@ def variable_of(
         if meta.get("order") == "F" and len(shape) > 1:
             encoding = _transposed(encoding, len(shape))
     except (KeyError, TypeError, ValueError) as error:
-        told = f"the array {name!r} cannot be told in terms of Zarr 3: {error}"
-        raise bad_file(told, url) from None
+        detail = f"the array {name!r} cannot be told in terms of Zarr 3: {error}"
+        raise bad_file(detail, url) from None
     given = {key: value for key, value in attrs.items() if key not in (_DIMENSIONS, "_FillValue")}
     # In Zarr 2 the fill value is what CF calls _FillValue; in Zarr 3 the two are apart.
     if meta.get("fill_value") is not None and dtype.kind != "O":
@@ -68,13 +76,13 @@ def variable_of(
     elif "_FillValue" in attrs:
         given["_FillValue"] = attrs["_FillValue"]
     dims = attrs.get(_DIMENSIONS) or [f"{PHONY}{axis}" for axis in range(len(shape))]
-    return Variable(
+    return FileVariable(
         name,
         tuple(map(str, dims)),
         shape,
         tuple(max(1, n) for n in chunks) or shape,
         encoding,
-        plain(given),
+        ordered_json(given),
         references,
     )
 
@@ -147,7 +155,7 @@ _Keys: TypeAlias = Mapping[str, tuple[str, int]]
 _DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
 
-def scan_zarr(source: Source) -> Parsed:
+def scan_zarr(source: InputFile) -> ParsedFile:
     """The arrays of a group of a Zarr store."""
     url, options = source.url, source.options
     base = f"{url.rstrip('/')}/{source.group.strip('/')}".rstrip("/")
@@ -174,20 +182,20 @@ def scan_zarr(source: Source) -> Parsed:
         elif (made := _variable(base, name, keys, options)) is not None:
             variables.append(made)
     notes = (f"arrays in groups that are not taken: {', '.join(below)}",) if below else ()
-    return Parsed(variables, plain(attributes), notes)
+    return ParsedFile(variables, ordered_json(attributes), notes)
 
 
 def _listed(base: str, options: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Keys below a folder, and their sizes."""
     prefix = key_of(base)
-    told = "the folder of a Zarr store cannot be listed, which references to its chunks need"
-    with reading(base, told):
+    detail = "the folder of a Zarr store cannot be listed, which references to its chunks need"
+    with reading(base, detail):
         for batch in obstore.list(client_for(base, options), prefix=prefix, chunk_size=1000):
             for item in batch:
                 yield item["path"].removeprefix(prefix).lstrip("/"), item["size"]
 
 
-def _below(folder: str, source: Source, moved: dict[str, str]) -> Iterator[tuple[str, int]]:
+def _below(folder: str, source: InputFile, moved: dict[str, str]) -> Iterator[tuple[str, int]]:
     """The same of a local folder; links out of it must be allowed, and `moved` gets their ends."""
     allowed = Allowed(source.allowed)
     home = os.path.realpath(folder)
@@ -198,8 +206,8 @@ def _below(folder: str, source: Source, moved: dict[str, str]) -> Iterator[tuple
         try:
             entries = [*os.scandir(f"{folder}/{inner}")]
         except OSError as error:
-            told = f"the folder of a Zarr store cannot be listed: {error.strerror}"
-            raise StorageError(told, kind=ErrorKind.IO, file=folder) from None
+            detail = f"the folder of a Zarr store cannot be listed: {error.strerror}"
+            raise StorageError(detail, kind=ErrorKind.IO, file=folder) from None
         for entry in entries:
             key = f"{inner}{entry.name}"
             if entry.is_symlink():
@@ -224,7 +232,7 @@ def _read(url: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _variable(base: str, name: str, keys: _Keys, options: Mapping[str, Any]) -> Variable | None:
+def _variable(base: str, name: str, keys: _Keys, options: Mapping[str, Any]) -> FileVariable | None:
     if f"{name}/zarr.json" in keys:
         meta = _read(f"{base}/{name}/zarr.json", options)
         if meta.get("node_type") != "array":
@@ -234,12 +242,12 @@ def _variable(base: str, name: str, keys: _Keys, options: Mapping[str, Any]) -> 
     attrs = _read(f"{base}/{name}/.zattrs", options) if f"{name}/.zattrs" in keys else {}
     separator = str(meta.get("dimension_separator", "."))
     refs = _references(f"{name}/", separator, meta["shape"], meta["chunks"], keys)
-    return variable_of(name, meta, attrs, refs, base)
+    return zarr2_variable(name, meta, attrs, refs, base)
 
 
-def _from_v3(base: str, name: str, meta: dict[str, Any], keys: _Keys) -> Variable:
+def _from_v3(base: str, name: str, meta: dict[str, Any], keys: _Keys) -> FileVariable:
     try:
-        with quiet():
+        with without_zarr_warnings():
             known = ArrayV3Metadata.from_dict(dict(meta))
             encoding = encoding_from(known)
     except (ValueError, KeyError, TypeError) as error:
@@ -269,7 +277,7 @@ def _references(
     shape: list[int],
     chunks: list[int] | tuple[int, ...],
     keys: _Keys,
-) -> References:
+) -> FileReferences:
     grid = [-(-n // max(1, c)) for n, c in zip(shape, chunks, strict=True)]
     rows: list[tuple[int, int, int, str]] = []
     for key, (location, size) in keys.items():
@@ -279,4 +287,4 @@ def _references(
         coords = chunk_in_grid(name, separator, grid) if grid or name in ("c", "0") else None
         if coords is not None:
             rows.append((chunk_number(coords, grid), 0, size, location))
-    return References.of_rows(rows)
+    return FileReferences.of_rows(rows)

@@ -9,21 +9,21 @@ import numpy as np
 from frazil.bulk.fetch import INLINE, NATIVE, VIRTUAL
 from frazil.maintenance.id_sets import ID_WIDTH, RowSet
 from frazil.maintenance.listing import ID_NAME, parse_names
-from frazil.statistics.files import Forgotten, forget, listed, loaded
+from frazil.statistics.files import DroppedRows, drop_rows, list_files, loaded
 from frazil.statistics.records import Flags, Rows
 from frazil.storage.assets import CHUNKS
 from frazil.storage.base import Storage
 from frazil.transaction.context import Context
 
 
-def forget_collected(context: Context, gone: RowSet | None, before: datetime) -> Forgotten:
+def forget_collected(context: Context, gone: RowSet | None, before: datetime) -> DroppedRows:
     """Drop statistics of chunk objects that are gone, from files written before a time.
 
-    `gone` are those; None means all that a listing of chunk objects does not show. Whoever wrote
-    such a file had read the chunks: so what the listing lacks has been there, and is gone.
+    `gone` are those objects. None means all that a listing of chunk objects does not show: the
+    writer of a file of statistics had read the chunks, so objects that are not listed are gone.
     """
-    if not any(item.created_at < before for item in listed(context.place)):
-        return Forgotten()
+    if not any(item.created_at < before for item in list_files(context.place)):
+        return DroppedRows()
     there = _listed_chunks(context.storage) if gone is None else None
 
     def keep(rows: Rows) -> Flags:
@@ -34,10 +34,10 @@ def forget_collected(context: Context, gone: RowSet | None, before: datetime) ->
         assert gone is not None
         return stays | ~gone.contains(owners)
 
-    return forget(context.place, keep, before)
+    return drop_rows(context.place, keep, before)
 
 
-def forget_erased(context: Context, ranges: RowSet, *, sources: bool) -> Forgotten:
+def forget_erased(context: Context, ranges: RowSet, *, sources: bool) -> DroppedRows:
     """Drop statistics of everything in chunk objects of which some bytes were erased.
 
     They tell values. Which bytes in manifests and in the files of others they are about only a
@@ -48,7 +48,7 @@ def forget_erased(context: Context, ranges: RowSet, *, sources: bool) -> Forgott
     def keep(rows: Rows) -> Flags:
         return ~_tells(rows, objects, sources=sources)
 
-    return forget(context.place, keep)
+    return drop_rows(context.place, keep)
 
 
 def _tells(rows: Rows, objects: RowSet, *, sources: bool) -> Flags:
@@ -61,7 +61,7 @@ def _tells(rows: Rows, objects: RowSet, *, sources: bool) -> Flags:
 def left_to_tell(context: Context, ranges: RowSet) -> list[str]:
     """Keys of files that still have statistics of erased bytes."""
     objects = _objects(ranges)
-    found = loaded(context.place, listed(context.place))
+    found = loaded(context.place, list_files(context.place))
     return [item.key for item, rows in found if _tells(rows, objects, sources=False).any()]
 
 

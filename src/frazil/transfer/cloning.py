@@ -15,12 +15,12 @@ from frazil.maintenance.id_sets import needed_objects
 from frazil.masking import shown_url
 from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository
-from frazil.run import Here, JobReport, Progress, Runner, by_size, commit_job, run_told
+from frazil.run import JobReport, LocalRunner, Progress, Runner, by_size, commit_job, run_told
 from frazil.session import Session
 from frazil.statistics.copying import copy_statistics
 from frazil.storage.assets import CHUNK, CHUNKS
 from frazil.storage.base import PLAIN, Bytes, LostRace, Storage, absent
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.local import LocalStorage
 from frazil.tip import Tip
 from frazil.transaction.context import Context
@@ -39,7 +39,7 @@ def clone(
     target: Storage | str | os.PathLike[str],
     *,
     message: str | None = None,
-    runner: Runner = Here(),  # noqa: B008 - a frozen record
+    runner: Runner = LocalRunner(),  # noqa: B008 - a frozen record
     progress: Progress | None = None,
 ) -> JobReport:
     """Copy one version of a repository, or all of it, to another place.

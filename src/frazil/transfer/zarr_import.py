@@ -20,8 +20,8 @@ from frazil.model.chunks import ChunkTable, concat
 from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository
 from frazil.run import (
-    Here,
     JobReport,
+    LocalRunner,
     Progress,
     Runner,
     by_size,
@@ -35,6 +35,7 @@ from frazil.session import Session
 from frazil.storage.base import Storage
 from frazil.transaction.context import Context
 from frazil.transaction.keys import METADATA, ZARR_V2_NAMES
+from frazil.transaction.opened import context_of
 from frazil.transfer.cloning import (
     BATCH_BYTES,
     TASK_BYTES,
@@ -57,7 +58,7 @@ def import_zarr(
     group: str | None = None,
     branch: str = MAIN,
     message: str | None = None,
-    runner: Runner = Here(),  # noqa: B008 - a frozen record
+    runner: Runner = LocalRunner(),  # noqa: B008 - a frozen record
     progress: Progress | None = None,
 ) -> JobReport:
     """Copy a plain Zarr store into a repository, in one commit, without decoding.
@@ -90,7 +91,7 @@ def import_zarr(
         for part in by_size([each.size for each in chunks], TASK_BYTES, TASK_CHUNKS)
     ]
     documents = [found.documents[path] for path in arrays]
-    work = ImportChunks(source, target.context, documents)
+    work = ImportChunks(source, context_of(target), documents)
     tables: dict[int, list[ChunkTable]] = {}
     counts = [len(chunks) for _, chunks in items]
     sizes = sum(each.size for chunks in found.chunks.values() for each in chunks)

@@ -12,9 +12,9 @@ from frazil.cli.answers import Exit, exit_code
 from frazil.errors import FrazilError, InvalidInputError, StorageError
 from frazil.session import Session
 from frazil.transaction.keys import clean_path
-from frazil.web.library import Shown
-from frazil.web.settings import Limits
-from frazil.web.work import BusyError, Pending, Workers
+from frazil.web.library import ServedRepository
+from frazil.web.settings import RequestLimits
+from frazil.web.work import BusyError, PendingWork, Workers
 
 T = TypeVar("T")
 
@@ -25,9 +25,9 @@ _NUMBER: Final = re.compile(r"[0-9]{1,4}")  # digits of other scripts are none f
 class Ask:
     """What is asked of one repository."""
 
-    shown: Shown
+    shown: ServedRepository
     params: Mapping[str, str]
-    limits: Limits
+    limits: RequestLimits
     workers: Workers
     is_foreign: bool = False
     """whether a link of another site led here"""
@@ -93,7 +93,7 @@ class Ask:
         *,
         state: Hashable = None,
         report: bool = False,
-    ) -> T | Pending:
+    ) -> T | PendingWork:
         """The result of work on this repository that may take longer than a request."""
         return self.workers.long(self.shown.name, key, work, patience, state=state, report=report)
 

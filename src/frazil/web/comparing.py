@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.cli.values import document
+from frazil.cli.values import zarr_json
 from frazil.comparing.candidates import different_chunks, written_chunks
 from frazil.errors import FrazilError
 from frazil.ids import ManifestId, NodeId
@@ -17,7 +17,7 @@ from frazil.model.nodes import ArrayNode, Node
 from frazil.model.values import Diff
 from frazil.session import Session
 from frazil.transaction.working import WorkingState
-from frazil.web.settings import Limits
+from frazil.web.settings import RequestLimits
 
 KINDS: Final = (
     "new_groups",
@@ -31,7 +31,7 @@ I64: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ChangedField:
     """One entry of a `zarr.json` that differs, as text."""
 
     name: str
@@ -52,7 +52,7 @@ class NodeChange:
     """added, deleted, moved or changed"""
     before: str | None = None
     """where it was, if it moved"""
-    fields: tuple[Field, ...] = ()
+    fields: tuple[ChangedField, ...] = ()
     chunks: int | None = None
     """how many references differ; None: not counted"""
 
@@ -107,7 +107,7 @@ class _Budget:
         return True
 
 
-def compare(old: Session, new: Session, limits: Limits) -> tuple[list[NodeChange], int]:
+def compare(old: Session, new: Session, limits: RequestLimits) -> tuple[list[NodeChange], int]:
     """The nodes of two snapshots that differ, by path: the first of them, and how many."""
     before = {node.id: node for node in old.state.tree}
     budget = _Budget(limits.references)
@@ -176,10 +176,10 @@ def _differing(
     first, last = ({ref.id for ref in node.manifests} for node in (one, other))
     if not budget.allows(old, first - last) or not budget.allows(new, last - first):
         return None
-    return len(changed_chunks(old, one, new, other))
+    return len(differing_chunks(old, one, new, other))
 
 
-def changed_chunks(old: WorkingState, one: ArrayNode, new: WorkingState, other: ArrayNode) -> I64:
+def differing_chunks(old: WorkingState, one: ArrayNode, new: WorkingState, other: ArrayNode) -> I64:
     """The chunks of an array whose references differ, (n, ndim)."""
     if len(one.shape) != len(other.shape):
         return new.table(other).coords.astype(np.int64)
@@ -187,10 +187,10 @@ def changed_chunks(old: WorkingState, one: ArrayNode, new: WorkingState, other: 
     return different_chunks(old, one, new, other, candidates)
 
 
-def changed_fields(one: Node, other: Node) -> tuple[Field, ...]:
+def changed_fields(one: Node, other: Node) -> tuple[ChangedField, ...]:
     """What differs in the `zarr.json` of a node, attribute by attribute."""
     try:
-        before, after = document(one), document(other)
+        before, after = zarr_json(one), zarr_json(other)
     except FrazilError:
         return ()
     found = _fields(before, after, skip=("attributes",))
@@ -201,10 +201,12 @@ def changed_fields(one: Node, other: Node) -> tuple[Field, ...]:
 
 def _fields(
     before: dict[str, Any], after: dict[str, Any], prefix: str = "", skip: tuple[str, ...] = ()
-) -> tuple[Field, ...]:
+) -> tuple[ChangedField, ...]:
     names = [name for name in dict.fromkeys((*before, *after)) if name not in skip]
     return tuple(
-        Field(prefix + name, before.get(name), after.get(name), name in before, name in after)
+        ChangedField(
+            prefix + name, before.get(name), after.get(name), name in before, name in after
+        )
         for name in names
         if (name in before) != (name in after) or before.get(name) != after.get(name)
     )

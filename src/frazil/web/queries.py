@@ -17,7 +17,7 @@ from frazil.errors import ErrorKind, FrazilError, InvalidInputError, SessionStat
 from frazil.masking import safe
 from frazil.urls import parse_url
 from frazil.web.asking import Answer, Ask, Page, status_of
-from frazil.web.work import BusyError, Pending
+from frazil.web.work import BusyError, PendingWork
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,16 +57,16 @@ def sql(ask: Ask) -> Answer:
     except FrazilError as error:  # beside the query, which one would like to mend
         problem = safe(str(error))
         return Page("sql.html", {**values, **empty, "problem": problem}, status_of(error))
-    if isinstance(found, Pending):  # the first one waits for Spark to start
+    if isinstance(found, PendingWork):  # the first one waits for Spark to start
         return Page("working.html", {"what": "Running the query"}, 202)
-    told = {
+    shown = {
         "columns": found.columns,
         "numbers": found.are_numbers,
         "rows": list(found.texts(null="NULL")),
         "is_cut": found.is_cut,
         "ran": True,
     }
-    return Page("sql.html", {**values, **told})
+    return Page("sql.html", {**values, **shown})
 
 
 def checked_query(query: str) -> tuple[bool, str]:

@@ -19,13 +19,13 @@ from urllib.parse import unquote
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.transaction.keys import MetadataKey
 from frazil.transaction.keyspace import (
-    From,
+    ByteRange,
+    ByteSelection,
+    BytesFrom,
     KeySpace,
-    Last,
-    Pending,
-    Range,
-    Span,
-    resolve,
+    LastBytes,
+    PendingChunk,
+    byte_offsets,
 )
 from frazil.web.library import Library
 
@@ -34,19 +34,19 @@ _FOREVER: Final = "max-age=31536000, immutable"
 _ASK_AGAIN: Final = "no-cache"
 
 
-Piece: TypeAlias = Callable[[], bytes]
+BodyPiece: TypeAlias = Callable[[], bytes]
 """Reads one piece of a body."""
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class HttpAnswer:
     """An answer: status, headers and body."""
 
     status: int
     headers: dict[str, str]
     body: bytes = b""
     """all of it, or its first piece"""
-    rest: Iterator[Piece] | None = None
+    rest: Iterator[BodyPiece] | None = None
 
 
 def split_path(text: str) -> tuple[str, str, str]:
@@ -65,7 +65,7 @@ def split_path(text: str) -> tuple[str, str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestHeaders:
     """What the headers of a request say."""
 
     span: str | None = None
@@ -79,7 +79,7 @@ class Asked:
     """whether a token is asked for: caches that others use must not keep the answer"""
 
 
-def serve_key(library: Library, text: str, asked: Asked, piece: int) -> Served:
+def serve_key(library: Library, text: str, asked: RequestHeaders, piece: int) -> HttpAnswer:
     """Answer a request for a key, with bodies in pieces of so many bytes.
 
     Raises:
@@ -96,31 +96,31 @@ def serve_key(library: Library, text: str, asked: Asked, piece: int) -> Served:
     try:
         parsed, found = keys.parse(key), keys.find(key)
     except InvalidInputError:  # no key of Zarr, or a chunk of what is no array
-        return Served(404, headers)
+        return HttpAnswer(404, headers)
     if found is None:
-        return Served(404, headers)
-    size = found.ref.length if isinstance(found, Pending) else len(found)
+        return HttpAnswer(404, headers)
+    size = found.ref.length if isinstance(found, PendingChunk) else len(found)
     mark = hashlib.blake2b(f"{snapshot_id}/{key}".encode(), digest_size=12).hexdigest()
     headers["etag"] = f'"{mark}"'
     is_document = isinstance(parsed, MetadataKey)
     headers["content-type"] = "application/json" if is_document else "application/octet-stream"
     if asked.known is not None and (asked.known == "*" or headers["etag"] in asked.known):
-        return Served(304, headers)
+        return HttpAnswer(304, headers)
     status, span = 200, None
     if asked.span is not None and asked.if_range in (None, headers["etag"]):
         try:
             span = _span(asked.span, size)
         except InvalidInputError:
-            return Served(416, {**headers, "content-range": f"bytes */{size}"})
-    first, last = resolve(span, size)
+            return HttpAnswer(416, {**headers, "content-range": f"bytes */{size}"})
+    first, last = byte_offsets(span, size)
     if span is not None:
         status = 206
         headers["content-range"] = f"bytes {first}-{last - 1}/{size}"
     headers["content-length"] = str(last - first)
     if asked.is_head:
-        return Served(status, headers)
+        return HttpAnswer(status, headers)
     if isinstance(found, bytes):
-        return Served(status, headers, found[first:last])
+        return HttpAnswer(status, headers, found[first:last])
     context = keys.state.context
     pieces = (
         partial(replace(found, start=at, end=min(at + piece, last)).read, context)
@@ -129,14 +129,14 @@ def serve_key(library: Library, text: str, asked: Asked, piece: int) -> Served:
     # The first one before anything is sent: what is missing or refused has an answer of its own.
     begin = next(pieces, None)
     body = b"" if begin is None else begin()
-    return Served(status, headers, body, pieces if last - first > piece else None)
+    return HttpAnswer(status, headers, body, pieces if last - first > piece else None)
 
 
-def _kept(asked: Asked) -> str:
+def _kept(asked: RequestHeaders) -> str:
     return f"{'private' if asked.is_private else 'public'}, {_FOREVER}"
 
 
-def _span(text: str, size: int) -> Span | None:
+def _span(text: str, size: int) -> ByteSelection | None:
     """The bytes that a `Range` header means; None to send all.
 
     Raises:
@@ -149,11 +149,11 @@ def _span(text: str, size: int) -> Span | None:
     if suffix is not None:
         if not int(suffix) or not size:
             raise InvalidInputError("no bytes are asked for")
-        return Last(min(int(suffix), size))
+        return LastBytes(min(int(suffix), size))
     if int(first) >= size:
         raise InvalidInputError("the range begins behind the end")
     if last is None:
-        return From(int(first))
+        return BytesFrom(int(first))
     if int(last) < int(first):
         return None
-    return Range(int(first), min(int(last) + 1, size))
+    return ByteRange(int(first), min(int(last) + 1, size))

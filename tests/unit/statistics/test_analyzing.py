@@ -12,7 +12,7 @@ import pytest
 import zarr
 
 import frazil
-from frazil.bulk.fetch import References
+from frazil.bulk.fetch import ChunkReferences
 from frazil.errors import NodeNotFoundError, ReadOnlyError
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
@@ -22,6 +22,7 @@ from frazil.statistics.files import MANY_FILES, PREFIX, store
 from frazil.statistics.lookup import lookup
 from frazil.statistics.records import decoding_of, identified
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.unit.statistics.samples import NAN, all_coords, files, known, make, require_true, write
 
 VALUES = np.arange(49.0).reshape(7, 7)
@@ -134,7 +135,7 @@ def test_rows_that_cannot_be_true_are_not_used(storage: MemoryStorage) -> None:
     node = state.array("/a")
     decoding = decoding_of(node)
     assert decoding is not None
-    rows, _ = identified(References.of(state.table(node)), decoding.layout.grid, str)
+    rows, _ = identified(ChunkReferences.of(state.table(node)), decoding.layout.grid, str)
     rows["form"], rows["count"], rows["has"] = 1, 9, 3
     rows["min"], rows["max"] = np.float64(5.0).view("u8"), np.float64(1.0).view("u8")
     store(storage, decoding.id, rows)
@@ -199,7 +200,7 @@ def test_work_can_be_sent_elsewhere_and_nothing_is_written_where_it_must_not(
 ) -> None:
     repo = make(storage)
     write(repo, "a", VALUES)
-    assert isinstance(pickle.loads(pickle.dumps(Measure(repo.context))), Measure)
+    assert isinstance(pickle.loads(pickle.dumps(Measure(context_of(repo)))), Measure)
     repo.set_status(frazil.RepoStatus(frazil.RepoAvailability.read_only))
     with pytest.raises(ReadOnlyError):
         Repository.open(storage).audit.analyze()

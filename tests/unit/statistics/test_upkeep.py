@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from frazil.repository import Repository
-from frazil.statistics.files import listed, load
+from frazil.statistics.files import list_files, load_file
 from frazil.storage.memory import MemoryStorage
 from frazil.transfer.cloning import clone
 from tests.support.ages import AT_ONCE
@@ -25,7 +25,11 @@ def later() -> datetime:
 
 def row_count(storage: MemoryStorage) -> int:
     """The number of all rows."""
-    return sum(len(found) for item in listed(storage) if (found := load(storage, item)) is not None)
+    return sum(
+        len(found)
+        for item in list_files(storage)
+        if (found := load_file(storage, item)) is not None
+    )
 
 
 def test_a_deep_check_names_chunks_whose_bytes_have_changed(storage: MemoryStorage) -> None:

@@ -16,13 +16,14 @@ from frazil.ingestion.pipeline import ingest as ingest_here
 from frazil.ingestion.request import Files, IngestOptions
 from frazil.run import JobReport, Progress, by_size, run_told
 from frazil.spark import tasks
-from frazil.spark.location import Location, open_pinned
+from frazil.spark.location import RepositoryLocation, open_pinned
 from frazil.spark.options.table import STORAGE
 from frazil.spark.runner import SparkRunner
 from frazil.spark.tasks import Options, target_of
+from frazil.transaction.opened import context_of
 from frazil.transfer import cloning, zarr_export, zarr_import
 from frazil.upgrading.chunks import Move, Transfer, move_chunks, mover
-from frazil.upgrading.source import ChunkMode, Source, UpgradeReport
+from frazil.upgrading.source import ChunkMode, UpgradeReport, UpgradeSource
 from frazil.upgrading.upgrade import upgrade as run_upgrade
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def ingest(
     *,
     spark: SparkSession | None = None,
     master: str | None = None,
-    progress: Callable[[reports.Progress], None] | None = None,
+    progress: Callable[[reports.IngestProgress], None] | None = None,
     **options: Unpack[IngestOptions],
 ) -> reports.IngestReport:
     """Take files into a repository in one commit, by reference or by copy; see `frazil.ingest`.
@@ -188,7 +189,7 @@ def upgrade_older(
         raise invalid_option("a repository is upgraded as a whole: leave the version out")
     location = target.location
 
-    def make_move(source: Source, how: ChunkMode) -> Move:
+    def make_move(source: UpgradeSource, how: ChunkMode) -> Move:
         if source.files.storage is not source.place:
             return mover(source, how)  # the other storage is known to the state file alone
         runner, work = SparkRunner(spark), partial(_move, location, how)
@@ -204,11 +205,11 @@ def upgrade_older(
         return move
 
     return run_upgrade(
-        location.open().context, to=to, mode=mode, dry_run=dry_run, make_move=make_move
+        context_of(location.open()), to=to, mode=mode, dry_run=dry_run, make_move=make_move
     )
 
 
-def _move(location: Location, mode: ChunkMode, transfers: Sequence[Transfer]) -> None:
+def _move(location: RepositoryLocation, mode: ChunkMode, transfers: Sequence[Transfer]) -> None:
     """Link or copy some chunk objects, in a task."""
     storage = location.storage()
     move_chunks(storage, storage, mode, transfers)

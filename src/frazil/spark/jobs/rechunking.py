@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from frazil.bulk.chain import Chain
 from frazil.bulk.codecs import Array, Shape
-from frazil.bulk.compose import Target
-from frazil.bulk.grid import Layout, layout_of
+from frazil.bulk.compose import WriteTarget
+from frazil.bulk.grid import ArrayLayout, layout_of
 from frazil.bulk.pack import write_encoded
 from frazil.bulk.plan import box_plan
 from frazil.bulk.read import read_region
@@ -40,13 +40,14 @@ from frazil.run import (
 )
 from frazil.session import Session
 from frazil.spark import tasks, worker
-from frazil.spark.jobs.rechunk_plan import SHARE, Box, Chunks, Plan, plan_array
-from frazil.spark.location import Location, Pinned
+from frazil.spark.jobs.rechunk_plan import SHARE, Box, Chunks, RechunkPlan, plan_array
+from frazil.spark.location import Pinned, RepositoryLocation
 from frazil.spark.reading.columns import row_batch
 from frazil.spark.runner import SparkRunner
-from frazil.spark.tasks import Batches, Gathered, Options, Part
+from frazil.spark.tasks import Batches, GatheredChunks, Options, StoredChunks
 from frazil.spelling import listed, unknown
 from frazil.texts import size
+from frazil.transaction.opened import context_of
 from frazil.transaction.working import WorkingState
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def rechunk(
     limit = size(max_memory) if isinstance(max_memory, str) else max_memory
     ends = tasks.ends_of(url, options, target, target_options, branch, follows_branch=True)
     pinned = ends.pinned
-    session = worker.session(pinned)
+    session = worker.session_at(pinned)
     top = group if group is not None else ends.source.node
     plans = [
         plan_array(
@@ -119,7 +120,7 @@ def rechunk(
         for name in _names(session, top, variables, chunks)
     ]
     writing = ends.writable_session()
-    gathered, readers = Gathered(), 0
+    gathered, readers = GatheredChunks(), 0
     for number, plan in enumerate(plans):
         work = Rechunked(number, pinned, ends.goal, plan, limit)
         readers += _run(runner, work, gathered, progress)
@@ -171,7 +172,7 @@ def _array(session: Session, path: str) -> ArrayNode:
     return session.state.array(path)
 
 
-def _put(writing: Session, source: Session | None, plan: Plan, table: ChunkTable) -> None:
+def _put(writing: Session, source: Session | None, plan: RechunkPlan, table: ChunkTable) -> None:
     """Make the array of a plan; what it needs beside itself comes from `source`."""
     state = writing.state
     if source is not None:
@@ -202,7 +203,7 @@ def _copy_coordinates(source: Session, writing: Session, path: str) -> None:
 
 
 def _run(
-    runner: SparkRunner, work: Rechunked, gathered: Gathered, progress: Progress | None
+    runner: SparkRunner, work: Rechunked, gathered: GatheredChunks, progress: Progress | None
 ) -> int:
     """Rechunk one array; give the number of tasks that read."""
     plan = work.plan
@@ -237,21 +238,21 @@ class Rechunked:
 
     number: int
     pinned: Pinned
-    goal: Location
-    plan: Plan
+    goal: RepositoryLocation
+    plan: RechunkPlan
     limit: int
 
-    def __call__(self, number: int) -> list[Part]:
+    def __call__(self, number: int) -> list[StoredChunks]:
         """Read a block and write its chunks."""
         box = self.plan.box(number)
         cells = self._read(box)
         state, node = self._scratch()
         cut = box_plan(self._layout().grid, box)
-        target = Target(state, node, self._layout().chain, keeps_empty=False)
+        target = WriteTarget(state, node, self._layout().chain, keeps_empty=False)
         write_chunks(target, cut, cells.reshape(cut.full_shape), max_in_flight=self._room())
         changes = state.changes.chunks.get(node.id)
         table = ChunkTable.empty(len(node.shape)) if changes is None else changes.columns()[0]
-        return [Part(self.number, table.compact())] if len(table) else []
+        return [StoredChunks(self.number, table.compact())] if len(table) else []
 
     def pieces(self, batches: Batches, per_part: int) -> Batches:
         """Decode blocks and cut them along the target chunks."""
@@ -273,7 +274,7 @@ class Rechunked:
                     made = (chunk // per_part, chunk, where, _packed(piece))
                     yield row_batch([made], _PIECE_SCHEMA)
 
-    def assembled(self, batches: Batches) -> Iterator[Part]:
+    def assembled(self, batches: Batches) -> Iterator[StoredChunks]:
         """Put pieces, which come chunk by chunk, together and store the chunks."""
         state, node = self._scratch()
         chain = self._layout().chain
@@ -303,24 +304,26 @@ class Rechunked:
                 cells[place] = _unpacked(batch.column(3)[row].as_buffer(), chain, shape)
             yield chunk, cells
 
-    def _stored(self, state: WorkingState, node: ArrayNode, held: list[tuple[int, bytes]]) -> Part:
+    def _stored(
+        self, state: WorkingState, node: ArrayNode, held: list[tuple[int, bytes]]
+    ) -> StoredChunks:
         numbers = [chunk for chunk, _ in held]
         coords = np.stack(np.unravel_index(numbers, self.plan.grid), axis=1).astype(np.uint32)
         table = write_encoded(state, node, coords, [data for _, data in held])
-        return Part(self.number, table.compact())
+        return StoredChunks(self.number, table.compact())
 
     def _read(self, box: Box) -> Array:
-        session = worker.session(self.pinned)
+        session = worker.session_at(self.pinned)
         return read_region(session, self.plan.path, box, max_in_flight=self._room())
 
     def _room(self) -> int:
         return max(1, self.limit // SHARE)
 
     def _scratch(self) -> tuple[WorkingState, ArrayNode]:
-        context = worker.repository(self.goal).context
+        context = context_of(worker.repository(self.goal))
         return scratch_array(context, self.plan.path, self.plan.document)
 
-    def _layout(self) -> Layout:
+    def _layout(self) -> ArrayLayout:
         found = layout_of(self.plan.document)
         assert found is not None
         return found

@@ -18,12 +18,18 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from frazil.cf.decoding import Decoded, Mask, Values
+from frazil.cf.decoding import DecodedValues, Mask, Values
 from frazil.errors import unsuitable
 from frazil.session import Session
-from frazil.spark.location import Pinned, Target
+from frazil.spark.location import NamedTarget, Pinned
 from frazil.spark.options.table import ReadRequest
-from frazil.spark.reading.cells import BATCH_ROWS, Cut, columns_of, flattened, narrow
+from frazil.spark.reading.cells import (
+    BATCH_ROWS,
+    NarrowedRegion,
+    columns_of,
+    flattened,
+    narrow_region,
+)
 from frazil.spark.reading.columns import LONG, arrow_schema, cast, to_arrow
 from frazil.spark.reading.partitions import (
     REGION_CELLS,
@@ -103,7 +109,7 @@ def can_compare(dtype: np.dtype[Any]) -> bool:
 
 
 def make_aggregate_scan(
-    session: Session, target: Target, pinned: Pinned, request: ReadRequest
+    session: Session, target: NamedTarget, pinned: Pinned, request: ReadRequest
 ) -> AggregateScan:
     """Work out what a user asked for.
 
@@ -114,7 +120,7 @@ def make_aggregate_scan(
     labels = request.columns or ()
     names = [name for name, _ in asked]
     columns = tuple(dict.fromkeys((*labels, *names)))
-    # A table needs a column; which one does not matter to whoever asks for counts of cells.
+    # A table needs a column; which one does not matter for a count of cells.
     own = replace(request, layout="cells", aggregates=None, columns=columns or None)
     scan = make_scan(session, target, pinned, own)
     if not columns:
@@ -219,7 +225,7 @@ def _sums(reduced: Reduced) -> Values:
 
 
 def reduce_values(
-    decoded: Decoded, mask: Mask | None, axes: tuple[int, ...], wanted: Iterable[str]
+    decoded: DecodedValues, mask: Mask | None, axes: tuple[int, ...], wanted: Iterable[str]
 ) -> Reduced:
     """Reduce values over some axes; `mask` says which cells count, missing values never do."""
     values = decoded.values
@@ -291,14 +297,14 @@ def _bound(dtype: np.dtype[Any], least: bool) -> Any:  # noqa: ANN401  (of that 
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class GroupAggregates:
     """The aggregates of cells with the same labels, and where these are."""
 
     region: Region
     rows: Counts
     reduced: list[Reduced] = field(default_factory=list)
 
-    def add(self, other: Held) -> None:
+    def add(self, other: GroupAggregates) -> None:
         """Take other cells of the same labels in."""
         self.rows = self.rows + other.rows
         for one, two in zip(self.reduced, other.reduced, strict=True):
@@ -309,7 +315,7 @@ def read_aggregates(
     plan: AggregateScan, grid: BlockGrid, start: int, stop: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a range of blocks."""
-    held: dict[object, Held] = {}
+    held: dict[object, GroupAggregates] = {}
     size = 0
     for part in _parts(plan, grid, start, stop):
         key = tuple(_key(part.region[axis]) for axis in plan.kept)
@@ -325,9 +331,11 @@ def read_aggregates(
     yield from given(plan, held.values())
 
 
-def reduce_all(plan: AggregateScan, grid: BlockGrid, start: int, stop: int) -> Held | None:
+def reduce_all(
+    plan: AggregateScan, grid: BlockGrid, start: int, stop: int
+) -> GroupAggregates | None:
     """The aggregates of all cells of a range of blocks, where there are no labels."""
-    found: Held | None = None
+    found: GroupAggregates | None = None
     for part in _parts(plan, grid, start, stop):
         if found is None:
             found = part
@@ -336,10 +344,12 @@ def reduce_all(plan: AggregateScan, grid: BlockGrid, start: int, stop: int) -> H
     return found
 
 
-def _parts(plan: AggregateScan, grid: BlockGrid, start: int, stop: int) -> Iterator[Held]:
+def _parts(
+    plan: AggregateScan, grid: BlockGrid, start: int, stop: int
+) -> Iterator[GroupAggregates]:
     limit = REGION_CELLS if plan.scan.is_separable else 1
     for region in grid.regions(start, stop, limit):
-        cut = narrow(plan.scan, region)
+        cut = narrow_region(plan.scan, region)
         if cut is not None and 0 not in cut.shape:
             yield _reduced(plan, cut)
 
@@ -348,7 +358,7 @@ def _key(places: Any) -> object:  # noqa: ANN401  (Places)
     return (places.start, places.stop) if isinstance(places, slice) else places.tobytes()
 
 
-def _reduced(plan: AggregateScan, cut: Cut) -> Held:
+def _reduced(plan: AggregateScan, cut: NarrowedRegion) -> GroupAggregates:
     """The aggregates of a region."""
     variables = replace(plan.scan, columns=plan.scan.columns[plan.labels :])
     found = columns_of(variables, cut) if variables.columns else []
@@ -359,10 +369,10 @@ def _reduced(plan: AggregateScan, cut: Cut) -> Held:
         rows = np.full(kept, over)
     else:
         rows = _added(cut.mask, axes, np.int64)
-    made = Held(cut.region, rows)
+    made = GroupAggregates(cut.region, rows)
     for decoded, wanted in zip(found, plan.wanted, strict=True):
         shape = cut.shape
-        whole = Decoded(
+        whole = DecodedValues(
             np.broadcast_to(decoded.values, shape),
             None if decoded.missing is None else np.broadcast_to(decoded.missing, shape),
         )
@@ -370,14 +380,14 @@ def _reduced(plan: AggregateScan, cut: Cut) -> Held:
     return made
 
 
-def given(plan: AggregateScan, held: Iterable[Held]) -> Iterator[pa.RecordBatch]:
+def given(plan: AggregateScan, held: Iterable[GroupAggregates]) -> Iterator[pa.RecordBatch]:
     """Aggregates as rows."""
     schema = arrow_schema(plan.schema)
     for each in held:
         rows = np.flatnonzero(each.rows)
         if not len(rows):
             continue
-        arrays = [*_labels(plan, each, rows), to_arrow(Decoded(each.rows.reshape(-1)[rows]))]
+        arrays = [*_labels(plan, each, rows), to_arrow(DecodedValues(each.rows.reshape(-1)[rows]))]
         for reduced, wanted in zip(each.reduced, plan.wanted, strict=True):
             arrays += [_column(reduced, aggregate, rows) for aggregate in wanted]
         cells = [
@@ -389,7 +399,7 @@ def given(plan: AggregateScan, held: Iterable[Held]) -> Iterator[pa.RecordBatch]
             yield whole.slice(start, BATCH_ROWS)
 
 
-def _labels(plan: AggregateScan, held: Held, rows: Counts) -> list[pa.Array]:
+def _labels(plan: AggregateScan, held: GroupAggregates, rows: Counts) -> list[pa.Array]:
     labels = replace(plan.scan, columns=plan.scan.columns[: plan.labels])
     # Labels do not change along the other axes: one place of each will do.
     region = tuple(
@@ -398,7 +408,10 @@ def _labels(plan: AggregateScan, held: Held, rows: Counts) -> list[pa.Array]:
     )
     shape = tuple(map(length_of, region))
     whole = tuple(slice(0, n) for n in shape)
-    return [flattened(each, shape, whole, rows) for each in columns_of(labels, Cut(region, None))]
+    return [
+        flattened(each, shape, whole, rows)
+        for each in columns_of(labels, NarrowedRegion(region, None))
+    ]
 
 
 def _column(reduced: Reduced, aggregate: str, rows: Counts) -> pa.Array:
@@ -406,7 +419,7 @@ def _column(reduced: Reduced, aggregate: str, rows: Counts) -> pa.Array:
     none = count == 0
     match aggregate:
         case "count":
-            return to_arrow(Decoded(count))
+            return to_arrow(DecodedValues(count))
         case "sum" if reduced.low is not None:
             assert reduced.total is not None
             high, low = reduced.total.reshape(-1)[rows], reduced.low.reshape(-1)[rows]
@@ -425,4 +438,4 @@ def _column(reduced: Reduced, aggregate: str, rows: Counts) -> pa.Array:
             found = reduced.most
     assert found is not None
     values = found.reshape(-1)[rows]
-    return to_arrow(Decoded(values, none if none.any() else None))
+    return to_arrow(DecodedValues(values, none if none.any() else None))

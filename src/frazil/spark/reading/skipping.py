@@ -1,7 +1,7 @@
 """Which blocks a condition on values can hold in, by the statistics of their chunks.
 
-A block stays unless statistics rule it out. Chunks without statistics stay, so does what statistics
-cannot tell, and the condition itself is checked again where values are read.
+A block stays unless statistics rule it out. Chunks without statistics are kept, and so are those
+that the statistics do not decide. The predicate itself is checked again where values are read.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from frazil.bulk.grid import array_layout
 from frazil.spark.reading.partitions import BlockGrid
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.selecting import SIGNS, literal
-from frazil.spark.reading.where import All, Any_, Compare, Condition, Leaf, Missing, OneOf, leaves
-from frazil.spark.worker import session
+from frazil.spark.reading.where import All, Any_, Compare, Condition, IsNull, Leaf, OneOf, leaves
+from frazil.spark.worker import session_at
 from frazil.statistics.lookup import Summaries, lookup
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -30,7 +30,7 @@ MOST_BLOCKS: Final = 1 << 22
 
 
 def without_hopeless(scan: Scan, grid: BlockGrid) -> BlockGrid:
-    """The grid without blocks in which no cell can meet the condition on values."""
+    """The grid without the blocks in which no cell can meet the predicate on values."""
     condition = scan.condition
     if condition is None or not 0 < grid.total <= MOST_BLOCKS:
         return grid
@@ -77,7 +77,7 @@ class _Blocks:
         variable, decoder = column.variable, column.decoder
         if variable is None or decoder is None or variable.letters or not variable.shape:
             return None
-        state = session(self._scan.pinned).state
+        state = session_at(self._scan.pinned).state
         node = state.array(variable.path)
         layout = array_layout(node)
         counts = self._counts(column)
@@ -111,8 +111,8 @@ class _Blocks:
 
 
 def may_hold(leaf: Leaf, known: Summaries, dtype: np.dtype[Any]) -> Flags | None:
-    """For each chunk whether a comparison can hold in it; None when nobody can tell."""
-    if isinstance(leaf, Missing):
+    """For each chunk whether a comparison can hold in it; None when that is not known."""
+    if isinstance(leaf, IsNull):
         return ~known.known | ((known.count if leaf.negated else known.missing) > 0)
     if dtype.kind not in "biufM":
         return None

@@ -23,32 +23,39 @@ from frazil.fsck.checking import (
     add_uses,
     damaged_statistics,
     read_history,
-    rules_of,
+    spec_rules_of,
     wanted_snapshots,
 )
 from frazil.fsck.checking import (
     fsck as check,
 )
-from frazil.fsck.files import Files, open_anyway
+from frazil.fsck.files import RepositoryFiles, open_anyway
 from frazil.fsck.findings import REFERENCES, Code, Finding
-from frazil.fsck.history import History, Link, check_commit, check_history, lone_history
+from frazil.fsck.history import (
+    CheckedHistory,
+    SnapshotNode,
+    check_commit,
+    check_history,
+    lone_history,
+)
 from frazil.fsck.manifest_rules import check_manifest_file, decode_chunks
-from frazil.fsck.objects import Source, ask_source, object_finding, virtual_needs
-from frazil.fsck.snapshot_rules import Use, uses_of
+from frazil.fsck.objects import SourceVersion, ask_source, object_finding, virtual_needs
+from frazil.fsck.snapshot_rules import ManifestUse, uses_of
 from frazil.ids import ManifestId, SnapshotId, crockford_many
 from frazil.maintenance.id_sets import needed_objects
 from frazil.model.chunks import ChunkTable
 from frazil.spark import tasks, worker
-from frazil.spark.location import Location
+from frazil.spark.location import RepositoryLocation
 from frazil.spark.reading.columns import arrow_schema
 from frazil.spark.runner import SparkRunner, slots
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
-from frazil.spark.upkeep.garbage import batch_of, chunk_listing, items_frame, over_items
-from frazil.spark.upkeep.procedure import LONG, TEXT, Place, Row, columns, procedure
+from frazil.spark.upkeep.garbage import chunk_listing, items_frame, over_items, record_batch_of
+from frazil.spark.upkeep.procedure import LONG, TEXT, ProcedureTarget, Row, columns, procedure
 from frazil.statistics.files import Checksums, read_checksums
 from frazil.storage.assets import CHUNKS
 from frazil.transaction.context import Context
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,13 +102,13 @@ def fsck(
     """
     target = tasks.target_of(url, options)
     context = _open(target.location)
-    history, findings = read_history(context, Files(context.storage))
+    history, findings = read_history(context, RepositoryFiles(context.storage))
     refs = None if target.ref is None else [target.snapshot(target.location.open())]
     wanted = wanted_snapshots(history, refs, ancestors=True)
     findings += check_history(history, wanted)
     if deep:
         findings += damaged_statistics(read_checksums(context.place))
-    walk = _Walk(target.location, rules_of(context), deep=deep, virtual=virtual)
+    walk = _Walk(target.location, spec_rules_of(context), deep=deep, virtual=virtual)
     return walk.run(spark or spark_session(), history, wanted, findings)
 
 
@@ -130,29 +137,31 @@ def verify(
     target = tasks.target_of(url, options)
     repository = target.location.open()
     if all_history:
-        history, _ = read_history(repository.context, Files(repository.context.storage))
+        history, _ = read_history(
+            context_of(repository), RepositoryFiles(context_of(repository).storage)
+        )
     else:
         history = lone_history([SnapshotId.parse(target.snapshot(repository))])
     walk = _Walk(target.location, REFERENCES, virtual=virtual)
     return walk.run(spark or spark_session(), history, history.reached(history.refs.values()), [])
 
 
-def _open(location: Location) -> Context:
+def _open(location: RepositoryLocation) -> Context:
     """The parts of a repository, also of one that cannot be opened."""
     try:
-        return location.open().context
+        return context_of(location.open())
     except (FormatError, RepositoryNotFoundError):
         return open_anyway(location.storage())
 
 
 @lru_cache(maxsize=worker.REPOSITORIES)
-def _context(location: Location) -> Context:
+def _context(location: RepositoryLocation) -> Context:
     """The same, kept between the tasks of a process."""
     return _open(location)
 
 
 @lru_cache(maxsize=worker.REPOSITORIES)
-def _checksums(location: Location, check: str) -> Checksums:
+def _checksums(location: RepositoryLocation, check: str) -> Checksums:
     """What is known of the stored bytes of chunks, kept for one check."""
     return read_checksums(_context(location).place)
 
@@ -167,14 +176,14 @@ def _rows(findings: Iterable[Finding]) -> Iterator[Row]:
 def _table(findings: Iterable[Finding]) -> pa.Table:
     rows = [*_rows(findings)]
     values: Sequence[Sequence[Any]] = [*zip(*rows, strict=True)] if rows else [()] * len(FINDINGS)
-    return pa.Table.from_batches([batch_of(values, arrow_schema(FINDINGS))])
+    return pa.Table.from_batches([record_batch_of(values, arrow_schema(FINDINGS))])
 
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
     """One check: the driver plans it and tasks do it."""
 
-    location: Location
+    location: RepositoryLocation
     rules: frozenset[Code]
     deep: bool = False
     virtual: bool = False
@@ -189,7 +198,7 @@ class _Walk:
     def run(
         self,
         spark: SparkSession,
-        history: History,
+        history: CheckedHistory,
         wanted: set[SnapshotId],
         findings: list[Finding],
     ) -> DataFrame:
@@ -208,15 +217,15 @@ class _Walk:
         is_bad = f.col("size_bytes").isNull() | (f.col("size_bytes") < f.col("end"))
         bad = met.where(f.col("item").isNotNull() | is_bad).drop("key")
         found = tasks.map_batches(bad, self.judge, FINDINGS)
-        told = spark.createDataFrame(_table(findings), FINDINGS)
+        frame = spark.createDataFrame(_table(findings), FINDINGS)
         return (
-            told.unionByName(found)
+            frame.unionByName(found)
             .where(f.col("code").isin([*map(str, self.rules)]))
             .dropDuplicates(["code", "target", "path", "detail"])
         )
 
     def _snapshots(
-        self, spark: SparkSession, links: Sequence[Link], findings: list[Finding]
+        self, spark: SparkSession, links: Sequence[SnapshotNode], findings: list[Finding]
     ) -> Uses:
         """Have tasks check snapshots; add to the findings and return how manifests are used."""
         size = max(1, min(NEIGHBOURS, -(-len(links) // slots(spark))))
@@ -230,9 +239,9 @@ class _Walk:
 
     # --- in tasks ---
 
-    def commits(self, links: Sequence[Link]) -> tuple[list[Finding], Uses]:
+    def commits(self, links: Sequence[SnapshotNode]) -> tuple[list[Finding], Uses]:
         """Check snapshots and logs that follow each other."""
-        files = Files(_context(self.location).storage)
+        files = RepositoryFiles(_context(self.location).storage)
         found: list[Finding] = []
         uses: Uses = {}
         for link in links:
@@ -247,10 +256,12 @@ class _Walk:
         for manifest_id, uses in over_items(batches):
             rows = [*self._needs(_context(self.location), manifest_id, uses)]
             if rows:
-                yield batch_of([*zip(*rows, strict=True)], arrow_schema(_NEEDS))
+                yield record_batch_of([*zip(*rows, strict=True)], arrow_schema(_NEEDS))
 
-    def _needs(self, context: Context, manifest_id: ManifestId, uses: set[Use]) -> Iterator[Need]:
-        files = Files(context.storage)
+    def _needs(
+        self, context: Context, manifest_id: ManifestId, uses: set[ManifestUse]
+    ) -> Iterator[Need]:
+        files = RepositoryFiles(context.storage)
         read = files.manifest(manifest_id)
         found = [*check_manifest_file(manifest_id, read, uses, context.containers)]
         if self.deep:
@@ -265,7 +276,7 @@ class _Walk:
         for node_id, table in read.content.tables():
             yield from _native(table, paths.get(node_id))
             for (location, checksum), end, count in virtual_needs(table) if self.virtual else ():
-                source: Source = _expanded(context, location), checksum
+                source: SourceVersion = _expanded(context, location), checksum
                 end = min(end, _MAX_LONG)
                 yield source[0], _packed(source), end, count, paths.get(node_id)
 
@@ -279,13 +290,13 @@ class _Walk:
         if row["item"] is None:
             size = -1 if row["size_bytes"] is None else row["size_bytes"]
             return object_finding(row["target"], size, end, path, count)
-        item: Finding | Source = pickle.loads(row["item"])  # our own tasks'
+        item: Finding | SourceVersion = pickle.loads(row["item"])  # our own tasks'
         if isinstance(item, Finding):
             return item
         return ask_source(_context(self.location), item, end, count, path)
 
 
-def _packed(item: Finding | Source) -> bytes:
+def _packed(item: Finding | SourceVersion) -> bytes:
     return pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
 
 
@@ -310,7 +321,7 @@ def _expanded(context: Context, location: str) -> str:
 
 @procedure("rules of the format that are broken", FINDINGS, name="fsck")
 def fsck_procedure(
-    place: Place, all_history: bool = True, deep: bool = False, virtual: bool = False
+    place: ProcedureTarget, all_history: bool = True, deep: bool = False, virtual: bool = False
 ) -> Iterable[Row]:
     """Findings of a whole repository, or of the version that the URL names."""
     refs = None if all_history else [place.snapshot()]
