@@ -114,7 +114,7 @@ def commit(ask: Ask) -> Answer:
     """One commit, and what it changed."""
     snapshot_id = ask.snapshot_id
     info = ask.shown.info(snapshot_id)
-    files = ask.shown.repository.list_manifest_files(snapshot_id)
+    files = ask.session.state.manifest_files.values()
     changes: Changes | PendingWork | None = None
     if info.parent_id is not None:
         parent_id = info.parent_id
