@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ import frazil.spark
 from frazil.spark.query import here
 from frazil.spark.query.names import Place
 from frazil.spark.query.tables import open_table
+from frazil.spark.reading.partitions import plan_blocks
 
 BATCH: Final = 10
 """Queries that are run as one, since a job of Spark costs more than what it does."""
@@ -71,12 +73,14 @@ def make_table(rng: np.random.Generator, folder: Path, spark: SparkSession, view
         _virtual(rng, session, root, dims, tuple(sizes[dim] for dim in dims), folder)
         variables["far"] = "f8"
     session.commit("made")
+    if rng.random() < 0.6:
+        repo.audit.analyze()
     authorize = (container,) if is_virtual else ()
     options = {"authorize-virtual-chunk-access": container} if is_virtual else {}
     table = open_table(Place(url), options)
     chosen = table.chosen({*variables, *dims})
     scan = table.scan(chosen)
-    cells = here.read_cells_here(scan)
+    cells = here.read_cells_here(scan, plan_blocks(scan, scan.data_columns()))
     spark.createDataFrame(cells, scan.schema).createOrReplaceTempView(view)
     labels = {
         dim: [_literal(cells.column(dim)[int(n)].as_py()) for n in rng.integers(0, len(cells), 3)]
@@ -181,7 +185,11 @@ def _virtual(
         if rng.random() < 0.8:
             key = "/".join(["far/c", str(number), *("0" for _ in shape[1:])])
             session.store.set_virtual_ref(
-                key, f"file://{folder}/far.bin", offset=number * length, length=length
+                key,
+                f"file://{folder}/far.bin",
+                offset=number * length,
+                length=length,
+                checksum=datetime.now(UTC) + timedelta(hours=1),
             )
 
 

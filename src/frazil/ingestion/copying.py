@@ -22,6 +22,7 @@ from frazil.ingestion.records import Array, Origin, Shape, Source
 from frazil.ingestion.sources import bad_file, look
 from frazil.ingestion.writing import write_values
 from frazil.session import ForkSession
+from frazil.statistics.recording import Held, Recorder
 from frazil.transaction.changeset import ChangeSet
 
 
@@ -144,6 +145,8 @@ class Copied:
     changes: ChangeSet
     chunks: int
     nbytes: int
+    known: Held
+    """statistics, where they were asked for"""
 
 
 def copies(plan: Plan, array: Planned, path: str, limit: int = TASK_BYTES) -> Iterator[Copy]:
@@ -195,16 +198,25 @@ def _meeting(
     return tuple(source), tuple(target)
 
 
-def copy(fork: ForkSession, options: Mapping[str, Any], limits: Limits, item: Copy) -> Copied:
+def copy(
+    fork: ForkSession,
+    options: Mapping[str, Any],
+    limits: Limits,
+    item: Copy,
+    *,
+    statistics: bool = False,
+) -> Copied:
     """Read the pieces of a region, write it, and tell where its chunks are."""
     values = gather(item, options, limits)
     session = ForkSession.__new__(ForkSession)
     session.__setstate__(fork.__getstate__())
     session.state.changes = fork.state.changes.of_nodes()
+    recorder = Recorder(session.state.context.containers.expand)
+    session.state.watcher = recorder if statistics else None
     write_values(session, item.path, item.region, values)
     changes = session.state.changes.of_chunks()
     count = sum(len(each.columns()[0]) for each in changes.chunks.values())
-    return Copied(changes, count, values.nbytes)
+    return Copied(changes, count, values.nbytes, recorder.held)
 
 
 def gather(item: Copy, options: Mapping[str, Any], limits: Limits) -> Array:

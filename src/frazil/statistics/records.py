@@ -158,6 +158,13 @@ def identified(refs: References, grid: Grid, expand: Callable[[str], str]) -> tu
     A virtual chunk without a checksum cannot: its source may change and nobody would notice.
     `expand` makes a URL of the location of a virtual chunk.
     """
+    rows, known = located(refs, expand)
+    rows["cells"] = _cells(grid, refs.coords)
+    return rows, known
+
+
+def located(refs: References, expand: Callable[[str], str]) -> tuple[Rows, Flags]:
+    """The same without which cells of the array they are about."""
     rows = blank_rows(len(refs))
     rows["kind"], rows["offset"], rows["length"] = refs.kind, refs.offset, refs.length
     native = refs.kind == NATIVE
@@ -181,7 +188,6 @@ def identified(refs: References, grid: Grid, expand: Callable[[str], str]) -> tu
             owner = blake2b(data, digest_size=16, person=_PERSON).digest()
             rows["owner"][row] = np.frombuffer(owner, np.uint8)
             rows["offset"][row], known[row] = 0, True
-    rows["cells"] = _cells(grid, refs.coords)
     return rows, known
 
 

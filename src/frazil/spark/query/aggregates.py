@@ -18,17 +18,8 @@ from sqlglot.errors import ParseError
 
 from frazil.spark.query.functions import AGGREGATES, GROUPINGS, SCALARS
 from frazil.spark.query.tokens import DIALECT, Block, Edit, Span, Tokens, braced
-from frazil.spark.reading.aggregating import (
-    COUNT,
-    MAX,
-    MIN,
-    ROWS,
-    SQUARES,
-    SUM,
-    can_compare,
-    column_name,
-    sum_type,
-)
+from frazil.spark.reading.aggregating import ROWS, can_compare, column_name, sum_type
+from frazil.spark.reading.reducing import COUNT, MAX, MIN, SQUARES, SUM
 from frazil.spark.reading.scan import Column, Scan, column_type
 from frazil.texts import backquoted
 
