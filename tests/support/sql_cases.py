@@ -20,7 +20,7 @@ from frazil.spark.query.names import Place
 from frazil.spark.query.tables import open_table
 from frazil.spark.reading.partitions import plan_blocks
 
-BATCH: Final = 10
+BATCH: Final = 20
 """Queries that are run as one, since a job of Spark costs more than what it does."""
 KINDS: Final = ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "?", "packed", "filled", "M8")
 EPOCH: Final = "hours since 2024-01-30"
