@@ -74,6 +74,14 @@ class Rewritten:
 
 
 @dataclass(frozen=True, slots=True)
+class Where:
+    """Conditions that the source applies, and those that stay for Spark."""
+
+    applied: tuple[Span, ...]
+    left: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Call:
     """One aggregate of a SELECT."""
 
@@ -116,10 +124,12 @@ def rewrite(
     names: Mapping[int, str],
     *,
     is_apart: bool,
+    where: Where | None = None,
 ) -> Rewritten:
     """Rewrite a SELECT on one table; `names` has its columns by where they begin in the text.
 
-    `is_apart` says whether each axis is chosen from alone.
+    `is_apart` says whether each axis is chosen from alone. Without `where`, the source applies all
+    conditions.
 
     Raises:
         Refusal: it is left to Spark.
@@ -162,13 +172,19 @@ def rewrite(
             for clause in ("having", "order by")
         ):
             continue
-        if "where" in block.clauses and _inside(at, block.clauses["where"]):
+        in_where = "where" in block.clauses and _inside(at, block.clauses["where"])
+        stays = where is not None and any(_inside(at, span) for span in where.left)
+        if in_where and not stays:
             continue
         found.labels.setdefault(name)
         found.is_apart = False
-    if "where" in block.clauses:
-        where = block.clauses["where"]
-        first, last = tokens.all[where.first - 1], tokens.all[where.stop - 1]
+    if where is not None:
+        for span in where.applied:
+            last = tokens.all[span.stop - 1]
+            found.edits.append((tokens.all[span.first].start, last.end + 1, "TRUE"))
+    elif "where" in block.clauses:
+        whole = block.clauses["where"]
+        first, last = tokens.all[whole.first - 1], tokens.all[whole.stop - 1]
         found.edits.append((first.start, last.end + 1, ""))
     kept = {axis for name in found.labels for axis in _column(scan, name).axes}
     found.is_apart = found.is_apart and len(kept) > 1 and not found.wanted
@@ -402,6 +418,9 @@ def _linear(
 ) -> str:
     """The sum of an expression that is linear in a variable, from the variable's sum and count."""
     tree = _parsed(text)
+    own = sum(each == name for each in inside.values())
+    if sum(each.name.lower() == name.lower() for each in tree.find_all(exp.Column)) > own:
+        raise Refusal(f"{text} has a column of the same name of another table")
 
     def has(node: exp.Expr) -> bool:
         return any(each.name.lower() == name.lower() for each in node.find_all(exp.Column))
@@ -413,6 +432,8 @@ def _linear(
                 exp.Column | exp.Identifier | exp.Literal | exp.Binary | exp.Neg | exp.Paren
                 | exp.DataType,
             )  # fmt: skip
+            # `2.5D` is read as a cast of a number.
+            is_plain = is_plain or (isinstance(each, exp.TryCast) and each.this.is_number)
             if not is_plain and not (
                 isinstance(each, exp.Func) and {*map(str.lower, each.sql_names())} & _WEIGHTS
             ):
