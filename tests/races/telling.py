@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -30,7 +31,7 @@ def _untrue(place: Place) -> list[str]:
         coords = np.indices(node.grid).reshape(len(node.grid), -1).T
         found = lookup(session.state, node, coords)
         array = session.array(node.path)
-        values, sizes = np.asarray(array[...]), array.chunks
+        values, sizes = np.asarray(array[...]), cast("tuple[int, ...]", array.chunks)
         for row, at in enumerate(coords.tolist()):
             if not found.has_extremes[row] or found.missing[row]:
                 continue

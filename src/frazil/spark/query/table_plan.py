@@ -12,7 +12,6 @@ from sqlglot import TokenType, exp
 from frazil.spark.errors import quiet, spark_errors
 from frazil.spark.query import here
 from frazil.spark.query.aggregates import (
-    Refusal,
     Rewritten,
     Where,
     added,
@@ -23,6 +22,7 @@ from frazil.spark.query.aggregates import (
 from frazil.spark.query.beside import ELSEWHERE, NOWHERE, WhereParts, require_joinable
 from frazil.spark.query.conditions import Conjunct, Pushed, push_conditions
 from frazil.spark.query.functions import SCALARS
+from frazil.spark.query.linear import Refusal
 from frazil.spark.query.readings import Reading, first_cells
 from frazil.spark.query.scopes import TableUse
 from frazil.spark.query.tables import OpenTable
